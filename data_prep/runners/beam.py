@@ -4,29 +4,27 @@ Needs the [beam] extra. Beam calls the same functions of `stages` as `local`, so
 with equal bytes. The stages write their files to a folder next to the output, so every worker must
 be able to write to the folder of the output. After a failure, the next run uses the files again.
 
-One pipeline reads all segments (groups of whole documents), and the next one pairs their documents.
-A row is an unmasked sequence, and a part is a range of the shuffled order (see `shuffling`). The
-last pipeline sends each row to the part that contains the key of the row, masks the parts, and
-joins the parts into shards.
+Each stage is a pipeline. A row is an unmasked sequence, and a part is a range of the shuffled order
+(see `shuffling`). The pipeline that masks sends each row to the part that contains its key.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from bert_tf import startup
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import outputs, preparation, shuffling, stages, work_folder
-from bert_tf.data_prep.runners.job import RecordsJob
-from bert_tf.data_prep.runners.preparation import Key, Task
+from bert_tf.data_prep.runners.preparation import Task
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.workers import Workers
 from bert_tf.errors import InputError
 
-_OTHER_RUNNER = "Give another runner in beam_options, such as --runner=FlinkRunner."
+Key = tuple[str, int]  # a split, and the index of a part
+Parts = Mapping[Key, shuffling.Part]
 NumberedRows = tuple[int, np.ndarray]  # index of a segment, and rows of it
 
 
@@ -67,10 +65,8 @@ def create(
         raise InputError(f"beam_options cannot be used: {error}") from error
     with work_folder.locked(job):
         try:
-            return preparation.create_records(
-                job, Workers(1), partial(_run, options),
-                lambda *arguments: _Masking(*arguments).run(options),
-            )  # fmt: skip
+            run, mask = (partial(each, options) for each in (_run, _mask))
+            return preparation.create_records(job, Workers(1), run, mask)
         except Exception as error:
             if message := _input_error_message(error):
                 raise InputError(message) from error
@@ -104,69 +100,48 @@ def _run(
         )
 
 
-class _Masking(NamedTuple):
-    """The last stages as transforms of a Beam pipeline.
+def _mask(options: Any, intermediate: IntermediateFiles, tasks: Sequence[Task]) -> None:
+    """Is a `preparation.Masker` when the options of Beam are given."""
+    import apache_beam as beam
 
-    Attributes:
-        job: The set of records to create.
-        intermediate: The names of the intermediate files.
-        plans: The parts of each split.
-        completed: Split and index of each shard that is already complete.
+    unfinished = (task.arguments for task in preparation.unfinished(tasks))
+    parts = {(split, number): part for split, number, part in unfinished}
+    numbers = range(len(intermediate.segment_sizes))
+    segments = [(split, n) for split in dict.fromkeys(split for split, _ in parts) for n in numbers]
+    with beam.Pipeline(options=options) as pipeline:
+        _ = (
+            pipeline
+            | "segments" >> beam.Create(segments)
+            | "spread" >> beam.Reshuffle()
+            | "route" >> beam.FlatMapTuple(partial(_route, intermediate, parts))
+            | "to parts" >> beam.GroupByKey()
+            | "mask" >> beam.MapTuple(partial(_mask_part, intermediate, parts))
+        )
+
+
+def _route(
+    intermediate: IntermediateFiles, parts: Parts, split: str, number: int
+) -> Iterator[tuple[Key, NumberedRows]]:
+    """Yields, for each part, the rows of a segment whose bins are in the part.
+
+    The bin of a row is the number in the leading bits of the key of the row. If two parts share a
+    bin, the rows of that bin are sent to both parts. The first segment sends rows to each part, so
+    that parts without rows are written too.
     """
+    path = intermediate.path("rows", split, number)
+    rows = shuffling.load_array(f"{path}.rows", stages.row_dtype(intermediate.config))
+    keys = shuffling.load_keys(path)
+    for key, part in parts.items():
+        mine = shuffling.slice_of_part(keys, part)
+        if key[0] == split and (mine.stop > mine.start or number == 0):
+            yield key, (number, rows[mine])
 
-    job: RecordsJob
-    intermediate: IntermediateFiles
-    plans: preparation.Plans
-    completed: Collection[Key]
 
-    def run(self, options: Any) -> None:
-        """Runs all transforms with these options of Beam."""
-        import apache_beam as beam
-
-        count = len(self.intermediate.segment_sizes)
-        with beam.Pipeline(options=options) as pipeline:
-            _ = (
-                pipeline
-                | "segments" >> beam.Create([(s, n) for s in self.job.shards for n in range(count)])
-                | "spread" >> beam.Reshuffle()
-                | "route" >> beam.FlatMapTuple(self.route)
-                | "to parts" >> beam.GroupByKey()
-                | "mask" >> beam.MapTuple(self.mask)
-                | "to shards" >> beam.GroupByKey()
-                | "assemble" >> beam.MapTuple(self.assemble)
-            )
-
-    def route(self, split: str, number: int) -> Iterator[tuple[Key, NumberedRows]]:
-        """Yields, for each part, the rows of a segment whose bins are in the part.
-
-        The bin of a row is the number in the leading bits of the key of the row. If two parts
-        share a bin, the rows of that bin are sent to both parts.
-        """
-        path = self.intermediate.path("rows", split, number)
-        rows = shuffling.load_array(f"{path}.rows", stages.row_dtype(self.job.config))
-        keys = shuffling.load_keys(path)
-        for index, part in enumerate(self.plans[split]):
-            mine = shuffling.slice_of_part(keys, part)
-            is_used = mine.stop > mine.start or (part.rows == 0 and number == 0)
-            if is_used and (split, part.shard) not in self.completed:
-                yield (split, index), (number, rows[mine])
-
-    def mask(self, key: Key, slices: Iterable[NumberedRows]) -> tuple[Key, tuple[int, int]]:
-        """Masks and writes a part; returns the shard, the index and the row count of the part."""
-        split, index = key
-        part = self.plans[split][index]
-        by_segment = sorted(slices, key=lambda numbered: numbered[0])
-        numbers, ordered = zip(*by_segment, strict=True)
-        if len({*numbers}) < len(numbers):
-            raise InputError(f"This runner of Beam gave a part rows twice. {_OTHER_RUNNER}")
-        rows = shuffling.sort_part(np.concatenate(ordered), part)
-        stages.write_part(self.intermediate, split, index, part, rows)
-        return (split, part.shard), (index, part.rows)
-
-    def assemble(self, key: Key, parts: Iterable[tuple[int, int]]) -> None:
-        """Joins the parts of a shard."""
-        split, shard = key
-        found, path = dict(sorted(parts)), self.job.shards[split][shard]
-        if [*found] != [n for n, part in enumerate(self.plans[split]) if part.shard == shard]:
-            raise InputError(f"This runner of Beam lost parts of a shard. {_OTHER_RUNNER}")
-        stages.assemble_shard(self.intermediate, *key, path, found)
+def _mask_part(
+    intermediate: IntermediateFiles, parts: Parts, key: Key, slices: Iterable[NumberedRows]
+) -> None:
+    """Masks and writes a part."""
+    by_segment = dict(slices)  # a runner may have repeated a call of `_route`
+    rows = np.concatenate([by_segment[number] for number in sorted(by_segment)])
+    part = parts[key]
+    stages.write_part(intermediate, *key, part, shuffling.sort_part(rows, part))

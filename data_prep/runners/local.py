@@ -9,13 +9,12 @@ import collections
 import functools
 import glob
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import outputs, preparation, stages, work_folder
-from bert_tf.data_prep.runners.job import RecordsJob
-from bert_tf.data_prep.runners.preparation import Key, Plans, Task
+from bert_tf.data_prep.runners.preparation import Task
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.workers import Workers
 from bert_tf.progress import Progress
@@ -93,25 +92,6 @@ def _run(
             progress.update(task.size)
 
 
-def _mask(
-    workers: Workers,
-    job: RecordsJob,
-    intermediate: IntermediateFiles,
-    plans: Plans,
-    completed: Collection[Key],
-) -> None:
+def _mask(workers: Workers, intermediate: IntermediateFiles, parts: Sequence[Task]) -> None:
     """Is a `preparation.Masker` when the workers are given."""
-    parts = [
-        Task(intermediate.path("part", split, number), part.rows, (split, number, part))
-        for split, plan in plans.items()
-        for number, part in enumerate(plan)
-        if (split, part.shard) not in completed
-    ]
     _run(workers, "masking", "examples", functools.partial(stages.mask_part, intermediate), parts)
-    shards = []
-    for split, shard in job.shard_keys:
-        rows = {n: part.rows for n, part in enumerate(plans[split]) if part.shard == shard}
-        marker, target = intermediate.path("shard", split, shard), job.shards[split][shard]
-        shards.append(Task(marker, sum(rows.values()), (split, shard, target, rows)))
-    assemble = functools.partial(stages.assemble_shard, intermediate)
-    _run(workers, "writing", "examples", assemble, shards)

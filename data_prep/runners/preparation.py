@@ -1,11 +1,11 @@
-"""The steps of a run, on any runner: cut, read and pair the text, mask it, write the manifest.
+"""The steps of a run, on any runner: cut, read, pair and mask the text, write shards and manifest.
 
 All results are files, in the folder of the intermediate files. A runner is a function that calls a
 stage once for each task. The main process then reads the counts and the keys of all segments.
 """
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,8 +20,6 @@ from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.workers import Workers
 from bert_tf.errors import InputError
-
-Plans = dict[str, list[shuffling.Part]]
 
 
 class Task(NamedTuple):
@@ -38,11 +36,10 @@ class Task(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-Key = tuple[str, int]  # a split, and the index of a part or a shard
 # Arguments: a description of the work, its unit, the stage and the tasks. Returns after all tasks.
 Runner = Callable[[str, str, Callable[..., None], Sequence[Task]], None]
-# Arguments: the job, the files, the parts of each split, and the shards that are already complete.
-Masker = Callable[[RecordsJob, IntermediateFiles, Plans, Collection[Key]], None]
+# Arguments: the names of the files, and a task of `stages.mask_part` for each part.
+Masker = Callable[[IntermediateFiles, Sequence[Task]], None]
 
 
 def create_records(
@@ -54,7 +51,7 @@ def create_records(
         job: The job.
         workers: The processes that cut the input, plan the parts and write the manifest.
         run: Runs the tasks of a stage.
-        mask: Masks the parts, and joins them into shards.
+        mask: Masks the parts.
 
     Returns:
         The report for each split.
@@ -68,7 +65,20 @@ def create_records(
         for split, paths in job.shards.items()
     }
     workers.call(outputs.remove_old_records, job)
-    mask(job, intermediate, plans, workers.call(outputs.completed_shards, job, intermediate))
+    completed = workers.call(outputs.completed_shards, job, intermediate)
+    parts, shards = [], []
+    for split, number in job.shard_keys:
+        plan = {n: part for n, part in enumerate(plans[split]) if part.shard == number}
+        rows = {n: part.rows for n, part in plan.items()}
+        marker, path = intermediate.path("shard", split, number), job.shards[split][number]
+        shards.append(Task(marker, sum(rows.values()), (split, number, path, rows)))
+        if (split, number) not in completed:
+            parts += [
+                Task(intermediate.path("part", split, n), part.rows, (split, n, part))
+                for n, part in plan.items()
+            ]
+    mask(intermediate, parts)
+    run("writing", "examples", partial(stages.assemble_shard, intermediate), shards)
     return dict(workers.call(outputs.write_manifest, job, intermediate, counts, plans))
 
 

@@ -91,6 +91,21 @@ def killed(*_):
     raise WorkerKilledError("killed")
 
 
+assemble_shard, ASSEMBLED = stages.assemble_shard, []
+
+
+def assemble_two_shards(*arguments):
+    """Fails in the third shard. Beam pickles functions of a module by their name."""
+    if len(ASSEMBLED) == 2:
+        raise RuntimeError("a machine is lost")
+    assemble_any_shard(*arguments)
+
+
+def assemble_any_shard(*arguments):
+    ASSEMBLED.append(pathlib.Path(arguments[3]))
+    assemble_shard(*arguments)
+
+
 @pytest.mark.parametrize("runner", ["local", "beam"])
 def test_a_run_keeps_text_and_shards_of_an_interrupted_run(
     job, tmp_path, monkeypatch, request, runner
@@ -99,28 +114,20 @@ def test_a_run_keeps_text_and_shards_of_an_interrupted_run(
     if runner == "beam":
         create, last = request.getfixturevalue("beam").create, []
     arguments = job.config, job.source, [f"{tmp_path}/a.tfrecord"], last
-    assemble, assembled = stages.assemble_shard, []
-
-    def fail_in_the_third_shard(*each):
-        if len(assembled) == 2:
-            raise RuntimeError("a machine is lost")
-        assembled.append(pathlib.Path(each[3]))
-        assemble(*each)
-
+    ASSEMBLED.clear()
     with monkeypatch.context() as patched:
-        patched.setattr(stages, "assemble_shard", fail_in_the_third_shard)
+        patched.setattr(stages, "assemble_shard", assemble_two_shards)
         with pytest.raises(RuntimeError, match="a machine is lost"):
             create(*arguments)
     assert not (tmp_path / "a.COMPLETED").exists()
-    assembled[1].write_bytes(assembled[1].read_bytes()[:-1])
-    again = []
+    first, second = ASSEMBLED
+    second.write_bytes(second.read_bytes()[:-1])
+    ASSEMBLED.clear()
     for name in ("read_segment", "pair_segment"):
         monkeypatch.setattr(stages, name, killed)
-    monkeypatch.setattr(
-        stages, "assemble_shard", lambda *each: (again.append(each[3]), assemble(*each))
-    )
+    monkeypatch.setattr(stages, "assemble_shard", assemble_any_shard)
     assert create(*arguments)
-    assert len(again) == 3 and str(assembled[1]) in again and str(assembled[0]) not in again
+    assert len(ASSEMBLED) == 3 and second in ASSEMBLED and first not in ASSEMBLED
     assert hidden_folders(tmp_path) == [] and contents(tmp_path) == job.expected
 
 

@@ -5,7 +5,7 @@ Letters: B batch, S sequence length, P predictions per sequence.
 
 import dataclasses
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -111,12 +111,6 @@ class Stats:
             "lengths": _histogram(self.lengths),
             "predictions_histogram": _histogram(self.predictions),
         }
-
-
-def total(counts: Iterable[Stats]) -> Stats:
-    """Returns the sum of one or more `Stats`."""
-    first, *others = counts
-    return sum(others, first)
 
 
 def _share(part: int, whole: int) -> float:

@@ -143,5 +143,4 @@ def _mask_part(
     """Masks and writes a part."""
     by_segment = dict(slices)  # a runner may have repeated a call of `_route`
     rows = np.concatenate([by_segment[number] for number in sorted(by_segment)])
-    part = parts[key]
-    stages.write_part(intermediate, *key, part, shuffling.sort_part(rows, part))
+    stages.write_part(intermediate, *key, shuffling.sort_part(rows, parts[key]))

@@ -281,8 +281,10 @@ def write_manifest(
     config, vocabulary = job.config, stages.vocabulary(job.config)
     is_static = config.masking == "static"
     reports = {}
-    for split in job.shards:
-        found = _total_stats(intermediate, split, len(plans[split]))
+    for split, plan in plans.items():
+        paths = (intermediate.path("part_stats", split, number) for number in range(len(plan)))
+        parts = (stats.Stats.from_bytes(files.read_bytes(path)) for path in paths)
+        found = sum(parts, stats.Stats.empty(config))
         found.documents, found.sentences = counts[split].tolist()
         reports[split] = found.report()
     facts = {
@@ -316,9 +318,3 @@ def write_manifest(
     Manifest(job.manifest_path, shards, facts).write()
     files.write_text(job.completed_path, job.fingerprint + "\n")
     return reports
-
-
-def _total_stats(intermediate: IntermediateFiles, split: str, parts: int) -> stats.Stats:
-    """Returns the sum of the statistics of all parts of a split."""
-    paths = (intermediate.path("part_stats", split, number) for number in range(parts))
-    return stats.total(stats.Stats.from_bytes(files.read_bytes(path)) for path in paths)

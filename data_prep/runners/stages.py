@@ -28,7 +28,6 @@ from bert_tf.data_prep.pretraining_data.documents import Documents, tokenize
 from bert_tf.data_prep.pretraining_data.segments import Segment
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import shuffling
-from bert_tf.errors import InputError
 from bert_tf.files import (
     atomic_replace,
     exists,
@@ -141,12 +140,10 @@ def mask_part(files: IntermediateFiles, split: str, number: int, part: shuffling
     """Reads the rows of a part from the files of all segments, and writes the masked part."""
     dtype = row_dtype(files.config)
     rows = shuffling.load_part(files.segment_paths("rows", split), part, dtype)
-    write_part(files, split, number, part, rows)
+    write_part(files, split, number, rows)
 
 
-def write_part(
-    files: IntermediateFiles, split: str, number: int, part: shuffling.Part, rows: np.ndarray
-) -> None:
+def write_part(files: IntermediateFiles, split: str, number: int, rows: np.ndarray) -> None:
     """Masks rows, and writes the part and its statistics (`part_stats-<split>-<number>`).
 
     With `masking` = dynamic, the part contains unmasked rows.
@@ -155,37 +152,28 @@ def write_part(
         files: The names of the files.
         split: "train" or "eval".
         number: Index of the part.
-        part: The part.
         rows: The rows in shuffled order.
-
-    Raises:
-        InputError: The number of rows differs from that of the part.
     """
     import tensorflow as tf
 
-    if len(rows) != part.rows:
-        raise InputError(
-            f"Part {number} of {split} has {len(rows):,} rows, but {part.rows:,} were planned, so "
-            "the runner lost or repeated work. Give another runner."
-        )
     words, is_static = vocabulary(files.config), files.config.masking == "static"
     table = features.PRETRAINING if is_static else features.unmasked(words.size)
-    counts = [stats.Stats.empty(files.config)]
+    total = stats.Stats.empty(files.config)
     with atomic_replace(files.path("part", split, number)) as temporary:
         with tf.io.TFRecordWriter(temporary) as writer:
             for start in range(0, len(rows), _ENCODE_BATCH):
                 batch = rows[start : start + _ENCODE_BATCH]
                 columns = masked_lm.mask_rows(files.config, batch, words)
-                counts.append(stats.measure(columns, words))
-                counts[-1].truncated = int((batch["trimmed"] > 0).sum())
-                counts[-1].trimmed_tokens = int(batch["trimmed"].sum())
+                found = stats.measure(columns, words)
+                found.truncated = int((batch["trimmed"] > 0).sum())
+                found.trimmed_tokens = int(batch["trimmed"].sum())
+                total += found
                 written = columns if is_static else row_format.to_columns(batch)
                 for example in features.encode(written, table):
                     writer.write(example)
         # The statistics are written before the part gets its final name. So if a part exists, its
         # statistics exist too.
-        path = files.path("part_stats", split, number)
-        write_bytes(path, stats.total(counts).to_bytes())
+        write_bytes(files.path("part_stats", split, number), total.to_bytes())
 
 
 def assemble_shard(

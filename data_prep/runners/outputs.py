@@ -98,44 +98,40 @@ def _check_output_paths(job: RecordsJob, input_paths: Sequence[str], patterns: s
             )
 
 
-def check_documents(job: RecordsJob, split: str, count: int) -> None:
-    """Checks that a split has at least one document, or two if random next sentences are drawn.
+def check_documents(job: RecordsJob, counts: Mapping[str, np.ndarray]) -> None:
+    """Checks that each split has documents, and warns if files may have been joined by mistake.
 
     Args:
         job: The set of records to create.
-        split: "train" or "eval".
-        count: The number of documents in the split.
+        counts: For each split, the numbers of documents and of sentences: int64 [2].
 
     Raises:
-        InputError: There are too few documents.
+        InputError: A split has no document, or only one if random next sentences are drawn.
     """
-    required = 2 if job.config.paired else 1
-    if count >= required:
-        return
-    hint = _files_hint(job)
-    if split == "eval" or job.config.eval_fraction:
-        raise InputError(
-            f"With eval_fraction={job.config.eval_fraction}, the {split} records get {count} "
-            f"documents of {job.input_names}, but they need at least {required}. Give more "
-            f"documents or another eval_fraction.{hint}"
+    required, hint = 2 if job.config.paired else 1, ""
+    if len(job.inputs) > 1 and not job.config.documents_end_at_files:
+        hint = (
+            " A document continues in the next file unless a blank line ends it. If each file is a "
+            "document, give --break_documents_at_files."
         )
-    if count == 0:
-        raise InputError(f"There is no text in {job.input_names}.")
-    raise InputError(
-        f"{job.input_names} is one document, but a random next sentence comes from another "
-        "document. Separate documents by blank lines, or give objective=mlm, which creates records "
-        f"without sentence pairs.{hint}"
-    )
-
-
-def _files_hint(job: RecordsJob) -> str:
-    """Returns the remedy if documents of several text files may be joined, else an empty text."""
-    if len(job.inputs) < 2 or job.config.documents_end_at_files:
-        return ""
-    return (
-        " A document continues in the next file unless a blank line ends it. If each file is a "
-        "document, give --break_documents_at_files."
-    )
+    for split, (count, _) in counts.items():
+        if count < required and job.config.eval_fraction:
+            raise InputError(
+                f"With eval_fraction={job.config.eval_fraction}, the {split} records get {count} "
+                f"documents of {job.input_names}, but they need at least {required}. Give more "
+                f"documents or another eval_fraction.{hint}"
+            )
+        if count == 0:
+            raise InputError(f"There is no text in {job.input_names}.")
+        if count < required:
+            raise InputError(
+                f"{job.input_names} is one document, but a random next sentence comes from another "
+                "document. Separate documents by blank lines, or give objective=mlm, which creates "
+                f"records without sentence pairs.{hint}"
+            )
+    documents, inputs = sum(count for count, _ in counts.values()), len(job.inputs)
+    if hint and documents < inputs:
+        print(f"warning: {inputs:,} files gave {documents:,} documents.{hint}", file=sys.stderr)
 
 
 def check_truncation(job: RecordsJob, tokens: np.ndarray) -> None:
@@ -301,9 +297,6 @@ def write_manifest(
         },
         "inputs": list(job.inputs),
     }
-    files_, documents = len(job.inputs), sum(each["documents"] for each in reports.values())
-    if documents < files_ and (hint := _files_hint(job)):
-        print(f"warning: {files_:,} files gave {documents:,} documents.{hint}", file=sys.stderr)
     shards = tuple(_shard(job, intermediate, *key) for key in job.shard_keys)
     for split, report in reports.items():
         written = sum(shard.examples for shard in shards if shard.split == split)

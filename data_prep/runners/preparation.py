@@ -19,7 +19,6 @@ from bert_tf.data_prep.runners import outputs, shuffling, stages
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.workers import Workers
-from bert_tf.errors import InputError
 
 
 class Task(NamedTuple):
@@ -92,7 +91,7 @@ def _cut_input(job: RecordsJob, workers: Workers, run: Runner) -> list[segments.
     """Cuts the input into segments (groups of whole documents); first unpacks packed files.
 
     Raises:
-        InputError: The input has no text, or a file cannot be read.
+        InputError: A file cannot be read.
     """
     config = job.config
     paths = [] if config.tfds_name else [str(each["path"]) for each in job.inputs]
@@ -103,8 +102,6 @@ def _cut_input(job: RecordsJob, workers: Workers, run: Runner) -> list[segments.
         tasks = [Task(file.path, 1, (file, config.text_feature)) for file in packed]
         run("unpacking", "files", unpack, tasks)
     cut: list[segments.Segment] = workers.call(segments.cut, config, inputs)
-    if not cut:
-        raise InputError(f"There is no text in {job.input_names}.")
     return cut
 
 
@@ -135,7 +132,7 @@ def prepare(
     for split in job.shards:
         paths = intermediate.segment_paths("documents", split)
         counts[split] = sum(map(shuffling.count_documents, paths), np.zeros(2, int))
-        outputs.check_documents(job, split, int(counts[split][0]))
+    outputs.check_documents(job, counts)
     rows = {split: intermediate.segment_paths("rows", split) for split in job.shards}
     pairing = [
         Task(f"{path}.keys", 1, (split, number))

@@ -11,7 +11,6 @@ from typing import Any
 
 from bert_tf import files, manifest
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.errors import InputError
 
 # Increase this number when names or formats of intermediate files change, so that files of the
 # previous version are not reused.
@@ -101,22 +100,6 @@ def _split_extension(output_file: str) -> tuple[str, str]:
     match = _RECORDS.search(name, 1)
     base = name[: match.start()] if match else os.path.splitext(name)[0]
     return os.path.join(folder, base), name[len(base) :]
-
-
-def set_shard_count(output_files: Sequence[str], config: RecordsConfig) -> RecordsConfig:
-    """Returns the config with one shard for each output file, if there are several output files.
-
-    Raises:
-        InputError: `num_output_shards` differs from the number of output files.
-    """
-    if len(output_files) == 1:
-        return config
-    if config.num_output_shards not in (1, len(output_files)):
-        raise InputError(
-            f"output_file names {len(output_files)} files, but num_output_shards is "
-            f"{config.num_output_shards}. Give a single output_file, or no num_output_shards."
-        )
-    return dataclasses.replace(config, num_output_shards=len(output_files))
 
 
 def shard_paths(output_files: Sequence[str], config: RecordsConfig) -> dict[str, list[str]]:

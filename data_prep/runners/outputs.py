@@ -16,7 +16,7 @@ from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.segments import tfds_split
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import stages, work_folder
-from bert_tf.data_prep.runners.job import RecordsJob, output_stem, set_shard_count, shard_paths
+from bert_tf.data_prep.runners.job import RecordsJob, output_stem, shard_paths
 from bert_tf.data_prep.runners.shuffling import Part
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.errors import InputError
@@ -55,7 +55,8 @@ def plan_job(
     stages.forget_vocabulary()
     # A run through a link and a run on its target must have the same work folder.
     output_files = tuple(map(output_paths.resolve_output, output_files))
-    config = set_shard_count(output_files, config)
+    if len(output_files) > 1:
+        config = dataclasses.replace(config, num_output_shards=len(output_files))
     is_cased = known_casing(config.vocab_file, config.do_lower_case) is False
     config = dataclasses.replace(config, do_lower_case=not is_cased)
     vocabulary = stages.vocabulary(config)

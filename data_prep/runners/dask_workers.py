@@ -20,8 +20,6 @@ from bert_tf.data_prep.runners.workers import WorkerKilledError, Workers, use_on
 from bert_tf.errors import InputError
 
 _POLL_SECS = 5
-# Dask gives a call up after four workers that ran it were lost. It is then submitted again.
-_SUBMISSIONS = 4
 _SAME_COMMAND = "Run the same command again."
 
 
@@ -80,13 +78,7 @@ class DaskWorkers(Workers):
         except ImportError as error:
             raise InputError('runner=dask needs Dask: pip install "bert-tf[dask]".') from error
         self._dask, self._timeout_secs = distributed, timeout_secs
-        is_file = os.path.isfile(scheduler)
-        if not is_file and ":" not in scheduler:
-            raise InputError(
-                f"dask_scheduler={scheduler} is neither a scheduler file nor an address. Give an "
-                "address such as tcp://host:8786."
-            )
-        address = {"scheduler_file" if is_file else "address": scheduler}
+        address = {"scheduler_file" if os.path.isfile(scheduler) else "address": scheduler}
         try:
             self._client = distributed.Client(**address, timeout=timeout_secs, set_as_default=False)
             self._client.wait_for_workers(1, timeout=timeout_secs)
@@ -101,7 +93,7 @@ class DaskWorkers(Workers):
         super().__init__(1)
 
     def check_folder(self, folder: str) -> None:
-        """Checks the versions and threads of all workers, and that they share a folder.
+        """Checks the versions and threads of all workers, and that they see a folder.
 
         A worker that joins later is checked before its first call, except for its threads.
 
@@ -117,56 +109,47 @@ class DaskWorkers(Workers):
         self._marker = os.path.join(folder, f"program-{uuid.uuid4().hex}")
         files.write_text(self._marker, _versions())
         try:
-            answers = self._client.run(_answer, self._marker)
+            self._client.run(_begin_run, self._marker)
         except InputError:
             raise
         except Exception as error:  # such as a missing package
             raise WorkerKilledError(
                 f"A worker of Dask cannot be used: {error}. {_SAME_COMMAND}"
             ) from error
-        for worker, path in answers.items():
-            if not os.path.exists(path):
-                raise _other_folder(f"{worker} writes to another folder than {folder}")
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
         """As in `Workers`; a call whose worker is lost runs again on another worker."""
-        submit = functools.partial(
-            self._client.submit, _run, self._marker, function, *arguments, pure=False
-        )
-        return functools.partial(self._wait, submit, submit())
+        future = self._client.submit(_run, self._marker, function, *arguments, pure=False)
+        return functools.partial(self._wait, future)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Runs a call in this process and returns its result."""
         return function(*arguments)
 
-    def _wait(self, submit: Callable[[], Any], future: Any) -> Any:
-        idle_secs, submissions = 0, 1
-        while True:
+    def _wait(self, future: Any) -> Any:
+        idle_secs = 0
+        while idle_secs < self._timeout_secs:
             try:
                 error = future.exception(timeout=_POLL_SECS)
                 if error is None:
                     return future.result()
             except self._dask.TimeoutError:
                 idle_secs = 0 if self._has_workers() else idle_secs + _POLL_SECS
-                if idle_secs >= self._timeout_secs:
-                    raise WorkerKilledError(
-                        f"The Dask cluster has had no worker for {idle_secs} s. Start workers. "
-                        f"{_SAME_COMMAND}"
-                    ) from None
                 continue
             except (self._dask.CancelledError, OSError) as lost:
                 raise WorkerKilledError(
                     f"The connection to the Dask scheduler was lost: {lost}. {_SAME_COMMAND}"
                 ) from lost
-            if not isinstance(error, self._dask.KilledWorker):
-                raise error
-            if submissions == _SUBMISSIONS:
+            if isinstance(error, self._dask.KilledWorker):
                 raise WorkerKilledError(
                     f"A call was lost with its worker again and again: {error}. Most likely, "
                     "memory ran out. Start the workers with a larger --memory-limit. "
                     f"{_SAME_COMMAND}"
                 )
-            submissions, future = submissions + 1, submit()
+            raise error
+        raise WorkerKilledError(
+            f"The Dask cluster has had no worker for {idle_secs} s. Start workers. {_SAME_COMMAND}"
+        )
 
     def _has_workers(self) -> bool:
         try:
@@ -187,12 +170,6 @@ def _versions() -> str:
     return f"bert-tf {__version__} with Python {python}"
 
 
-def _other_folder(problem: str) -> WorkerKilledError:
-    return WorkerKilledError(
-        f"The worker {problem}. Give an output_file on storage that all workers share."
-    )
-
-
 def _run(marker: str, function: Callable[..., Any], *arguments: Any) -> Any:
     _begin_run(marker)
     return function(*arguments)
@@ -205,8 +182,10 @@ def _begin_run(marker: str) -> None:
         with open(marker, encoding="utf-8") as file:
             versions = file.read()
     except OSError as error:
-        where = f"{socket.gethostname()} does not see {os.path.dirname(marker)}"
-        raise _other_folder(f"{where}: {error.strerror}") from error
+        raise WorkerKilledError(
+            f"The worker {socket.gethostname()} does not see {os.path.dirname(marker)}: "
+            f"{error.strerror}. Give an output_file on storage that all workers share."
+        ) from error
     if versions != _versions():
         raise WorkerKilledError(
             f"A worker of Dask has {_versions()}, but this program is {versions}. Install the same "
@@ -214,11 +193,3 @@ def _begin_run(marker: str) -> None:
         )
     stages.forget_vocabulary()
     use_one_core()
-
-
-def _answer(marker: str) -> str:
-    """Writes a file next to that of the program, and returns its path."""
-    _begin_run(marker)
-    path = f"{marker}-{uuid.uuid4().hex}"
-    files.write_text(path, _versions())
-    return path

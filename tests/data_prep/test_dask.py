@@ -94,7 +94,7 @@ def test_bad_clusters_are_refused_in_one_line(job, tmp_path):
     rows = [
         (["--dask_scheduler=tcp://127.0.0.1:1", "--dask_timeout_secs=1"],
          ["of tcp://127.0.0.1:1 has no scheduler or no worker after 1 s"]),
-        (["--dask_scheduler=no_such_file"], ["neither a scheduler file nor an address"]),
+        (["--dask_scheduler=no_such_file"], ["of no_such_file has no scheduler", "port"]),
         ([], ["--runner=dask and --dask_scheduler go together"]),
         (["--dask_scheduler=tcp://127.0.0.1:1", "--output_file=gs://bucket/a"],
          ["files that all workers see", "gs://bucket/a"]),

@@ -4,7 +4,6 @@ Letters: B batch, S sequence length, P predictions per sequence.
 """
 
 import dataclasses
-import io
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,18 +66,11 @@ class Stats:
         sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
         return Stats(**sums, sample=join_hashes(self.sample, other.sample))
 
-    def to_bytes(self) -> bytes:
-        """Returns the counts as the content of an .npz file."""
-        content = io.BytesIO()
-        np.savez(content, **dataclasses.asdict(self))
-        return content.getvalue()
-
     @classmethod
-    def from_bytes(cls, content: bytes) -> "Stats":
-        """Restores the counts from the content that `to_bytes` returned."""
-        with np.load(io.BytesIO(content)) as arrays:
-            values: dict[str, Any] = dict(arrays)
-        return cls(**{k: v if v.ndim else v.item() for k, v in values.items()})
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Stats":
+        """Restores the counts from the array of each attribute."""
+        values: dict[str, Any] = {k: v if v.ndim else v.item() for k, v in arrays.items()}
+        return cls(**values)
 
     def report(self) -> dict[str, Any]:
         """Returns the content of stats.json: counts, and shares in [0, 1]."""

@@ -15,9 +15,8 @@ from bert_tf.data_prep.corpus import formats
 from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.segments import tfds_split
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import stages, work_folder
+from bert_tf.data_prep.runners import shuffling, stages, work_folder
 from bert_tf.data_prep.runners.job import RecordsJob, output_stem, shard_paths
-from bert_tf.data_prep.runners.shuffling import Part
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.errors import InputError
 from bert_tf.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path
@@ -259,7 +258,7 @@ def write_manifest(
     job: RecordsJob,
     intermediate: IntermediateFiles,
     counts: Mapping[str, np.ndarray],
-    plans: Mapping[str, Sequence[Part]],
+    plans: Mapping[str, Sequence[shuffling.Part]],
 ) -> dict[str, Any]:
     """Writes the statistics, then the manifest, then `<stem>.COMPLETED`.
 
@@ -280,7 +279,7 @@ def write_manifest(
     reports = {}
     for split, plan in plans.items():
         paths = (intermediate.path("part_stats", split, number) for number in range(len(plan)))
-        parts = (stats.Stats.from_bytes(files.read_bytes(path)) for path in paths)
+        parts = (stats.Stats.from_arrays(shuffling.load_arrays(path)) for path in paths)
         found = sum(parts, stats.Stats.empty(config))
         found.documents, found.sentences = counts[split].tolist()
         reports[split] = found.report()

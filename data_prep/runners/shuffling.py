@@ -12,12 +12,12 @@ independently of each other.
 import dataclasses
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from bert_tf import files
-from bert_tf.data_prep.pretraining_data.documents import Documents
 
 _BIN_BITS = 20
 _BIN_SHIFT = 64 - _BIN_BITS
@@ -75,21 +75,21 @@ def plan_parts(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
     return parts
 
 
-def save_documents(path: str, documents: Documents) -> None:
-    """Writes documents to a file."""
+def save_arrays(path: str, arrays: Mapping[str, Any]) -> None:
+    """Writes arrays and numbers to a file."""
     content = io.BytesIO()
-    np.savez(content, **vars(documents))
+    np.savez(content, **arrays)
     files.write_bytes(path, content.getvalue())
 
 
-def load_documents(path: str) -> Documents:
-    """Reads the file that `save_documents` wrote."""
+def load_arrays(path: str) -> dict[str, np.ndarray]:
+    """Reads the file that `save_arrays` wrote."""
     with files.open_binary(path, "rb") as file, np.load(file) as arrays:
-        return Documents(**arrays)
+        return dict(arrays)
 
 
 def count_documents(path: str) -> np.ndarray:
-    """Returns the counts of documents and sentences in a file of `save_documents`: int64 [2]."""
+    """Returns the numbers of documents and sentences in a file of `Documents`: int64 [2]."""
     with files.open_binary(path, "rb") as file, np.load(file) as arrays:
         return np.array([len(arrays["ids"]), len(arrays["sentences"]) - 1])
 

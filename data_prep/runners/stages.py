@@ -123,14 +123,14 @@ def read_segment(files: IntermediateFiles, number: int, segment: Segment) -> Non
         held_out = pairing.held_out(config, documents.ids)
         by_split = {"train": documents.where(~held_out), "eval": documents.where(held_out)}
     for split, each in by_split.items():
-        shuffling.save_documents(files.path("documents", split, number), each)
+        shuffling.save_arrays(files.path("documents", split, number), vars(each))
 
 
 def pair_segment(files: IntermediateFiles, split: str, number: int) -> None:
     """Pairs the documents of a segment and writes `rows-<split>-<number>`."""
     pool = pairing.pool_segments(files.config, number, files.segment_sizes)
     paths = [files.path("documents", split, each) for each in (number, *pool)]
-    parts = [shuffling.load_documents(path) for path in paths]
+    parts = [Documents(**shuffling.load_arrays(path)) for path in paths]
     documents, count = Documents.joined(parts), len(parts[0])
     rows = pairing.paired_rows(files.config, documents, count, vocabulary(files.config))
     shuffling.save_rows(files.path("rows", split, number), rows)
@@ -173,7 +173,7 @@ def write_part(files: IntermediateFiles, split: str, number: int, rows: np.ndarr
                     writer.write(example)
         # The statistics are written before the part gets its final name. So if a part exists, its
         # statistics exist too.
-        write_bytes(files.path("part_stats", split, number), total.to_bytes())
+        shuffling.save_arrays(files.path("part_stats", split, number), vars(total))
 
 
 def assemble_shard(

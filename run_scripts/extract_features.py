@@ -68,8 +68,8 @@ def read_lines(paths: Iterable[str]) -> list[str]:
     """
     lines: list[str] = []
     for path in paths:
-        for raw, position in formats.read_lines(path):
-            lines += formats.decode(raw, path, position).removesuffix("\n").split("\n")
+        for text, _ in formats.read_lines(path):
+            lines += text.removesuffix("\n").split("\n")
     if not lines:
         raise InputError(f"There is no text in {FLAGS.input_file}.")
     return lines

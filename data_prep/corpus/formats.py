@@ -5,11 +5,12 @@ bytes of text and JSON lines files; `read_documents` reads the documents of all 
 """
 
 import gzip
+import itertools
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bert_tf import files, tfrecords
@@ -31,10 +32,6 @@ _NOT_TEXT = {
     "tfrecord": rb".{4}\0{4}.{4}\n",
 }  # fmt: skip
 _JSON = re.compile(rb'(\xef\xbb\xbf)?\s*(\{\s*"[^"\n]*"\s*:|\[\s*[{"])')
-
-# A function that returns the position of a line in the file, such as "line 7". The argument is the
-# index of the line in the bytes object that `read_lines` yields together with the function.
-Position = Callable[[int], str]
 
 
 def format_of(path: str, input_format: str = "auto") -> str:
@@ -154,37 +151,40 @@ def _check_first_bytes(path: str, text: bytes) -> None:
 
 
 def read_lines(
-    path: str, start: int = 0, end: int = sys.maxsize
-) -> Iterator[tuple[bytes, Position]]:
+    path: str, start: int = 0, end: int = sys.maxsize, source: str = ""
+) -> Iterator[tuple[str, int]]:
     """Reads the complete lines between two positions of a file.
 
     Args:
         path: The file.
         start: Start of the first line, in bytes from the start of the file.
         end: End of the last line, in bytes from the start of the file.
+        source: Name of the file in error messages; if "", `path`.
 
     Yields:
-        Several lines as one bytes object, and a function that describes the position of each line.
+        Several lines as one text, and the position of the first one, in bytes. A byte order mark at
+        the start is dropped.
 
     Raises:
-        InputError: A line has more than 64 MiB, or `read_chunks` raises an error.
+        InputError: A line has more than 64 MiB or is not valid UTF-8, or `read_chunks` raises an
+            error.
     """
     rest = b""
-    for chunk in read_chunks(path, start, end):
+    for chunk in itertools.chain(read_chunks(path, start, end), [b""]):
         rest += chunk
-        if length := rest.rfind(b"\n") + 1:
-            yield rest[:length], _position(path, start)
+        # The empty chunk is the end of the file, whose last line may have no line feed.
+        if length := rest.rfind(b"\n") + 1 if chunk else len(rest):
+            try:
+                text = rest[:length].decode("utf-8-sig")
+            except UnicodeDecodeError as error:
+                line = line_number(path, start) + error.object.count(b"\n", 0, error.start)
+                raise not_utf8(source or path, f"line {line}", error) from error
+            yield text, start
             start, rest = start + length, rest[length:]
         if len(rest) > files.MAX_LINE_BYTES:
             raise InputError(
                 f"{path} has a line of more than {files.MAX_LINE_BYTES >> 20} MiB. Split it."
             )
-    if rest:
-        yield rest, _position(path, start)
-
-
-def _position(path: str, start: int) -> Position:
-    return lambda index: f"line {line_number(path, start) + index}"
 
 
 def line_number(path: str, position: int) -> int:
@@ -193,23 +193,10 @@ def line_number(path: str, position: int) -> int:
     return 1 + sum(chunk.count(b"\n") for chunk in chunks)
 
 
-def decode(raw: bytes, path: str, position: Position) -> str:
-    """Decodes UTF-8 and drops a byte order mark at the start.
-
-    Args:
-        raw: Complete lines, or a document.
-        path: The file, for the error message.
-        position: Describes the position of each line of `raw`; from `read_lines`.
-
-    Raises:
-        InputError: `raw` is not valid UTF-8.
-    """
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        place = position(error.object.count(b"\n", 0, error.start))
-        byte = f"byte 0x{error.object[error.start]:02x} in {place}"
-        raise InputError(f"{path} is not UTF-8: {byte}. Convert it first.") from error
+def not_utf8(source: str, place: str, error: UnicodeDecodeError) -> InputError:
+    """Returns the error for a place, such as "line 7", that is not valid UTF-8."""
+    byte = f"byte 0x{error.object[error.start]:02x} in {place}"
+    return InputError(f"{source} is not UTF-8: {byte}. Convert it first.")
 
 
 # Documents ------------------------------------------------------------------------------------
@@ -247,8 +234,8 @@ def read_json_texts(
     Raises:
         InputError: A line is not valid UTF-8, or is no JSON object with a string under `feature`.
     """
-    for raw, position in read_lines(path, start, end):
-        for index, line in enumerate(decode(raw, source or path, position).split("\n")):
+    for lines, position in read_lines(path, start, end, source):
+        for index, line in enumerate(lines.split("\n")):
             if not line.strip():
                 continue
             try:
@@ -257,8 +244,8 @@ def read_json_texts(
                 text = None
             if not isinstance(text, str):
                 raise InputError(
-                    f"{position(index).capitalize()} of {source or path} is not a JSON object with "
-                    f'one string under "{feature}". text_feature names the key.'
+                    f"Line {line_number(path, position) + index} of {source or path} is not a JSON "
+                    f'object with one string under "{feature}". text_feature names the key.'
                 )
             # A JSON escape can be an unpaired surrogate. It becomes U+FFFD, which the tokenizer
             # drops.

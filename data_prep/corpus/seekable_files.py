@@ -4,7 +4,6 @@ Other input (.gz, TFRecord, Parquet) is first unpacked to such a file.
 """
 
 import dataclasses
-import functools
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -68,9 +67,9 @@ def unpack(file: SeekableFile, feature: str) -> None:
 def _as_json_lines(file: SeekableFile, feature: str) -> Iterator[bytes]:
     documents = formats.read_documents(file.source, file.format, feature)
     for number, document in enumerate(documents, 1):
-        text = formats.decode(document, file.source, functools.partial(_place, file, number))
+        try:
+            text = document.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            place = f"{formats.UNITS[file.format]} {number}"
+            raise formats.not_utf8(file.source, place, error) from error
         yield json.dumps({feature: text}, ensure_ascii=False).encode() + b"\n"
-
-
-def _place(file: SeekableFile, number: int, _: int) -> str:
-    return f"{formats.UNITS[file.format]} {number}"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from bert_tf.data_prep.corpus.formats import CHUNK_BYTES, decode, read_json_texts, read_lines
+from bert_tf.data_prep.corpus.formats import CHUNK_BYTES, read_json_texts, read_lines
 from bert_tf.data_prep.pretraining_data import segments
 from bert_tf.data_prep.pretraining_data.segments import Piece, Segment
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
@@ -67,9 +67,8 @@ def _lines(config: RecordsConfig, segment: Segment) -> Iterator[list[str]]:
     for piece in segment:
         file = piece.file
         if file.format == "text":
-            for raw, position in read_lines(file.path, piece.start, piece.end):
-                text = decode(raw, file.source, position).removesuffix("\n")
-                yield [line.strip() for line in text.split("\n")]
+            for lines, _ in read_lines(file.path, piece.start, piece.end, file.source):
+                yield [line.strip() for line in lines.removesuffix("\n").split("\n")]
         elif file.format == "tfds":
             yield from _blocks(_tfds_texts(config, piece))
         else:

@@ -15,8 +15,7 @@ vocabulary. In a text file, a blank line ends a document. Words of more than 50 
 out everywhere.
 
 --output_dir becomes a checkpoint like any other, with the chosen words and their former pieces in
-new_words.tsv. Pretrain it on texts of the domain before it is fine-tuned; the program prints the
-commands.
+new_words.tsv. Pretrain it on texts of the domain before it is fine-tuned.
 """
 
 import dataclasses
@@ -78,8 +77,12 @@ def main() -> None:
     )
     print(_costs(held_out_counts, documents, old, new))
     print(f"The first words, of those in {_FILE}:", *rows[: _SHOWN + 1], sep="\n  ")
-    length = min(128, contents.require_config().max_position_embeddings)
-    print("Next:", *_next_commands(length, old.do_lower_case), sep="\n  ")
+    folder = shlex.quote(FLAGS.output_dir.rstrip("/"))
+    for step in (
+        f"python data_prep/create_pretraining_data.py --vocab_file={folder}/vocab.txt ...",
+        f"python run_scripts/run_pretraining.py --init_checkpoint={folder} ...",
+    ):
+        print("Next:", name_programs(step, sys.argv[0]))
 
 
 def _read_model() -> tuple["CheckpointContents", "BertTokenizer"]:
@@ -144,34 +147,6 @@ def _costs(
         f"{held:,} of {documents:,} documents are held out, with {before.words:,} words.\n"
         f"  before: {before}\n  after: {after}"
     )
-
-
-def _next_commands(max_seq_length: int, do_lower_case: bool) -> list[str]:
-    """Returns the commands for records and pretraining with the new vocabulary."""
-    folder = FLAGS.output_dir.rstrip("/")
-    fields = [field.name for field in dataclasses.fields(text_blocks.TextSource)]
-    given = {name: FLAGS[name].value for name in fields if FLAGS[name].present}
-    length = {"max_seq_length": max_seq_length}
-    records = given | {
-        "output_file": f"{folder}_records/train.tfrecord",
-        "vocab_file": f"{folder}/vocab.txt",
-        "do_lower_case": str(do_lower_case).lower(),
-    }
-    pretraining = {
-        "input_file": f"{folder}_records/train.tfrecord",
-        "init_checkpoint": folder,
-        "do_train": "true",
-        "output_dir": f"{folder}_pretrained",
-    }
-    return [
-        _command("data_prep/create_pretraining_data.py", records | length),
-        _command("run_scripts/run_pretraining.py", pretraining | length),
-    ]
-
-
-def _command(program: str, values: Mapping[str, object]) -> str:
-    words = [f"--{name}={shlex.quote(str(value))}" for name, value in values.items()]
-    return name_programs(" ".join(["python", program, *words]), sys.argv[0])
 
 
 def run() -> None:

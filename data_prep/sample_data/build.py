@@ -22,7 +22,6 @@ from bert_tf.data_prep.sample_data import (
 )
 from bert_tf.data_prep.sample_data.cleaning import Document
 from bert_tf.errors import InputError, check_at_least, check_between
-from bert_tf.progress import Progress
 
 STATS = "stats.json"
 # The maximum number of examples of each labeled set.
@@ -156,12 +155,8 @@ def _interleave_libraries(
 def _clean_documents(docstrings: Sequence[Document]) -> list[Document]:
     """Splits docstrings into sentences; removes duplicate documents and boilerplate sentences."""
     distinct: dict[Any, Document] = {}
-    with Progress("splitting sentences", len(docstrings), "documents") as progress:
-        for start in range(0, len(docstrings), 2000):
-            batch = docstrings[start : start + 2000]
-            for document in sentences.split_into_sentences(batch):
-                distinct.setdefault(tuple(s.text for s in document.texts), document)
-            progress.update(len(batch))
+    for document in sentences.split_into_sentences(docstrings):
+        distinct.setdefault(tuple(s.text for s in document.texts), document)
     return train_dev_test_split.remove_boilerplate(list(distinct.values()))
 
 

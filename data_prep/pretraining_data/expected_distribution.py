@@ -150,16 +150,13 @@ class DistributionCheck:
             yield _compare_histograms(name, self._positions, self._expected_positions)
 
     def _compare_sequences(self) -> Iterator[Comparison]:
-        total, random_next = int(self.stats.lengths.sum()), self.stats.random_next
-        name, note = "random next sentences", ""
-        if self._config.paired:
-            note = ", more where chunks are single sentences"
-            if random_next == total:
-                # If a chunk (see `pairing`) is one sentence, B is always a random next sentence.
-                # But a record does not state how many sentences its chunk had.
-                note += "; all are random, so each document should be a single sentence"
+        total = int(self.stats.lengths.sum())
+        # If a chunk (see `pairing`) is one sentence, B is always a random next sentence. But a
+        # record does not state how many sentences its chunk had.
+        note = ", more where chunks are single sentences" if self._config.paired else ""
         probability = 0.5 if self._config.paired else 0.0
-        yield _compare_share(name, random_next, total, probability, note=note)
+        name = "random next sentences"
+        yield _compare_share(name, self.stats.random_next, total, probability, note=note)
         short = total - int(self.stats.lengths[-1])
         name = f"sequences below {self._config.max_seq_length} tokens"
         note = ", more where documents end"

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from bert_tf.data_prep.corpus.formats import CHUNK_BYTES, read_json_texts, read_lines
-from bert_tf.data_prep.pretraining_data import segments
-from bert_tf.data_prep.pretraining_data.segments import Piece, Segment
+from bert_tf.data_prep.pretraining_data.segments import Segment, tfds_split
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 
 # A block has two parts: N sentences that are not empty, and int64 [N], the document number of each
@@ -32,11 +31,9 @@ def read(config: RecordsConfig, segment: Segment) -> Iterator[Block]:
         documents = number + np.cumsum(blank)
         number = int(documents[-1])
         sentences, documents = [line for line in lines if line], documents[~blank]
-        yield (
-            split_sentences(sentences, documents)
-            if config.split_sentences
-            else (sentences, documents)
-        )
+        if config.split_sentences:
+            sentences, documents = split_sentences(sentences, documents)
+        yield sentences, documents
 
 
 def split_sentences(
@@ -70,7 +67,8 @@ def _lines(config: RecordsConfig, segment: Segment) -> Iterator[list[str]]:
             for lines, _ in read_lines(file.path, piece.start, piece.end, file.source):
                 yield [line.strip() for line in lines.removesuffix("\n").split("\n")]
         elif file.format == "tfds":
-            yield from _blocks(_tfds_texts(config, piece))
+            texts = tfds_split(config).texts(f"[{piece.start}:{piece.end}]")
+            yield from _blocks(text.decode("utf-8", "replace") for text in texts)
         else:
             span = piece.start, piece.end
             yield from _blocks(read_json_texts(file.path, config.text_feature, *span, file.source))
@@ -91,8 +89,3 @@ def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
             lines, size = [], 0
     if lines:
         yield lines
-
-
-def _tfds_texts(config: RecordsConfig, piece: Piece) -> Iterator[str]:
-    for text in segments.tfds_split(config).texts(f"[{piece.start}:{piece.end}]"):
-        yield text.decode("utf-8", "replace")

@@ -146,4 +146,4 @@ def test_documents_of_one_sentence_are_as_expected(tmp_path, vocab_file, inspect
     passed, lines, _ = inspect(tmp_path / "out/data.tfrecord")
     (line,) = (line for line in lines if "random next sentences:" in line)
     assert passed, lines
-    assert "sentences: 100.00%;" in line and "each document should be a single sentence" in line
+    assert "sentences: 100.00%;" in line and "more where chunks are single sentences" in line

@@ -27,7 +27,6 @@ google-research/bert.
 """
 
 import os
-import shlex
 import sys
 
 from absl import flags
@@ -66,10 +65,8 @@ flags.DEFINE_bool("overwrite", False, "Replace records that were created with ot
 def main() -> None:
     """Creates the records."""
     values = flags.FLAGS
-    if not values.input_file and not values.tfds_name:
-        raise InputError("--input_file or --tfds_name is required. See --help.")
-    if values.input_file and values.tfds_name:
-        raise InputError("--input_file and --tfds_name are two inputs. Give one of them.")
+    if bool(values.input_file) == bool(values.tfds_name):
+        raise InputError("Give either --input_file or --tfds_name, one of the two.")
     if values.beam_options and values.runner != "beam":
         raise InputError("--beam_options has no effect without --runner=beam. Leave it out.")
     if bool(values.dask_scheduler) != (values.runner == "dask"):
@@ -80,11 +77,7 @@ def main() -> None:
     paths = [name.strip() for name in values.output_file.split(",") if name.strip()] or [""]
     arguments = config, values.input_file or "", paths
     if values.runner == "beam":
-        try:
-            options = shlex.split(values.beam_options)
-        except ValueError as error:
-            raise InputError(f"--beam_options cannot be used: {error}.") from error
-        reports = beam.create(*arguments, options, values.overwrite)
+        reports = beam.create(*arguments, values.beam_options, values.overwrite)
     elif values.runner == "dask":
         scheduler, timeout_secs = values.dask_scheduler, values.dask_timeout_secs
         reports = dask_workers.create(*arguments, scheduler, timeout_secs, values.overwrite)

@@ -9,6 +9,7 @@ Each stage is a pipeline. A row is an unmasked sequence, and a part is a range o
 """
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -32,7 +33,7 @@ def create(
     config: RecordsConfig,
     input_file: str,
     output_files: Sequence[str],
-    beam_options: Sequence[str],
+    beam_options: str,
     overwrite: bool = False,
 ) -> dict[str, Any]:
     """Creates the same records as `local.create`.
@@ -41,7 +42,7 @@ def create(
         config: The settings that determine the bytes of the records.
         input_file: Comma-separated list of globs.
         output_files: Paths of the shards, or one path to which the shard numbers are added.
-        beam_options: Options of Beam, such as "--runner=FlinkRunner".
+        beam_options: Options of Beam, such as "--runner=FlinkRunner --parallelism=16".
         overwrite: Whether existing records that were created with other settings may be replaced.
 
     Returns:
@@ -54,15 +55,15 @@ def create(
         import apache_beam as beam
     except ImportError as error:
         raise InputError('runner=beam needs Apache Beam: pip install "bert-tf[beam]".') from error
+    try:
+        options = beam.options.pipeline_options.PipelineOptions(shlex.split(beam_options))
+        beam.Pipeline(options=options)
+    except ValueError as error:
+        raise InputError(f"beam_options cannot be used: {error}") from error
     startup.import_tensorflow()
     job = outputs.plan_job(config, input_file, tuple(output_files), overwrite, is_local=False)
     if job is None:
         return {}
-    try:
-        options = beam.options.pipeline_options.PipelineOptions(list(beam_options))
-        beam.Pipeline(options=options)
-    except ValueError as error:
-        raise InputError(f"beam_options cannot be used: {error}") from error
     with work_folder.locked(job):
         try:
             run, mask = (partial(each, options) for each in (_run, _mask))

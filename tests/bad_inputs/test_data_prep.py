@@ -157,20 +157,13 @@ def test_content_that_is_not_text_is_refused(
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        (["--beam_options=--runner=x"], "--beam_options has no effect without --runner=beam"),
-        (["--runner=beam", "--beam_options='x"], "--beam_options cannot be used: No closing quo"),
-    ],
-)
-def test_flags_are_refused_before_tensorflow_is_imported(folder, given, words):
+def test_flags_are_refused_before_tensorflow_is_imported(folder):
     code = f"import sys; sys.modules['tensorflow'] = None; from {RECORDS} import run; run()"
     flags = ["--input_file=good.txt", "--output_file=out/a.tfrecord", "--vocab_file=vocab.txt"]
-    command = [sys.executable, "-c", code, *flags, *given]
+    command = [sys.executable, "-c", code, *flags, "--beam_options=--runner=x"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     result = Result(done.returncode, done.stdout, done.stderr)
-    assert_refused(result, words)
+    assert_refused(result, "--beam_options has no effect without --runner=beam")
 
 
 @pytest.mark.parametrize(("settings", "words"), SETTINGS)

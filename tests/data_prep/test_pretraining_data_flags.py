@@ -35,7 +35,7 @@ def test_program_runs_resumes_refuses_and_has_the_released_defaults(tmp_path, vo
     assert "examples" in made.out
     assert "nothing to do" in again.out
     assert_refused(none, "No input file matches")
-    assert_refused(missing, "--input_file or --tfds_name is required")
+    assert_refused(missing, "Give either --input_file or --tfds_name")
     assert_refused(negative, "--num_workers=-3")
     shown = {
         name: text.partition("Default: ")[2].strip(". \n")

@@ -62,29 +62,31 @@ def beam():
 
 def test_beam_writes_the_same_bytes(job, tmp_path, beam):
     arguments = job.config, job.source, [f"{tmp_path}/a.tfrecord"]
-    assert beam.create(*arguments, ["--runner=DirectRunner"])["train"]["examples"] > 1000
+    assert beam.create(*arguments, "--runner=DirectRunner")["train"]["examples"] > 1000
     assert hidden_folders(tmp_path) == [] and contents(tmp_path) == job.expected
-    assert beam.create(*arguments, []) == {}
+    assert beam.create(*arguments, "") == {}
 
 
 @pytest.mark.slow
 def test_beam_in_several_processes_writes_the_same_bytes(job, tmp_path, beam):
-    options = ["--runner=FnApiRunner", "--direct_running_mode=multi_processing"]
-    arguments = job.config, job.source, [f"{tmp_path}/a.tfrecord"]
-    beam.create(*arguments, [*options, "--direct_num_workers=2"])
+    options = "--runner=FnApiRunner --direct_running_mode=multi_processing --direct_num_workers=2"
+    beam.create(job.config, job.source, [f"{tmp_path}/a.tfrecord"], options)
     assert contents(tmp_path) == job.expected
 
 
-def test_beam_refuses_options_that_it_cannot_use(job, tmp_path, beam):
-    with pytest.raises(InputError, match=r"beam_options cannot be used: .*NoRunner"):
-        beam.create(job.config, job.source, [f"{tmp_path}/new/a"], ["--runner=NoRunner"])
+@pytest.mark.parametrize(
+    ("options", "reason"), [("--runner=NoRunner", ".*NoRunner"), ("--x='", "No closing quotation")]
+)
+def test_beam_refuses_options_that_it_cannot_use(job, tmp_path, beam, options, reason):
+    with pytest.raises(InputError, match=f"beam_options cannot be used: {reason}"):
+        beam.create(job.config, job.source, [f"{tmp_path}/new/a"], options)
     assert not (tmp_path / "new").exists()
 
 
 def test_beam_reports_bad_input_in_one_line(job, tmp_path, beam):
     (tmp_path / "latin.txt").write_bytes(b"waa\nwab\n\nwac\xe9\n")
     with pytest.raises(InputError, match=r"^\S*latin.txt is not UTF-8: .* Convert it first\.$"):
-        beam.create(job.config, f"{tmp_path}/latin.txt", [f"{tmp_path}/a"], [])
+        beam.create(job.config, f"{tmp_path}/latin.txt", [f"{tmp_path}/a"], "")
 
 
 def killed(*_):
@@ -112,7 +114,7 @@ def test_a_run_keeps_text_and_shards_of_an_interrupted_run(
 ):
     create, last = local.create, 1
     if runner == "beam":
-        create, last = request.getfixturevalue("beam").create, []
+        create, last = request.getfixturevalue("beam").create, ""
     arguments = job.config, job.source, [f"{tmp_path}/a.tfrecord"], last
     ASSEMBLED.clear()
     with monkeypatch.context() as patched:

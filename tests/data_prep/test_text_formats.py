@@ -105,7 +105,7 @@ def test_beam_reads_packed_input(tmp_path, vocab_file):
     path = text_files.write(tmp_path / "text.parquet", texts(60))
     expected = create(vocab_file, path, tmp_path / "local/a.tfrecord", **SMALL_SEGMENTS)
     output = tmp_path / "beam/a.tfrecord"
-    beam.create(RecordsConfig(vocab_file, **SMALL_SEGMENTS), path, [str(output)], [])
+    beam.create(RecordsConfig(vocab_file, **SMALL_SEGMENTS), path, [str(output)], "")
     assert output.read_bytes() == expected
     assert not list(output.parent.glob(".*"))
 

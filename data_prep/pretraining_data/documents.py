@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf import features
+
 
 @dataclasses.dataclass(frozen=True)
 class Documents:
@@ -75,7 +77,7 @@ def tokenize(
         tokenize_batch: Maps B strings to a ragged int32 tensor [B, None].
         vocab_size: Size of the vocabulary, V.
     """
-    dtype = np.uint16 if vocab_size <= 1 << 16 else np.int32
+    dtype = np.dtype(features.ids_dtype(vocab_size))
     tokens: list[np.ndarray] = [np.zeros(0, dtype)]
     lengths: list[np.ndarray] = [np.zeros(0, np.int64)]
     numbers: list[np.ndarray] = [np.zeros(0, np.int64)]

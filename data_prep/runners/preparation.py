@@ -118,16 +118,12 @@ def prepare(
         InputError: The text cannot be read, or there is too little of it, or too much is truncated.
     """
     last_split = list(job.shards)[-1]
+    sizes = intermediate.segment_sizes
     reading = [
-        Task(
-            intermediate.path("documents", last_split, number),
-            sum(piece.end - piece.start for piece in segment),
-            (number, segment),
-        )
-        for number, segment in enumerate(cut)
+        Task(intermediate.path("documents", last_split, number), size, (number, segment))
+        for number, (segment, size) in enumerate(zip(cut, sizes, strict=True))
     ]
-    unit = "examples" if job.config.input_format == "tfds" else "bytes"
-    run("reading", unit, partial(stages.read_segment, intermediate), reading)
+    run("reading", "bytes", partial(stages.read_segment, intermediate), reading)
     counts: dict[str, np.ndarray] = {}
     for split in job.shards:
         paths = intermediate.segment_paths("documents", split)

@@ -1,7 +1,6 @@
 """Splits docstrings into sentences and keeps the sentences that are English prose."""
 
 import dataclasses
-import itertools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -47,10 +46,8 @@ def _sentence_positions(texts: list[str]) -> list[list[tuple[int, int]]]:
         return []
     breaker = tensorflow_text.StateBasedSentenceBreaker()
     _, starts, ends = breaker.break_sentences_with_offsets(texts)
-    columns = (starts.flat_values, ends.flat_values, starts.row_splits)
-    first, last, rows = (column.numpy().tolist() for column in columns)
-    pairs = list(zip(first, last, strict=True))
-    return [pairs[a:b] for a, b in itertools.pairwise(rows)]
+    rows = zip(starts.to_list(), ends.to_list(), strict=True)
+    return [list(zip(first, last, strict=True)) for first, last in rows]
 
 
 def _sentences(

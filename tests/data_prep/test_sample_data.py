@@ -258,20 +258,6 @@ def test_too_few_documents_leave_no_files(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_dev_and_test_share_no_eight_words(sample):
-    for name, column in (("classification", 0), ("pairs", 3)):
-        dev, test = (
-            set().union(
-                *(
-                    eight_word_sequences(row[column])
-                    for row in read_tsv(sample / name / f"{part}.tsv")[1:]
-                )
-            )
-            for part in ("dev", "test")
-        )
-        assert dev and test and not dev & test
-
-
 @pytest.mark.slow
 def test_full_sample_data_has_enough_text_that_can_be_learned(tmp_path):
     from sklearn.feature_extraction.text import TfidfVectorizer

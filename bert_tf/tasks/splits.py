@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from bert_tf import files
 from bert_tf.errors import InputError, check_at_least
-from bert_tf.tasks import text_files
 
 KINDS = ("train", "dev", "test")
 ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
@@ -163,7 +162,6 @@ class FileSource:
         Raises:
             InputError: The file is missing, is not a regular file or cannot be read.
         """
-        text_files.check_data_file(self.name)
         selection = f" {self.selection}" if self.selection else ""
         selection += f" from {self.part[0]!r} to {self.part[1]!r}" if self.part else ""
         return f"SHA-256 {files.sha256_of_file(self.name)}{selection}"

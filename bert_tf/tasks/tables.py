@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+from bert_tf import json_files
 from bert_tf.errors import InputError
 from bert_tf.tasks import parquet_table, text_files
 from bert_tf.tasks.column_names import check_columns
@@ -74,11 +75,12 @@ def json_lines(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the number and the JSON object of each line that is not empty.
 
     Raises:
-        InputError: A line is not a JSON object, or as in `text_files.lines` and `json_value`.
+        InputError: A line is not a JSON object, or as in `text_files.lines`.
     """
     for number, line in text_files.lines(path):
         if line.strip():
-            row = text_files.json_value(line, f"{path}, line {number}")
+            # Many programs write NaN.
+            row = json_files.parse(line, f"{path}, line {number}", allow_nan=True)
             if not isinstance(row, dict):
                 raise InputError(
                     f"{path}, line {number}: a JSON object is required. Received: {line[:60]}."

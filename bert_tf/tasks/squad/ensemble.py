@@ -13,7 +13,6 @@ from bert_tf.tasks.results import check_not_replaced, with_baselines
 from bert_tf.tasks.squad.best_answers import Answer, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
 from bert_tf.tasks.squad.squad_results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadResults
-from bert_tf.tasks.text_files import json_file
 
 OUTPUTS = PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, "eval_results.txt"
 _MIN_PROBABILITY = 1e-38
@@ -81,7 +80,7 @@ def _read(path: str, version_2_with_negative: bool) -> dict[str, list[dict[str, 
     Raises:
         InputError: The file is malformed, or has empty answers without `version_2_with_negative`.
     """
-    contents = json_files.check(json_file(path), {}, path)
+    contents = json_files.read(path)
     if not contents:
         raise InputError(f"{path} has no questions. Give a file nbest_predictions.json.")
     for question, answers in contents.items():

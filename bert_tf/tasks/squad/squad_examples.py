@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from bert_tf import files, json_files
 from bert_tf.errors import InputError
-from bert_tf.tasks import text_files
 
 # The white space of google-research/bert's run_squad; U+202F is a narrow no-break space.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
@@ -55,7 +55,7 @@ def read_examples(
         counts: Receives the number of skipped questions.
 
     Raises:
-        InputError: The file is not valid JSON (see `text_files.json_value`), a key is missing, a
+        InputError: The file is not valid JSON (see `json_files.parse`), a key is missing, a
             value has another type, two questions have the same id, or a training example does not
             have exactly one answer.
 
@@ -88,7 +88,7 @@ def read_examples(
 
 def _paragraphs(path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yields the paragraphs of a file, with their place in it as text."""
-    contents = text_files.json_file(path)
+    contents = json_files.parse(files.read_text(path), path, allow_nan=True)
     for number, article in enumerate(_get(contents, "data", list, path)):
         where = f"{path}: data[{number}]"
         for index, paragraph in enumerate(_get(article, "paragraphs", list, where)):

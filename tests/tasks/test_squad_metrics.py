@@ -471,8 +471,8 @@ def test_another_data_set(tmp_path, questions):
 
 MALFORMED = {
     "broken": ('{"q"', r"0\.json is not JSON"),
-    "empty": ("{}", r"0\.json has no questions"),
-    "predictions": ('{"q": "x"}', r"0\.json: question 'q' has no list of answers"),
+    "empty": ("{}", r"0\.json has no lists of answers"),
+    "predictions": ('{"q": "x"}', r"0\.json has no lists of answers"),
 }
 
 

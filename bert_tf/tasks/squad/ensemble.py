@@ -78,33 +78,20 @@ def _read(path: str, version_2_with_negative: bool) -> dict[str, list[dict[str, 
     """Reads an n-best file.
 
     Raises:
-        InputError: The file is malformed, or has empty answers without `version_2_with_negative`.
+        InputError: The file has no lists of answers, or has empty answers without
+            `version_2_with_negative`.
     """
     contents = json_files.read(path)
-    if not contents:
-        raise InputError(f"{path} has no questions. Give a file nbest_predictions.json.")
-    for question, answers in contents.items():
-        is_valid = (
-            isinstance(answers, list)
-            and answers
-            and all(
-                isinstance(each, dict)
-                and isinstance(each.get("text"), str)
-                and type(each.get("probability")) in (float, int)
-                and 0 <= each["probability"] <= 1
-                for each in answers
-            )
+    lists = list(contents.values())
+    if not lists or not all(isinstance(answers, list) and answers for answers in lists):
+        raise InputError(
+            f"{path} has no lists of answers. Give a file nbest_predictions.json, and not "
+            "predictions.json."
         )
-        if not is_valid:
-            raise InputError(
-                f"{path}: question {question!r} has no list of answers with text and probability. "
-                "Give a file nbest_predictions.json."
-            )
-        if any(not each["text"] for each in answers) and not version_2_with_negative:
-            raise InputError(
-                f"{path} contains empty answers, as for SQuAD 2.0. Give "
-                "version_2_with_negative=True."
-            )
+    if not version_2_with_negative and not all(each["text"] for each in itertools.chain(*lists)):
+        raise InputError(
+            f"{path} contains empty answers, as for SQuAD 2.0. Give version_2_with_negative=True."
+        )
     return contents
 
 

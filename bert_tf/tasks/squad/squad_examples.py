@@ -2,7 +2,6 @@
 
 import bisect
 import dataclasses
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,6 @@ from bert_tf.errors import InputError
 # The white space of google-research/bert's run_squad; U+202F is a narrow no-break space.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
 SKIPPED = "questions skipped, because their answers are not in the context"
-_NAMES = {str: "a text", list: "a list", int: "a whole number", bool: "true or false"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,19 +53,18 @@ def read_examples(
         counts: Receives the number of skipped questions.
 
     Raises:
-        InputError: The file is not valid JSON (see `json_files.parse`), a key is missing, a
-            value has another type, two questions have the same id, or a training example does not
-            have exactly one answer.
+        InputError: The file is not valid JSON (see `json_files.parse`), a key is missing,
+            two questions have the same id, or a training example does not have exactly one answer.
 
     Source: google-research/bert `run_squad.read_squad_examples`.
     """
     ids: set[str] = set()
     for where, paragraph in _paragraphs(path):
-        context = _get(paragraph, "context", str, where)
+        context = _get(paragraph, "context", where)
         matches = list(_WORD.finditer(context))
         words = tuple(match.group() for match in matches)
         starts = [match.start() for match in matches]
-        for number, item in enumerate(_get(paragraph, "qas", list, where)):
+        for number, item in enumerate(_get(paragraph, "qas", where)):
             question = _Question(f"{where}.qas[{number}]", item, version_2_with_negative)
             if question.id in ids:
                 raise InputError(
@@ -89,25 +86,21 @@ def read_examples(
 def _paragraphs(path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yields the paragraphs of a file, with their place in it as text."""
     contents = json_files.parse(files.read_text(path), path, allow_nan=True)
-    for number, article in enumerate(_get(contents, "data", list, path)):
+    for number, article in enumerate(_get(contents, "data", path)):
         where = f"{path}: data[{number}]"
-        for index, paragraph in enumerate(_get(article, "paragraphs", list, where)):
+        for index, paragraph in enumerate(_get(article, "paragraphs", where)):
             yield f"{where}.paragraphs[{index}]", paragraph
 
 
-def _get(item: Any, key: str, kind: type, where: str) -> Any:
+def _get(item: Any, key: str, where: str) -> Any:
     """Returns the value of a key.
 
     Raises:
-        InputError: The item has no such key, or its value has another type.
+        InputError: The item has no such key.
     """
     if not isinstance(item, dict) or key not in item:
         raise InputError(f"{where} has no key {key!r}. Give a file in the format of SQuAD.")
-    value = item[key]
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        shown = json.dumps(value)[:40]
-        raise InputError(f"{where}: {key!r} must be {_NAMES[kind]}. Received: {shown}.")
-    return value
+    return item[key]
 
 
 class _Question:
@@ -115,23 +108,21 @@ class _Question:
 
     def __init__(self, where: str, item: Any, version_2_with_negative: bool) -> None:
         self.where, self._item, self._version_2 = where, item, version_2_with_negative
-        self.id: str = _get(item, "id", str, where)
-        self.text: str = _get(item, "question", str, where)
-        self._is_marked = "is_impossible" in item and _get(item, "is_impossible", bool, where)
+        self.id: str = _get(item, "id", where)
+        self.text: str = _get(item, "question", where)
 
     @property
     def is_impossible(self) -> bool:
         """Whether a training example has no answer; always False in version 1.1."""
-        return bool(self._version_2 and _get(self._item, "is_impossible", bool, self.where))
+        return bool(self._version_2 and _get(self._item, "is_impossible", self.where))
 
     def answers(self) -> tuple[str, ...] | None:
         """Returns the correct answers, () for an impossible question, None if not known."""
-        answers = [] if "answers" not in self._item else self._items()
         texts = tuple(
-            _get(each, "text", str, f"{self.where}.answers[{number}]")
-            for number, each in enumerate(answers)
+            _get(each, "text", f"{self.where}.answers[{number}]")
+            for number, each in enumerate(self._item.get("answers", ()))
         )
-        is_stated = "answers" in self._item or self._is_marked
+        is_stated = "answers" in self._item or self._item.get("is_impossible")
         return texts if texts or (self._version_2 and is_stated) else None
 
     def only_answer(self) -> tuple[str, int]:
@@ -140,7 +131,7 @@ class _Question:
         Raises:
             InputError: The example does not have exactly one answer.
         """
-        answers = self._items()
+        answers = _get(self._item, "answers", self.where)
         if len(answers) != 1:
             remedy = "Give a train file in which each question has one answer."
             if not answers and not self._version_2:
@@ -153,10 +144,7 @@ class _Question:
                 f"needs exactly one. {remedy}"
             )
         where = f"{self.where}.answers[0]"
-        return _get(answers[0], "text", str, where), _get(answers[0], "answer_start", int, where)
-
-    def _items(self) -> list[Any]:
-        return list(_get(self._item, "answers", list, self.where))
+        return _get(answers[0], "text", where), _get(answers[0], "answer_start", where)
 
 
 def _answer_words(

@@ -1,7 +1,5 @@
 """The files with predictions, compared byte by byte with hand-written ones."""
 
-import logging
-
 import numpy as np
 import pytest
 
@@ -10,14 +8,11 @@ from bert_tf.tasks.classification.results.submission import Submission
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import FileSource, Split
 
-OFFICIAL = {"": ("test.tsv",)}
-
 
 def write(
-    folder, examples, outputs, labels=(), task_type="classification", suffix="",
-    path="data/test.tsv", submission=None,
-):  # fmt: skip
-    split = Split("test", FileSource(path), suffix)
+    folder, examples, outputs, labels=(), task_type="classification", suffix="", submission=None
+):
+    split = Split("test", FileSource("test.tsv"), suffix)
     predictions = [
         {name: np.array(value, np.float32) for name, value in values.items()} for values in outputs
     ]
@@ -71,7 +66,7 @@ def test_multi_label(tmp_path):
 def test_regression_and_its_submission(tmp_path):
     examples = [TextExample("a", "b", 4.5), TextExample("c", "d"), TextExample("e", "f")]
     outputs = [{"score": 4.25}, {"score": -0.5}, {"score": 5.1}]
-    submission = Submission({"": "STS-B.tsv"}, OFFICIAL, (0.0, 5.0))
+    submission = Submission({"": "STS-B.tsv"}, (0.0, 5.0))
     found = write(tmp_path, examples, outputs, (), "regression", submission=submission)
     assert found == {
         "test_results.tsv": "4.25\n-0.5\n5.1\n",
@@ -86,8 +81,7 @@ def test_regression_and_its_submission(tmp_path):
 
 @pytest.mark.parametrize(("suffix", "name"), [("", "MNLI-m.tsv"), ("mismatched", "MNLI-mm.tsv")])
 def test_the_suffix_of_the_split_ends_the_file_names(tmp_path, suffix, name):
-    names = {"": ("test.tsv",), "mismatched": ("test.tsv",)}
-    submission = Submission({"": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"}, names)
+    submission = Submission({"": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"})
     labels = ("contradiction", "entailment", "neutral")
     found = write(
         tmp_path,
@@ -108,32 +102,9 @@ def test_the_suffix_of_the_split_ends_the_file_names(tmp_path, suffix, name):
 
 
 def test_no_submission_file_for_another_split(tmp_path):
-    found = write(
-        tmp_path, [], [], ("0", "1"), suffix="ax",
-        submission=Submission({"": "CoLA.tsv"}, OFFICIAL),
-    )  # fmt: skip
+    submission = Submission({"": "CoLA.tsv"})
+    found = write(tmp_path, [], [], ("0", "1"), suffix="ax", submission=submission)
     assert found == {"test_results_ax.tsv": "", "predictions_ax.jsonl": ""}
-
-
-@pytest.mark.parametrize(
-    ("path", "is_official"),
-    [
-        ("/glue/MRPC/test.tsv", True),
-        ("/glue/MRPC/my_test.tsv", False),
-    ],
-)
-def test_only_the_official_test_file_has_a_submission_file(tmp_path, caplog, path, is_official):
-    (tmp_path / "MRPC.tsv").write_text("index\tprediction\n0\t1\n")
-    submission = Submission({"": "MRPC.tsv"}, OFFICIAL)
-    with caplog.at_level(logging.INFO, "bert_tf"):
-        found = write(
-            tmp_path, [TextExample("a")], [{"probabilities": [1, 0]}], ("0", "1"), path=path,
-            submission=submission,
-        )  # fmt: skip
-    kept = "index\tprediction\n0\t0\n" if is_official else "index\tprediction\n0\t1\n"
-    assert found["MRPC.tsv"] == kept
-    message = f"MRPC.tsv is not written, because {path} does not have the name of the official "
-    assert (message in caplog.text) != is_official
 
 
 def test_numbers_have_the_digits_of_float32(tmp_path):

@@ -137,10 +137,6 @@ def test_glue_labels_are_mapped_by_name(tmp_path):
         dataclasses.replace(task_of("mnli", NLI), submission=TASKS["mnli"].submission), location
     )
     assert task.labels == NLI
-    assert all(
-        task.submission.is_official(split.suffix, split.source.name)
-        for split in task.splits("test", location)
-    )
     (train,) = read(task, "train", location)
     assert train == [
         TextExample("p0", "h0", "entailment"),
@@ -192,10 +188,6 @@ def test_ax_is_read_by_the_task_of_the_official_files(tmp_path):
     assert task.facts == TASKS["ax"].facts
     (split,) = task.splits("test", location)
     assert split.name == "test_ax" and split.suffix in task.submission.file_names
-    assert task.submission.is_official(split.suffix, split.source.name)
-    part = dataclasses.replace(location, test_file="test[:50%]")
-    (split,) = task.splits("test", part)
-    assert not task.submission.is_official(split.suffix, split.source.name)
     assert [split.name for split in task.splits("dev", location)] == ["dev_ax"]
     assert read(task, "test", location) == [[TextExample("p", "h", None)]]
 

@@ -1,6 +1,5 @@
 """Collects the submission files of GLUE tasks in one zip file, and checks them first."""
 
-import dataclasses
 import io
 import os
 import zipfile
@@ -32,35 +31,16 @@ _TASK_OF_FILE = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class ZipReport:
-    """The content of a zip file that was written.
-
-    Attributes:
-        output_file: The path of the zip file.
-        included: The names of the submission files in the zip file.
-        missing: The names of the other submission files.
-    """
-
-    output_file: str
-    included: tuple[str, ...]
-    missing: tuple[str, ...]
-
-    def __str__(self) -> str:
-        total = len(TEST_EXAMPLES)
-        line = f"{self.output_file} contains {len(self.included)} of {total} submission files."
-        if not self.missing:
-            return line
-        return f"{line} Missing: {', '.join(self.missing)}. The GLUE server requires all {total}."
-
-
-def write_submission_zip(folders: Sequence[str], output_file: str) -> ZipReport:
+def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
     """Writes the submission files that the folders contain into a zip file, atomically.
 
     Args:
         folders: Output folders of runs with predictions of GLUE test files, or other folders with
             files of the official names, such as `MRPC.tsv`.
         output_file: The zip file to write.
+
+    Returns:
+        Sentences with the number of submission files in the zip file, and the missing ones.
 
     Raises:
         InputError: A folder contains no submission file, two folders contain the same one, a file
@@ -76,8 +56,11 @@ def write_submission_zip(folders: Sequence[str], output_file: str) -> ZipReport:
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, checked_text(path, name))
     files.write_bytes(output_file, content.getvalue())
-    missing = tuple(name for name in TEST_EXAMPLES if name not in paths)
-    return ZipReport(output_file, tuple(paths), missing)
+    total, missing = len(TEST_EXAMPLES), [name for name in TEST_EXAMPLES if name not in paths]
+    line = f"{output_file} contains {len(paths)} of {total} submission files."
+    if missing:
+        line += f" Missing: {', '.join(missing)}. The GLUE server requires all {total}."
+    return line
 
 
 def checked_text(path: str, name: str) -> str:

@@ -5,8 +5,7 @@ example in the order of the test file, with the number of the example from 0.
 """
 
 import dataclasses
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 HEADER = ("index", "prediction")
 
@@ -17,8 +16,6 @@ class Submission:
 
     Attributes:
         file_names: The official file name for each test split, by the suffix of the split.
-        test_names: For each suffix, the names of the official test files, or of the test split in
-            tensorflow-datasets. Folders before these names are ignored.
         score_range: The lowest and the highest score that the server accepts, if the predictions
             are scores; None if they are labels.
 
@@ -26,18 +23,7 @@ class Submission:
     """
 
     file_names: Mapping[str, str]
-    test_names: Mapping[str, Sequence[str]]
     score_range: tuple[float, float] | None = None
-
-    def is_official(self, suffix: str, source: str) -> bool:
-        """Returns whether a source with a suffix has a name of the official test split.
-
-        Args:
-            suffix: The suffix of the split.
-            source: The path of the file, or the data set, a colon, and the name of the split.
-        """
-        names = [name.rpartition("/")[2] for name in self.test_names.get(suffix, ())]
-        return re.split("[/:]", source)[-1] in names
 
     def text(self, prediction: str | float) -> str:
         """Returns the text of a prediction in the column `prediction`.

@@ -5,7 +5,6 @@ them.
 """
 
 import json
-import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,7 +16,6 @@ from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.results import Outputs, TaskResults
 from bert_tf.tasks.splits import Split
 
-_LOGGER = logging.getLogger(__name__)
 # The number of examples that are scored in one NumPy call.
 _BLOCK = 4096
 
@@ -30,7 +28,7 @@ class TextResults(TaskResults):
     predictions, are 0.
 
     The files are `test_results.tsv`, `predictions.jsonl`, and the file for a benchmark's server, if
-    the format has a name for the split and the split is the official test split.
+    the format has a name for the split.
 
     Args:
         labels: The labels in the order of the model outputs; () for regression.
@@ -68,15 +66,7 @@ class TextResults(TaskResults):
         with_suffix, submission = self._split.with_suffix, self._submission
         names = [f"{with_suffix('test_results')}.tsv", f"{with_suffix('predictions')}.jsonl"]
         name = submission.file_names.get(self._split.suffix) if submission else None
-        if submission is None or name is None:
-            return names
-        if submission.is_official(self._split.suffix, self._split.source.name):
-            return [*names, name]
-        _LOGGER.info(
-            "%s is not written, because %s does not have the name of the official test split.",
-            name, self._split.source.name,
-        )  # fmt: skip
-        return names
+        return [*names, name] if name else names
 
     def decode(self, example: TextExample, outputs: Sequence[Outputs]) -> Outputs:
         """Returns the mean of the outputs for the windows of a text; see `LongTexts`.

@@ -168,7 +168,6 @@ def _task(
     reader = GlueReader(folder, (columns, *other_columns), labels, **options)
     submission = Submission(
         file_names or {"": f"{folder}.tsv"},
-        test_names=reader.files["test"],
         score_range=None if labels else (LOWEST_SCORE, HIGHEST_SCORE),
     )
     return ClassificationTask(

@@ -8,7 +8,6 @@ from typing import Any
 from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask, SplitReader
-from bert_tf.tasks.classification.results.submission import Submission
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import DataLocation, Split
@@ -247,16 +246,7 @@ def read_from_tfds(task: ClassificationTask, location: DataLocation) -> Classifi
             f"{'pairs' if text_b else 'single texts'} with the labels "
             f"{', '.join(sorted(names)) or '(scores)'}. Give the data set of this task."
         )
-    return dataclasses.replace(task, reader=reader, submission=_submission(task))
-
-
-def _submission(task: ClassificationTask) -> Submission | None:
-    """Returns the submission files of a task whose splits have the names of `_SPLITS`."""
-    if task.submission is None:
-        return None
-    first, *others = task.submission.file_names
-    names = {first: _SPLITS["test"], **{suffix: (f"test_{suffix}",) for suffix in others}}
-    return dataclasses.replace(task.submission, test_names=names)
+    return dataclasses.replace(task, reader=reader)
 
 
 def _check_split(name: str, builder: Any, location: DataLocation, kind: str) -> None:

@@ -201,17 +201,6 @@ def test_records_are_used_again(data_dir, tmp_path):
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
 
 
-def test_the_first_examples_must_have_several_labels(data_dir, tmp_path):
-    path = pathlib.Path(data_dir, "train.tsv")
-    header, *rows = path.read_text().splitlines()
-    rows.sort(key=lambda row: row[-1])
-    path.write_text("\n".join([header, *rows]) + "\n")
-    location = DataLocation(data_dir=data_dir, max_train_examples=8)
-    with pytest.raises(InputError, match=r"All labels in the first 8 examples of .*train\.tsv are"):
-        run(data_dir, tmp_path / "out", location=location)
-    assert not (tmp_path / "out").exists()
-
-
 def test_an_evaluation_without_labels_is_refused(data_dir, tmp_path, monkeypatch):
     monkeypatch.setattr(ClassificationResults, "metrics", lambda _: {})
     with pytest.raises(InputError, match=r"No example of .*dev\.tsv has a label or an answer"):

@@ -13,7 +13,7 @@ from prepared import prepared
 from bert_tf.errors import InputError
 from bert_tf.tasks import TASKS
 from bert_tf.tasks.classification.classification_task import ClassificationTask
-from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task, labels_of
+from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.classification.sources.tfds_reader import (
     WITHOUT_LABEL,
     find_text_features,
@@ -228,8 +228,8 @@ def test_several_labels_and_labels_without_names(tmp_path):
     task = prepared(custom_task(TextColumns("text", label="topics"), "multi_label"), location)
     assert task.labels == ("x", "y", "z")
     assert [example.label for example in read(task, "train", location)[0]] == [("z", "x"), ()]
-    assert labels_of(TextColumns(label="stars"), location) == ["1", "5"]
-    assert labels_of(TextColumns(label="ok"), location) == ["false", "true"]
+    for label, expected in (("stars", ("1", "5")), ("ok", ("false", "true"))):
+        assert prepared(custom_task(TextColumns("text", None, label)), location).labels == expected
 
 
 def test_the_fingerprint_changes_with_the_content(tmp_path):

@@ -164,17 +164,6 @@ class ClassificationTask(Task):
         """Finds the splits of a kind; see `tasks.task.Task`."""
         return self.reader.splits(kind, location)
 
-    def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
-        """Yields the examples of a split; see `tasks.task.Task`.
-
-        Raises:
-            InputError: A row is malformed, or all examples of a train split have the same label.
-        """
-        examples = super().read(split, counts)
-        if split.kind == "train" and self.task_type == "classification":
-            return _with_several_labels(examples, split)
-        return examples
-
     def examples(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
         """Yields all examples of a split."""
         return self.reader.read(split, counts)
@@ -269,19 +258,4 @@ class ClassificationTask(Task):
         """Returns the object that computes the metrics, and writes the predictions."""
         return RESULTS_BY_TYPE[self.task_type](
             self.labels, self.metric_names, self.threshold, split, self.submission
-        )
-
-
-def _with_several_labels(examples: Iterator[TextExample], split: Split) -> Iterator[TextExample]:
-    """Yields the examples, and checks at the end that they have at least two labels."""
-    first, differs = None, False
-    for example in examples:
-        first = example.label if first is None else first
-        differs = differs or example.label != first
-        yield example
-    if first is not None and not differs:
-        read = f"the first {split.limit} examples of " if split.limit else ""
-        raise InputError(
-            f"All labels in {read}{split.source.name} are {first!r}. Training needs examples of at "
-            "least two labels."
         )

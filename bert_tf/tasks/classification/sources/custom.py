@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError, check_choice, check_label_names
@@ -84,10 +84,34 @@ class CustomReader(SplitReader):
             return task
         labels = inputs.trained.get("labels")
         if labels is None:
-            labels = labels_of(self.columns, inputs.location, self.task_type)
+            labels = self._labels_of_train_split(inputs.location)
         _check_labels(labels, self.task_type)
         reader = dataclasses.replace(self, labels=tuple(labels))
         return dataclasses.replace(task, labels=tuple(labels), reader=reader)
+
+    def _labels_of_train_split(self, location: DataLocation) -> list[str]:
+        """Returns the labels of the train split, sorted; with `eval_fraction`, of the whole file.
+
+        A data set of tensorflow-datasets can have names for its labels. These names are returned in
+        their own order.
+        """
+        location = dataclasses.replace(location, eval_fraction=0.0, test_fraction=0.0)
+        (split, *_) = self.splits("train", location)
+        if isinstance(split.source, TfdsSource):
+            names = self._tfds().label_names(split.source.builder)
+            if names:
+                return [name.strip() for name in names]
+        found: set[str] = set()
+        for example in self.read(split, Counter()):
+            label: Any = example.label
+            found.update((label,) if isinstance(label, str) else label)
+            if len(found) > _MAX_LABELS:
+                raise InputError(
+                    f"{split.source.name} has more than {_MAX_LABELS} different values in the "
+                    f"column {self.columns.label!r}. Give the column of the labels, use the task "
+                    "type regression for scores, or give all labels."
+                )
+        return sorted(found)
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Returns the only split of a kind, or those of a data set of tensorflow-datasets.
@@ -142,8 +166,7 @@ def custom_task(
         task_type: "classification" (one label), "regression" (a score) or "multi_label" (any number
             of labels).
         labels: All labels, in the order of the outputs, or None for those of the trained model or
-            of the train split; see `labels_of`. Blanks at both ends are removed. Regression has no
-            labels.
+            of the train split. Blanks at both ends are removed. Regression has no labels.
         threshold: Probability in (0, 1) from which a label is predicted, for "multi_label".
         long_texts: The reading of texts that are longer than the model. Default: truncation.
 
@@ -190,57 +213,3 @@ def _check_labels(labels: Sequence[str], task_type: str) -> None:
             f"The task type {task_type} needs at least {needed}. Received: {received}."
         )
     check_label_names(labels, "The task")
-
-
-def labels_of(
-    columns: TextColumns, location: DataLocation, task_type: str = "classification"
-) -> list[str]:
-    """Returns the labels of the train split, sorted.
-
-    A data set of tensorflow-datasets can have names for its labels. These names are returned in
-    their own order.
-
-    Args:
-        columns: The columns; only `label` and `label_separator` are used.
-        location: The place of the data set.
-        task_type: "classification" or "multi_label".
-
-    Raises:
-        InputError: The train split is missing or malformed, has more than 10,000 labels, or has
-            too few: fewer than two for "classification", or none for "multi_label".
-    """
-    rows: Iterator[tuple[int, Sequence[Any]]]
-    if location.tfds_name:
-        reader = TfdsReader(None, None, columns.label, None, task_type, columns.label_separator)
-        (split, *_) = reader.splits("train", location)
-        names = reader.label_names(split)
-        if names:
-            return [name.strip() for name in names]
-        path, rows = split.source.name, reader.rows(split, Counter())
-    else:
-        path = location.find_table("train")
-        rows = column_values(path, columns.names, (), _PARAMETERS)
-    parser = LabelParser(columns.label, task_type, None, columns.label_separator)
-    found: set[Any] = set()
-    for line, (_, _, value) in rows:
-        label = parser(value, path, line)
-        found.update((label,) if isinstance(label, str) else label)  # type: ignore[arg-type]
-        if len(found) > _MAX_LABELS:
-            raise InputError(
-                f"{path} has more than {_MAX_LABELS} different values in the column "
-                f"{columns.label!r}. Give the column of the labels, use the task type regression "
-                "for scores, or give all labels."
-            )
-    _check_number_of_labels(found, task_type, f"{path}: the column {columns.label!r}")
-    return sorted(found)
-
-
-def _check_number_of_labels(found: Collection[str], task_type: str, column: str) -> None:
-    minimum = 2 if task_type == "classification" else 1
-    if len(found) < minimum:
-        contents = "".join(f"only the label {label!r}" for label in found) or "no labels"
-        needed = "two different labels" if minimum == 2 else "one label"
-        raise InputError(
-            f"{column} has {contents}. The task type {task_type} needs examples of at least "
-            f"{needed}."
-        )

@@ -69,8 +69,7 @@ class TfdsReader(SplitReader):
     """Reads a data set of tensorflow-datasets.
 
     Attributes:
-        text_a: Name of the feature with the sentence, or with the first sentence of a pair; None
-            reads no texts.
+        text_a: Name of the feature with the sentence, or with the first sentence of a pair.
         text_b: Name of the feature with the second sentence of a pair, or None.
         label: Name of the feature with the label.
         labels: The labels of the task; None accepts any label.
@@ -80,7 +79,7 @@ class TfdsReader(SplitReader):
         suffix: The suffix of the first dev split and the first test split.
     """
 
-    text_a: str | None
+    text_a: str
     text_b: str | None
     label: str
     labels: tuple[str, ...] | None
@@ -101,9 +100,11 @@ class TfdsReader(SplitReader):
             location: The place of the data set.
 
         Raises:
-            InputError: The data set or the split does not exist.
+            InputError: The data set or the split does not exist, or the data set has no feature of
+                these names.
         """
         builder = _builder(location, prepare=True)
+        _check_features(builder, self._columns)
         existing = builder.info.splits
         conventional = next((name for name in _SPLITS[kind] if name in existing), _SPLITS[kind][0])
         name = location.explicit_file(kind) or conventional
@@ -113,11 +114,15 @@ class TfdsReader(SplitReader):
             names["mismatched"] = mismatched
         for name in names.values():
             _check_split(name, builder, location, kind)
-        data_set, columns = builder.info.full_name, (self.text_a, self.text_b, self.label)
+        data_set = builder.info.full_name
         return [
-            Split(kind, TfdsSource(f"{data_set}:{name}", builder, name, columns), suffix)
+            Split(kind, TfdsSource(f"{data_set}:{name}", builder, name, self._columns), suffix)
             for suffix, name in names.items()
         ]
+
+    @property
+    def _columns(self) -> tuple[str, str | None, str]:
+        return self.text_a, self.text_b, self.label
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
         """Yields the examples of a split; see `row_examples.examples_of_rows`.
@@ -125,33 +130,19 @@ class TfdsReader(SplitReader):
         Examples without a label in a train or dev split are skipped and counted.
         """
         parser = LabelParser(self.label, self.task_type, self.labels, self.label_separator)
-        columns = (self.text_a, self.text_b, self.label)
-        rows = self.rows(split, counts)
-        return examples_of_rows(rows, split.source.name, split.kind, columns, parser, counts)
+        name, rows = split.source.name, self._rows(split, counts)
+        return examples_of_rows(rows, name, split.kind, self._columns, parser, counts)
 
-    def rows(
+    def _rows(
         self, split: Split, counts: Counter[str]
-    ) -> Iterator[tuple[int, tuple[str | None, str | None, Any]]]:
-        """Yields the number of each example, from 1, its texts, and its label or None.
-
-        Args:
-            split: A split that `splits` returned.
-            counts: Receives the number of skipped examples.
-
-        Raises:
-            InputError: The data set has no feature of these names.
-        """
+    ) -> Iterator[tuple[int, tuple[str, str | None, Any]]]:
+        """Yields the number of each example, from 1, its texts, and its label or None."""
         source: Any = split.source
-        names = [name for name in (self.text_a, self.text_b, self.label) if name is not None]
-        _check_features(source, names)
-        convert = self._label_converter(source.builder.info.features[self.label], split.kind)
+        convert = self._label_converter(source.builder, split.kind)
         number = 0
-        for batch in _batches(source, names):
-            labels = _as_list(batch[self.label])
-            texts_a, texts_b = (
-                _texts(batch[name]) if name else [None] * len(labels)
-                for name in (self.text_a, self.text_b)
-            )
+        for batch in _batches(source, list(filter(None, self._columns))):
+            labels, texts_a = _as_list(batch[self.label]), _texts(batch[self.text_a])
+            texts_b = _texts(batch[self.text_b]) if self.text_b else [None] * len(labels)
             for text_a, text_b, value in zip(texts_a, texts_b, labels, strict=True):
                 number += 1
                 label = convert(value)
@@ -160,15 +151,9 @@ class TfdsReader(SplitReader):
                     continue
                 yield number, (text_a, text_b, label)
 
-    def label_names(self, split: Split) -> list[str]:
-        """Returns the names that the data set gives to its labels, in order; [] without names.
-
-        Raises:
-            InputError: The data set has no feature of the name `label`.
-        """
-        source: Any = split.source
-        _check_features(source, [self.label])
-        feature = source.builder.info.features[self.label]
+    def label_names(self, builder: Any) -> list[str]:
+        """Returns the names that a data set gives to its labels, in order; [] without names."""
+        feature = builder.info.features[self.label]
         names = getattr(getattr(feature, "feature", feature), "names", None)
         return [self._own_label(name) for name in names or ()]
 
@@ -176,10 +161,9 @@ class TfdsReader(SplitReader):
         known = self.labels is not None and name in self.labels
         return name if known else self.label_by_name.get(name, name)
 
-    def _label_converter(self, feature: Any, kind: str) -> Callable[[Any], Any]:
+    def _label_converter(self, builder: Any, kind: str) -> Callable[[Any], Any]:
         """Returns a function from a value of the label feature to a label value, or None."""
-        names = getattr(getattr(feature, "feature", feature), "names", None)
-        own_labels = [self._own_label(name) for name in names or ()]
+        names = self.label_names(builder)
 
         def convert(value: Any) -> Any:
             if isinstance(value, list):
@@ -187,7 +171,7 @@ class TfdsReader(SplitReader):
             if isinstance(value, bytes):
                 return value.decode("utf-8", "ignore")
             if names:
-                return own_labels[value] if value >= 0 else None
+                return names[value] if value >= 0 else None
             # Test splits without public labels contain -1.
             return None if kind == "test" and value == -1 else value
 
@@ -238,8 +222,9 @@ def read_from_tfds(task: ClassificationTask, location: DataLocation) -> Classifi
         text_a, text_b, "label", task.labels or None, task.task_type, label_by_name=_GLUE_LABELS,
         suffix=suffix,
     )  # fmt: skip
-    feature = dict(_builder(location).info.features.items()).get("label")
-    names = {reader._own_label(name) for name in getattr(feature, "names", None) or ()}
+    builder = _builder(location)
+    _check_features(builder, ["label"])
+    names = set(reader.label_names(builder))
     if (text_b is not None) != task.pair or names != set(task.labels):
         raise InputError(
             f"{location.tfds_name} is not a data set of the task {task.name}: it has "
@@ -281,12 +266,12 @@ def _text_features(builder: Any) -> set[str]:
     return {name for name, value in features if value.dtype == tf.string and value.shape == ()}
 
 
-def _check_features(source: TfdsSource, names: Sequence[str]) -> None:
-    features = source.builder.info.features
-    missing = next((name for name in names if name not in features), None)
+def _check_features(builder: Any, names: Sequence[str | None]) -> None:
+    features = builder.info.features
+    missing = next((name for name in names if name and name not in features), None)
     if missing is not None:
         raise InputError(
-            f"{source.name} has no feature {missing!r}. Its features are: "
+            f"{builder.info.full_name} has no feature {missing!r}. Its features are: "
             f"{', '.join(sorted(features))}. Give the name of one of them."
         )
 

@@ -35,6 +35,7 @@ from bert_tf.tasks.classification.classification_task import TABLES
 from bert_tf.tasks.classification.long_texts import WINDOWS, LongTexts
 from bert_tf.tasks.classification.sources import custom, tfds_reader
 from bert_tf.tasks.classification.sources.labels import nearest
+from bert_tf.tasks.classification.sources.xnli import xnli
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.task import DataLocation, Task
 
@@ -112,8 +113,6 @@ def _make_task(location: DataLocation) -> Task:
     if name in TASKS:
         return TASKS[name]
     if name == "xnli":
-        from bert_tf.tasks.classification.sources.xnli import xnli
-
         return xnli(FLAGS.xnli_language)
     return _make_custom_task(location)
 

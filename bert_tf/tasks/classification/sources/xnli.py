@@ -3,9 +3,7 @@
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-
-import tensorflow as tf
+from collections.abc import Iterator, Sequence
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask, SplitReader
@@ -18,7 +16,6 @@ LABELS = ("contradiction", "entailment", "neutral")
 _LANGUAGE = "language"
 _EVALUATION_COLUMNS = ("sentence1", "sentence2", "gold_label", _LANGUAGE)
 _TRAIN_COLUMNS = ("premise", "hypo", "label", _LANGUAGE)
-_TRAIN_PREFIX = "multinli.train."
 # The folders of the files, relative to data_dir: data_dir contains the files, is the folder above
 # the unzipped archives, or is the folder of the other archive.
 _EVALUATION_FOLDERS = ("", "XNLI-1.0", "../XNLI-1.0")
@@ -57,25 +54,12 @@ class XnliReader(SplitReader):
             InputError: The file does not exist.
         """
         if kind == "train":
-            if not location.train_file and location.data_dir:
-                self._check_train_language(location.data_dir)
-            name = f"{_TRAIN_PREFIX}{self.language}.tsv"
+            name = f"multinli.train.{self.language}.tsv"
             names = [os.path.join(folder, name) for folder in _TRAIN_FOLDERS]
         else:
             names = [os.path.join(folder, f"xnli.{kind}.tsv") for folder in _EVALUATION_FOLDERS]
         path = location.find_file(kind, names)
         return [Split(kind, FileSource(path, (self.language,)))]
-
-    def _check_train_language(self, data_dir: str) -> None:
-        """Checks that there is a train file of the language, if there are any train files."""
-        pattern = f"{_TRAIN_PREFIX}*.tsv"
-        languages = {
-            os.path.basename(path)[len(_TRAIN_PREFIX) : -len(".tsv")]
-            for folder in _TRAIN_FOLDERS
-            for path in tf.io.gfile.glob(os.path.join(data_dir, folder, pattern))
-        }
-        if languages and self.language not in languages:
-            raise self._unknown_language(f"{data_dir} has no train file", languages)
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
         """Yields the examples of the language in a file.
@@ -97,29 +81,13 @@ class XnliReader(SplitReader):
         for number, (text_a, text_b, text, language) in rows:
             languages.add(language)
             if language in (None, self.language):
-                label = None if text is None else read_xnli_label(text, path, number)
+                # The train files call "contradiction" "contradictory".
+                label = "contradiction" if text == "contradictory" else text
+                if label is not None:
+                    check_label(label, LABELS, path, number)
                 yield TextExample(text_a, text_b, label)
         if not languages & {None, self.language}:
-            raise self._unknown_language(f"{path} has no row", languages)
-
-    def _unknown_language(self, subject: str, languages: Collection[str]) -> InputError:
-        return InputError(
-            f"{subject} of xnli_language {self.language!r}. Its languages are: "
-            f"{', '.join(sorted(languages))[:200]}."
-        )
-
-
-def read_xnli_label(text: str, path: str, line: int) -> str:
-    """Converts the text of a label; the train files call "contradiction" "contradictory".
-
-    Args:
-        text: The text in the label column.
-        path: The file, for the error message.
-        line: The number of the line, from 1, for the error message.
-
-    Raises:
-        InputError: The label is unknown.
-    """
-    label = "contradiction" if text == "contradictory" else text
-    check_label(label, LABELS, path, line)
-    return label
+            raise InputError(
+                f"{path} has no row of xnli_language {self.language!r}. Its languages are: "
+                f"{', '.join(sorted(languages))[:200]}."
+            )

@@ -23,9 +23,6 @@ from bert_tf.tasks.ner.ner_examples import (
 
 ALONE = "sentences before the first -DOCSTART- line, without document context"
 _DOCUMENT_MARK = re.compile(r"-DOCSTART-(\s|$)")
-# The columns of a file are those of most of its first lines, so that one damaged line at the start
-# does not change them.
-_LINES_FOR_LAYOUT = 1000
 _TAG_REMEDY = (
     "Correct the tag, or give the column of the tags as label_column. For a file without tags to "
     "predict, give a label_column that it does not have."
@@ -125,10 +122,11 @@ def read_examples(
             dev or test split is malformed: a line has more or fewer columns than the others, a word
             is empty, or a tag is malformed.
     """
-    layout = find_layout(path, columns, needs_tags=kind != "test")
+    layout: Layout | None = None
     document: list[NerExample] = []
     in_document = False
     for sentence in _sentences(path):
+        layout = layout or _layout_of(sentence.lines[0], path, columns, needs_tags=kind != "test")
         if document_context and sentence.starts_document:
             yield from join_documents(document)
             document, in_document = [], True
@@ -148,26 +146,21 @@ def read_examples(
     yield from join_documents(document)
 
 
-def find_layout(path: str, columns: Columns, needs_tags: bool) -> Layout:
-    """Returns the form of the lines of a file: that of most of its first lines.
+def _layout_of(line: str, path: str, columns: Columns, needs_tags: bool) -> Layout:
+    """Returns the form of the lines of a file.
 
     Args:
+        line: The first line with a word.
         path: The file.
         columns: The columns of the words and of the tags.
         needs_tags: Whether the column of the tags must exist. Otherwise, a file without this column
             has no tags.
 
     Raises:
-        InputError: The file is missing or is not UTF-8, or a column does not exist.
+        InputError: A column does not exist.
     """
-    lines = (line for sentence in _sentences(path) for line in sentence.lines)
-    forms: Counter[tuple[str, int]] = Counter()
-    for line in itertools.islice(lines, _LINES_FOR_LAYOUT):
-        separator = "\t" if "\t" in line else " "
-        forms[separator, len(_fields(line, separator))] += 1
-    if not forms:
-        return Layout(" ", 0, 0, None)
-    (separator, width), _ = forms.most_common(1)[0]
+    separator = "\t" if "\t" in line else " "
+    width = len(_fields(line, separator))
     token = _index(columns.token_column, width)
     label = _index(columns.label_column, width)
     if token is None:
@@ -236,7 +229,7 @@ def _parse(sentence: SentenceLines, layout: Layout, scheme: str | None, path: st
         fields, place = layout.fields(line), f"{path}, line {number}"
         if len(fields) != layout.width:
             raise MalformedSentenceError(
-                f"{place} has {_num_columns(len(fields))}, and most lines of the file have "
+                f"{place} has {_num_columns(len(fields))}, and the first line of the file has "
                 f"{layout.width}. Received: {line[:60]!r}. Write the same columns in each line."
             )
         if not fields[layout.token]:

@@ -88,7 +88,6 @@ def main() -> None:
     from bert_tf.feature_extraction.extractor import FeatureExtractor, LineFeatures
     from bert_tf.modeling import BertEncoder
 
-    output.check_output(FLAGS.output_file, FLAGS.output_format)
     found = formats.input_files(FLAGS.input_file, "text", "", allow_pipes=True)
     lines = read_lines(found)
     casing_file = f"{FLAGS.vocab_file}.json"  # next to the vocabulary, if there is one

@@ -56,12 +56,7 @@ class FeatureExtractor:
                     f"There is no layer {layer} in this model. layers must be from -{blocks} to "
                     f"{blocks - 1}, or -{blocks + 1} for the embeddings."
                 )
-        longest = encoder.config.max_position_embeddings
-        if not 3 <= config.max_seq_length <= longest:
-            raise InputError(
-                f"max_seq_length must be from 3 to {longest} for this model. "
-                f"Received: {config.max_seq_length}."
-            )
+        encoder.config.check_length(config.max_seq_length)
         self._encoder, self._tokenizer, self._config = encoder, tokenizer, config
         spec = tf.TensorSpec([None, None], tf.int32)
         self._compute = tf.function(self._hidden_states, input_signature=[spec] * 3)

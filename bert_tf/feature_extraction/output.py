@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import files, output_paths
-from bert_tf.errors import LARGEST_INT32, InputError
+from bert_tf.errors import InputError
 from bert_tf.feature_extraction.extraction_config import ExtractionConfig
 from bert_tf.feature_extraction.extractor import LineFeatures
 from bert_tf.file_checks import is_inside
@@ -110,7 +110,7 @@ def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
 
 
 def check_output(
-    path: str, output_format: str, inputs: Sequence[str] = (), checkpoint: str = "", shards: int = 0
+    path: str, output_format: str, inputs: Sequence[str], checkpoint: str, shards: int
 ) -> None:
     """Checks, before the work, that `write` can write.
 
@@ -119,7 +119,7 @@ def check_output(
         output_format: The argument `output_format` of `write`.
         inputs: The files that are read.
         checkpoint: The checkpoint that is read: a folder, a file or the prefix of file names.
-        shards: The number of shards to write; 0 if it is not known yet.
+        shards: The number of shards to write.
 
     Raises:
         InputError: See `output_paths.check_output_file`. Or a file would be written into the folder
@@ -132,7 +132,7 @@ def check_output(
                 f"The format {output_format} has several files. Give a prefix of file names "
                 f"instead of {path}, or output_format=jsonl."
             )
-        paths = [_shard_path(path, shard, output_format) for shard in range(shards or 1)]
+        paths = [_shard_path(path, shard, output_format) for shard in range(shards)]
     for each in paths:
         if _belongs_to(each, checkpoint):
             raise InputError(
@@ -141,11 +141,10 @@ def check_output(
             )
         output_paths.check_output_file(each, [*inputs, checkpoint])
     extra = _shard_path(path, shards, output_format)
-    if output_format != "jsonl" and shards and files.exists(extra):
+    if output_format != "jsonl" and files.exists(extra):
         raise InputError(
-            f"{extra} is a shard of an earlier output with more "
-            f"shards than the {shards} of this one. Remove it and those after it, or give another "
-            "output_file."
+            f"{extra} is a shard of an earlier output with more shards than the {shards} of this "
+            "one. Remove it and those after it, or give another output_file."
         )
 
 
@@ -187,13 +186,8 @@ def write(
         The number of lines.
 
     Raises:
-        InputError: `lines_per_shard` is out of range, a value does not fit into `dtype`, or a file
-            cannot be written.
+        InputError: A value does not fit into `dtype`, or a file cannot be written.
     """
-    if not 1 <= lines_per_shard <= LARGEST_INT32:
-        raise InputError(
-            f"lines_per_shard must be from 1 to {LARGEST_INT32}. Received: {lines_per_shard}."
-        )
     if output_format == "jsonl":
         return _write_jsonl(path, features, config)
     features = iter(features)

@@ -11,20 +11,21 @@ import collections
 import concurrent.futures
 import dataclasses
 import functools
+import io
 import itertools
 import json
 import logging
 import os
-import re
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import features, files, json_files
+from bert_tf import features, files
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.tasks.task import Encoded
@@ -36,8 +37,6 @@ _HEADER_BYTES, _FOOTER_BYTES = 12, 4  # length and checksum; checksum: the TFRec
 _INDEX_SUFFIX = ".index"
 # The entry of `RecordIndex.counts` with the number of examples of `unlabelled_file`.
 WITHOUT_LABELS = "without labels"
-# The types of `RecordIndex.starts`, `num_tokens` and `records_per_example` in the file.
-_DTYPES = tuple(map(np.dtype, ("<i8", "<u2", "<u4")))
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -131,40 +130,18 @@ def read_index(path: str, key: Mapping[str, Any]) -> RecordIndex | None:
     """
     if not tf.io.gfile.exists(path) or not tf.io.gfile.exists(path + _INDEX_SUFFIX):
         return None
-    content = files.read_bytes(path + _INDEX_SUFFIX)
+    content = io.BytesIO(files.read_bytes(path + _INDEX_SUFFIX))
     try:
-        facts, (starts, num_tokens, per_example) = _parse_index(content)
-    except (ValueError, KeyError):  # damaged, or of an earlier version
+        with np.load(content) as arrays:  # checks the checksum of each array
+            facts = json.loads(arrays["facts"].tobytes())
+            starts, num_tokens = arrays["starts"], arrays["num_tokens"]
+            per_example = arrays.get("records_per_example")
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile):  # damaged, or of another version
         return None
     # Records are read without their checksums, so the file is checked as a whole.
     if facts["key"] != json.loads(json.dumps(key)) or files.sha256_of_file(path) != facts["sha256"]:
         return None
-    return RecordIndex(
-        key, facts["num_examples"], facts["counts"], starts, num_tokens,
-        per_example if facts["records_per_example"] else None,
-    )  # fmt: skip
-
-
-def _has_index(path: str) -> bool:
-    """Whether there is an index of a run, which starts with a checksum."""
-    index = path + _INDEX_SUFFIX
-    if not files.is_file(index):
-        return False
-    with files.explain_read_errors(index), tf.io.gfile.GFile(index, "rb") as file:
-        return re.fullmatch(rb"[0-9a-f]{64}\n", file.read(65)) is not None
-
-
-def _parse_index(content: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """Returns the facts and the arrays of an index, which `_write_index` wrote."""
-    checksum, _, rest = content.partition(b"\n")
-    if files.sha256(rest).encode() != checksum:
-        raise ValueError("the content has another SHA-256")
-    line, _, data = rest.partition(b"\n")
-    facts = json_files.parse(line.decode(), "the index")
-    records = facts["num_records"]
-    ends = 8 * (records + 1), 8 * (records + 1) + 2 * records
-    parts = data[: ends[0]], data[ends[0] : ends[1]], data[ends[1] :]
-    return facts, [np.frombuffer(part, each) for part, each in zip(parts, _DTYPES, strict=True)]
+    return RecordIndex(key, facts["num_examples"], facts["counts"], starts, num_tokens, per_example)
 
 
 def write(
@@ -188,15 +165,17 @@ def write(
     """
     encoded = _map_in_order(lambda block: (encode(block), len(block)), _split_into_blocks(examples))
     blocks = _map_in_order(functools.partial(_serialize, table), _number_records(encoded))
-    writer = _RecordWriter()
+    written = []
     with files.atomic_replace(path) as temporary, tf.io.TFRecordWriter(temporary) as file:
         name = os.path.basename(path)
         with Progress(f"writing {name}", None, "examples", log_end=False) as progress:
-            for block in blocks:
-                writer.write(file, block)
+            for records, block in blocks:
+                for record in records:
+                    file.write(record)
+                written.append(block)
                 progress.update(block.num_examples)
         file.close()
-        index = writer.index(key)
+        index = _index_of(written, key)
         # Before the records, as in `move`.
         _write_index(path + _INDEX_SUFFIX, index, files.sha256_of_file(temporary))
     return RecordFile(path, index)
@@ -213,7 +192,7 @@ def move(records: RecordFile, path: str) -> RecordFile:
         InputError: The disk has not enough space, the file cannot be written, or it exists and no
             run has written it.
     """
-    if tf.io.gfile.exists(path) and not _has_index(path):
+    if tf.io.gfile.exists(path) and not files.is_file(path + _INDEX_SUFFIX):
         raise InputError(
             f"{path} would be replaced, but no run has written it: it has no {_INDEX_SUFFIX} file "
             "of a run. Move it, or give another output_dir."
@@ -230,9 +209,9 @@ def move(records: RecordFile, path: str) -> RecordFile:
 
 @dataclasses.dataclass(frozen=True)
 class _Block:
-    """The serialized records of a block of examples."""
+    """Facts about the records of a block of examples; see `RecordIndex`."""
 
-    records: list[bytes]
+    sizes: np.ndarray  # of the serialized records, in bytes
     num_tokens: np.ndarray
     num_examples: int
     records_per_example: np.ndarray | None
@@ -249,60 +228,44 @@ def _number_records(blocks: Iterable[tuple[Encoded, int]]) -> Iterator[tuple[Enc
         first += count
 
 
-def _serialize(table: features.Table, block: tuple[Encoded, int]) -> _Block:
+def _serialize(table: features.Table, block: tuple[Encoded, int]) -> tuple[list[bytes], _Block]:
     encoded, num_examples = block
     lengths = encoded.columns["input_mask"].sum(axis=-1)
     longest = lengths.max(axis=tuple(range(1, lengths.ndim)), initial=0)
     records = features.encode(encoded.columns, table)
-    return _Block(
-        records, longest.astype(np.uint16), num_examples, encoded.records_per_example,
-        encoded.counts,
+    sizes = np.array([len(record) for record in records], np.int64)
+    return records, _Block(
+        sizes, longest.astype(np.uint16), num_examples, encoded.records_per_example, encoded.counts
+    )
+
+
+def _index_of(blocks: Sequence[_Block], key: Mapping[str, Any]) -> RecordIndex:
+    """Returns the index of a file of blocks, of which there is at least one."""
+    sizes = np.concatenate([each.sizes for each in blocks]) + _HEADER_BYTES + _FOOTER_BYTES
+    per_example = [n for each in blocks if (n := each.records_per_example) is not None]
+    counts: collections.Counter[str] = collections.Counter()
+    for each in blocks:
+        counts.update(each.counts)
+    return RecordIndex(
+        key, sum(each.num_examples for each in blocks), dict(counts),
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
+        np.concatenate([each.num_tokens for each in blocks]),
+        np.concatenate(per_example).astype(np.uint32) if per_example else None,
     )  # fmt: skip
 
 
-class _RecordWriter:
-    """Writes blocks to a file, and collects the values of the index."""
-
-    def __init__(self) -> None:
-        self._end, self._num_examples = 0, 0
-        self._counts: collections.Counter[str] = collections.Counter()
-        self._ends: list[np.ndarray] = [np.zeros(1, np.int64)]
-        self._num_tokens: list[np.ndarray] = []
-        self._records_per_example: list[np.ndarray] = []
-
-    def write(self, file: tf.io.TFRecordWriter, block: _Block) -> None:
-        for record in block.records:
-            file.write(record)
-        sizes = np.array([len(record) for record in block.records], np.int64)
-        ends = self._end + np.cumsum(sizes + _HEADER_BYTES + _FOOTER_BYTES)
-        self._end = int(ends[-1]) if len(ends) else self._end
-        self._ends.append(ends)
-        self._num_tokens.append(block.num_tokens)
-        if block.records_per_example is not None:
-            self._records_per_example.append(block.records_per_example.astype(np.uint32))
-        self._num_examples += block.num_examples
-        self._counts.update(block.counts)
-
-    def index(self, key: Mapping[str, Any]) -> RecordIndex:
-        per_example = self._records_per_example
-        return RecordIndex(
-            key, self._num_examples, dict(self._counts),
-            np.concatenate(self._ends), np.concatenate(self._num_tokens),
-            np.concatenate(per_example) if per_example else None,
-        )  # fmt: skip
-
-
 def _write_index(path: str, index: RecordIndex, sha256: str) -> None:
-    """Writes the SHA-256 of the rest, the facts as a line of JSON, and the bytes of the arrays."""
-    per_example = index.records_per_example
+    """Writes the arrays as an .npz file, with the other facts as the bytes of a JSON object."""
     facts = {
-        "key": index.key, "num_examples": index.num_examples, "num_records": len(index.num_tokens),
-        "counts": index.counts, "sha256": sha256, "records_per_example": per_example is not None,
+        "key": index.key, "num_examples": index.num_examples, "counts": index.counts,
+        "sha256": sha256,
     }  # fmt: skip
-    arrays = index.starts, index.num_tokens, () if per_example is None else per_example
-    parts = [np.asarray(array, each).tobytes() for array, each in zip(arrays, _DTYPES, strict=True)]
-    rest = b"".join([json.dumps(facts).encode(), b"\n", *parts])
-    files.write_bytes(path, files.sha256(rest).encode() + b"\n" + rest)
+    arrays: dict[str, Any] = {"starts": index.starts, "num_tokens": index.num_tokens}
+    if index.records_per_example is not None:
+        arrays["records_per_example"] = index.records_per_example
+    content = io.BytesIO()
+    np.savez(content, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8), **arrays)
+    files.write_bytes(path, content.getvalue())
 
 
 def describe(source: str, records: RecordFile, origin: np.ndarray) -> str:

@@ -85,28 +85,27 @@ class DistillationObjective:
 
 
 def cache_teacher(
-    teacher: HeadObjective,
     settings: FeatureSettings,
+    teacher: HeadObjective,
     name: str,
     records: RecordFile,
     load: Callable[[Any], dict[str, Any]],
     key: Mapping[str, Any],
-) -> FeatureCache:
-    """Computes the missing part of the cache of a teacher's logits for the records of a split.
+) -> None:
+    """Computes the missing part of the cache of a teacher's logits, float [R, T, 1, C].
+
+    The cache is added to `RecordFile.caches`.
 
     Args:
-        teacher: The objective of the teacher.
         settings: The place and the dtype of the cache.
-        name: The name of the split.
+        teacher: The objective of the teacher.
+        name: The name of a split.
         records: Its records.
         load: Converts indices of records to a batch; see `batches.make_loader`.
         key: JSON values that identify the records and the precision.
 
-    Returns:
-        The cache of float [R, T, 1, C].
-
     Raises:
-        InputError: As in `feature_cache.compute`.
+        InputError: See `FeatureCache.write`.
     """
     logits = feature_cache.function_of_records(
         lambda batch: teacher.logits_to_learn(teacher.outputs_of_model(batch))[:, :, None], load
@@ -119,5 +118,5 @@ def cache_teacher(
         np.ones_like(lengths) if tokens == 1 else lengths, (1, size), settings.dtype,
         {**key, "dtype": settings.dtype, "teacher_sha256": sha256},
     )  # fmt: skip
-    feature_cache.compute(settings.folder, {f"{name} with the teacher": (cache, logits)})
-    return cache
+    cache.write(logits, f"{name} with the teacher")
+    records.caches[TEACHER_LOGITS] = cache

@@ -11,13 +11,13 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import file_checks, files, json_files
+from bert_tf import files, json_files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.progress import Progress
@@ -31,6 +31,7 @@ _SHARD_BYTES = 64 << 20
 _OPEN_SHARDS = 128
 _RECORDS_PER_BATCH = 32
 _FACTS_FILE, _LOCK_FILE = "cache.json", "cache.lock"
+_SCHEMA = {"key": json_files.OBJECT, "sha256": json_files.OBJECT}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +88,6 @@ class FeatureCache:
         self._shard_of = np.searchsorted(firsts, np.arange(len(ends)), side="right") - 1
         self._starts = starts - starts[firsts][self._shard_of]
         self._bounds: np.ndarray = np.append(firsts, len(ends))
-        self._verified: dict[str, str] = {}
         self._workspace = Workspace(folder, "cache", "feature_cache_dir", _LOCK_FILE)
         # A process can open about 1,000 files at a time.
         self._array = functools.lru_cache(_OPEN_SHARDS)(self._open)
@@ -101,17 +101,7 @@ class FeatureCache:
     def _records(self, shard: int) -> np.ndarray:
         return np.arange(self._bounds[shard], self._bounds[shard + 1])
 
-    def missing_bytes(self) -> int:
-        """Returns the size of the shards that have not been computed.
-
-        Raises:
-            InputError: See `write`.
-        """
-        shards = self._missing(self._checksums())
-        vectors = sum(int(self._lengths[self._records(shard)].sum()) for shard in shards)
-        return vectors * self._shape[0] * self._shape[1] * self._dtype.itemsize
-
-    def write(self, compute: Callable[[np.ndarray], np.ndarray], name: str) -> None:
+    def write(self, compute: Callable[[np.ndarray], Any], name: str) -> None:
         """Computes the shards that do not exist yet; waits for another run that does it.
 
         Args:
@@ -121,16 +111,21 @@ class FeatureCache:
 
         Raises:
             InputError: The folder contains the cache of other data or another encoder, a shard is
-                damaged or cannot be written, or a hidden state is not finite.
+                damaged or cannot be written, the disk has not enough space, or a hidden state is
+                not finite.
         """
         busy = f"Another run computes {self.folder}."
         with self._workspace.locked(busy, wait=True):
             checksums = self._checksums()
-            missing = self._missing(checksums)
+            shards = range(len(self._bounds) - 1)
+            missing = [n for n in shards if os.path.basename(self._path(n)) not in checksums]
             if not missing:
                 return
-            total = sum(len(self._records(shard)) for shard in missing)
-            with Progress(f"computing features of {name}", total, "records") as progress:
+            records = np.concatenate([self._records(shard) for shard in missing])
+            values_per_token = self._shape[0] * self._shape[1]
+            size = int(self._lengths[records].sum()) * values_per_token * self._dtype.itemsize
+            check_disk_space(self.folder, size, f"the cache {self.folder}")
+            with Progress(f"computing features of {name}", len(records), "records") as progress:
                 for shard in missing:
                     values = self._compute(shard, compute, progress.update)
                     checksums[os.path.basename(self._path(shard))] = self._save(shard, values)
@@ -144,10 +139,6 @@ class FeatureCache:
                 np.save(file, values)
             return files.sha256_of_file(temporary)
 
-    def _missing(self, checksums: Mapping[str, str]) -> list[int]:
-        shards = range(len(self._bounds) - 1)
-        return [n for n in shards if os.path.basename(self._path(n)) not in checksums]
-
     def _checksums(self) -> dict[str, str]:
         """Returns the checksums of the complete shards, by file name."""
         path = os.path.join(self.folder, _FACTS_FILE)
@@ -155,38 +146,30 @@ class FeatureCache:
             paths = map(self._path, range(len(self._bounds) - 1))
             self._workspace.check_owned([_LOCK_FILE], map(os.path.basename, paths))
             return {}
-        facts = json_files.read(path, own=True)
-        key, checksums = facts.get("key"), facts.get("sha256")
-        if not isinstance(key, dict) or not isinstance(checksums, dict):
-            raise InputError(
-                f"{path} is not the file of a cache: it needs the objects 'key' and 'sha256'. "
-                f"Remove the folder {self.folder}; the same command then computes it again."
-            )
-        if difference := first_difference(key, self._key):
+        facts = json_files.read(path, _SCHEMA, own=True, required=True)
+        if difference := first_difference(facts["key"], self._key):
             name, old, new = difference
             raise InputError(
                 f"{self.folder} is a cache with {name}={old!r}, but this run has {name}={new!r}. "
                 "Give another feature_cache_dir, or remove the folder."
             )
-        for name in checksums:
-            file_checks.check_plain_name(name, path)
-        shards = {name: os.path.join(self.folder, name) for name in checksums}
-        found = {name: shard for name, shard in shards.items() if os.path.exists(shard)}
-        for name, shard in found.items():
-            if self._verified.get(name) == checksums[name]:
-                continue  # this object has read the shard before
-            if files.sha256_of_file(shard) != checksums[name]:
+        found = {}
+        for name, sha256 in facts["sha256"].items():
+            shard = os.path.join(self.folder, name)
+            if not os.path.exists(shard):
+                continue
+            if files.sha256_of_file(shard) != sha256:
                 raise InputError(
                     f"{shard} is incomplete or damaged. Remove this file; the same command then "
                     "computes it again."
                 )
-            self._verified[name] = checksums[name]
-        return {name: checksums[name] for name in found}
+            found[name] = sha256
+        return found
 
     def _compute(
         self,
         shard: int,
-        compute: Callable[[np.ndarray], np.ndarray],
+        compute: Callable[[np.ndarray], Any],
         update: Callable[[int], None],
     ) -> np.ndarray:
         """Returns the vectors of the records of a shard, one after the other: [sum of T, K, H]."""
@@ -194,9 +177,10 @@ class FeatureCache:
         values: np.ndarray = np.empty([self._lengths[records].sum(), *self._shape], self._dtype)
         # Batches of similar lengths need little padding.
         by_length = records[np.argsort(self._lengths[records], kind="stable")]
-        for batch in _split(by_length, _RECORDS_PER_BATCH):
+        for first in range(0, len(by_length), _RECORDS_PER_BATCH):
+            batch = by_length[first : first + _RECORDS_PER_BATCH]
             with np.errstate(over="ignore"):  # reported below
-                for record, vectors in zip(batch, compute(batch), strict=True):
+                for record, vectors in zip(batch, np.asarray(compute(batch)), strict=True):
                     start, length = self._starts[record], self._lengths[record]
                     values[start : start + length] = vectors[:length]
             update(len(batch))
@@ -243,71 +227,42 @@ class FeatureCache:
         return values, tf.sequence_mask(lengths, size, tf.int32)
 
 
-def cache_records(
+def cache_features(
     settings: FeatureSettings,
     model: Any,
-    splits: Mapping[str, tuple[RecordFile, Callable[[Any], dict[str, Any]], Mapping[str, Any]]],
+    name: str,
+    records: RecordFile,
+    load: Callable[[Any], dict[str, Any]],
+    key: Mapping[str, Any],
 ) -> None:
-    """Computes the missing parts of the caches of splits, and adds them to `RecordFile.caches`.
+    """Computes the missing part of the cache of hidden states, and adds it to `RecordFile.caches`.
 
     Args:
-        settings: The place and the dtype of the caches.
+        settings: The place and the dtype of the cache.
         model: A `BertHeadModel` whose encoder has its final weights.
-        splits: For the name of each split: its records, the function that converts indices of
-            records to a batch (see `batches.make_loader`), and JSON values that identify the
-            records and the precision.
+        name: The name of a split.
+        records: Its records.
+        load: Converts indices of records to a batch; see `batches.make_loader`.
+        key: JSON values that identify the records and the precision.
 
     Raises:
-        InputError: As in `compute`.
+        InputError: See `FeatureCache.write`.
     """
     sha256 = sha256_of_weights(model.config, model.bert.variables_by_name())
-    caches = {
-        name: _make_cache(settings, name, records, model, {**key, "encoder_sha256": sha256})
-        for name, (records, _, key) in splits.items()
-    }
-    compute(
-        settings.folder,
-        {
-            name: (caches[name], function_of_records(model.features, load))
-            for name, (_, load, _) in splits.items()
-        },
-    )
-    for name, (records, *_) in splits.items():
-        records.caches[CACHED_FEATURES] = caches[name]
-
-
-def compute(folder: str, caches: Mapping[str, tuple[FeatureCache, Any]]) -> None:
-    """Computes the missing parts of caches.
-
-    All caches and the free space are checked before the computation.
-
-    Args:
-        folder: The folder that contains the caches.
-        caches: For the name of each split: its cache, and the function that computes it; see
-            `function_of_records`.
-
-    Raises:
-        InputError: The disk has not enough space, or see `FeatureCache.write`.
-    """
-    if missing := sum(cache.missing_bytes() for cache, _ in caches.values()):
-        check_disk_space(folder, missing, f"the cache {folder}")
-    for name, (cache, function) in caches.items():
-        # `write` has called it before the next round.
-        cache.write(lambda indices: function(tf.constant(indices, tf.int64)).numpy(), name)  # noqa: B023
-
-
-def _make_cache(
-    settings: FeatureSettings, name: str, records: RecordFile, model: Any, key: Mapping[str, Any]
-) -> FeatureCache:
     numbers = model.head_config.states(model.config.num_hidden_layers)
     pools = model.head_layers.pools_states
     folder = "-".join([name, *map(str, numbers), *(["mean"] if pools else [])])
     lengths = records.index.num_tokens
-    return FeatureCache(
+    cache = FeatureCache(
         os.path.join(settings.folder, folder), np.ones_like(lengths) if pools else lengths,
         (len(numbers), model.config.hidden_size), settings.dtype,
-        {**key, "dtype": settings.dtype, "hidden_states": numbers, "mean": pools},
+        {
+            **key, "encoder_sha256": sha256, "dtype": settings.dtype, "hidden_states": numbers,
+            "mean": pools,
+        },
     )  # fmt: skip
+    cache.write(function_of_records(model.features, load), name)
+    records.caches[CACHED_FEATURES] = cache
 
 
 def function_of_records(
@@ -332,8 +287,3 @@ def sha256_of_weights(config: BertConfig, variables: Mapping[str, Any]) -> str:
         array = np.asarray(tf.convert_to_tensor(variable.value), np.float32)
         parts.append(f"{name} {files.sha256(array.tobytes())}")
     return files.sha256("\n".join(parts).encode())
-
-
-def _split(records: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    for start in range(0, len(records), size):
-        yield records[start : start + size]

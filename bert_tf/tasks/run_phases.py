@@ -16,19 +16,18 @@ from bert_tf.tasks import (
     batches,
     dev_examples,
     dev_result,
-    distillation,
-    feature_cache,
     record_files,
     run_checks,
     step_costs,
 )
 from bert_tf.tasks.class_weights import describe_weights, weights_of_records, with_label_weights
-from bert_tf.tasks.distillation import DistillationObjective, Teacher
+from bert_tf.tasks.distillation import DistillationObjective, Teacher, cache_teacher
 from bert_tf.tasks.evaluation import SplitEvaluator
-from bert_tf.tasks.feature_cache import FeatureSettings
+from bert_tf.tasks.feature_cache import FeatureSettings, cache_features
 from bert_tf.tasks.head_objective import HeadObjective
+from bert_tf.tasks.record_files import RecordFile
 from bert_tf.tasks.results import TaskResults, with_baselines
-from bert_tf.tasks.task import RESULTS, TEACHER_LOGITS
+from bert_tf.tasks.task import RESULTS
 from bert_tf.tasks.task_data import SplitData, TaskData
 from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
@@ -195,45 +194,30 @@ class _Run:
     def cache_outputs(self) -> None:
         """Computes what the training reads from caches.
 
-        The chief computes it first, as in `write_records`.
+        The chief computes it first, as in `write_records`. If all steps are done, the hidden states
+        of the train split are not needed.
         """
         if not self.trainer.is_chief:
             self.trainer.wait_for_workers()
         if self._teacher:  # it would read hidden states of the student that exist already
-            self._cache_teacher(self._teacher)
+            (split,) = self._data.splits["train"]
+            cache_teacher(self._teacher.cache, self._teacher_objective, *self._of_records(split))
+            del self._teacher_objective
         if self._features:
-            self._cache_features(self._features)
+            needed = [*self._data.splits["dev"]]
+            if self._first_step < self._training.num_train_steps:
+                needed += self._data.splits["train"]
+            objective: Any = self.trainer.objective
+            for split in needed:
+                cache_features(self._features, objective.model, *self._of_records(split))
         if self.trainer.is_chief:
             self.trainer.wait_for_workers()
 
-    def _cache_teacher(self, teacher: Teacher) -> None:
-        """Computes the logits of the teacher for the train split."""
-        (split,) = self._data.splits["train"]
-        records = self._data.records(split)
-        records.caches[TEACHER_LOGITS] = distillation.cache_teacher(
-            self._teacher_objective, teacher.cache, split.split.name,
-            records, batches.make_loader(records, self._parse), self._key(split),
-        )  # fmt: skip
-        del self._teacher_objective
-
-    def _cache_features(self, features: FeatureSettings) -> None:
-        """Computes the hidden states of the train and dev splits, if the encoder is frozen.
-
-        If all steps are done, the hidden states of the train split are not needed.
-        """
-        needed = [*self._data.splits["dev"]]
-        if self._first_step < self._training.num_train_steps:
-            needed += self._data.splits["train"]
-        splits = {}
-        for split in needed:
-            records = self._data.records(split)
-            load = batches.make_loader(records, self._parse)
-            splits[split.split.name] = records, load, self._key(split)
-        objective: Any = self.trainer.objective
-        feature_cache.cache_records(features, objective.model, splits)
-
-    def _key(self, split: SplitData) -> dict[str, Any]:
-        return {**split.key, "precision": self._training.precision}
+    def _of_records(self, split: SplitData) -> tuple[str, RecordFile, Any, dict[str, Any]]:
+        """Returns what a cache needs of a split: its name, its records with a loader, and a key."""
+        records, key = self._data.records(split), dict(split.key)
+        load = batches.make_loader(records, self._parse)
+        return split.split.name, records, load, {**key, "precision": self._training.precision}
 
     def write_records(self) -> None:
         """Moves the records of all splits to the folder.

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.tasks import feature_cache, record_files
+from bert_tf.tasks import feature_cache
 from bert_tf.tasks.feature_cache import FeatureCache, FeatureSettings
 
 SHAPE = (2, 3)
@@ -200,12 +200,14 @@ def test_the_cache_of_another_encoder_is_refused_and_kept(small_shards, tmp_path
 def test_a_full_disk_is_noticed_before_the_computation(tmp_path, monkeypatch):
     lengths = lengths_of(300)
     usage = collections.namedtuple("usage", "total used free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10, 0, 10))
-    assert FeatureCache(
-        str(tmp_path / "cache"), lengths, SHAPE, "float32", KEY
-    ).missing_bytes() == (4 * 6 * lengths.sum())
+    size = 4 * 6 * int(lengths.sum())
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(size, 0, size - 1))
+    encoder = Encoder(lengths)
     with pytest.raises(InputError, match=r"has only 0\.0 MB of free space"):
-        record_files.check_disk_space(str(tmp_path), 1000, "the cache")
+        write(tmp_path / "cache", lengths, encoder)
+    assert encoder.computed == [] and not (tmp_path / "cache").exists()
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(size, 0, size))
+    write(tmp_path / "cache", lengths, encoder)
 
 
 def test_remote_folders_and_other_dtypes_are_refused():

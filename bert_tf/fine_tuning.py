@@ -17,7 +17,7 @@ from bert_tf.tasks.distillation_config import DistillationConfig
 from bert_tf.tasks.feature_cache import FeatureSettings
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig, parse_class_weights
 from bert_tf.tasks.head_objective import HeadObjective
-from bert_tf.tasks.run_phases import PhaseResults, run_phases
+from bert_tf.tasks.run_phases import FineTuningRun, PhaseResults
 from bert_tf.tasks.task import DataLocation, Task, TaskInputs
 from bert_tf.tasks.task_data import TaskData
 from bert_tf.tokenization import BertTokenizer
@@ -143,10 +143,11 @@ def run(
     training = dataclasses.replace(
         training, num_train_steps=steps, num_warmup_steps=warmup_steps, data=settings
     )
-    return run_phases(
+    fine_tuning_run = FineTuningRun(
         phases, data, pretrained.config, _run_folder(task, model, config, phases), training,
-        runtime, _initializer(task, model, phases, init_head), features, teacher, check_only,
+        runtime, _initializer(task, model, phases, init_head), features, teacher,
     )  # fmt: skip
+    return fine_tuning_run.run(check_only)
 
 
 def _run_folder(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import files, json_files
+from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.tasks import (
@@ -34,7 +34,6 @@ from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle import restoring
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.lifecycle.run_state import TRAINING_FILE
 from bert_tf.training.reporting.step_cost import log_step_cost
 from bert_tf.training.reporting.summaries import write_results
 from bert_tf.training.trainer import Trainer, TrainingData
@@ -57,21 +56,11 @@ class PhaseResults:
     is_chief: bool
 
 
-def run_phases(
-    phases: RunPhases,
-    data: TaskData,
-    config: BertConfig,
-    folder: RunFolder,
-    training: TrainingConfig,
-    runtime: RuntimeConfig,
-    initialize: Callable[[Any], None] | None = None,
-    features: FeatureSettings | None = None,
-    teacher: Teacher | None = None,
-    check_only: bool = False,
-) -> PhaseResults:
+@dataclasses.dataclass
+class FineTuningRun:
     """Starts or resumes training, then evaluates and predicts.
 
-    Args:
+    Attributes:
         phases: The phases to run.
         data: The examples of the task.
         config: The architecture.
@@ -84,181 +73,166 @@ def run_phases(
             which are computed once for the train and dev splits. The head must not be the default.
         teacher: If not None, the model also learns the outputs of the teacher, which are computed
             once for the train split.
-        check_only: Whether to stop after all checks, before anything is written.
 
     Raises:
-        InputError: An earlier run in the output folder has different settings, another run writes
-            to it, or there are no weights to evaluate.
+        InputError: An earlier run in the output folder has different settings.
     """
-    if runtime.eval_steps and not phases.evaluate:
-        raise InputError("eval_steps evaluates on the dev split: give do_eval=True too.")
-    folder.check_same_run(training if phases.train else None)
-    run = _Run(data, config, folder, training, runtime, initialize, features, teacher)
-    step = 0 if phases.train else run.trainer.load_result(required=initialize is None)
-    if check_only:
-        data.report()
-        return PhaseResults({}, "", run.trainer.is_chief)
-    with run.trainer.locked_folder():
-        values = run.execute(phases, step)
-    return PhaseResults(values, run.summary(values), run.trainer.is_chief)
 
+    phases: RunPhases
+    data: TaskData
+    config: BertConfig
+    folder: RunFolder
+    training: TrainingConfig
+    runtime: RuntimeConfig
+    initialize: Callable[[Any], None] | None = None
+    features: FeatureSettings | None = None
+    teacher: Teacher | None = None
 
-class _Run:
-    """The phases of a run, with the objects that they share; see `run_phases`."""
-
-    def __init__(
-        self,
-        data: TaskData,
-        config: BertConfig,
-        folder: RunFolder,
-        training: TrainingConfig,
-        runtime: RuntimeConfig,
-        initialize: Callable[[Any], None] | None,
-        features: FeatureSettings | None,
-        teacher: Teacher | None,
-    ) -> None:
-        self._data, self._config, self._folder = data, config, folder.path
-        self._training, self._runtime, self._features = training, runtime, features
-        self._teacher = teacher
-        self.trainer = Trainer(self._make_objective, folder, training, runtime, initialize)
+    def __post_init__(self) -> None:
+        if self.runtime.eval_steps and not self.phases.evaluate:
+            raise InputError("eval_steps evaluates on the dev split: give do_eval=True too.")
+        self.folder.check_same_run(self.training if self.phases.train else None)
+        self._trainer = Trainer(
+            self._make_objective, self.folder, self.training, self.runtime, self.initialize
+        )
+        objective: Any = self._trainer.objective
         self._first_step = 0  # known only with a frozen encoder
-        if features and (checkpoint := folder.checkpoint_to_resume()):
-            variables = self.trainer.objective.variables
-            self._first_step = restoring.restore_weights(checkpoint, variables)
-        objective: Any = self.trainer.objective
-        self._parse = batches.make_parser(data.task.table, data.sizes, self._skips_padding)
-        self._evaluator = SplitEvaluator(data, objective.outputs, self._parse)
+        if self.features and (checkpoint := self.folder.checkpoint_to_resume()):
+            self._first_step = restoring.restore_weights(checkpoint, objective.variables)
+        table, sizes = self.data.task.table, self.data.sizes
+        self._parse = batches.make_parser(table, sizes, self._skips_padding)
+        self._evaluator = SplitEvaluator(self.data, objective.outputs, self._parse)
         self._baseline: dict[str, float] = {}  # of the first evaluated split
 
-    def execute(self, phases: RunPhases, step: int) -> dict[str, float]:
-        """Executes the phases; returns the results.
+    def run(self, check_only: bool = False) -> PhaseResults:
+        """Runs the phases.
 
         Args:
-            phases: The phases to run.
-            step: The step of the weights, if the run does not train.
+            check_only: Whether to stop after all checks, before anything is written.
+
+        Raises:
+            InputError: Another run writes to the output folder, or there are no weights to
+                evaluate.
         """
-        splits, is_chief = self._data.splits, self.trainer.is_chief
-        if not phases.train:
-            self._data.warn_about_equal_sources(self._train_split_of_folder())
+        is_chief, step = self._trainer.is_chief, 0
+        if not self.phases.train:
+            step = self._trainer.load_result(required=self.initialize is None)
+        if check_only:
+            self.data.report()
+            return PhaseResults({}, "", is_chief)
+        with self._trainer.locked_folder():
+            values = self._run_phases(step)
+        return PhaseResults(values, self._summary(values), is_chief)
+
+    def _run_phases(self, step: int) -> dict[str, float]:
+        """Returns the results; `step` is that of the weights, if the run does not train."""
+        phases, splits, is_chief = self.phases, self.data.splits, self._trainer.is_chief
         if phases.train and is_chief:
             # The result of an earlier run must not be taken for that of this run.
-            files.remove(os.path.join(self._folder, RESULTS))
-        self.write_records()
-        if phases.train and (self._features or self._teacher):
-            self.cache_outputs()
-        step = self.train() if phases.train else step
+            files.remove(os.path.join(self.folder.path, RESULTS))
+        self._write_records()
+        if phases.train and (self.features or self.teacher):
+            self._cache_outputs()
+        step = self._train() if phases.train else step
         # The predictions of a labelled dev split contain its metrics.
         same_splits = phases.predict and splits["dev"] == splits["test"]
-        results = self.evaluate(step) if phases.evaluate and not same_splits else {}
+        results = self._evaluate(step) if phases.evaluate and not same_splits else {}
         if phases.predict and is_chief:
             self._remove_old_metrics(is_evaluated=bool(results))
-            results |= self.predict(step)
+            results |= self._predict(step)
         # A test split has results if it has labels.
         labelled = splits["dev"] or (splits["test"] if results else ())
         if labelled and is_chief:
-            dev_examples.write(self._folder, self._evaluator.sampled[labelled[0].split.name])
-            self.write_result(results)
+            dev_examples.write(self.folder.path, self._evaluator.sampled[labelled[0].split.name])
+            self._write_result(results)
         return results
-
-    def _train_split_of_folder(self) -> Any:
-        """Returns the fingerprint of the train split of the run in the folder, or None."""
-        path = os.path.join(self._folder, TRAINING_FILE)
-        settings = json_files.read(path, own=True) if files.exists(path) else {}
-        data = settings.get("data")
-        return data.get("train_split") if isinstance(data, dict) else None
 
     def _remove_old_metrics(self, is_evaluated: bool) -> None:
         """Removes the metrics of earlier predictions, which may be those of other files."""
-        for split in (each.split for each in self._data.splits["test"]):
+        for split in (each.split for each in self.data.splits["test"]):
             if split.kind == "test" or not is_evaluated:
                 names = [f"{split.result_name(each)}.txt" for each in ("results", "report")]
                 for name in [*names, *([RESULTS] if split.kind != "test" else [])]:
-                    files.remove(os.path.join(self._folder, name))
+                    files.remove(os.path.join(self.folder.path, name))
 
     def _make_objective(self, *, seed: int, dtype: str) -> HeadObjective:
-        objective: Any = self._data.task.make_objective(
-            self._config, seed=seed, dtype=dtype, recompute=self._runtime.recompute
+        objective: Any = self.data.task.make_objective(
+            self.config, seed=seed, dtype=dtype, recompute=self.runtime.recompute
         )
-        if self._features:
+        if self.features:
             objective.model.bert.trainable = False
-        run_checks.check_compilation(objective.model, self._runtime)
-        self._skips_padding = self._runtime.has_dynamic_shapes and not objective.full_length
+        run_checks.check_compilation(objective.model, self.runtime)
+        self._skips_padding = self.runtime.has_dynamic_shapes and not objective.full_length
         objective.model.skip_padding = self._skips_padding
-        if not self._teacher:
+        if not self.teacher:
             return objective
-        self._teacher_objective = self._teacher.make_objective(dtype=dtype)
+        self._teacher_objective = self.teacher.make_objective(dtype=dtype)
         self._teacher_objective.model.skip_padding = self._skips_padding
-        wrapped: Any = DistillationObjective(objective, self._teacher.config)
+        wrapped: Any = DistillationObjective(objective, self.teacher.config)
         return wrapped
 
-    def cache_outputs(self) -> None:
+    def _cache_outputs(self) -> None:
         """Computes what the training reads from caches.
 
-        The chief computes it first, as in `write_records`. If all steps are done, the hidden states
-        of the train split are not needed.
+        The chief computes it first, as in `_write_records`. If all steps are done, the hidden
+        states of the train split are not needed.
         """
-        if not self.trainer.is_chief:
-            self.trainer.wait_for_workers()
-        if self._teacher:  # it would read hidden states of the student that exist already
-            (split,) = self._data.splits["train"]
-            cache_teacher(self._teacher.cache, self._teacher_objective, *self._of_records(split))
+        if not self._trainer.is_chief:
+            self._trainer.wait_for_workers()
+        if self.teacher:  # it would read hidden states of the student that exist already
+            (split,) = self.data.splits["train"]
+            cache_teacher(self.teacher.cache, self._teacher_objective, *self._of_records(split))
             del self._teacher_objective
-        if self._features:
-            needed = [*self._data.splits["dev"]]
-            if self._first_step < self._training.num_train_steps:
-                needed += self._data.splits["train"]
-            objective: Any = self.trainer.objective
+        if self.features:
+            needed = [*self.data.splits["dev"]]
+            if self._first_step < self.training.num_train_steps:
+                needed += self.data.splits["train"]
+            objective: Any = self._trainer.objective
             for split in needed:
-                cache_features(self._features, objective.model, *self._of_records(split))
-        if self.trainer.is_chief:
-            self.trainer.wait_for_workers()
+                cache_features(self.features, objective.model, *self._of_records(split))
+        if self._trainer.is_chief:
+            self._trainer.wait_for_workers()
 
     def _of_records(self, split: SplitData) -> tuple[str, RecordFile, Any, dict[str, Any]]:
         """Returns what a cache needs of a split: its name, its records with a loader, and a key."""
-        records, key = self._data.records(split), dict(split.key)
+        records, key = self.data.records(split), dict(split.key)
         load = batches.make_loader(records, self._parse)
-        return split.split.name, records, load, {**key, "precision": self._training.precision}
+        return split.split.name, records, load, {**key, "precision": self.training.precision}
 
-    def write_records(self) -> None:
+    def _write_records(self) -> None:
         """Moves the records of all splits to the folder.
 
         The chief moves them first. Other processes then move only those that they do not find,
         because they have a folder of their own.
         """
-        if self.trainer.is_chief:
-            self._data.write_all_records()
-        self.trainer.wait_for_workers()
-        self._data.write_all_records()
+        if self._trainer.is_chief:
+            self.data.write_all_records()
+        self._trainer.wait_for_workers()
+        self.data.write_all_records()
 
-    def train(self) -> int:
+    def _train(self) -> int:
         """Trains, and returns the step of the final weights."""
-        data, training = self._data, self._training
+        data, training = self.data, self.training
         data.warn_about_equal_sources()
-        if self._features is None:
+        if self.features is None:
             run_checks.advise_on_learning_rate(training)
         (split,) = data.splits["train"]
         records = data.records(split)
-        if not len(records):
-            raise InputError(
-                f"The examples in {split.split.source.name} give no records, because all contexts "
-                "are empty. Give examples with text."
-            )
         lengths = records.index.num_tokens
         order = batches.TrainingOrder(
             lengths if data.task.groups_by_length else np.zeros_like(lengths),
             training.global_batch_size, training.seed,
         )  # fmt: skip
-        held_out = self._held_out() if self._runtime.eval_steps else HeldOutData()
+        held_out = self._held_out() if self.runtime.eval_steps else HeldOutData()
         per_step: dict[str, float] = {"examples_per_sec": training.global_batch_size}
-        if self.trainer.is_chief:
+        if self._trainer.is_chief and self.features is None:
             length = float(data.config.max_seq_length)
             if self._skips_padding:
                 length = step_costs.mean_length(order, records, training)
-            if self._features is None:
-                cost = step_costs.step_cost(
-                    data, self._config, training, self._runtime, self.trainer, length
-                )
-                per_step |= log_step_cost(cost, self.trainer.replicas)
+            cost = step_costs.step_cost(
+                data, self.config, training, self.runtime, self._trainer, length
+            )
+            per_step |= log_step_cost(cost, self._trainer.replicas)
         parse, weights = self._parse, data.label_weights
         if weights is not None:
             _LOGGER.info("class weights: %s.", describe_weights(data.task, weights))
@@ -270,11 +244,11 @@ class _Run:
         lookup = RecordLookup(
             describe=functools.partial(record_files.describe, split.split.source.name, records)
         )
-        return self.trainer.train(TrainingData(from_step, lookup), held_out, per_step)
+        return self._trainer.train(TrainingData(from_step, lookup), held_out, per_step)
 
     def _held_out(self) -> HeldOutData:
         """Returns the evaluation on the first dev split, with its report as text."""
-        dev, reports = self._data.splits["dev"][0], [""]
+        dev, reports = self.data.splits["dev"][0], [""]
 
         def evaluate() -> dict[str, float]:
             found, values = self._evaluator.score(dev)
@@ -286,27 +260,27 @@ class _Run:
             evaluations=evaluations, samples=lambda: f"```\n{reports[0]}```" if reports[0] else ""
         )
 
-    def evaluate(self, step: int) -> dict[str, float]:
+    def _evaluate(self, step: int) -> dict[str, float]:
         """Evaluates on all dev splits, and writes eval_results.txt and the reports.
 
         If the first split has a suffix, it is the end of the names of both files.
         """
         results: dict[str, float] = {"global_step": step}
-        for number, split in enumerate(self._data.splits["dev"]):
+        for number, split in enumerate(self.data.splits["dev"]):
             found, values = self._evaluator.score(split)
             if number == 0 and "loss" in values:
                 results["loss"] = values["loss"]  # google-research/bert writes the loss twice
             self._baseline = self._baseline or found.baseline()
             with_suffix = split.split.with_suffix
             results |= {with_suffix(f"eval_{name}"): value for name, value in values.items()}
-            if self.trainer.is_chief:
+            if self._trainer.is_chief:
                 self._write_report(split, found)
-        if self.trainer.is_chief:
-            name = self._data.splits["dev"][0].split.with_suffix("eval_results")
-            write_results(os.path.join(self._folder, f"{name}.txt"), results)
+        if self._trainer.is_chief:
+            name = self.data.splits["dev"][0].split.with_suffix("eval_results")
+            write_results(os.path.join(self.folder.path, f"{name}.txt"), results)
         return results
 
-    def predict(self, step: int) -> dict[str, float]:
+    def _predict(self, step: int) -> dict[str, float]:
         """Writes the predictions for all test splits.
 
         Returns:
@@ -314,8 +288,8 @@ class _Run:
             also written to eval_results.txt or, for splits of the kind "test", to test_results.txt.
         """
         results: dict[str, float] = {}
-        for split in self._data.splits["test"]:
-            found = self._evaluator.write(split, self._folder)
+        for split in self.data.splits["test"]:
+            found = self._evaluator.write(split, self.folder.path)
             values = with_baselines(found) if found.scores_predictions else {}
             if not values:
                 continue
@@ -325,23 +299,23 @@ class _Run:
             results |= {split.split.result_name(name): value for name, value in values.items()}
         if results:
             results = {"global_step": step, **results}
-            name = f"{self._data.splits['test'][0].split.result_name('results')}.txt"
-            write_results(os.path.join(self._folder, name), results)
+            name = f"{self.data.splits['test'][0].split.result_name('results')}.txt"
+            write_results(os.path.join(self.folder.path, name), results)
         return results
 
-    def write_result(self, results: dict[str, float]) -> None:
+    def _write_result(self, results: dict[str, float]) -> None:
         """Writes results.json, if the results are those of a dev split.
 
         Logs a warning if the model is no better than a constant prediction.
         """
-        task, splits = self._data.task, self._data.splits
+        task, splits = self.data.task, self.data.splits
         split, metric = (splits["dev"] or splits["test"])[0].split, task.best_by[0]
         result = dev_result.make_result(
             task, split.with_suffix(f"eval_{metric}"), results, self._baseline
         )
         if result is None:
             return
-        result.write(self._folder)
+        result.write(self.folder.path)
         if result.is_degenerate:
             _LOGGER.warning(
                 "warning: the model is no better than a constant prediction: %s %.4f, and %.4f "
@@ -349,9 +323,9 @@ class _Run:
                 "another seed.", metric, result.value, result.baseline,
             )  # fmt: skip
 
-    def summary(self, results: Mapping[str, float]) -> str:
+    def _summary(self, results: Mapping[str, float]) -> str:
         """Returns the metric that selects the best weights as a sentence, or ""."""
-        task, splits = self._data.task, self._data.splits
+        task, splits = self.data.task, self.data.splits
         metric, evaluated = task.best_by[0], [*splits["dev"], *splits["test"]]
         name = evaluated[0].split.result_name(metric) if evaluated else ""
         if name not in results:
@@ -363,5 +337,5 @@ class _Run:
 
     def _write_report(self, split: SplitData, found: TaskResults) -> None:
         if report := found.report():
-            path = os.path.join(self._folder, f"{split.split.result_name('report')}.txt")
+            path = os.path.join(self.folder.path, f"{split.split.result_name('report')}.txt")
             files.write_text(path, report)

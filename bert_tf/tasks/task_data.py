@@ -119,24 +119,15 @@ class TaskData:
         """Returns JSON values that identify the examples of the first split of a kind, or None."""
         return self.splits[kind][0].key["source"] if self.splits[kind] else None
 
-    def warn_about_equal_sources(self, earlier: Any = None) -> None:
-        """Logs a warning for each split with the content of the train split.
-
-        Args:
-            earlier: The `fingerprint` of the train split with which the model was trained, if this
-                run does not train.
-        """
-        train = {self._fingerprints[each.split.name]: each.split for each in self.splits["train"]}
-        names: dict[Any, str] = {key: split.source.name for key, split in train.items()}
-        if isinstance(earlier, dict):
-            names[earlier.get("content")] = "the file of the training"
+    def warn_about_equal_sources(self) -> None:
+        """Logs a warning for each split with the content of the train split."""
+        (train,) = (each.split for each in self.splits["train"])
         for split in (each.split for kind in ("dev", "test") for each in self.splits[kind]):
-            name = names.get(self._fingerprints[split.name])
-            if name is not None:
+            if self._fingerprints[split.name] == self._fingerprints[train.name]:
                 _LOGGER.warning(
                     "warning: %s and %s have the same content, so the results on the %s split do "
                     "not show how good the model is on new examples.",
-                    name, split.source.name, split.name,
+                    train.source.name, split.source.name, split.name,
                 )  # fmt: skip
 
     def num_steps(self, global_batch_size: int) -> tuple[int, int]:

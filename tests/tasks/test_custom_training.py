@@ -13,7 +13,7 @@ from prepared import prepared
 from bert_tf.config import BertConfig
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
-from bert_tf.tasks.run_phases import run_phases
+from bert_tf.tasks.run_phases import FineTuningRun
 from bert_tf.tasks.task import DataLocation
 from bert_tf.tasks.task_data import TaskData
 from bert_tf.tokenization import BertTokenizer
@@ -68,8 +68,8 @@ def run(data_dir, output, task_type):
     )  # fmt: skip
     metadata = CheckpointMetadata(CONFIG.to_dict(), VOCABULARY, True, task.facts.saved())
     runtime = RuntimeConfig(eval_steps=80)
-    found = run_phases(phases, data, CONFIG, RunFolder(str(output), metadata), training, runtime)
-    return found.values
+    folder = RunFolder(str(output), metadata)
+    return FineTuningRun(phases, data, CONFIG, folder, training, runtime).run().values
 
 
 def test_a_run_learns_the_task_and_writes_its_files(data_dir, tmp_path, task_type):

@@ -15,7 +15,7 @@ from bert_tf.errors import InputError
 from bert_tf.tasks import TASKS
 from bert_tf.tasks.classification.results.scoring import ClassificationResults
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
-from bert_tf.tasks.run_phases import run_phases
+from bert_tf.tasks.run_phases import FineTuningRun
 from bert_tf.tasks.task import DataLocation
 from bert_tf.tasks.task_data import TaskData
 from bert_tf.tokenization import BertTokenizer
@@ -58,7 +58,8 @@ def run(data_dir, output, phases=None, name="sst-2", location=None, initialize=N
     metadata = CheckpointMetadata(CONFIG.to_dict(), VOCABULARY, True, task.facts.saved())
     folder = RunFolder(str(output), metadata)
     runtime = RuntimeConfig(**runtime)
-    return run_phases(phases, data, CONFIG, folder, training, runtime, initialize).values
+    found = FineTuningRun(phases, data, CONFIG, folder, training, runtime, initialize).run()
+    return found.values
 
 
 def weights_of(output):

@@ -3,26 +3,10 @@
 import dataclasses
 import math
 import os
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from bert_tf import files, json_files
-from bert_tf.errors import InputError
 from bert_tf.tasks.task import RESULTS, Task
-
-
-class _MetricRule(json_files.Rule):
-    """A number that may be NaN, as the metric of a failed run."""
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-METRIC = _MetricRule("a number", (float,))
-_SCHEMA = {
-    "task": json_files.TEXT, "metric": json_files.TEXT, "higher_is_better": json_files.TRUTH,
-    "value": METRIC, "baseline": METRIC, "results": json_files.OBJECT,
-}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,28 +69,4 @@ def read(folder: str) -> DevResult | None:
         InputError: The file is damaged.
     """
     path = os.path.join(folder, RESULTS)
-    return DevResult(**read_fields(path, _SCHEMA)) if files.exists(path) else None
-
-
-def read_fields(
-    path: str, schema: json_files.Schema, nullable: Collection[str] = ("baseline",)
-) -> dict[str, Any]:
-    """Reads a JSON object that a run or a sweep wrote, with all keys of a schema and no others.
-
-    Args:
-        path: The file.
-        schema: The rules of the keys.
-        nullable: The keys whose values may be null.
-
-    Raises:
-        InputError: The file is damaged.
-    """
-    values = json_files.read(path, schema, own=True)
-    wrong = values.keys() ^ schema.keys()
-    wrong |= {name for name, value in values.items() if value is None and name not in nullable}
-    if wrong:
-        raise InputError(
-            f"{path} is damaged: the key {min(wrong)!r} is missing, unknown or null. Remove the "
-            "file, and give the command again that wrote it."
-        )
-    return values
+    return DevResult(**json_files.read(path, own=True)) if files.exists(path) else None

@@ -5,7 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from absl import flags
@@ -66,20 +66,15 @@ def define_split_flags() -> None:
     )
 
 
-def define_tfds_flags() -> None:
-    """Defines the flags of tasks that also read tensorflow-datasets."""
-    config_flags.define(DataLocation, ("tfds_name", "tfds_data_dir"))
-
-
 def run_task(
-    find_data: Callable[[], DataLocation],
+    location: DataLocation,
     make_task: Callable[[DataLocation], Task],
     next_step: Callable[[str], str],
 ) -> None:
     """Trains, evaluates and predicts.
 
     Args:
-        find_data: Returns the place of the data, from the flags.
+        location: The place of the data.
         make_task: Builds the task from the flags and the place of its data.
         next_step: Takes the path of the trained model, and returns a command to run next if the
             model is not exported, for the last line of the output.
@@ -87,7 +82,7 @@ def run_task(
     Raises:
         InputError: A flag, a file or the folder of an earlier run is not valid.
     """
-    phases = _phases()
+    phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
     if not phases.kinds:
         raise InputError("Nothing to do: give --do_train, --do_eval or --do_predict =true.")
     _check_flags()
@@ -97,8 +92,10 @@ def run_task(
 
     if FLAGS.export_dir:
         next_version(FLAGS.export_dir)
-    location, model = find_data(), shared.run_model()
-    task, features = _with_head(make_task(location)), head_flags.feature_settings()
+    model, features = shared.run_model(), head_flags.feature_settings()
+    task: Any = make_task(location)
+    if "head" in FLAGS and phases.train:  # else the head is that of the trained model
+        task = dataclasses.replace(task, head=head_flags.head_config())
     results = fine_tuning.run(
         task, location, model, phases, fine_tuning_config(), shared.training_config(),
         shared.runtime_config(), features, shared.distillation_config(), FLAGS.init_head,
@@ -118,10 +115,6 @@ def run_task(
     print(" ".join([*([results.summary] if results.summary else []), f"Next: {following}"]))
 
 
-def _phases() -> RunPhases:
-    return RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
-
-
 def _check_flags() -> None:
     """Checks the values of flags, as far as possible without TensorFlow.
 
@@ -136,7 +129,7 @@ def _check_flags() -> None:
     shared.training_config()
     shared.distillation_config()
     if "head" in FLAGS and FLAGS.do_train:
-        head_flags.head_config({})
+        head_flags.head_config()
     if "task_type" in FLAGS and FLAGS.do_train:  # else the trained model gives --task_type
         shared.check_effect("task_type", "multi_label", ("threshold", "label_separator"))
     if "tfds_name" in FLAGS and FLAGS.tfds_data_dir and not FLAGS.tfds_name:
@@ -159,13 +152,6 @@ def _check_export_dir(export_dir: str, output_dir: str) -> None:
             "another folder for the exported versions."
         )
     check_output_folder(export_dir, ".new_version")
-
-
-def _with_head(task: Any) -> Task:
-    """Returns the task with the layers of the head, if the program has flags for them."""
-    if "head" not in FLAGS:
-        return task
-    return dataclasses.replace(task, head=head_flags.head_config(shared.run_model().facts))
 
 
 def export_command(checkpoint: str) -> str:
@@ -202,37 +188,14 @@ def data_location() -> DataLocation:
     The caller must have called `define_flags` and `define_split_flags`.
 
     Raises:
-        InputError: No place or two places are given.
+        InputError: Two places are given.
     """
     if FLAGS.test_file and FLAGS.predict_file:
         raise InputError("--test_file and --predict_file are the same. Give one of them.")
-    test_file = FLAGS.predict_file or FLAGS.test_file
-    location = config_flags.build(DataLocation, test_file=test_file)
+    location = config_flags.build(DataLocation, test_file=FLAGS.predict_file or FLAGS.test_file)
     if location.tfds_name and location.data_dir:
         raise InputError("--data_dir and --tfds_name are two places of the data. Give one of them.")
-    check_files(location, {"train": "train_file", "dev": "dev_file", "test": "test_file"})
     return location
-
-
-def check_files(location: DataLocation, flag_names: Mapping[str, str]) -> None:
-    """Checks that the place of the data is known for each requested phase.
-
-    Args:
-        location: The place of the data.
-        flag_names: For each kind of split, the flag that gives a file for it.
-
-    Raises:
-        InputError: The file of a split is missing, and there is no other place.
-    """
-    missing = [
-        kind for kind in _phases().kinds
-        if not location.explicit_file("train" if location.part(kind) else kind)
-    ]  # fmt: skip
-    if missing and not location.tfds_name and not location.data_dir:
-        raise InputError(
-            f"--data_dir is required, because --{flag_names[missing[0]]} is not given. Give the "
-            "folder with the files of the task."
-        )
 
 
 def fine_tuning_config() -> FineTuningConfig:

@@ -1,7 +1,7 @@
 """The flags of the layers between the encoder and the output layer, and of a frozen encoder."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -51,19 +51,12 @@ def trains_features() -> bool:
     return "approach" in FLAGS and FLAGS.approach == "features" and FLAGS.do_train
 
 
-def head_config(trained: dict[str, Any]) -> HeadConfig:
-    """Returns the layers of the head.
-
-    Args:
-        trained: The facts of the trained model; {} if the run trains.
+def head_config() -> HeadConfig:
+    """Returns the layers of the head that a run trains.
 
     Raises:
         InputError: A flag is out of range, or has no effect with the other flags.
     """
-    if not FLAGS.do_train:
-        head = HeadConfig.from_dict(trained.get("head"))
-        _check_same(head)
-        return head
     check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
     if "approach" in FLAGS:
         further = () if FLAGS.teacher else ("feature_cache_dir",)
@@ -94,15 +87,3 @@ def feature_settings() -> "FeatureSettings | None":
         FLAGS.learning_rate = LEARNING_RATE_OF_FEATURES
     folder = FLAGS.feature_cache_dir or os.path.join(FLAGS.output_dir, "features")
     return FeatureSettings(folder, FLAGS.feature_dtype)
-
-
-def _check_same(head: HeadConfig) -> None:
-    """Checks that the given flags do not contradict the head of the trained model."""
-    values = {"head": head.kind, "lstm_layers": head.lstm_layers, "lstm_size": head.lstm_size,
-              "feature_layers": head.feature_layers}  # fmt: skip
-    for name, value in values.items():
-        if name in FLAGS and FLAGS[name].present and FLAGS[name].value != value:
-            raise InputError(
-                f"--{name}={FLAGS[name].value} was given, but the trained model has {head}. Leave "
-                f"out --{name}, or train with it."
-            )

@@ -70,11 +70,10 @@ flags.DEFINE_string(
 flags.DEFINE_float(
     "threshold", 0.5, "Task custom, multi_label: a label with this probability is predicted."
 )
-config_flags.define(DataLocation, ("eval_fraction", "test_fraction"))
+config_flags.define(DataLocation, ("eval_fraction", "test_fraction", "tfds_name", "tfds_data_dir"))
 fine_tuning_main.define_flags()
 shared.define_distillation_flags()
 fine_tuning_main.define_split_flags()
-fine_tuning_main.define_tfds_flags()
 head_flags.define_flags()
 head_flags.define_feature_flags()
 flags.adopt_module_key_flags(fine_tuning_main)
@@ -87,7 +86,7 @@ def main() -> None:
     """Trains, evaluates and predicts."""
     _task_name()
     fine_tuning_main.run_task(
-        fine_tuning_main.data_location, make_task, fine_tuning_main.export_command
+        fine_tuning_main.data_location(), make_task, fine_tuning_main.export_command
     )
 
 

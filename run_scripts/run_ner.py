@@ -63,7 +63,7 @@ flags.mark_flags_as_required(["output_dir"])
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    fine_tuning_main.run_task(fine_tuning_main.data_location, make_task, next_step)
+    fine_tuning_main.run_task(fine_tuning_main.data_location(), make_task, next_step)
 
 
 def make_task(_: DataLocation) -> Task:

@@ -65,22 +65,8 @@ def main() -> None:
         return
     # One file is the dev and the test split, and its predictions contain its metrics and threshold.
     FLAGS.do_predict = FLAGS.do_predict or FLAGS.do_eval
-    fine_tuning_main.run_task(find_data, make_task, next_step)
-
-
-def find_data() -> DataLocation:
-    """Returns the place of the data; the file of --predict_file is the dev split too.
-
-    Raises:
-        InputError: A file is not given.
-    """
-    location = DataLocation(
-        FLAGS.data_dir, FLAGS.train_file, FLAGS.predict_file, FLAGS.predict_file,
-        max_train_examples=FLAGS.max_train_examples, max_eval_examples=FLAGS.max_eval_examples,
-    )  # fmt: skip
-    names = {"train": "train_file", "dev": "predict_file", "test": "predict_file"}
-    fine_tuning_main.check_files(location, names)
-    return location
+    location = config_flags.build(DataLocation, test_file=FLAGS.predict_file)
+    fine_tuning_main.run_task(location, make_task, next_step)
 
 
 def make_task(_: DataLocation) -> Task:

@@ -111,7 +111,7 @@ class DataLocation:
             return explicit
         folder = self.data_dir
         if not folder:
-            raise InputError(f"There is no {kind} data. Give data_dir or {kind}_file.")
+            raise InputError(f"There is no {kind} data. Give data_dir, or a {kind} file.")
         found = [name for name in names if files.is_file(os.path.join(folder, name))]
         if not found:
             others = f", nor {', '.join(names[1:])}" if names[1:] else ""

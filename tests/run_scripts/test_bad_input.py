@@ -40,7 +40,7 @@ CLASSIFIER_CASES = [
     ({"vocab_file": None}, "The vocabulary is unknown"),
     ({"init_checkpoint": "good"}, "holds no checkpoint", "weights.json"),
     ({"train_batch_size": "32"}, "9 training examples in 1.0 epochs do not fill one batch of 32"),
-    ({"data_dir": None}, "--data_dir is required"),
+    ({"data_dir": None}, "There is no train data. Give --data_dir, or a train file"),
     ({"tfds_name": "glue/sst2"}, "--data_dir and --tfds_name"),
     ({"test_file": "a", "predict_file": "b"}, "--test_file and --predict_file are the same"),
     ({"init_head": "true"}, "--init_head needs --init_checkpoint"),

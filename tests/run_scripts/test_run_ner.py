@@ -138,7 +138,7 @@ def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
         ({**train, "do_eval": True, "dev_file": folder / "ragged.txt"}, "ragged.txt, line",
          "column"),
         ({**train, "do_eval": True, "dev_file": folder / "empty.txt"}, "no examples"),
-        ({**train, "data_dir": None}, "--data_dir", "--train_file"),
+        ({**train, "data_dir": None}, "There is no train data. Give --data_dir"),
         (predict, "no labels"),
         ({**train, **predict, "output_dir": folder, "predict_file": folder / "predictions.conll"},
          "predictions.conll would be replaced"),

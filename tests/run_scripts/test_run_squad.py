@@ -182,7 +182,7 @@ def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
         ({**train, "train_file": folder / "train-v2.0.json"},
          "data[0].paragraphs[0].qas[1]", "version_2_with_negative"),
         ({**train, "doc_stride": 0}, "--doc_stride must be at least 1"),
-        ({"do_predict": True, "data_dir": None}, "--predict_file is not given"),
+        ({"do_predict": True, "data_dir": None}, "There is no dev data. Give --data_dir"),
         ({**train, "do_eval": True, "predict_file": folder / "unlabelled.json"},
          "unlabelled.json", "'q0' has no answers"),
         ({**train, "do_predict": True, "output_dir": folder,

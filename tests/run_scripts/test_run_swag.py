@@ -157,7 +157,7 @@ def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
         ({**predict, "test_file": folder / "one.jsonl"}, "Received: 1"),
         ({**train, "train_file": folder / "column.csv"}, "no column 'ending1'"),
         ({**train, "train_file": folder / "empty.jsonl"}, "has no examples"),
-        ({**train, "data_dir": None}, "--data_dir is required", "--train_file"),
+        ({**train, "data_dir": None}, "There is no train data. Give --data_dir"),
         ({**predict, "output_dir": folder, "predict_file": folder / "predictions.jsonl"},
          "predictions.jsonl would be replaced"),
         ({}, "Nothing to do"),

@@ -168,7 +168,7 @@ def test_the_files_of_a_folder_have_conventional_names(tmp_path):
         task.splits("dev", DataLocation(data_dir=str(tmp_path)))
     explicit = DataLocation(data_dir=str(tmp_path), dev_file=str(tmp_path / "train.csv"))
     assert task.splits("dev", explicit)[0].source.name == str(tmp_path / "train.csv")
-    with pytest.raises(InputError, match="Give data_dir or test_file"):
+    with pytest.raises(InputError, match="Give data_dir, or a test file"):
         task.splits("test", DataLocation())
 
 

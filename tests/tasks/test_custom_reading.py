@@ -271,7 +271,7 @@ def test_split_files(tmp_path):
         location.find_table("dev")
     with pytest.raises(InputError, match=r"There is no file no.tsv. Give an existing dev file"):
         DataLocation(dev_file="no.tsv").find_table("dev")
-    with pytest.raises(InputError, match="Give data_dir or train_file"):
+    with pytest.raises(InputError, match="Give data_dir, or a train file"):
         DataLocation().find_table("train")
     write(tmp_path, "dev.xlsx", "")
     explicit = DataLocation(dev_file=str(tmp_path / "dev.xlsx"))

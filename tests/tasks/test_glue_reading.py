@@ -251,7 +251,7 @@ def test_missing_files_are_named(tmp_path):
         read("mnli", "dev", tmp_path)
     with pytest.raises(InputError, match=r"There is no file nowhere.tsv\. "):
         read("mrpc", "dev", tmp_path, dev_file="nowhere.tsv")
-    with pytest.raises(InputError, match=r"Give data_dir or train_file"):
+    with pytest.raises(InputError, match=r"Give data_dir, or a train file"):
         read("mrpc", "train")
 
 

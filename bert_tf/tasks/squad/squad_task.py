@@ -1,13 +1,12 @@
 """`SquadTask`: answers to questions, which are spans of a context."""
 
 import dataclasses
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bert_tf import features, files
+from bert_tf import features
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
@@ -95,12 +94,9 @@ class SquadTask(Task):
             InputError: The file does not exist.
         """
         kind = "train" if kind == "train" else "dev"
-        dev_file = location.test_file or location.dev_file
-        path = location.train_file if kind == "train" else dev_file
-        if path is None:
-            version = "2.0" if self.answers.version_2_with_negative else "1.1"
-            path = os.path.join(location.data_dir or "", f"{kind}-v{version}.json")
-        files.check_is_file(path)
+        version = "2.0" if self.answers.version_2_with_negative else "1.1"
+        location = dataclasses.replace(location, dev_file=location.test_file or location.dev_file)
+        path = location.find_file(kind, [f"{kind}-v{version}.json"])
         return [Split(kind, FileSource(path))]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[SquadExample]:

@@ -33,7 +33,6 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string("output_file", None, "The output file, or the prefix of the shards.")
 shared.define_model_flags("The model, in any dialect of convert_checkpoint.")
-flags.adopt_module_key_flags(shared)
 flags.DEFINE_string("layers", "-1,-2,-3,-4", "Layers: -1 the last, 0 the first, -(L+1) embeddings.")
 config_flags.define(ExtractionConfig, without=("layers",))
 flags.DEFINE_enum("output_format", "jsonl", FORMATS, "jsonl: the original format, large.")

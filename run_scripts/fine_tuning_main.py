@@ -22,10 +22,11 @@ from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Task
 from bert_tf.training.config import RunPhases
 
 FLAGS = flags.FLAGS
+flags.disclaim_key_flags()  # --help then lists the flags of this module with the program's
 
 
 def define_flags() -> None:
-    """Defines the flags; the caller must then adopt those of this module and of `flags`."""
+    """Defines the flags of all tasks."""
     flags.DEFINE_string("output_dir", None, "Folder of this run.")
     config_flags.define(
         DataLocation, ("data_dir", "train_file", "max_train_examples", "max_eval_examples")

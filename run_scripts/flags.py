@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bert_tf.run_model import RunModel
 
 FLAGS = flags.FLAGS
+flags.disclaim_key_flags()  # --help then lists the flags of this module with the program's
 _DATA_FLAGS = (
     "input_file", "eval_input_file", "data_dir", "train_file", "dev_file", "test_file",
     "predict_file", "unlabelled_file",

@@ -14,18 +14,19 @@ if TYPE_CHECKING:
     from bert_tf.tasks.feature_cache import FeatureSettings
 
 FLAGS = flags.FLAGS
+flags.disclaim_key_flags()  # --help then lists the flags of this module with the program's
 # The learning rate of fine-tuning is too low for a head with random weights on a frozen encoder.
 LEARNING_RATE_OF_FEATURES = 1e-3
 _CACHE_FLAGS = ("feature_layers", "feature_dtype")
 
 
 def define_flags() -> None:
-    """Defines the flags of the head; the caller must then adopt those of this module."""
+    """Defines the flags of the head."""
     config_flags.define(HeadConfig, without=("feature_layers",), flag_names={"kind": "head"})
 
 
 def define_feature_flags() -> None:
-    """Defines the flags of a frozen encoder; the caller must then adopt those of this module."""
+    """Defines the flags of a frozen encoder."""
     flags.DEFINE_enum(
         "approach", "fine_tuning", ["fine_tuning", "features"],
         "fine_tuning: train all weights. features: train the head only, on hidden states of the "

@@ -76,9 +76,6 @@ shared.define_distillation_flags()
 fine_tuning_main.define_split_flags()
 head_flags.define_flags()
 head_flags.define_feature_flags()
-flags.adopt_module_key_flags(fine_tuning_main)
-flags.adopt_module_key_flags(head_flags)
-flags.adopt_module_key_flags(shared)
 flags.mark_flags_as_required(["task_name", "output_dir"])
 
 

@@ -52,9 +52,6 @@ flags.DEFINE_list(
 fine_tuning_main.define_flags()
 shared.define_distillation_flags()
 head_flags.define_flags()
-flags.adopt_module_key_flags(fine_tuning_main)
-flags.adopt_module_key_flags(head_flags)
-flags.adopt_module_key_flags(shared)
 flags.mark_flags_as_required(["output_dir"])
 
 

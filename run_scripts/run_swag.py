@@ -21,7 +21,6 @@ from absl import flags
 
 from bert_tf import command_line, config_flags
 from bert_tf.run_scripts import fine_tuning_main
-from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.task import DataLocation, Task
 
@@ -29,8 +28,6 @@ FLAGS = flags.FLAGS
 config_flags.define(FineTuningConfig, ("max_seq_length",))
 fine_tuning_main.define_flags()
 fine_tuning_main.define_split_flags()
-flags.adopt_module_key_flags(fine_tuning_main)
-flags.adopt_module_key_flags(shared)
 flags.mark_flags_as_required(["output_dir"])
 
 

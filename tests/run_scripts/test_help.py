@@ -24,7 +24,7 @@ MAINS = {
     "run_scripts/make_glue_submission.py": ["input_dirs", "output_file"],
     "run_scripts/extract_features.py": ["input_file", "output_file"],
     "run_scripts/convert_checkpoint.py": ["from", "to"],
-    "run_scripts/adapt_vocabulary.py": ["output_dir", "init_checkpoint"],
+    "run_scripts/adapt_vocabulary.py": ["init_checkpoint", "output_dir"],
     "run_scripts/export_model.py": ["checkpoint", "export_dir"],
     "run_scripts/predict.py": ["model"],
     "run_scripts/quickstart.py": [],

@@ -30,18 +30,17 @@ from bert_tf import command_line, config_flags
 from bert_tf.errors import InputError
 from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
-from bert_tf.tasks import ALIASES, TASKS
 from bert_tf.tasks.classification.classification_task import TABLES
 from bert_tf.tasks.classification.long_texts import WINDOWS, LongTexts
 from bert_tf.tasks.classification.sources import custom, tfds_reader
-from bert_tf.tasks.classification.sources.labels import nearest
+from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
 from bert_tf.tasks.classification.sources.xnli import xnli
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS
-_NAMES = (*TASKS, "xnli", "custom")
-flags.DEFINE_string("task_name", None, f"One of {', '.join(_NAMES)}.")
+_OTHER_TASKS = ("xnli", "custom")
+flags.DEFINE_string("task_name", None, f"One of {', '.join((*GLUE_TASKS, *_OTHER_TASKS))}.")
 config_flags.define(
     FineTuningConfig, ("max_seq_length", "class_weights"),
     texts={"max_seq_length": "Number of tokens of a sequence; see --long_texts for longer texts."},
@@ -106,11 +105,9 @@ def _make_task(location: DataLocation) -> Task:
         raise InputError("--xnli_language has no effect without --task_name=xnli.")
     if name != "custom" and (FLAGS.eval_fraction or FLAGS.test_fraction):
         raise InputError("--eval_fraction and --test_fraction are for --task_name=custom.")
-    if name in TASKS:
-        return TASKS[name]
     if name == "xnli":
         return xnli(FLAGS.xnli_language)
-    return _make_custom_task(location)
+    return _make_custom_task(location) if name == "custom" else glue_task(name)
 
 
 def _task_name() -> str:
@@ -120,14 +117,7 @@ def _task_name() -> str:
         InputError: --task_name is unknown.
     """
     name = FLAGS.task_name.lower()
-    name = ALIASES.get(name, name)
-    if name not in _NAMES:
-        similar = nearest(name, _NAMES)
-        raise InputError(
-            f"--task_name={FLAGS.task_name} is unknown. Give one of {', '.join(_NAMES)}."
-            + (f" Did you mean {similar}?" if similar else "")
-        )
-    return name
+    return name if name in _OTHER_TASKS else glue_task(name).name
 
 
 def _make_custom_task(location: DataLocation) -> Task:

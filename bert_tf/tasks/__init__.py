@@ -4,12 +4,5 @@ Read `task` (the interface of a task), then the code that all tasks share: `fine
 `tables` (rows of files), `record_files` and `batches` (records), `task_data` (the splits of a run),
 `evaluation`, `feature_cache` and `distillation` (outputs of models that are computed once) and
 `run_phases`. The package `classification` contains the tasks that classify sentences and sentence
-pairs, `squad` questions about a text, and `choice` multiple choice. An import of this package does
-not import TensorFlow.
+pairs, `squad` questions about a text, and `choice` multiple choice.
 """
-
-from bert_tf.tasks.classification.sources.glue import ALIASES, GLUE_TASKS
-
-TASKS = GLUE_TASKS
-
-__all__ = ["ALIASES", "TASKS"]

@@ -29,7 +29,7 @@ def command(folder, flags, changes):
 
 # Changed flags of run_classifier.py, and words of the message.
 CLASSIFIER_CASES = [
-    ({"task_name": "nothing"}, "--task_name=nothing is unknown", "cola, sst-2", "xnli, custom"),
+    ({"task_name": "nothing"}, "'nothing' is not one of cola, sst-2"),
     ({"max_seq_length": "17"}, "--max_seq_length=17", "max_position_embeddings (16)"),
     ({"vocab_file": "long.txt"}, "long.txt has 10 entries", "vocab_size is 9"),
     ({"data_dir": "bad"}, "train.tsv, line 10: the label '7' is not one of 0, 1"),

@@ -142,7 +142,7 @@ def test_more_epochs_and_examples_are_refused_by_the_names_of_their_flags(folder
         f"To train its model further, give another --output_dir and --init_checkpoint={folder}/out",
     )  # fmt: skip
     assert_refused(examples, "--max_train_examples=8, but this run has --max_train_examples=12.")
-    assert_refused(misspelled, "--task_name=MRPCC is unknown", "Did you mean mrpc?")
+    assert_refused(misspelled, "'mrpcc' is not one of cola", "Did you mean mrpc?")
 
 
 def test_one_table_is_split_by_a_hash_of_its_texts(folder):

@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from bert_tf.tasks import TASKS, dev_result
+from bert_tf.tasks import dev_result
+from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
 from bert_tf.tasks.dev_result import DevResult
 
 
@@ -28,7 +29,7 @@ def test_the_file_contains_the_metric_of_the_task(tmp_path):
     assert dev_result.read(str(tmp_path)) is None
     results = {"eval_matthews_correlation": 0.5, "eval_accuracy": 0.8, "eval_loss": math.inf}
     baseline = {"accuracy": 0.7, "matthews_correlation": 0.0}
-    task = TASKS["cola"]
+    task = GLUE_TASKS["cola"]
     result = dev_result.make_result(task, "eval_matthews_correlation", results, baseline)
     result.write(str(tmp_path))
     assert json.loads((tmp_path / "results.json").read_text()) == {

@@ -12,8 +12,8 @@ from tensorflow.python.framework import config as framework_config
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.tasks import TASKS
 from bert_tf.tasks.classification.results.scoring import ClassificationResults
+from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.run_phases import FineTuningRun
 from bert_tf.tasks.task import DataLocation
@@ -46,7 +46,7 @@ def data_dir(tmp_path):
 
 def run(data_dir, output, phases=None, name="sst-2", location=None, initialize=None, **runtime):
     phases = phases or RunPhases(True, True)
-    task = TASKS[name]
+    task = GLUE_TASKS[name]
     location = location or DataLocation(data_dir=data_dir)
     config = FineTuningConfig(max_seq_length=16, num_train_epochs=4)
     data = TaskData(task, location, BertTokenizer(VOCABULARY), config, phases, str(output))

@@ -11,9 +11,9 @@ import tensorflow_datasets as tfds
 from prepared import prepared
 
 from bert_tf.errors import InputError
-from bert_tf.tasks import TASKS
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
+from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
 from bert_tf.tasks.classification.sources.tfds_reader import (
     WITHOUT_LABEL,
     find_text_features,
@@ -133,9 +133,7 @@ def test_glue_labels_are_mapped_by_name(tmp_path):
             "test_mismatched": [example(6, -1)],
         },
     )  # fmt: skip
-    task = read_from_tfds(
-        dataclasses.replace(task_of("mnli", NLI), submission=TASKS["mnli"].submission), location
-    )
+    task = read_from_tfds(task_of("mnli", NLI), location)
     assert task.labels == NLI
     (train,) = read(task, "train", location)
     assert train == [
@@ -184,8 +182,8 @@ def test_ax_is_read_by_the_task_of_the_official_files(tmp_path):
     features = {"premise": TEXT, "hypothesis": TEXT, "label": label, "idx": np.int32}
     row = {"premise": "p", "hypothesis": "h", "label": -1, "idx": 0}
     location = build(tmp_path, "glue/ax", features, {"test": [row]})
-    task = read_from_tfds(TASKS["ax"], location)
-    assert task.facts == TASKS["ax"].facts
+    task = read_from_tfds(GLUE_TASKS["ax"], location)
+    assert task.facts == GLUE_TASKS["ax"].facts
     (split,) = task.splits("test", location)
     assert split.name == "test_ax" and split.suffix in task.submission.file_names
     assert [split.name for split in task.splits("dev", location)] == ["dev_ax"]

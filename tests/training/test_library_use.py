@@ -17,7 +17,7 @@ import pytest
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.pretraining import pretrain
-from bert_tf.tasks import TASKS
+from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
 from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.run_folder import RunFolder
@@ -214,7 +214,7 @@ FACTORIES = {
     "pretraining": functools.partial(
         pretrain._make_objective, pretrain.PretrainingModel(CONFIG), RuntimeConfig()
     ),
-    "classification": functools.partial(TASKS["cola"].make_objective, CONFIG),
+    "classification": functools.partial(GLUE_TASKS["cola"].make_objective, CONFIG),
 }
 
 

@@ -3,7 +3,7 @@
 Shape letters: C labels, N examples, R records.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from bert_tf.errors import InputError
 from bert_tf.tasks.fine_tuning_config import BALANCED, ClassWeights, parse_class_weights
 from bert_tf.tasks.record_files import RecordFile
 from bert_tf.tasks.task import LABEL_WEIGHTS, Task
+from bert_tf.tasks.text_tables import shortened
 
 _RECORDS_PER_BLOCK = 2048
 _SHOWN_LABELS = 20
@@ -39,7 +40,7 @@ def check_labels(task: Task, class_weights: ClassWeights) -> None:
         if label not in facts.labels:
             raise InputError(
                 f"class_weights has the label {label!r}, which the task does not have. Give labels "
-                f"of {_list(facts.labels)}."
+                f"of {shortened(facts.labels, _SHOWN_LABELS)}."
             )
 
 
@@ -143,9 +144,4 @@ def with_label_weights(
 def describe_weights(task: Task, weights: np.ndarray) -> str:
     """Returns the labels with their weights; see `weights_of_label_ids`."""
     pairs = zip(task.facts.labels or (), weights[task.first_label_id :].tolist(), strict=True)
-    return _list([f"{label} {weight:.4g}" for label, weight in pairs])
-
-
-def _list(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN_LABELS
-    return ", ".join(names[:_SHOWN_LABELS]) + (f" and {more:,} more" if more > 0 else "")
+    return shortened([f"{label} {weight:.4g}" for label, weight in pairs], _SHOWN_LABELS)

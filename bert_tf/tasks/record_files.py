@@ -29,6 +29,7 @@ from bert_tf import features, files
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.tasks.task import Encoded
+from bert_tf.tasks.text_tables import shortened
 
 _LOGGER = logging.getLogger(__name__)
 _EXAMPLES_PER_BLOCK = 2048
@@ -281,11 +282,9 @@ def describe(source: str, records: RecordFile, origin: np.ndarray) -> str:
     if per_example is not None:
         ends = np.cumsum(per_example)
         numbers = np.unique(np.searchsorted(ends, numbers, side="right"))
-    listed = ", ".join(str(number + 1) for number in numbers[:_MAX_LISTED_RECORDS].tolist())
-    more = len(numbers) - _MAX_LISTED_RECORDS
-    rest = f", and {more} more" if more > 0 else ""
+    listed = shortened([str(number + 1) for number in numbers.tolist()], _MAX_LISTED_RECORDS)
     order = os.path.basename(records.path)
-    return f"{source}: examples {listed}{rest}, counted from 1 in the order of {order}"
+    return f"{source}: examples {listed}, counted from 1 in the order of {order}"
 
 
 def check_disk_space(folder: str, num_bytes: int, name: str) -> None:

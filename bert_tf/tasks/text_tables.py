@@ -1,4 +1,4 @@
-"""Formats tables as aligned text."""
+"""Formats tables as aligned text, and shortens lists."""
 
 from collections.abc import Sequence
 
@@ -13,3 +13,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
         ).rstrip()
         for row in rows
     )
+
+
+def shortened(names: Sequence[str], limit: int) -> str:
+    """Returns the first names, separated by commas, and the number of the others."""
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")

@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Sequence
 
 from bert_tf.errors import InputError
+from bert_tf.tasks.text_tables import shortened
 
 _SHOWN_LABELS = 10
 
@@ -35,8 +36,8 @@ def check_label(label: str, labels: Sequence[str], path: str, line: int) -> None
     similar = nearest(label, labels)
     suggestion = f" Did you mean {similar!r}?" if similar is not None else ""
     raise InputError(
-        f"{place_of(path, line)}: the label {label[:60]!r} is not one of {_list(labels)}."
-        f"{suggestion}"
+        f"{place_of(path, line)}: the label {label[:60]!r} is not one of "
+        f"{shortened(labels, _SHOWN_LABELS)}.{suggestion}"
     )
 
 
@@ -48,9 +49,3 @@ def nearest(text: str, known: Sequence[str]) -> str | None:
     by_key = {value.strip().casefold(): value for value in reversed(known)}
     matches = difflib.get_close_matches(text.strip().casefold(), by_key, n=1)
     return by_key[matches[0]] if matches else None
-
-
-def _list(labels: Sequence[str]) -> str:
-    shown = ", ".join(labels[:_SHOWN_LABELS])
-    rest = len(labels) - _SHOWN_LABELS
-    return f"{shown} and {rest} more" if rest > 0 else shown

@@ -154,7 +154,7 @@ def test_malformed_json_lines_are_refused(tmp_path, change, words):
 
 def test_other_files_are_refused(tmp_path):
     refused(write(tmp_path, "dev.csv", ""), "is empty")
-    refused(write(tmp_path, "dev.tsv", "a"), "must end in one of .csv, .jsonl")
+    refused(write(tmp_path, "dev.txt", "a"), "must end in one of .tsv, .csv, .jsonl, .parquet")
 
 
 def test_the_files_of_a_folder_have_conventional_names(tmp_path):

@@ -23,10 +23,6 @@ from bert_tf.tasks.ner.ner_examples import (
 
 ALONE = "sentences before the first -DOCSTART- line, without document context"
 _DOCUMENT_MARK = re.compile(r"-DOCSTART-(\s|$)")
-_TAG_REMEDY = (
-    "Correct the tag, or give the column of the tags as label_column. For a file without tags to "
-    "predict, give a label_column that it does not have."
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,7 +233,7 @@ def _parse(sentence: SentenceLines, layout: Layout, scheme: str | None, path: st
         words.append(fields[layout.token])
         if layout.label is not None:
             tag = fields[layout.label].strip()
-            check_tag(tag, scheme, place, _TAG_REMEDY)
+            check_tag(tag, scheme, place)
             tags.append(tag)
     known_tags = None if layout.label is None else tuple(tags)
     return NerExample(tuple(words), known_tags, sentence, tuple(words))

@@ -33,7 +33,6 @@ PREDICTED = "predicted"
 # The tokenizer is much faster for many texts at a time.
 _LINES_PER_BLOCK = 512
 _FORMS = 'Expected: {"tokens": [...], "tags": [...]}, or {"text": "...", "entities": [...]}.'
-_TAG_REMEDY = "Correct the tag."
 
 Span = tuple[int, int]  # first character, and the one after the last
 
@@ -162,7 +161,7 @@ class _Line:
                 "word."
             )
         for tag in tags or ():
-            check_tag(tag, self.scheme, self.place, _TAG_REMEDY)
+            check_tag(tag, self.scheme, self.place)
         known_tags = None if tags is None else tuple(tags)
         return NerExample(tuple(words), known_tags, JsonSentence(self.row, None), tuple(words))
 

@@ -43,14 +43,13 @@ def join_documents(sentences: Sequence[NerExample]) -> Iterator[NerExample]:
         first_word += len(sentence.words)
 
 
-def check_tag(tag: str, scheme: str | None, place: str, remedy: str) -> None:
+def check_tag(tag: str, scheme: str | None, place: str) -> None:
     """Checks a tag.
 
     Args:
         tag: The tag.
         scheme: The scheme of the file, or None if it is unknown.
         place: The file and the line, for the error message.
-        remedy: A sentence for the end of the error message.
 
     Raises:
         MalformedSentenceError: The tag is not one of the scheme.
@@ -59,5 +58,6 @@ def check_tag(tag: str, scheme: str | None, place: str, remedy: str) -> None:
         prefixes = "B-, I-, E- or S-" if scheme in (None, "iobes") else "B- or I-"
         raise MalformedSentenceError(
             f"{place}: the tag {tag[:60]!r} is malformed. Expected: O, or {prefixes} and a type, "
-            f"such as B-PER. {remedy}"
+            "such as B-PER. Correct the tag, or give the column of the tags as label_column. For a "
+            "file without tags to predict, give a label_column that it does not have."
         )

@@ -12,7 +12,7 @@ from absl import flags
 
 from bert_tf import config_flags, files, startup
 from bert_tf.errors import InputError
-from bert_tf.file_checks import check_file_system, is_inside
+from bert_tf.file_checks import is_inside
 from bert_tf.help_text import name_programs
 from bert_tf.output_paths import check_output_folder
 from bert_tf.run_scripts import flags as shared
@@ -124,7 +124,6 @@ def _check_flags() -> None:
             --export_dir cannot be used.
     """
     shared.check_output_dir()
-    check_file_system(FLAGS.export_dir or "")
     config_flags.build(FineTuningConfig)
     shared.runtime_config()
     shared.training_config()

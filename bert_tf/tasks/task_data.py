@@ -140,10 +140,6 @@ class TaskData:
         """
         if not self.splits["train"]:
             return 1, 0
-        if global_batch_size < 1:
-            raise InputError(
-                f"global_batch_size must be at least 1. Received: {global_batch_size}."
-            )
         split, epochs = self.splits["train"][0], self.config.num_train_epochs
         records = self._records[split.split.name]
         count = len(records) if self.task.epochs_count_records else split.num_examples

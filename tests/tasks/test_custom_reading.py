@@ -300,8 +300,6 @@ def test_invalid_settings_are_refused():
         custom_task(SENTENCE, "multi_label", ["a"], threshold=1.0)
     with pytest.raises(InputError, match=r"must differ. Received: s, s, label\."):
         TextColumns("s", "s")
-    with pytest.raises(InputError, match="label_separator must not be empty"):
-        TextColumns("s", label_separator="")
 
 
 def test_the_fingerprint_depends_on_content_and_columns(tmp_path):

@@ -67,11 +67,11 @@ def read_examples(
     Raises:
         InputError: The file is missing or is not UTF-8, or a line is malformed.
     """
-    find_words = WordFinder(tokenizer)
+    starts_word = is_word_start(tokenizer.vocabulary)
     lines = json_lines(path)
     while block := list(itertools.islice(lines, _LINES_PER_BLOCK)):
         texts = [row["text"] for _, row in block if _has_text(row)]
-        spans = iter(find_words(texts))
+        spans = iter(_find_words(texts, tokenizer, starts_word))
         for number, row in block:
             line = _Line(f"{path}, line {number}", row, scheme, kind != "test")
             try:
@@ -86,39 +86,35 @@ def _has_text(row: Mapping[str, Any]) -> bool:
     return row.get("tokens") is None and isinstance(row.get("text"), str)
 
 
-class WordFinder:
-    """Finds the words of texts, with their places in the original text.
+def _find_words(
+    texts: Sequence[str], tokenizer: BertTokenizer, starts_word: np.ndarray
+) -> list[tuple[Span, ...]]:
+    """Returns the spans of the words of each text, in characters.
 
     A word is a sequence of characters that the tokenizer converts to pieces together. Characters
     that the tokenizer removes are words only if they are inside or directly after other characters.
 
     Args:
+        texts: The texts.
         tokenizer: Converts text to ids.
+        starts_word: See `is_word_start`.
     """
-
-    def __init__(self, tokenizer: BertTokenizer) -> None:
-        self._tokenizer = tokenizer
-        self._starts_word = is_word_start(tokenizer.vocabulary)
-
-    def __call__(self, texts: Sequence[str]) -> list[tuple[Span, ...]]:
-        """Returns the spans of the words of each text, in characters."""
-        if not texts:
-            return []
-        tokenizer = self._tokenizer
-        ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
-        starts, ends = (
-            tokenizer.in_characters(texts, each).values.numpy().tolist() for each in (starts, ends)
-        )
-        splits: np.ndarray = ids.row_splits.numpy()
-        first: np.ndarray = np.flatnonzero(self._starts_word[ids.values.numpy()])
-        places = [int(np.searchsorted(first, split)) for split in splits]
-        found = []
-        for row, end in enumerate(splits[1:].tolist()):
-            pieces = [*first[places[row] : places[row + 1]].tolist(), end]
-            # A word ends with the piece before the first piece of the next word.
-            pairs = itertools.pairwise(pieces)
-            found.append(tuple((starts[piece], ends[after - 1]) for piece, after in pairs))
-        return found
+    if not texts:
+        return []
+    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
+    starts, ends = (
+        tokenizer.in_characters(texts, each).values.numpy().tolist() for each in (starts, ends)
+    )
+    splits: np.ndarray = ids.row_splits.numpy()
+    first: np.ndarray = np.flatnonzero(starts_word[ids.values.numpy()])
+    places = [int(np.searchsorted(first, split)) for split in splits]
+    found = []
+    for row, end in enumerate(splits[1:].tolist()):
+        pieces = [*first[places[row] : places[row + 1]].tolist(), end]
+        # A word ends with the piece before the first piece of the next word.
+        pairs = itertools.pairwise(pieces)
+        found.append(tuple((starts[piece], ends[after - 1]) for piece, after in pairs))
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -40,7 +40,7 @@ class TextColumns:
             and Parquet files may contain lists instead.
 
     Raises:
-        InputError: Two columns have the same name, or the separator is empty.
+        InputError: Two columns have the same name.
     """
 
     text_a: str = "sentence"
@@ -55,8 +55,6 @@ class TextColumns:
                 "text_a_column, text_b_column and label_column must differ. Received: "
                 f"{', '.join(names)}."
             )
-        if not self.label_separator:
-            raise InputError("label_separator must not be empty.")
 
     @property
     def names(self) -> tuple[str, str | None, str]:

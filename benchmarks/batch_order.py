@@ -50,7 +50,7 @@ def measure(pretrained, task, location, length, batch_size, precision, folder):
     config = bert_tf.FineTuningConfig(max_seq_length=length)
     data = TaskData(task, location, tokenizer, config, PHASES, folder)
     data.write_all_records()
-    records = data.records(data.splits["train"][0])
+    records = data.splits["train"][0].records
     training = bert_tf.TrainingConfig(
         learning_rate=1e-5,
         global_batch_size=batch_size,

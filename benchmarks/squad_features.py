@@ -48,7 +48,7 @@ data = TaskData(
     tokenizer, FineTuningConfig(max_seq_length=int(length)), RunPhases(True, False, False), folder,
 )
 data.write_all_records()
-print(data.splits["train"][0].num_examples, len(data.records(data.splits["train"][0])))
+print(data.splits["train"][0].num_examples, len(data.splits["train"][0].records))
 """
 
 GOOGLE = """

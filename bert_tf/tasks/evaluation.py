@@ -81,7 +81,7 @@ class SplitEvaluator:
             batch_size: Records per batch.
             finite: Whether NaN and infinite outputs are an error.
         """
-        records = self._data.records(split)
+        records = split.records
         per_example = records.index.records_per_example
         load = batches.make_loader(records, self._parse)
         # Batches with hidden states from a cache have other features.

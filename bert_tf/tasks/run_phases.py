@@ -195,9 +195,9 @@ class FineTuningRun:
 
     def _of_records(self, split: SplitData) -> tuple[str, RecordFile, Any, dict[str, Any]]:
         """Returns what a cache needs of a split: its name, its records with a loader, and a key."""
-        records, key = self.data.records(split), dict(split.key)
-        load = batches.make_loader(records, self._parse)
-        return split.split.name, records, load, {**key, "precision": self.training.precision}
+        load = batches.make_loader(split.records, self._parse)
+        key = {**split.key, "precision": self.training.precision}
+        return split.split.name, split.records, load, key
 
     def _write_records(self) -> None:
         """Moves the records of all splits to the folder.
@@ -217,7 +217,7 @@ class FineTuningRun:
         if self.features is None:
             run_checks.advise_on_learning_rate(training)
         (split,) = data.splits["train"]
-        records = data.records(split)
+        records = split.records
         lengths = records.index.num_tokens
         order = batches.TrainingOrder(
             lengths if data.task.groups_by_length else np.zeros_like(lengths),

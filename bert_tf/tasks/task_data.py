@@ -34,19 +34,26 @@ class _Unlabelled:
     example: Any
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class SplitData:
     """A split whose examples have been read.
 
     Attributes:
         split: The split.
-        num_examples: The number of examples.
         key: Values that identify the content of the split's records.
+        records: The records.
+        counts: What `TaskData.report` logs; {} if it did, or if the records existed already.
     """
 
     split: Split
-    num_examples: int
     key: Mapping[str, Any]
+    records: RecordFile
+    counts: Mapping[str, int]
+
+    @property
+    def num_examples(self) -> int:
+        """The number of examples."""
+        return self.records.index.num_examples
 
 
 class TaskData:
@@ -91,8 +98,6 @@ class TaskData:
     ) -> None:
         self.task, self.config = task, config
         self._location, self._tokenizer, self._folder = location, tokenizer, folder
-        self._records: dict[str, RecordFile] = {}
-        self._counts: dict[str, Mapping[str, int]] = {}  # of the splits that were read
         self._temporary = tempfile.TemporaryDirectory(prefix="bert_tf-records-")
         weights = config.class_weights if phases.train else None
         if weights is not None:
@@ -107,7 +112,7 @@ class TaskData:
         self.splits = {kind: [read[split] for split in found[kind]] for kind in KINDS}
         self.label_weights = None
         if weights is not None:
-            records = self._records[self.splits["train"][0].split.name]
+            records = self.splits["train"][0].records
             self.label_weights = weights_of_label_ids(task, weights, records, self.sizes)
 
     @property
@@ -141,8 +146,7 @@ class TaskData:
         if not self.splits["train"]:
             return 1, 0
         split, epochs = self.splits["train"][0], self.config.num_train_epochs
-        records = self._records[split.split.name]
-        count = len(records) if self.task.epochs_count_records else split.num_examples
+        count = len(split.records) if self.task.epochs_count_records else split.num_examples
         steps = int(count / global_batch_size * epochs)
         if steps < 1:
             raise InputError(
@@ -154,8 +158,9 @@ class TaskData:
     def report(self) -> None:
         """Logs once for each split that was read: its examples, and those worth a line."""
         for data in (data for splits in self.splits.values() for data in splits):
-            if counts := self._counts.pop(data.split.name, None):
-                _report(data, counts)
+            if data.counts:
+                _report(data)
+                data.counts = {}
 
     def write_all_records(self) -> None:
         """Moves the records of all splits to the folder, except those that it contains already.
@@ -164,25 +169,15 @@ class TaskData:
             InputError: A file cannot be written.
         """
         self.report()
-        for splits in self.splits.values():
-            for data in splits:
-                self.records(data)
+        for data in (data for splits in self.splits.values() for data in splits):
+            path = self._path(data.split)
+            if data.records.path != path:
+                # Another process of the run may have written it meanwhile.
+                index = record_files.read_index(path, data.key)
+                data.records = (
+                    RecordFile(path, index) if index else record_files.move(data.records, path)
+                )
         self._temporary.cleanup()
-
-    def records(self, data: SplitData) -> RecordFile:
-        """Returns the record file of a split in the folder.
-
-        Raises:
-            InputError: The file cannot be written.
-        """
-        name, path = data.split.name, self._path(data.split)
-        if self._records[name].path != path:
-            # Another process of the run may have written it meanwhile.
-            index = record_files.read_index(path, data.key)
-            self._records[name] = (
-                RecordFile(path, index) if index else record_files.move(self._records[name], path)
-            )
-        return self._records[name]
 
     def examples(self, split: Split, counts: Counter[str] | None = None) -> Iterator[Any]:
         """Yields the examples of a split. `counts` receives the number of unusual rows."""
@@ -214,26 +209,21 @@ class TaskData:
         key, path = self._key(split), self._path(split)
         index = record_files.read_index(path, key)
         if index is not None:
-            self._records[split.name] = RecordFile(path, index)
-            data = SplitData(split, index.num_examples, key)
-            _warn_about_unknown(data, index.counts)
-            return data
+            _warn_about_unknown(split, index.counts)
+            return SplitData(split, key, RecordFile(path, index), {})
         counts: Counter[str] = Counter()
         temporary = os.path.join(self._temporary.name, os.path.basename(path))
         encode = functools.partial(self._encode, split.kind)
         records = record_files.write(
             temporary, self._training_examples(split, counts), encode, self.task.table, key
         )
-        index = records.index
-        if not index.num_examples:
+        if not records.index.num_examples:
             skipped = "".join(f" ({count:,} {reason})" for reason, count in counts.items())
             raise InputError(
                 f"The {split.name} split in {split.source.name} has no examples{skipped}. Give a "
                 "file with at least one example."
             )
-        self._records[split.name] = records
-        self._counts[split.name] = {**counts, **index.counts}
-        return SplitData(split, index.num_examples, key)
+        return SplitData(split, key, records, {**counts, **records.index.counts})
 
     def _key(self, split: Split) -> dict[str, Any]:
         further = {}
@@ -277,9 +267,10 @@ def check_same_number(data: SplitData, examples: int) -> None:
         )
 
 
-def _report(data: SplitData, counts: Mapping[str, int]) -> None:
+def _report(data: SplitData) -> None:
     """Logs the number of examples, of those with a property, and of unknown tokens."""
-    own, total = (_UNKNOWN, _TOKENS), counts.get(_TOKENS, 0)
+    counts, own = data.counts, (_UNKNOWN, _TOKENS)
+    total = counts.get(_TOKENS, 0)
     parts = [f"{n:,} {reason}" for reason, n in counts.items() if n and reason not in own]
     if cut := counts.get(TRUNCATED):
         parts.append(f"{cut / data.num_examples:.1%} of the examples are truncated")
@@ -287,12 +278,12 @@ def _report(data: SplitData, counts: Mapping[str, int]) -> None:
         parts.append(f"{counts[_UNKNOWN] / total:.2%} of {total:,} tokens are [UNK]")
     examples = f"{data.num_examples:,} examples"
     _LOGGER.info("%s: %s.", _description(data.split), ", ".join([examples, *parts]))
-    _warn_about_unknown(data, counts)
+    _warn_about_unknown(data.split, counts)
 
 
-def _warn_about_unknown(data: SplitData, counts: Mapping[str, int]) -> None:
+def _warn_about_unknown(split: Split, counts: Mapping[str, int]) -> None:
     unknown, total = counts.get(_UNKNOWN, 0), counts.get(_TOKENS, 0)
-    if warning := unknown_warning(unknown, total, f"tokens of {_description(data.split)}"):
+    if warning := unknown_warning(unknown, total, f"tokens of {_description(split)}"):
         _LOGGER.warning("warning: %s", warning)
 
 

@@ -209,11 +209,11 @@ def test_unlabelled_texts_are_the_last_records_of_the_train_split(tmp_path):
     assert now.num_examples == before.num_examples + 3
     assert data.num_steps(1)[0] == 3 * now.num_examples
     data.write_all_records()
-    records = data.records(now)
+    records = now.records
     assert records.num_labelled == before.num_examples and len(records) == now.num_examples
     assert records.index.num_tokens[-3:].tolist() == [3, 4, 3]
     assert data.label_weights[2] == 0  # no label is counted for the texts
-    assert plain._records["train"].num_labelled == before.num_examples
+    assert before.records.num_labelled == before.num_examples
     # A label in the file would not be used, so it may be an unknown one.
     (tmp_path / "texts.tsv").write_text("sentence\tlabel\nb\tw\n")
     assert data_of(tmp_path, str(tmp_path / "texts.tsv")).splits["train"][0].num_examples > 1

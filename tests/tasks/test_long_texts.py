@@ -163,7 +163,7 @@ TEXTS = [(text_of(3), "no"), (text_of(50, 1), "no"), (text_of(10, 2), "yes"), ("
 
 def test_each_text_has_the_same_weight_and_the_mean_is_1(tmp_path):
     data = data_of(tmp_path, TEXTS, max_windows=5)
-    records = data.records(data.splits["train"][0])
+    records = data.splits["train"][0].records
     counts = records.index.records_per_example.astype(int)
     assert counts.tolist() == [1, 5, 3, 1]
     weights = weights_of_records(data.task, records)
@@ -181,7 +181,7 @@ def test_class_weights_count_texts_and_are_multiplied(tmp_path):
     data = data_of(tmp_path, TEXTS, "balanced", max_windows=5)
     # Of four texts, three are no and one is yes: 4 / (2 * 3) and 4 / (2 * 1).
     np.testing.assert_allclose(data.label_weights, [2 / 3, 2, 0], rtol=1e-6)
-    records = data.records(data.splits["train"][0])
+    records = data.splits["train"][0].records
     weights = weights_of_records(data.task, records)
     order = batches.TrainingOrder(records.index.num_tokens, 10, 0)
 

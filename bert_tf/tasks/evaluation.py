@@ -10,7 +10,7 @@ from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.tasks import batches, dev_examples
 from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
-from bert_tf.tasks.task_data import SplitData, TaskData, check_same_number
+from bert_tf.tasks.task_data import SplitData, TaskData
 
 
 class SplitEvaluator:
@@ -104,7 +104,11 @@ class SplitEvaluator:
                     _check_finite(values, number, split.split.name)
                 yield example, values
                 shown.update(1)
-        check_same_number(split, number)
+        if number != split.num_examples:
+            raise InputError(
+                f"{split.split.source.name} does not have {split.num_examples} examples any more. "
+                "Run the command again, without changing the file meanwhile."
+            )
 
 
 def _check_finite(outputs: Sequence[Outputs], number: int, split: str) -> None:

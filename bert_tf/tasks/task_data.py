@@ -254,19 +254,6 @@ class TaskData:
         return [dataclasses.replace(each, limit=self._location.limit(kind)) for each in splits]
 
 
-def check_same_number(data: SplitData, examples: int) -> None:
-    """Checks that a split still has the number of examples that it had at the start of the run.
-
-    Raises:
-        InputError: The numbers differ.
-    """
-    if examples != data.num_examples:
-        raise InputError(
-            f"{data.split.source.name} had {data.num_examples} examples at the start of this run "
-            f"and has {examples} now. Run the command again, without changing the file meanwhile."
-        )
-
-
 def _report(data: SplitData) -> None:
     """Logs the number of examples, of those with a property, and of unknown tokens."""
     counts, own = data.counts, (_UNKNOWN, _TOKENS)

@@ -76,14 +76,12 @@ class SentenceLines:
         lines: The lines with the words.
         before: The lines before them: empty lines, and marks of documents.
         after: The lines after them, for the last sentence of the file.
-        layout: The form of the lines; None before it is known.
     """
 
     number: int
     lines: tuple[str, ...]
     before: tuple[str, ...]
     after: tuple[str, ...] = ()
-    layout: Layout | None = None
 
     @property
     def starts_document(self) -> bool:
@@ -127,7 +125,7 @@ def read_examples(
             yield from join_documents(document)
             document, in_document = [], True
         try:
-            example = _parse(dataclasses.replace(sentence, layout=layout), layout, scheme, path)
+            example = _parse(sentence, layout, scheme, path)
         except MalformedSentenceError:
             if kind != "train":
                 raise
@@ -236,7 +234,7 @@ def _parse(sentence: SentenceLines, layout: Layout, scheme: str | None, path: st
             check_tag(tag, scheme, place)
             tags.append(tag)
     known_tags = None if layout.label is None else tuple(tags)
-    return NerExample(tuple(words), known_tags, sentence, tuple(words))
+    return NerExample(tuple(words), known_tags, (sentence, layout), tuple(words))
 
 
 def render(example: NerExample, tags: list[str]) -> Iterator[str]:
@@ -250,13 +248,11 @@ def render(example: NerExample, tags: list[str]) -> Iterator[str]:
         example: A sentence that `read_examples` returned.
         tags: A tag for each word.
     """
-    origin: SentenceLines = example.origin
-    layout = origin.layout
-    assert layout is not None
-    yield from (_render_between(line, layout) for line in origin.before)
-    for line, tag in zip(origin.lines, tags, strict=True):
+    sentence, layout = example.origin
+    yield from (_render_between(line, layout) for line in sentence.before)
+    for line, tag in zip(sentence.lines, tags, strict=True):
         yield layout.with_column(line, tag)
-    yield from (_render_between(line, layout) for line in origin.after)
+    yield from (_render_between(line, layout) for line in sentence.after)
 
 
 def _render_between(line: str, layout: Layout) -> str:

@@ -24,6 +24,10 @@ from bert_tf.training.config import RunPhases
 FLAGS = flags.FLAGS
 flags.disclaim_key_flags()  # --help then lists the flags of this module with the program's
 
+# Commands to run next; {} is the path of a model.
+EXPORT = "python run_scripts/export_model.py --checkpoint={} --export_dir=served"
+_PREDICT = "python run_scripts/predict.py --model={} --input_file=texts.txt"
+
 
 def define_flags() -> None:
     """Defines the flags of all tasks."""
@@ -70,15 +74,15 @@ def define_split_flags() -> None:
 def run_task(
     location: DataLocation,
     make_task: Callable[[DataLocation], Task],
-    next_step: Callable[[str], str],
+    next_step: str,
 ) -> None:
     """Trains, evaluates and predicts.
 
     Args:
         location: The place of the data.
         make_task: Builds the task from the flags and the place of its data.
-        next_step: Takes the path of the trained model, and returns a command to run next if the
-            model is not exported, for the last line of the output.
+        next_step: The command to run next if the model is not exported, with {} for the path of the
+            trained model; for the last line of the output.
 
     Raises:
         InputError: A flag, a file or the folder of an earlier run is not valid.
@@ -111,8 +115,8 @@ def run_task(
     used = trained or FLAGS.init_checkpoint
     if FLAGS.export_dir and results.is_chief:
         _export(used)
-        next_step, used = predict_command, FLAGS.export_dir
-    following = name_programs(next_step(shlex.quote(used)), sys.argv[0])
+        next_step, used = _PREDICT, FLAGS.export_dir
+    following = name_programs(next_step.format(shlex.quote(used)), sys.argv[0])
     print(" ".join([*([results.summary] if results.summary else []), f"Next: {following}"]))
 
 
@@ -132,8 +136,6 @@ def _check_flags() -> None:
         head_flags.head_config()
     if "task_type" in FLAGS and FLAGS.do_train:  # else the trained model gives --task_type
         shared.check_effect("task_type", "multi_label", ("threshold", "label_separator"))
-    if "tfds_name" in FLAGS and FLAGS.tfds_data_dir and not FLAGS.tfds_name:
-        raise InputError("--tfds_data_dir has no effect without --tfds_name. Give both or none.")
     if FLAGS.export_dir:
         _check_export_dir(FLAGS.export_dir, FLAGS.output_dir)
 
@@ -152,16 +154,6 @@ def _check_export_dir(export_dir: str, output_dir: str) -> None:
             "another folder for the exported versions."
         )
     check_output_folder(export_dir, ".new_version")
-
-
-def export_command(checkpoint: str) -> str:
-    """Returns the command that exports a trained model."""
-    return f"python run_scripts/export_model.py --checkpoint={checkpoint} --export_dir=served"
-
-
-def predict_command(model: str) -> str:
-    """Returns the command that predicts with an exported model."""
-    return f"python run_scripts/predict.py --model={model} --input_file=texts.txt"
 
 
 def _export(checkpoint: str) -> None:

@@ -81,9 +81,7 @@ flags.mark_flags_as_required(["task_name", "output_dir"])
 def main() -> None:
     """Trains, evaluates and predicts."""
     _task_name()
-    fine_tuning_main.run_task(
-        fine_tuning_main.data_location(), make_task, fine_tuning_main.export_command
-    )
+    fine_tuning_main.run_task(fine_tuning_main.data_location(), make_task, fine_tuning_main.EXPORT)
 
 
 def make_task(location: DataLocation) -> Task:
@@ -122,18 +120,12 @@ def _task_name() -> str:
 
 def _make_custom_task(location: DataLocation) -> Task:
     """Returns the task for the user's data; without training, the model gives the defaults."""
-    facts = shared.run_model().facts
-    if facts.get("task_type", "classification") not in TABLES:  # another task, such as spans
-        facts = {}
-    task_type, threshold = (
-        FLAGS[name].value if FLAGS[name].present else facts.get(name, FLAGS[name].value)
-        for name in ("task_type", "threshold")
-    )
+    settings = shared.values_or_trained("task_type", "threshold")
     text_a, text_b = FLAGS.text_a_column, FLAGS.text_b_column
     if location.tfds_name and not FLAGS["text_a_column"].present:
         text_a, text_b = tfds_reader.find_text_features(location)
     columns = custom.TextColumns(text_a, text_b, FLAGS.label_column, FLAGS.label_separator)
-    return custom.custom_task(columns, task_type, FLAGS.labels, threshold)
+    return custom.custom_task(columns, labels=FLAGS.labels, **settings)
 
 
 def run() -> None:

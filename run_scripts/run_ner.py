@@ -32,6 +32,11 @@ from bert_tf.tasks.ner.schemes import DETECT, SCHEMES
 from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS
+# The command that tags another file.
+_NEXT_STEP = (
+    "python run_scripts/run_ner.py --do_predict=true --init_checkpoint={} "
+    "--predict_file=sentences.conll --output_dir=tagged"
+)
 config_flags.define(
     FineTuningConfig, ("max_seq_length", "class_weights"),
     texts={"max_seq_length": "Longer sentences are split into windows of this number of tokens."},
@@ -60,7 +65,7 @@ flags.mark_flags_as_required(["output_dir"])
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    fine_tuning_main.run_task(fine_tuning_main.data_location(), make_task, next_step)
+    fine_tuning_main.run_task(fine_tuning_main.data_location(), make_task, _NEXT_STEP)
 
 
 def make_task(_: DataLocation) -> Task:
@@ -71,14 +76,6 @@ def make_task(_: DataLocation) -> Task:
         scheme=FLAGS.scheme, columns=config_flags.build(Columns), input_scheme=FLAGS.input_scheme,
         **shared.values_or_trained("document_context"),
     )  # fmt: skip
-
-
-def next_step(checkpoint: str) -> str:
-    """Returns the command that tags another file."""
-    return (
-        f"python run_scripts/run_ner.py --do_predict=true --init_checkpoint={checkpoint} "
-        "--predict_file=sentences.conll --output_dir=tagged"
-    )
 
 
 def run() -> None:

@@ -37,6 +37,11 @@ from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS
+# The command that predicts the answers to other questions.
+_NEXT_STEP = (
+    "python run_scripts/run_squad.py --do_predict=true --init_checkpoint={} "
+    "--predict_file=questions.json --output_dir=answers"
+)
 config_flags.define(
     FineTuningConfig, ("max_seq_length",), defaults={"max_seq_length": 384},
     texts={"max_seq_length": "Number of tokens of a question with a window."},
@@ -63,7 +68,7 @@ def main() -> None:
     # One file is the dev and the test split, and its predictions contain its metrics and threshold.
     FLAGS.do_predict = FLAGS.do_predict or FLAGS.do_eval
     location = config_flags.build(DataLocation, test_file=FLAGS.predict_file)
-    fine_tuning_main.run_task(location, make_task, next_step)
+    fine_tuning_main.run_task(location, make_task, _NEXT_STEP)
 
 
 def make_task(_: DataLocation) -> Task:
@@ -109,14 +114,6 @@ def _average() -> None:
         )  # fmt: skip
     for name, value in results.items():
         print(f"{name} = {value}")
-
-
-def next_step(checkpoint: str) -> str:
-    """Returns the command that predicts the answers to other questions."""
-    return (
-        f"python run_scripts/run_squad.py --do_predict=true --init_checkpoint={checkpoint} "
-        "--predict_file=questions.json --output_dir=answers"
-    )
 
 
 def run() -> None:

@@ -33,9 +33,7 @@ flags.mark_flags_as_required(["output_dir"])
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    fine_tuning_main.run_task(
-        fine_tuning_main.data_location(), make_task, fine_tuning_main.export_command
-    )
+    fine_tuning_main.run_task(fine_tuning_main.data_location(), make_task, fine_tuning_main.EXPORT)
 
 
 def make_task(_: DataLocation) -> Task:

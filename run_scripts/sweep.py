@@ -85,7 +85,7 @@ def _report(plan: Plan, store: SweepStore) -> None:
     else:
         best = best_run(results)
         text = f"{results[best].metric} {results[best].value:.4f} on the dev split"
-        export = fine_tuning_main.export_command(shlex.quote(plan.folder(best)))
+        export = fine_tuning_main.EXPORT.format(shlex.quote(plan.folder(best)))
         print(f"Best run: {best.name}: {text}. Next: {name_programs(export, sys.argv[0])}")
     if failed:
         sys.exit(1)

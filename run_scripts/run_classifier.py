@@ -52,20 +52,14 @@ flags.DEFINE_enum(
     "Task custom: classification gives one label to each text, multi_label any number of labels, "
     "regression a number.",
 )  # fmt: skip
-flags.DEFINE_string(
-    "text_a_column", "sentence",
-    "Task custom: column of the sentence, or of the first of a pair. With --tfds_name, the default "
-    "is the text feature of the data set.",
-)  # fmt: skip
-flags.DEFINE_string("text_b_column", None, "Task custom: column of the second sentence of a pair.")
-flags.DEFINE_string("label_column", "label", "Task custom: column of the label.")
+config_flags.define(
+    custom.TextColumns,
+    flag_names={"text_a": "text_a_column", "text_b": "text_b_column", "label": "label_column"},
+)
 flags.DEFINE_list(
     "labels", None,
     "Task custom: the labels, in order. Default: the sorted labels of the train split.",
 )  # fmt: skip
-flags.DEFINE_string(
-    "label_separator", ",", "Task custom, multi_label: text between the labels of an example."
-)
 flags.DEFINE_float(
     "threshold", 0.5, "Task custom, multi_label: a label with this probability is predicted."
 )

@@ -220,9 +220,6 @@ def test_the_shortest_sequence_has_room_for_one_piece(query, length):
     )
     with pytest.raises(InputError, match=message):
         check_room(length - 1, settings)
-    task = make_task(tokenizers(True)[0], {"max_query_length": query}, {})
-    with pytest.raises(InputError, match=message):
-        task.encode([], task.tokenizer, length - 1)
 
 
 @pytest.mark.parametrize(

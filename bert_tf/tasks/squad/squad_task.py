@@ -134,12 +134,7 @@ class SquadTask(Task):
     def encode(
         self, examples: Sequence[SquadExample], tokenizer: BertTokenizer, max_seq_length: int
     ) -> Encoded:
-        """Converts a block of examples to records, one for each window.
-
-        Raises:
-            InputError: `max_seq_length` leaves no room for the context.
-        """
-        check_room(max_seq_length, self.windows)
+        """Converts a block of examples to records, one for each window."""
         return squad_encoding.encode(examples, tokenizer, max_seq_length, self.windows)
 
     def make_objective(self, config: BertConfig, **options: Any) -> SquadObjective:

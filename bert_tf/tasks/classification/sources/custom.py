@@ -33,10 +33,11 @@ class TextColumns:
     """The columns of the user's data.
 
     Attributes:
-        text_a: Column of the sentence, or of the first sentence of a pair.
-        text_b: Column of the second sentence of a pair; None for single sentences.
-        label: Column of the label; test files may lack this column.
-        label_separator: The text between the labels of an example, for "multi_label". JSON lines
+        text_a: Task custom: column of the sentence, or of the first sentence of a pair. With
+            --tfds_name, the default is the text feature of the data set.
+        text_b: Task custom: column of the second sentence of a pair. Default: single sentences.
+        label: Task custom: column of the label; test files may lack this column.
+        label_separator: Task custom, multi_label: text between the labels of an example. JSON lines
             and Parquet files may contain lists instead.
 
     Raises:

@@ -6,7 +6,6 @@ from typing import Any
 
 from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.tasks.text_files import check_data_file
 
 _ROWS_PER_BATCH = 1024
 _BUFFER_BYTES = 1 << 19
@@ -25,7 +24,7 @@ def rows(
         only: The columns to read; None for all.
 
     Raises:
-        InputError: pyarrow is not installed, or the file is missing or is not Parquet.
+        InputError: pyarrow is not installed, or the file is not Parquet.
     """
     try:
         import pyarrow.parquet
@@ -35,7 +34,6 @@ def rows(
         ) from error
     import tensorflow as tf
 
-    check_data_file(path)
     with files.explain_read_errors(path, " as Parquet"), tf.io.gfile.GFile(path, "rb") as file:
         file.closed = False  # pyarrow reads this attribute, which GFile does not have
         # With `buffer_size`, pyarrow reads a row group page by page.

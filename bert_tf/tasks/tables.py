@@ -1,16 +1,39 @@
-"""Reads the rows of tables as a stream: .tsv, .csv, .jsonl and .parquet files."""
+"""Reads the lines of text files and the rows of tables, as streams.
+
+Tables are .tsv, .csv, .jsonl and .parquet files.
+"""
 
 import csv
 import itertools
 import os
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from bert_tf import json_files
+from bert_tf import file_checks, files, json_files
 from bert_tf.errors import InputError
-from bert_tf.tasks import parquet_table, text_files
-from bert_tf.tasks.column_names import check_columns
+from bert_tf.tasks import parquet_table
 from bert_tf.tasks.splits import ENDINGS
+
+# The only name in a header line that contains one of these is probably several names.
+_SEPARATORS = re.compile("[,;|\t]")
+
+
+def lines(path: str) -> Iterator[tuple[int, str]]:
+    r"""Returns the number of each line, from 1, and the line without its end, \n or \r\n.
+
+    Raises:
+        InputError: The file is missing, is not a regular file or is not UTF-8.
+    """
+    _check_file(path)
+    return enumerate(files.read_lines(path), start=1)
+
+
+def _check_file(path: str) -> None:
+    """Checks that a file can be read several times: it is not a folder, a pipe or a device."""
+    files.check_is_file(path)
+    file_checks.check_is_regular(path)
 
 
 def column_values(
@@ -46,12 +69,13 @@ def column_values(
     """
 
     def check(place: str, existing: Collection[str]) -> None:
-        check_columns(place, existing, columns, optional, parameters, remedy)
+        _check_columns(place, existing, columns, optional, parameters, remedy)
 
     ending = ".tsv" if is_released else os.path.splitext(path)[1].lower()
     if ending not in ENDINGS:
         raise InputError(f"The name of {path} must end in one of {', '.join(ENDINGS)}.")
     if ending == ".parquet":
+        _check_file(path)
         rows = parquet_table.rows(path, check, None if with_row else columns)
     elif ending == ".jsonl":
         rows = _json_rows(path, check)
@@ -61,6 +85,52 @@ def column_values(
     for number, row in rows:
         values: list[Any] = [row.get(name) for name in columns]  # type: ignore[arg-type]
         yield number, [*values, row] if with_row else values
+
+
+def _check_columns(
+    place: str,
+    existing: Collection[str],
+    columns: Sequence[str | None],
+    optional: Collection[str],
+    parameters: Sequence[str],
+    remedy: str | None,
+) -> None:
+    """Checks that all columns exist, and that no two columns of a table have the same name.
+
+    Args:
+        place: The file, and the line if the line has its own columns.
+        existing: The names of all columns.
+        columns: The columns that must exist; None is ignored.
+        optional: The columns that may be missing.
+        parameters: For each of `columns`, the parameter that names it, for the message; or ().
+        remedy: The end of the message, if it differs from the usual one.
+
+    Raises:
+        InputError: Columns are missing, or have the same name. The message lists all missing ones.
+    """
+    repeated = next((name for name, count in Counter(list(existing)).items() if count > 1), None)
+    if repeated is not None:
+        raise InputError(f"{place} has several columns {repeated!r}. Give them different names.")
+    named = zip(columns, parameters or [""] * len(columns), strict=True)
+    missing = [
+        f"{name!r} ({parameter})" if parameter else repr(name)
+        for name, parameter in named
+        if name is not None and name not in existing and name not in optional
+    ]
+    if not missing:
+        return
+    # Blanks at the ends of a name are visible only in quotes.
+    names = ", ".join(each if each == each.strip() else repr(each) for each in existing)
+    is_text = os.path.splitext(place)[1].lower() in (".csv", ".tsv")
+    if remedy is None:
+        remedy = "Give the name of one of these columns."
+        if is_text:
+            remedy += " The first line of the file must have the names of the columns."
+    if is_text and len(existing) == 1 and _SEPARATORS.search(names):
+        remedy = "Separate the columns with commas in a .csv file and with tabs in a .tsv file."
+    raise InputError(
+        f"{place} has no column {', '.join(missing)}. Its columns are: {names[:200]}. {remedy}"
+    )
 
 
 def _json_rows(
@@ -75,9 +145,9 @@ def json_lines(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the number and the JSON object of each line that is not empty.
 
     Raises:
-        InputError: A line is not a JSON object, or as in `text_files.lines`.
+        InputError: A line is not a JSON object, or as in `lines`.
     """
-    for number, line in text_files.lines(path):
+    for number, line in lines(path):
         if line.strip():
             # Many programs write NaN.
             row = json_files.parse(line, f"{path}, line {number}", allow_nan=True)
@@ -116,9 +186,9 @@ def tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
     Quotes are ordinary characters, and a line ends only at \n or \r\n.
 
     Raises:
-        InputError: As in `text_files.lines`.
+        InputError: As in `lines`.
     """
-    for number, line in text_files.lines(path):
+    for number, line in lines(path):
         if line:
             yield number, line.split("\t")
 
@@ -127,9 +197,9 @@ def comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
     """Yields each row's first line number and fields; a quoted field may span several lines.
 
     Raises:
-        InputError: The file is not CSV, or as in `text_files.lines`.
+        InputError: The file is not CSV, or as in `lines`.
     """
-    reader = csv.reader((f"{line}\n" for _, line in text_files.lines(path)), strict=True)
+    reader = csv.reader((f"{line}\n" for _, line in lines(path)), strict=True)
     first = 1
     while True:
         # The limit is a setting of the process, so it is changed only while a row is read. The

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from bert_tf.errors import InputError
-from bert_tf.tasks import text_files
+from bert_tf.tasks import tables
 from bert_tf.tasks.ner.ner_examples import (
     SKIPPED,
     MalformedSentenceError,
@@ -194,7 +194,7 @@ def _sentences(path: str) -> Iterator[SentenceLines]:
     lines: list[str] = []
     before: list[str] = []
     # The last item ends the last sentence, and is no line of the file.
-    numbered: Iterator[tuple[int, str | None]] = text_files.lines(path)
+    numbered: Iterator[tuple[int, str | None]] = tables.lines(path)
     for line_number, line in itertools.chain(numbered, [(0, None)]):
         if line is not None and line.strip() and not _DOCUMENT_MARK.match(line):
             number = number if lines else line_number

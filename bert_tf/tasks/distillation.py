@@ -15,8 +15,8 @@ from bert_tf.tasks import feature_cache
 from bert_tf.tasks.distillation_config import DistillationConfig
 from bert_tf.tasks.feature_cache import FeatureCache, FeatureSettings
 from bert_tf.tasks.head_objective import HeadObjective, weighted
-from bert_tf.tasks.record_files import RecordFile
 from bert_tf.tasks.task import RECORD_WEIGHTS, TEACHER_LOGITS
+from bert_tf.tasks.task_data import SplitData
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,10 +87,9 @@ class DistillationObjective:
 def cache_teacher(
     settings: FeatureSettings,
     teacher: HeadObjective,
-    name: str,
-    records: RecordFile,
+    split: SplitData,
     load: Callable[[Any], dict[str, Any]],
-    key: Mapping[str, Any],
+    precision: str,
 ) -> None:
     """Computes the missing part of the cache of a teacher's logits, float [R, T, 1, C].
 
@@ -99,10 +98,9 @@ def cache_teacher(
     Args:
         settings: The place and the dtype of the cache.
         teacher: The objective of the teacher.
-        name: The name of a split.
-        records: Its records.
-        load: Converts indices of records to a batch; see `batches.make_loader`.
-        key: JSON values that identify the records and the precision.
+        split: The split.
+        load: Converts indices of its records to a batch; see `batches.make_loader`.
+        precision: The precision of the run.
 
     Raises:
         InputError: See `FeatureCache.write`.
@@ -111,12 +109,14 @@ def cache_teacher(
         lambda batch: teacher.logits_to_learn(teacher.outputs_of_model(batch))[:, :, None], load
     )
     _, tokens, _, size = logits.get_concrete_function().structured_outputs.shape
-    lengths = records.index.num_tokens
+    name, lengths = split.split.name, split.records.index.num_tokens
     sha256 = feature_cache.sha256_of_weights(teacher.model.config, teacher.variables)
     cache = FeatureCache(
         os.path.join(settings.folder, f"{name}-teacher"),
         np.ones_like(lengths) if tokens == 1 else lengths, (1, size), settings.dtype,
-        {**key, "dtype": settings.dtype, "teacher_sha256": sha256},
+        {
+            **split.key, "precision": precision, "dtype": settings.dtype, "teacher_sha256": sha256,
+        },
     )  # fmt: skip
     cache.write(logits, f"{name} with the teacher")
-    records.caches[TEACHER_LOGITS] = cache
+    split.records.caches[TEACHER_LOGITS] = cache

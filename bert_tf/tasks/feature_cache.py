@@ -21,8 +21,9 @@ from bert_tf import files, json_files
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.progress import Progress
-from bert_tf.tasks.record_files import RecordFile, check_disk_space
+from bert_tf.tasks.record_files import check_disk_space
 from bert_tf.tasks.task import CACHED_FEATURES
+from bert_tf.tasks.task_data import SplitData
 from bert_tf.training.config import first_difference
 from bert_tf.workspace import Workspace
 
@@ -230,39 +231,37 @@ class FeatureCache:
 def cache_features(
     settings: FeatureSettings,
     model: Any,
-    name: str,
-    records: RecordFile,
+    split: SplitData,
     load: Callable[[Any], dict[str, Any]],
-    key: Mapping[str, Any],
+    precision: str,
 ) -> None:
     """Computes the missing part of the cache of hidden states, and adds it to `RecordFile.caches`.
 
     Args:
         settings: The place and the dtype of the cache.
         model: A `BertHeadModel` whose encoder has its final weights.
-        name: The name of a split.
-        records: Its records.
-        load: Converts indices of records to a batch; see `batches.make_loader`.
-        key: JSON values that identify the records and the precision.
+        split: The split.
+        load: Converts indices of its records to a batch; see `batches.make_loader`.
+        precision: The precision of the run.
 
     Raises:
         InputError: See `FeatureCache.write`.
     """
+    name, lengths = split.split.name, split.records.index.num_tokens
     sha256 = sha256_of_weights(model.config, model.bert.variables_by_name())
     numbers = model.head_config.states(model.config.num_hidden_layers)
     pools = model.head_layers.pools_states
     folder = "-".join([name, *map(str, numbers), *(["mean"] if pools else [])])
-    lengths = records.index.num_tokens
     cache = FeatureCache(
         os.path.join(settings.folder, folder), np.ones_like(lengths) if pools else lengths,
         (len(numbers), model.config.hidden_size), settings.dtype,
         {
-            **key, "encoder_sha256": sha256, "dtype": settings.dtype, "hidden_states": numbers,
-            "mean": pools,
+            **split.key, "precision": precision, "encoder_sha256": sha256, "dtype": settings.dtype,
+            "hidden_states": numbers, "mean": pools,
         },
     )  # fmt: skip
     cache.write(function_of_records(model.features, load), name)
-    records.caches[CACHED_FEATURES] = cache
+    split.records.caches[CACHED_FEATURES] = cache
 
 
 def function_of_records(

@@ -25,7 +25,6 @@ from bert_tf.tasks.distillation import DistillationObjective, Teacher, cache_tea
 from bert_tf.tasks.evaluation import SplitEvaluator
 from bert_tf.tasks.feature_cache import FeatureSettings, cache_features
 from bert_tf.tasks.head_objective import HeadObjective
-from bert_tf.tasks.record_files import RecordFile
 from bert_tf.tasks.results import TaskResults, with_baselines
 from bert_tf.tasks.task import RESULTS
 from bert_tf.tasks.task_data import SplitData, TaskData
@@ -177,11 +176,13 @@ class FineTuningRun:
         The chief computes it first, as in `_write_records`. If all steps are done, the hidden
         states of the train split are not needed.
         """
+        precision = self.training.precision
         if not self._trainer.is_chief:
             self._trainer.wait_for_workers()
         if self.teacher:  # it would read hidden states of the student that exist already
             (split,) = self.data.splits["train"]
-            cache_teacher(self.teacher.cache, self._teacher_objective, *self._of_records(split))
+            load = batches.make_loader(split.records, self._parse)
+            cache_teacher(self.teacher.cache, self._teacher_objective, split, load, precision)
             del self._teacher_objective
         if self.features:
             needed = [*self.data.splits["dev"]]
@@ -189,15 +190,10 @@ class FineTuningRun:
                 needed += self.data.splits["train"]
             objective: Any = self._trainer.objective
             for split in needed:
-                cache_features(self.features, objective.model, *self._of_records(split))
+                load = batches.make_loader(split.records, self._parse)
+                cache_features(self.features, objective.model, split, load, precision)
         if self._trainer.is_chief:
             self._trainer.wait_for_workers()
-
-    def _of_records(self, split: SplitData) -> tuple[str, RecordFile, Any, dict[str, Any]]:
-        """Returns what a cache needs of a split: its name, its records with a loader, and a key."""
-        load = batches.make_loader(split.records, self._parse)
-        key = {**split.key, "precision": self.training.precision}
-        return split.split.name, split.records, load, key
 
     def _write_records(self) -> None:
         """Moves the records of all splits to the folder.

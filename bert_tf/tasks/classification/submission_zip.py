@@ -3,16 +3,11 @@
 import io
 import os
 import zipfile
-from collections.abc import Iterator, Sequence
-
-import tensorflow as tf
+from collections.abc import Sequence
 
 from bert_tf import files, output_paths
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.results.submission import HEADER
-from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, read_score
-from bert_tf.tasks.classification.sources.labels import check_label
 from bert_tf.tasks.tables import tab_separated
 
 # The number of examples in each official test file.
@@ -23,12 +18,6 @@ TEST_EXAMPLES = {
 }  # fmt: skip
 # The time stamp in the zip file is constant, so that equal predictions give equal zip files.
 _TIME_STAMP = (1980, 1, 1, 0, 0, 0)
-_TASK_OF_FILE = {
-    name: task
-    for task in GLUE_TASKS.values()
-    if task.submission
-    for name in task.submission.file_names.values()
-}
 
 
 def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
@@ -54,7 +43,7 @@ def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
         for name, path in paths.items():
             entry = zipfile.ZipInfo(name, _TIME_STAMP)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, checked_text(path, name))
+            archive.writestr(entry, _checked_text(path, name))
     files.write_bytes(output_file, content.getvalue())
     total, missing = len(TEST_EXAMPLES), [name for name in TEST_EXAMPLES if name not in paths]
     line = f"{output_file} contains {len(paths)} of {total} submission files."
@@ -63,7 +52,7 @@ def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
     return line
 
 
-def checked_text(path: str, name: str) -> str:
+def _checked_text(path: str, name: str) -> str:
     r"""Returns the content of a submission file with the line end \n.
 
     Args:
@@ -71,8 +60,8 @@ def checked_text(path: str, name: str) -> str:
         name: The official name of the file, such as "MRPC.tsv".
 
     Raises:
-        InputError: The header, an index or a prediction is invalid, or the number of predictions is
-            not the official one.
+        InputError: The header or an index is invalid, or the number of predictions is not the
+            official one.
     """
     rows = tab_separated(path)
     _, header = next(rows, (1, []))
@@ -81,29 +70,20 @@ def checked_text(path: str, name: str) -> str:
             f"{path}, line 1: the columns {' and '.join(HEADER)} are required. Received: "
             f"{', '.join(header)[:200] or 'an empty file'}."
         )
-    lines = ["\t".join(HEADER), *_predictions(path, rows, _TASK_OF_FILE[name])]
-    if len(lines) - 1 != TEST_EXAMPLES[name]:
-        raise InputError(
-            f"{path} has {len(lines) - 1} predictions, but the official test file has "
-            f"{TEST_EXAMPLES[name]} examples. Predict the complete test file."
-        )
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _predictions(
-    path: str, rows: Iterator[tuple[int, list[str]]], task: ClassificationTask
-) -> Iterator[str]:
+    lines = ["\t".join(HEADER)]
     for index, (line, fields) in enumerate(rows):
         if len(fields) != len(HEADER) or fields[0] != str(index):
             raise InputError(
                 f"{path}, line {line}: the index {index} and a prediction are required, separated "
                 f"by a tab. Received: {' '.join(fields)[:60]}."
             )
-        if task.labels:
-            check_label(fields[1], task.labels, path, line)
-        else:
-            read_score(fields[1], path, line)
-        yield "\t".join(fields)
+        lines.append("\t".join(fields))
+    if len(lines) - 1 != TEST_EXAMPLES[name]:
+        raise InputError(
+            f"{path} has {len(lines) - 1} predictions, but the official test file has "
+            f"{TEST_EXAMPLES[name]} examples. Predict the complete test file."
+        )
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _find_files(folders: Sequence[str]) -> dict[str, str]:
@@ -115,7 +95,7 @@ def _find_files(folders: Sequence[str]) -> dict[str, str]:
         )
     found: dict[str, str] = {}
     for folder in folders:
-        names = [n for n in TEST_EXAMPLES if tf.io.gfile.exists(os.path.join(folder, n))]
+        names = [n for n in TEST_EXAMPLES if files.exists(os.path.join(folder, n))]
         if not names:
             raise InputError(
                 f"{folder} contains no submission file such as {next(iter(TEST_EXAMPLES))}. Give "

@@ -88,19 +88,15 @@ def training_batches(
         first_step: The step of the first batch, from 0.
         weights: The weight of each record in the loss, float32 [R]; None if they are equal.
     """
-    size = len(order.batch(first_step))
+    size, load = len(order.batch(first_step)), make_loader(records, parse)
 
-    def read(step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        indices = order.batch(int(step))
-        return np.array(records.read(indices), object), indices
+    def indices_of(step: Any) -> Any:
+        indices = tf.numpy_function(lambda n: order.batch(int(n)), [step], tf.int64)
+        return tf.ensure_shape(indices, [size])
 
-    def load(step: Any) -> tuple[Any, Any]:
-        serialized, indices = tf.numpy_function(read, [step], [tf.string, tf.int64])
-        return tf.ensure_shape(serialized, [size]), tf.ensure_shape(indices, [size])
-
-    def to_batch(serialized: Any, indices: Any) -> dict[str, Any]:
+    def to_batch(indices: Any) -> dict[str, Any]:
         origin = tf.stack([tf.zeros_like(indices), indices], axis=1)
-        batch = _with_cached_features(records, parse(serialized), indices)
+        batch = load(indices)
         if weights is not None:
             batch[RECORD_WEIGHTS] = tf.gather(weights, indices)
         if weights is not None or records.num_labelled < len(records):
@@ -108,13 +104,15 @@ def training_batches(
         return {**batch, ORIGIN: origin}
 
     steps = tf.data.Dataset.range(first_step, np.iinfo(np.int64).max)
-    return steps.map(load).prefetch(2).map(to_batch).prefetch(2)
+    return steps.map(indices_of).prefetch(2).map(to_batch).prefetch(2)
 
 
 def make_loader(
     records: RecordFile, parse: Callable[[Any], dict[str, Any]]
 ) -> Callable[[Any], dict[str, Any]]:
     """Returns a function that reads records by their indices, int64 [B], and returns a batch.
+
+    The batch also has the features in `RecordFile.caches`, and their masks.
 
     Args:
         records: The records.
@@ -125,20 +123,14 @@ def make_loader(
         return np.array(records.read(indices), object)
 
     def load(indices: Any) -> dict[str, Any]:
-        serialized = tf.ensure_shape(tf.numpy_function(read, [indices], tf.string), [None])
-        return _with_cached_features(records, parse(serialized), indices)
+        serialized = tf.numpy_function(read, [indices], tf.string)
+        batch = parse(tf.ensure_shape(serialized, indices.shape))
+        for name, cache in records.caches.items():
+            values, mask = cache.tensors(indices, tf.shape(batch["input_ids"])[-1])
+            batch = {**batch, name: values, f"{name}_mask": mask}
+        return batch
 
     return load
-
-
-def _with_cached_features(
-    records: RecordFile, batch: dict[str, Any], indices: Any
-) -> dict[str, Any]:
-    """Adds the features of the records in `RecordFile.caches` to a batch, and their masks."""
-    for name, cache in records.caches.items():
-        values, mask = cache.tensors(indices, tf.shape(batch["input_ids"])[-1])
-        batch = {**batch, name: values, f"{name}_mask": mask}
-    return batch
 
 
 def _with_record_weights(batch: dict[str, Any], is_labelled: Any) -> dict[str, Any]:

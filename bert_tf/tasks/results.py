@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,8 @@ class TaskResults:
         """
         paths = [os.path.join(folder, name) for name in self.file_names]
         with contextlib.ExitStack() as stack:
-            opened = [stack.enter_context(_atomic_file(path)) for path in paths]
+            temporary = [stack.enter_context(files.atomic_replace(path)) for path in paths]
+            opened = [stack.enter_context(files.open_binary(each, "wb")) for each in temporary]
             for example, prediction in predictions:
                 if self.scores_predictions:
                     self.score(example, prediction)
@@ -102,13 +103,6 @@ class TaskResults:
         """Adds an example to the report, unless it has enough of them."""
         if len(self._samples) < _MAX_SAMPLES:
             self._samples.append(text)
-
-
-@contextlib.contextmanager
-def _atomic_file(path: str) -> Iterator[Any]:
-    """Opens a file that appears when the context ends without an error."""
-    with files.atomic_replace(path) as temporary, files.open_binary(temporary, "wb") as file:
-        yield file
 
 
 def with_baselines(results: TaskResults) -> dict[str, float]:

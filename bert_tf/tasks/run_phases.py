@@ -137,7 +137,6 @@ class FineTuningRun:
         same_splits = phases.predict and splits["dev"] == splits["test"]
         results = self._evaluate(step) if phases.evaluate and not same_splits else {}
         if phases.predict and is_chief:
-            self._remove_old_metrics(is_evaluated=bool(results))
             results |= self._predict(step)
         # A test split has results if it has labels.
         labelled = splits["dev"] or (splits["test"] if results else ())
@@ -145,14 +144,6 @@ class FineTuningRun:
             dev_examples.write(self.folder.path, self._evaluator.sampled[labelled[0].split.name])
             self._write_result(results)
         return results
-
-    def _remove_old_metrics(self, is_evaluated: bool) -> None:
-        """Removes the metrics of earlier predictions, which may be those of other files."""
-        for split in (each.split for each in self.data.splits["test"]):
-            if split.kind == "test" or not is_evaluated:
-                names = [f"{split.result_name(each)}.txt" for each in ("results", "report")]
-                for name in [*names, *([RESULTS] if split.kind != "test" else [])]:
-                    files.remove(os.path.join(self.folder.path, name))
 
     def _make_objective(self, *, seed: int, dtype: str) -> HeadObjective:
         objective: Any = self.data.task.make_objective(
@@ -285,6 +276,10 @@ class FineTuningRun:
         """
         results: dict[str, float] = {}
         for split in self.data.splits["test"]:
+            # The metrics of earlier predictions may be those of another file.
+            names = [f"{split.split.result_name(each)}.txt" for each in ("results", "report")]
+            for name in [*names, *([RESULTS] if split.split.kind == "dev" else [])]:
+                files.remove(os.path.join(self.folder.path, name))
             found = self._evaluator.write(split, self.folder.path)
             values = with_baselines(found) if found.scores_predictions else {}
             if not values:

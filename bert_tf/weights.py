@@ -87,32 +87,6 @@ def vocabulary_sha256(vocabulary: Sequence[str]) -> str:
     return files.sha256("\n".join(vocabulary).encode("utf-8"))
 
 
-def write_weights(
-    folder: str,
-    arrays: Mapping[str, np.ndarray],
-    config: Mapping[str, Any],
-    vocabulary: Sequence[str] | None,
-    do_lower_case: bool | None,
-    extra: Mapping[str, Any] | None = None,
-) -> None:
-    """Writes a weights folder atomically.
-
-    Args:
-        folder: The folder to write, local or gs://; an existing folder is replaced.
-        arrays: Each variable by its google-research/bert name.
-        config: The keys of `bert_config.json`.
-        vocabulary: The entries in the order of their ids, or None to write no `vocab.txt`.
-        do_lower_case: Whether the tokenizer lower-cases text, or None if unknown.
-        extra: Further JSON values for `weights.json`, such as `labels` or `step`.
-
-    Raises:
-        InputError: The folder cannot be written.
-        ValueError: `extra` has a reserved key, such as `format`.
-    """
-    with files.atomic_folder(folder.rstrip("/"), FACTS_FILE) as temporary:
-        write_into(temporary, arrays, config, vocabulary, do_lower_case, extra)
-
-
 def write_into(
     folder: str,
     arrays: Mapping[str, np.ndarray],
@@ -121,10 +95,20 @@ def write_into(
     do_lower_case: bool | None,
     extra: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes the files of a weights folder, but not atomically; atomicity is up to the caller."""
-    reserved = set(RESERVED_FACTS).intersection(extra or {})
-    if reserved:
-        raise ValueError(f"extra must not have the reserved keys {sorted(reserved)}.")
+    """Writes the files of a weights folder, but not atomically; atomicity is up to the caller.
+
+    Args:
+        folder: The folder, local or gs://.
+        arrays: Each variable by its google-research/bert name.
+        config: The keys of `bert_config.json`.
+        vocabulary: The entries in the order of their ids, or None to write no `vocab.txt`.
+        do_lower_case: Whether the tokenizer lower-cases text, or None if unknown.
+        extra: Further JSON values for `weights.json`, such as `labels` or `step`; not those of
+            `RESERVED_FACTS`.
+
+    Raises:
+        InputError: The folder cannot be written.
+    """
     content = to_safetensors(arrays)
     facts = {
         **(extra or {}),
@@ -144,7 +128,7 @@ def write_into(
 
 
 def is_weights_folder(path: str) -> bool:
-    """Whether the path is a folder that `write_weights` wrote."""
+    """Whether the path is a weights folder."""
     return files.exists(posixpath.join(path, FACTS_FILE))
 
 

@@ -137,7 +137,7 @@ def run_extract_features(folder, input_file, stdin=""):
 
 def test_extract_features_writes_the_released_format(encoder, expected, tmp_path):
     arrays = {name: np.asarray(v) for name, v in variables_by_name(encoder).items()}
-    weights.write_weights(str(tmp_path / "model"), arrays, CONFIG.to_dict(), VOCABULARY, True)
+    weights.write_into(str(tmp_path / "model"), arrays, CONFIG.to_dict(), VOCABULARY, True)
     text = "\n".join(LINES) + "\n"
     (tmp_path / "in.txt").write_text(text)
     (tmp_path / "in.txt.gz").write_bytes(gzip.compress(text.encode()))

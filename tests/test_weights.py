@@ -24,9 +24,7 @@ VOCABULARY = ["[PAD]", "a", "é"]
 @pytest.fixture
 def folder(tmp_path):
     path = str(tmp_path / "model")
-    weights.write_weights(
-        path, ARRAYS, CONFIG.to_dict(), VOCABULARY, True, {"labels": ["no", "yes"]}
-    )
+    weights.write_into(path, ARRAYS, CONFIG.to_dict(), VOCABULARY, True, {"labels": ["no", "yes"]})
     return path
 
 
@@ -125,22 +123,15 @@ def test_a_folder_of_format_1_is_read_without_checksums_of_config_and_facts(fold
 def test_facts_that_json_changes_have_the_same_checksum_when_they_are_read(tmp_path):
     path = str(tmp_path / "model")
     facts = {"sizes": (10, 2), "eval": {"loss": float("nan")}, "by_id": {10: "a", 2: "b"}}
-    weights.write_weights(path, ARRAYS, CONFIG.to_dict(), None, None, facts)
+    weights.write_into(path, ARRAYS, CONFIG.to_dict(), None, None, facts)
     read = weights.read_weights_folder(path).extra
     assert read["sizes"] == [10, 2] and read["by_id"] == {"10": "a", "2": "b"}
     assert math.isnan(read["eval"]["loss"])
 
 
-def test_reserved_keys_in_extra_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"extra must not have the reserved keys \['format'\]"):
-        weights.write_weights(
-            str(tmp_path / "x"), ARRAYS, CONFIG.to_dict(), None, None, {"format": 1}
-        )
-
-
 def test_a_folder_without_vocabulary_is_written_and_read(tmp_path):
     path = str(tmp_path / "model")
-    weights.write_weights(path, ARRAYS, CONFIG.to_dict(), None, None)
+    weights.write_into(path, ARRAYS, CONFIG.to_dict(), None, None)
     read = weights.read_weights_folder(path)
     assert read.vocabulary is None
     assert read.do_lower_case is None
@@ -154,11 +145,11 @@ def test_a_missing_folder_is_refused(tmp_path):
 def test_entries_in_a_weights_folder_keep_their_white_space(tmp_path):
     path = str(tmp_path / "model")
     vocabulary = ["[PAD]", "a\u2028", "\u3000b", "##\u2028"]
-    weights.write_weights(path, ARRAYS, CONFIG.to_dict(), vocabulary, True)
+    weights.write_into(path, ARRAYS, CONFIG.to_dict(), vocabulary, True)
     assert weights.read_weights_folder(path).vocabulary == vocabulary
 
 
 def test_ram_paths_are_written_and_read():
-    weights.write_weights("ram://weights-test/model", ARRAYS, CONFIG.to_dict(), VOCABULARY, False)
+    weights.write_into("ram://weights-test/model", ARRAYS, CONFIG.to_dict(), VOCABULARY, False)
     assert weights.is_weights_folder("ram://weights-test/model")
     assert weights.read_weights_folder("ram://weights-test/model").do_lower_case is False

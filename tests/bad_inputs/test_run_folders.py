@@ -32,7 +32,7 @@ def valid(tmp_path_factory):
     run = tmp_path_factory.mktemp("valid")
     step = run / STEP
     arrays, facts = arrays_by_name(BertEncoder(CONFIG, seed=1)), {"step": 10, "labels": ["a", "b"]}
-    weights.write_weights(str(step), arrays, CONFIG.to_dict(), VOCABULARY, True, facts)
+    weights.write_into(str(step), arrays, CONFIG.to_dict(), VOCABULARY, True, facts)
     (step / "optimizer.safetensors").write_bytes(weights.to_safetensors({}))
     for name in ("training_config.json", "runtime_config.json"):
         (step / name).write_text("{}")
@@ -155,6 +155,6 @@ def test_odd_files_of_a_run_are_refused(valid, tmp_path, row):
 def test_repeated_labels_are_not_exported(tmp_path):
     facts = {"labels": ["a", "a"], "pair": False, "max_seq_length": 8, "task_type": "multi_label"}
     arrays = arrays_by_name(BertClassifier(CONFIG, 2, seed=1))
-    weights.write_weights(str(tmp_path / "a"), arrays, CONFIG.to_dict(), VOCABULARY, True, facts)
+    weights.write_into(str(tmp_path / "a"), arrays, CONFIG.to_dict(), VOCABULARY, True, facts)
     with pytest.raises(InputError, match="must have one different label"):
         load_served(load(str(tmp_path / "a")))

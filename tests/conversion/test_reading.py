@@ -286,7 +286,7 @@ def test_slots_of_our_training_checkpoints_are_read(tmp_path):
     google = read_weights(str(GOLDEN / "google_pretraining/step10"), slots=True)
     text = (GOLDEN / "google_pretraining/bert_config.json").read_text()
     folder = str(tmp_path / "model")
-    our_folder.write_weights(folder, google.arrays, json.loads(text), None, None, {"step": 10})
+    our_folder.write_into(folder, google.arrays, json.loads(text), None, None, {"step": 10})
     assert read_weights(folder, slots=True).slots == {}
     safetensors.numpy.save_file(google.slots, f"{folder}/optimizer.safetensors")
     for name in (run_state.TRAINING_FILE, run_state.RUNTIME_FILE):

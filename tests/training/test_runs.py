@@ -110,7 +110,7 @@ def test_a_run_of_an_older_version_is_resumed(tmp_path):
 
 
 def test_weights_without_a_step_are_refused(tmp_path):
-    weights.write_weights(str(tmp_path), {"a": np.zeros(1, np.float32)}, {}, None, None)
+    weights.write_into(str(tmp_path), {"a": np.zeros(1, np.float32)}, {}, None, None)
     with pytest.raises(InputError, match=r"was not written by a run: weights\.json has no step"):
         restoring.restore_weights(str(tmp_path), {"a": tf.Variable([1.0])})
 

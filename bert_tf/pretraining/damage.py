@@ -8,26 +8,19 @@ TensorFlow's reader cannot read the records that follow a damaged record.
 import gzip
 import json
 import os
+import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import google_crc32c
 import tensorflow as tf
 
 from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
-from bert_tf.tfrecords import (
-    CHECKSUM,
-    HEADER,
-    compression,
-    mask_crc32c,
-    masked_crc32c,
-    size_and_mtime,
-)
+from bert_tf.tfrecords import CHECKSUM, HEADER, compression, masked_crc32c, size_and_mtime
 
-_BLOCK_BYTES = 1 << 20
+_INTACT, _DAMAGED, _LOST = "intact", "damaged", "lost"  # the states of records
 
 
 class Salvaged(NamedTuple):
@@ -60,105 +53,62 @@ def salvage(paths: Sequence[str], folder: str) -> Salvaged:
     used, dropped_records, truncated_files = [], 0, 0
     with Progress("checking records", len(paths), "files") as progress:
         for path in paths:
-            ranges, damaged_records, is_truncated = _readable_ranges(path)
-            is_damaged = damaged_records or is_truncated
-            used.append(_copy(path, ranges, folder) if is_damaged else path)
-            dropped_records += damaged_records
-            truncated_files += is_truncated
+            intact, damaged, truncated = _count_records(path)
+            if not intact:
+                raise InputError(
+                    f"{path} holds no record that can be read. Remove it from the input files, or "
+                    "create it again."
+                )
+            used.append(_copy(path, folder) if damaged or truncated else path)
+            dropped_records += damaged
+            truncated_files += truncated
             progress.update(1)
     return Salvaged(used, dropped_records, truncated_files)
 
 
-def _open(path: str) -> Any:
-    file = tf.io.gfile.GFile(path, "rb")
-    return gzip.GzipFile(fileobj=file, mode="rb") if compression(path) else file
+def _count_records(path: str) -> tuple[int, int, int]:
+    """Returns the numbers of intact and of damaged records, and 1 if the end is lost, else 0."""
+    counts = {_INTACT: 0, _DAMAGED: 0, _LOST: 0}
+    for state, _ in _records(path):
+        counts[state] += 1
+    return counts[_INTACT], counts[_DAMAGED], counts[_LOST]
 
 
-def _read_frame(file: Any) -> tuple[int, bool]:
-    """Reads the frame (length, record and checksums) at the current position of a file.
+def _records(path: str) -> Iterator[tuple[str, bytes]]:
+    """Yields each record of a file with its state: `_INTACT` or `_DAMAGED`.
 
-    Returns:
-        size: Size of the frame in bytes; 0 at the end of the file, or if the end of the frame
-            cannot be found.
-        is_intact: Whether the record can be read, or the file ends here.
+    If the end of the file cannot be read, the last pair is `_LOST` and no record.
     """
-    try:
-        header = file.read(HEADER.size)
-        if len(header) < HEADER.size:
-            return 0, not header
-        left, checksum = HEADER.unpack(header)
-        size = HEADER.size + left + CHECKSUM.size
-        if masked_crc32c(header[:8]) != checksum:
-            return 0, False
-        crc = 0
-        while left:  # in blocks, because the length may exceed the memory
-            block = file.read(min(left, _BLOCK_BYTES))
-            if not block:
-                return 0, False
-            crc = google_crc32c.extend(crc, block)
-            left -= len(block)
-        footer = file.read(CHECKSUM.size)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        return 0, False
-    if len(footer) < CHECKSUM.size:
-        return 0, False
-    return size, CHECKSUM.unpack(footer) == (mask_crc32c(crc),)
+    with tf.io.gfile.GFile(path, "rb") as raw:
+        file: Any = gzip.GzipFile(fileobj=raw, mode="rb") if compression(path) else raw
+        try:
+            while header := file.read(HEADER.size):
+                length, checksum = HEADER.unpack(header)
+                if masked_crc32c(header[:8]) != checksum:
+                    yield _LOST, b""
+                    return
+                record, footer = file.read(length), file.read(CHECKSUM.size)
+                is_intact = CHECKSUM.unpack(footer) == (masked_crc32c(record),)
+                yield _INTACT if is_intact else _DAMAGED, record
+        # A part of a header or of a checksum cannot be unpacked.
+        except (struct.error, EOFError, zlib.error, gzip.BadGzipFile):
+            yield _LOST, b""
 
 
-def _readable_ranges(path: str) -> tuple[list[list[int]], int, bool]:
-    """Finds the undamaged parts of the decompressed content of a file.
+def _copy(path: str, folder: str) -> str:
+    """Copies the intact records of a file to a new file in `folder`.
 
-    Returns:
-        ranges: Start and end offset of each sequence of adjacent undamaged frames.
-        damaged_records: Number of records with damaged data.
-        is_truncated: Whether the end of the file cannot be read.
+    The name of the new file contains a hash of the path, size and time of the original file.
     """
-    ranges: list[list[int]] = []
-    damaged_records = start = 0
-    with _open(path) as file:
-        while True:
-            size, is_intact = _read_frame(file)
-            if not size:
-                return ranges, damaged_records, not is_intact
-            if not is_intact:
-                damaged_records += 1
-            elif ranges and ranges[-1][1] == start:
-                ranges[-1][1] += size
-            else:
-                ranges.append([start, start + size])
-            start += size
-
-
-def _copy(path: str, ranges: list[list[int]], folder: str) -> str:
-    """Copies byte ranges of a file to a new file in `folder`.
-
-    The name of the new file contains a hash of the original file and of the ranges.
-    """
-    if not ranges:
-        raise InputError(
-            f"{path} holds no record that can be read. Remove it from the input files, or create "
-            "it again."
-        )
-    identity = json.dumps([path, *size_and_mtime(path), ranges])
+    identity = json.dumps([path, *size_and_mtime(path)])
     digest = files.sha256(identity.encode())[:12]
     target = os.path.join(folder, f"{digest}-{os.path.basename(path)}")
-    if tf.io.gfile.exists(target):
-        return target
-    with (
-        files.atomic_replace(target) as temporary,
-        _open(path) as source,
-        tf.io.gfile.GFile(temporary, "wb") as file,
-    ):
-        if not compression(path):
-            _copy_ranges(source, ranges, file)
-        else:
-            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:
-                _copy_ranges(source, ranges, compressed)
+    if not tf.io.gfile.exists(target):
+        with (
+            files.atomic_replace(target) as temporary,
+            tf.io.TFRecordWriter(temporary, compression(path)) as file,
+        ):
+            for state, record in _records(path):
+                if state == _INTACT:
+                    file.write(record)
     return target
-
-
-def _copy_ranges(source: Any, ranges: list[list[int]], target: Any) -> None:
-    for start, end in ranges:
-        source.seek(start)
-        for position in range(start, end, _BLOCK_BYTES):
-            target.write(source.read(min(_BLOCK_BYTES, end - position)))

@@ -25,26 +25,20 @@ _INCOMPATIBLE = {
     "mlm_nsp": ("causal",),
 }
 _INT32_VALUES = 1 << 31
-# For each feature with bounds: the number of allowed values from 0 on, or its key in `sizes`; and
-# the end of the error message about another value.
-_OTHER_LENGTHS = "Give the value that the records were created with."
-_ZERO_OR_ONE = (2, "0 or 1 is expected. Create the records again.")
-_BOUNDS: dict[str, tuple[str | int, str]] = {
-    "input_ids": ("V", f"the model's vocab_size is {{}}. {_OTHER_LENGTHS}"),
+_VOCAB_SIZE = ("V", "the model's vocab_size is {}")
+_ZERO_OR_ONE = ("", "0 or 1 is expected")
+# For each feature with bounds: the key in `sizes` of the number of allowed values, from 0 on (""
+# for two values), and the middle of the error message about another value.
+_BOUNDS = {
+    "input_ids": _VOCAB_SIZE,
     "input_mask": _ZERO_OR_ONE,
-    "segment_ids": (
-        "T", "the model's type_vocab_size is {}. Give a model with more segment types, or create "
-        "the records again.",
-    ),
-    "masked_lm_positions": ("S", f"max_seq_length is {{}}. {_OTHER_LENGTHS}"),
-    "masked_lm_ids": ("V", f"the model's vocab_size is {{}}. {_OTHER_LENGTHS}"),
+    "segment_ids": ("T", "the model's type_vocab_size is {}"),
+    "masked_lm_positions": ("S", "max_seq_length is {}"),
+    "masked_lm_ids": _VOCAB_SIZE,
     "next_sentence_labels": _ZERO_OR_ONE,
-    "lengths": ("S", f"max_seq_length is {{}}. {_OTHER_LENGTHS}"),
-}  # fmt: skip
-_BOUNDS["ids_uint16"] = _BOUNDS["ids_int32"] = (
-    "V", "the vocabulary has {} entries. Give the vocab_file that the records were created with.",
-)  # fmt: skip
-_WEIGHTS, _WEIGHT_RANGE = "masked_lm_weights", "a number from 0 to 1 is expected"
+    **dict.fromkeys(("ids_uint16", "ids_int32"), ("V", "the vocabulary has {} entries")),
+}
+_WEIGHTS = "masked_lm_weights"
 
 
 def checked_records(
@@ -279,29 +273,39 @@ def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[st
         values = parse(tf.constant([record]))
     except tf.errors.InvalidArgumentError as error:
         raise InputError(f"{where} cannot be parsed: {plain_message(error)}.") from error
-    for name in filter(_BOUNDS.__contains__, values):
-        expected = _BOUNDS[name][1]
-        found, limit = values[name].numpy(), _limit(name, sizes)
-        outside = found[(found < 0) | (found >= limit)]
-        if len(outside):
+    for name, (is_outside, expected) in _outside(values, sizes).items():
+        if outside := tf.boolean_mask(values[name], is_outside).numpy().tolist():
             raise InputError(
-                f"{where} holds {outside[0]} in {names[name]}, but {expected.format(limit)}"
+                f"{where} holds {outside[0]} in {names[name]}, but {expected}. Give the model and "
+                "the lengths that the records were created for, or create them again."
             )
-    if _WEIGHTS not in values:
-        length = int(features.unmasked_lengths(values)[0])
-        if length > sizes["S"]:
-            raise InputError(
-                f"{where} has {length} tokens, but max_seq_length is {sizes['S']}. {_OTHER_LENGTHS}"
-            )
-        return names
-    weights = values[_WEIGHTS].numpy()
-    outside = weights[~((weights >= 0) & (weights <= 1))]
-    if len(outside):
-        raise InputError(
-            f"{where} holds {outside[0]} in {names[_WEIGHTS]}, but {_WEIGHT_RANGE}. Create the "
-            "records again."
-        )
     return names
+
+
+def _outside(values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, tuple[Any, str]]:
+    """Finds the values that are out of bounds.
+
+    Args:
+        values: Parsed records; int64 or float32.
+        sizes: As in `batches.training_batches`.
+
+    Returns:
+        Dict from the name of a feature to a bool for each of its values, and the expected values.
+    """
+    found = {}
+    for name in filter(_BOUNDS.__contains__, values):
+        key, expected = _BOUNDS[name]
+        limit = sizes.get(key, _INT32_VALUES) if key else 2
+        # As a uint64, a negative number is larger than every limit.
+        found[name] = tf.bitcast(values[name], tf.uint64) >= limit, expected.format(limit)
+    if _WEIGHTS in values:
+        weights = values[_WEIGHTS]
+        # A NaN is not within the range.
+        found[_WEIGHTS] = ~((weights >= 0) & (weights <= 1)), "a number from 0 to 1 is expected"
+    else:
+        is_too_long = features.unmasked_lengths(values) > sizes["S"]
+        found["lengths"] = is_too_long, f"max_seq_length is {sizes['S']}"
+    return found
 
 
 def checking_parser(
@@ -319,19 +323,10 @@ def checking_parser(
     """
     is_unmasked = _WEIGHTS not in names
     parse = features.parser(_table(is_unmasked, sizes), sizes, names, keep_int64=True)
-    limits = {name: _limit(name, sizes) for name in names if name in _BOUNDS}
 
     def parse_and_check(records: Any) -> dict[str, Any]:
         values = parse(records)
-        if is_unmasked:
-            fits = [tf.reduce_all(features.unmasked_lengths(values) <= sizes["S"])]
-        else:
-            weights = values[_WEIGHTS]
-            # A NaN is not within the range.
-            fits = [tf.reduce_all((weights >= 0) & (weights <= 1))]
-        for name, limit in limits.items():
-            # As a uint64, a negative number is larger than every limit.
-            fits.append(tf.reduce_all(tf.bitcast(values[name], tf.uint64) < limit))
+        fits = [~tf.reduce_any(is_outside) for is_outside, _ in _outside(values, sizes).values()]
         message = "a record holds a value that is out of bounds"
         assertion = tf.debugging.Assert(tf.reduce_all(fits), [message])
         # Without a control dependency, a graph may compute the outputs before the assertion.
@@ -346,9 +341,3 @@ def _table(is_unmasked: bool, sizes: Mapping[str, int]) -> features.Table:
     if not is_unmasked:
         return features.PRETRAINING
     return features.unmasked(sizes.get("V", _INT32_VALUES))
-
-
-def _limit(name: str, sizes: Mapping[str, int]) -> int:
-    """Returns the number of values, from 0 on, that a feature may have."""
-    bound = _BOUNDS[name][0]
-    return sizes.get(bound, _INT32_VALUES) if isinstance(bound, str) else bound

@@ -186,7 +186,7 @@ def test_the_position_is_restored_exactly(folder, tmp_path, at):
 
 def test_an_unmasked_record_that_does_not_fit_is_named(folder):
     path = files(folder)[0]
-    with pytest.raises(InputError, match=r"dynamic-.* has \d+ tokens, but max_seq_length is 30"):
+    with pytest.raises(InputError, match=r"dynamic-.* in lengths, but max_seq_length is 30"):
         record_checks.check_files([path], {**SIZES, "S": 30})
     with pytest.raises(InputError, match=r"holds \d+ in ids_uint16, but .* has 20 entries"):
         record_checks.check_files([path], {**SIZES, "V": 20})

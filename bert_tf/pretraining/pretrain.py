@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files
-from bert_tf.manifest import absolute_path
 from bert_tf.modeling import BertPretrainer, costs
 from bert_tf.pretraining.batches import describe_origins, evaluation_batches, training_batches
 from bert_tf.pretraining.majority_baseline import majority_accuracies, warn_if_no_better
@@ -18,7 +16,6 @@ from bert_tf.pretraining.pretraining_config import PretrainingModel, Pretraining
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.pretraining.read_errors import explain_read_error
 from bert_tf.pretraining.samples import masked_sentences
-from bert_tf.tfrecords import size_and_mtime
 from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.failures import RecordLookup
@@ -140,28 +137,15 @@ def _report_settings(
             "warm-up: %s of %s steps",
             f"{training.num_warmup_steps:,}", f"{training.num_train_steps:,}",
         )  # fmt: skip
-    not_held_out = _files_of_both(records) if phases.evaluate else []
-    if not_held_out:
+    trained = set(map(os.path.realpath, records.train_files))
+    not_held_out = [path for path in records.eval_files if os.path.realpath(path) in trained]
+    if phases.evaluate and not_held_out:
         _LOGGER.warning(
             "The evaluation reads training records (%d of %d files, such as %s), so its results do "
             "not hold for other texts. Give other records as eval_input_file, such as those of "
             "python data_prep/create_pretraining_data.py --eval_fraction=0.05.",
             len(not_held_out), len(records.eval_files), not_held_out[0],
         )  # fmt: skip
-
-
-def _files_of_both(records: PretrainingRecords) -> list[str]:
-    """Returns the files for evaluation that are training files too, through a link or as a copy."""
-    training: dict[int, set[str]] = {}  # by size, because only files of equal size can be equal
-    for path in records.train_files:
-        training.setdefault(size_and_mtime(path)[0], set()).add(absolute_path(path))
-    checksum = functools.cache(files.sha256_of_file)
-    return [
-        path
-        for path in records.eval_files
-        if (others := training.get(size_and_mtime(path)[0]))
-        and (absolute_path(path) in others or checksum(path) in map(checksum, others))
-    ]
 
 
 def _record_lookup(records: PretrainingRecords, shape_sizes: Mapping[str, int]) -> RecordLookup:

@@ -168,18 +168,16 @@ def test_majority_accuracies_are_the_shares_of_the_most_frequent_answers(caplog)
 def test_a_run_that_evaluates_its_training_records_reports_it(caplog, tmp_path, monkeypatch):
     caplog.set_level("INFO")
     monkeypatch.chdir(tmp_path)
-    for name, content in {"a": "1", "b": "22", "c": "3", "copy": "1", "longer": "333"}.items():
-        pathlib.Path(name).write_text(content)
     pathlib.Path("link").symlink_to("b")
     training = TrainingConfig(num_train_steps=1000, num_warmup_steps=100)
     held_out = PretrainingRecords(["a", "b"], ["c"], 8, 2)
     _report_settings(RunPhases(True, True), held_out, training)
     assert [record.getMessage() for record in caplog.records] == ["warm-up: 100 of 1,000 steps"]
     caplog.clear()
-    for same in ("./b", "link", "copy"):
-        trained = PretrainingRecords(["a", "b"], [same, "c", "longer"], 8, 2)
+    for same in ("./b", "link"):
+        trained = PretrainingRecords(["a", "b"], [same, "c", "d"], 8, 2)
         _report_settings(RunPhases(False, True), trained, training)
         message = caplog.records[-1].getMessage()
         assert f"reads training records (1 of 3 files, such as {same})" in message
         assert "eval_fraction" in message
-    assert len(caplog.records) == 3
+    assert len(caplog.records) == 2

@@ -17,7 +17,6 @@ from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.dialects import DIALECTS
 from bert_tf.conversion.weight_values import check_weights
 from bert_tf.errors import InputError
-from bert_tf.modeling.costs import check_fits_memory
 from bert_tf.tokenization.released_casing import released_casing
 from bert_tf.tokenization.vocabulary import load_vocabulary
 
@@ -44,8 +43,8 @@ def read_weights(path: str, slots: bool = False) -> CheckpointContents:
             training checkpoints of bert-tf can contain them.
 
     Raises:
-        InputError: There is no checkpoint at the path, the checkpoint cannot be read, a weight is
-            NaN or infinite, or the architecture does not fit into the memory of this machine.
+        InputError: There is no checkpoint at the path, the checkpoint cannot be read, or a weight
+            is NaN or infinite.
     """
     if path.startswith(_HUB):
         contents = _read_from_hub(path)
@@ -54,8 +53,6 @@ def read_weights(path: str, slots: bool = False) -> CheckpointContents:
         is_zip = path.endswith(".zip") and not gfile.isdir(path)
         contents = _read_zip(path, slots) if is_zip else _read(path.rstrip("/") or path, slots)
     check_weights(contents)
-    if contents.config is not None:
-        check_fits_memory(contents.config, contents.source)
     return contents
 
 
@@ -63,17 +60,13 @@ def read_config(path: str) -> BertConfig:
     """Reads a `bert_config.json`, or a `config.json` of Hugging Face.
 
     Raises:
-        InputError: The file is missing, is not the config of a BERT, or the architecture does not
-            fit into the memory of this machine.
+        InputError: The file is missing, or is not the config of a BERT.
     """
     values = json_files.read(path)
     # Some activation names mean other functions in Hugging Face, for example "gelu".
     if hugging_face.CONFIG_KEYS.intersection(values):
-        config = hugging_face.config_from_hugging_face(values, path)
-    else:
-        config = BertConfig.from_dict(values, path)
-    check_fits_memory(config, path)
-    return config
+        return hugging_face.config_from_hugging_face(values, path)
+    return BertConfig.from_dict(values, path)
 
 
 def read_config_or_size(path_or_size: str, vocab_file: str | os.PathLike[str] | None) -> BertConfig:

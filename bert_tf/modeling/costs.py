@@ -3,12 +3,7 @@
 The shape letters are those of `bert_tf.modeling`.
 """
 
-import resource
-
-import psutil
-
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError
 
 _FLOAT32 = 4
 _ELEMENT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -36,45 +31,21 @@ def parameter_counts(config: BertConfig) -> dict[str, int]:
     }
 
 
-def check_fits_memory(config: BertConfig, source: str) -> None:
-    """Checks that the weights of a pretraining model fit into the memory of this machine.
-
-    Args:
-        config: The architecture.
-        source: The path of the config or of its checkpoint, for the message.
-
-    Raises:
-        InputError: The weights take more bytes in float32 than the machine has memory, or than the
-            process may use (`ulimit -v`). The message names the part of the model that takes the
-            most.
-    """
-    counts = parameter_counts(config)
-    needed, memory = sum(counts.values()) * _FLOAT32, psutil.virtual_memory().total
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY:
-        memory = min(memory, limit)
-    if needed > memory:
-        part = max(counts, key=counts.__getitem__)
-        raise InputError(
-            f"{source}: The model needs {needed / 1e9:,.0f} GB for its weights, most of it for its "
-            f"{part}, but this process has {memory / 1e9:,.0f} GB of memory. Check the sizes in "
-            "the config."
-        )
-
-
-def forward_flops(
+def training_step_flops(
     config: BertConfig,
     batch_size: int,
     length: int,
     predictions: int = 0,
     next_sentence: bool = True,
 ) -> int:
-    """Returns the floating-point operations (FLOPs) that a forward pass spends on matrix products.
+    """Returns the floating-point operations (FLOPs) that a training step spends on matrix products.
 
-    A product [n, k] @ [k, m] counts as 2nkm FLOPs. For each token, each block takes
-    2 (4 H^2 + 2 H I) in the dense layers and 4 S H in attention. Each prediction takes
-    2 (H^2 + V H). For each sequence, the pooler takes 2 H^2. Embedding lookups and elementwise
-    operations are not counted.
+    A product [n, k] @ [k, m] counts as 2nkm FLOPs. In the forward pass, each block takes for each
+    token 2 (4 H^2 + 2 H I) in the dense layers and 4 S H in attention. Each prediction takes
+    2 (H^2 + V H). For each sequence, the pooler takes 2 H^2. For each of these products, the
+    backward pass computes two of the same size: the gradients of the two factors. Embedding
+    lookups, elementwise operations, and operations that gradient checkpointing repeats are not
+    counted, so the result can be used for the model FLOPs utilization (MFU).
 
     Args:
         config: The architecture.
@@ -89,31 +60,7 @@ def forward_flops(
     block = batch_size * length * (dense + 2 * length * hidden)
     head = batch_size * predictions * (hidden * hidden + config.vocab_size * hidden)
     pooled = batch_size * (hidden * hidden + 2 * hidden * next_sentence)
-    return 2 * (config.num_hidden_layers * block + head + pooled)
-
-
-def training_step_flops(
-    config: BertConfig,
-    batch_size: int,
-    length: int,
-    predictions: int = 0,
-    next_sentence: bool = True,
-) -> int:
-    """Returns the FLOPs of one forward pass and its backward pass.
-
-    For each matrix product of the forward pass, the backward pass computes two products of the same
-    size: the gradients of the two factors. The result is therefore three times `forward_flops`.
-    Operations that gradient checkpointing repeats are not counted, so the result can be used for
-    the model FLOPs utilization (MFU).
-
-    Args:
-        config: The architecture.
-        batch_size: Number of sequences, B.
-        length: Number of tokens (including padding) in each sequence, S.
-        predictions: Number of masked-LM predictions in each sequence, P.
-        next_sentence: Whether the model has a next-sentence head.
-    """
-    return 3 * forward_flops(config, batch_size, length, predictions, next_sentence)
+    return 3 * 2 * (config.num_hidden_layers * block + head + pooled)
 
 
 def training_step_memory(

@@ -76,7 +76,7 @@ def pretrain(
             if trainer.is_chief:
                 length = _mean_length(records, shape_sizes, runtime)
                 cost = _step_cost(model, records, training, runtime, trainer.replicas, length)
-                per_step |= log_step_cost(cost, trainer.replicas)
+                per_step |= log_step_cost(cost)
             step = trainer.train(data, evaluation, per_step)
         # Training has the results of its last evaluation, if its last weights are the final ones.
         values = trainer.results.get("eval", {})
@@ -217,8 +217,6 @@ def _step_cost(
         tokens=round(batch * mean_length),
         flops=flops,
         memory=memory,
-        precision=training.precision,
-        recompute=runtime.recompute,
     )
 
 

@@ -219,7 +219,7 @@ class FineTuningRun:
             cost = step_costs.step_cost(
                 data, self.config, training, self.runtime, self._trainer, length
             )
-            per_step |= log_step_cost(cost, self._trainer.replicas)
+            per_step |= log_step_cost(cost)
         parse, weights = self._parse, data.label_weights
         if weights is not None:
             _LOGGER.info("class weights: %s.", describe_weights(data.task, weights))

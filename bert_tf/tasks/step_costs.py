@@ -45,6 +45,4 @@ def step_cost(
         tokens=round(sequences * length),
         flops=costs.training_step_flops(config, sequences, round(length), 0, False),
         memory=memory,
-        precision=training.precision,
-        recompute=runtime.recompute,
     )

@@ -1,33 +1,22 @@
 """The reports of a run: the cost of a step (before the first step), and TensorBoard events."""
 
-import dataclasses
 import json
-import os
 import pathlib
 
 import event_files
 import linear_runs as runs
 import numpy as np
 import pytest
-import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 from bert_tf import atomic_files
 from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig
-from bert_tf.training.reporting import devices, metrics
-from bert_tf.training.reporting.step_cost import StepCost, describe_step_cost
+from bert_tf.training.reporting import metrics
+from bert_tf.training.reporting.step_cost import StepCost, log_step_cost
 from bert_tf.training.reporting.summaries import Summaries
 from bert_tf.training.step.step_runner import StepResult
-
-MEMORY = {"weights": 440e6, "moments": 880e6, "gradients": 540e6, "activations": 9e9}
-COST = StepCost(parameters=110_106_428, tokens=4096, flops=2_700_000_000_000, memory=MEMORY)
-FIRST_LINE = "110,106,428 parameters; 4,096 tokens and 2.7 TFLOP per step"
-SECOND_LINE = (
-    "estimated memory on each device: 10.9 GB (weights 440 MB, moments 880 MB, gradients 540 MB, "
-    "activations 9.0 GB)"
-)
 
 
 def test_tensorboard_reads_texts_and_hyperparameters(tmp_path):
@@ -54,48 +43,16 @@ def test_tensorboard_reads_texts_and_hyperparameters(tmp_path):
     assert json.loads(line) == {"step": 10, "kind": "train", "loss": 2.5}
 
 
-def test_a_step_that_fits_is_described_in_three_lines():
-    cost = dataclasses.replace(COST, precision="bfloat16")
-    lines = describe_step_cost(cost, 1, "CPU", 24_000_000_000).splitlines()
-    assert lines == [FIRST_LINE, SECOND_LINE, "CPU: 24.0 GB available"]
-
-
-def test_replicas_share_a_step():
-    assert describe_step_cost(COST, 4, "NVIDIA H200", None).splitlines()[2:] == ["4 x NVIDIA H200"]
-    assert describe_step_cost(COST, 1, "CPU", None).splitlines()[2:] == ["CPU"]
-
-
-@pytest.mark.parametrize(
-    ("available", "given", "last"),
-    [
-        (12e9, {}, "Try --gradient_accumulation_steps=2 or more, --recompute, a smaller "
-         "--train_batch_size, --precision=bfloat16."),
-        (12e9, {"precision": "bfloat16", "recompute": True},
-         "Try --gradient_accumulation_steps=2 or more, a smaller --train_batch_size."),
-        (2e9, {}, "weights, moments and gradients alone need 1.9 GB. Use a smaller model or a "
-         "device with more memory."),
-    ],
-)  # fmt: skip
-def test_a_step_that_does_not_fit_is_reported_with_remedies(available, given, last):
-    cost = dataclasses.replace(COST, **given)
-    lines = describe_step_cost(cost, 1, "CPU", int(available)).splitlines()
-    assert len(lines) == 4
-    assert lines[3].startswith("This will probably not fit") and lines[3].endswith(last)
-
-
-def test_device_memory_is_at_most_the_memory_of_the_machine():
-    name, available = devices.device_memory()
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    assert name == "CPU" or tf.config.list_physical_devices("GPU")
-    assert 0 < available <= total
-
-
-def test_gpu_memory_is_read_from_nvidia_smi(tmp_path, monkeypatch):
-    tool = tmp_path / "nvidia-smi"
-    tool.write_text("#!/bin/sh\nprintf '143771\\n81559\\n'\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert devices._gpu_bytes() == 81559 * 2**20
+def test_the_cost_of_a_step_is_logged(caplog):
+    caplog.set_level("INFO", "bert_tf")
+    memory = {"weights": 440e6, "moments": 880e6, "gradients": 540e6, "activations": 9e9}
+    cost = StepCost(parameters=110_106_428, tokens=4096, flops=2_700_000_000_000, memory=memory)
+    assert log_step_cost(cost) == {"tokens_per_sec": 4096}
+    assert caplog.messages[0].splitlines() == [
+        "110,106,428 parameters; 4,096 tokens and 2.7 TFLOP per step",
+        "estimated memory on each device: 10.9 GB (weights 440 MB, moments 880 MB, gradients "
+        "540 MB, activations 9.0 GB)",
+    ]
 
 
 def test_a_profile_is_written(tmp_path):

@@ -1,6 +1,5 @@
 """The output of a run for its user.
 
 `metrics` (averages over steps or batches), `summaries` (TensorBoard events and metrics.jsonl),
-`step_cost` (the FLOPs and memory of a step, logged before training), `devices` (speed and memory
-of the device). Imports `training.step`.
+`step_cost` (the FLOPs and memory of a step, logged before training). Imports `training.step`.
 """

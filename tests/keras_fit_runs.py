@@ -164,11 +164,6 @@ def misuses(strategy, parts):
         model, optimizer = parts()
         custom_loop(strategy, model, optimizer)
 
-    def outside_of_run():
-        model, optimizer = parts()
-        with strategy.scope():
-            optimizer.apply(model.trainable_variables, model.trainable_variables)
-
     def jit_compile():
         model, optimizer = parts()
         model.compile(optimizer, "mse", jit_compile=True)
@@ -177,7 +172,7 @@ def misuses(strategy, parts):
         fit(model)
 
     messages = {}
-    for misuse in (without_build, outside_of_run, jit_compile):
+    for misuse in (without_build, jit_compile):
         try:
             misuse()
         except Exception as error:

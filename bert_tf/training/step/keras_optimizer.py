@@ -111,9 +111,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         beta_2: Decay of the second moment (the average of the squared gradients), in [0, 1).
 
     Raises:
-        InputError: A value is out of range. Later: the optimizer is used with `mixed_float16`, with
-            weights that are not float32, or with several replicas outside of `strategy.run`,
-            without `build`, or with `jit_compile`.
+        InputError: A value is out of range. Later: the optimizer is used with `mixed_float16`, or
+            with several replicas without `build`, or with `jit_compile`.
 
     Example:
         A pretraining step as in google-research/bert. The masked-LM loss is the mean over the
@@ -158,11 +157,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         self._no_decay = _regular_expressions(exclude_from_weight_decay)
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
-        """Creates the slots (moments) of the variables.
-
-        Raises:
-            InputError: A variable is not float32.
-        """
+        """Creates the slots (moments) of the variables."""
         if self.built:
             return
         context = tf.distribute.get_replica_context()
@@ -171,13 +166,6 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
                 "AdamWeightDecay must be built before strategy.run. Call "
                 "optimizer.build(model.trainable_variables) in the scope of the strategy."
             )
-        for variable in variables:
-            if variable.dtype != "float32":
-                raise InputError(
-                    f"AdamWeightDecay needs float32 weights. Received: {variable.path} of type "
-                    f"{variable.dtype}. Build the model with a dtype such as 'mixed_bfloat16', "
-                    "which keeps the weights in float32."
-                )
         super().build(variables)
         self._adam_m, self._adam_v = (
             [self.add_variable_from_reference(variable, name=slot) for variable in variables]
@@ -199,7 +187,12 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         fails.
         """
         context = tf.distribute.get_replica_context()
-        self._check_context(context)
+        replicas = context.num_replicas_in_sync
+        if replicas > 1 and tf.__internal__.distribute.strategy_supports_no_merge_call():
+            raise InputError(
+                f"jit_compile=True with {replicas} replicas is not supported, because one XLA "
+                "program cannot update the weights of several replicas. Give jit_compile=False."
+            )
         indices = [self._get_variable_index(variable) for variable in trainable_variables]
         by_index = dict(zip(map(str, indices), grads, strict=True))
         gradients, squares = sum_over_replicas(*to_dense(by_index))
@@ -218,19 +211,6 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
 
         rate = tf.cast(tf.convert_to_tensor(learning_rate), tf.float32)
         context.merge_call(update, args=(list(clipped.values()), rate))
-
-    def _check_context(self, context: Any) -> None:
-        if context is None:
-            raise InputError(
-                "AdamWeightDecay was applied outside of a replica. Apply the gradients in the "
-                "function that strategy.run calls."
-            )
-        replicas = context.num_replicas_in_sync
-        if replicas > 1 and tf.__internal__.distribute.strategy_supports_no_merge_call():
-            raise InputError(
-                f"jit_compile=True with {replicas} replicas is not supported, because one XLA "
-                "program cannot update the weights of several replicas. Give jit_compile=False."
-            )
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Sets an attribute; raises `InputError` if a `LossScaleOptimizer` wraps this optimizer."""

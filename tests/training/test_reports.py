@@ -6,12 +6,10 @@ import pathlib
 import event_files
 import linear_runs as runs
 import numpy as np
-import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 from bert_tf import atomic_files
-from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.reporting import metrics
 from bert_tf.training.reporting.step_cost import StepCost, log_step_cost
@@ -119,19 +117,3 @@ def test_later_entries_of_a_killed_run_are_removed(tmp_path):
         (20, "train"), (20, "eval"), (40, "train"), (40, "eval"), (60, "train"),
     ]  # fmt: skip
     assert others.read_bytes() == b"a file of another program"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "{", "[]", '{"step": 1}', '{"step": "1", "kind": "train"}',
-        *(json.dumps({"step": 1, "kind": kind}) for kind in ("../x", 5)),
-    ],
-    ids=lambda line: line[:40],
-)  # fmt: skip
-def test_a_damaged_line_of_the_metrics_is_refused(tmp_path, line):
-    good = '{"step": 1, "kind": "train"}'
-    (tmp_path / "metrics.jsonl").write_text(f"{good}\n{line}\n")
-    with pytest.raises(InputError, match=r"Line 2 of .*metrics\.jsonl is not a log entry"):
-        Summaries(str(tmp_path), 0)
-    assert (tmp_path / "metrics.jsonl").read_text() == f"{good}\n{line}\n"

@@ -11,11 +11,9 @@ from typing import Any
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
-from bert_tf import atomic_files, file_checks, files, json_files
-from bert_tf.errors import InputError
+from bert_tf import atomic_files, files
 
 _EVENT_FILES = "events.out.tfevents.*"
-_ENTRY_SCHEMA = {"step": json_files.COUNT, "kind": json_files.TEXT}
 _HYPERPARAMETERS_TAG = "_hparams_/session_start_info"
 
 
@@ -38,7 +36,8 @@ class Summaries:
         self._dir = output_dir
         self._path = os.path.join(output_dir, "metrics.jsonl")
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
-        entries = _read_entries(self._path)
+        text = files.read_text(self._path) if files.exists(self._path) else ""
+        entries = [(line, json.loads(line)) for line in text.splitlines()]
         self._lines = [line for line, entry in entries if entry["step"] <= step]
         tags = set()
         for kind in {"train", *(entry["kind"] for _, entry in entries)}:
@@ -116,25 +115,6 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield f"{prefix}{name}", value
         else:
             yield f"{prefix}{name}", "" if value is None else str(value)
-
-
-def _read_entries(path: str) -> list[tuple[str, dict[str, Any]]]:
-    """Returns the lines of a `metrics.jsonl`, each with its content; [] without the file."""
-    if not tf.io.gfile.exists(path):
-        return []
-    entries = []
-    for number, line in enumerate(files.read_text(path).splitlines(), 1):
-        try:
-            entry = json_files.parse(line, path, allow_nan=True)
-            json_files.check(entry, _ENTRY_SCHEMA, path, required=True)
-            # The kind is the name of the folder for its events.
-            file_checks.check_plain_name(entry["kind"], path)
-        except ValueError as error:
-            raise InputError(
-                f"Line {number} of {path} is not a log entry: {line!r:.80}. Remove the line."
-            ) from error
-        entries.append((line, entry))
-    return entries
 
 
 def _event_files(folder: str) -> list[str]:

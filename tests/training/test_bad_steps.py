@@ -65,10 +65,7 @@ def test_three_bad_steps_in_a_row_stop_the_run_and_are_named(tmp_path, steps_in_
         runs.train(run, batches, describe=lambda origin: f"file {origin[0, 0]}")
     message = str(raised.value)
     assert "3 steps in a row are not finite, the last of them step 8 (file 7)." in message
-    checkpoint = (
-        f"The newest checkpoint is {tmp_path}/checkpoints/step-00000005 of step 5, before the "
-        "first bad step."
-    )
+    checkpoint = f"The newest checkpoint is {tmp_path}/checkpoints/step-00000005."
     assert (checkpoint if every == 1 else "There is no checkpoint yet.") in message
     last = runs.log_entries(tmp_path)[-1]
     assert (last["step"], last["skipped_steps"]) == (8, 1 if every == 1 else 3)
@@ -86,7 +83,7 @@ def test_bad_steps_before_and_after_a_restart_are_added(tmp_path):
     with pytest.raises(TrainingInterrupted):
         run = runs.make_trainer(tmp_path, runtime=runtime)
         runs.train(run, batches, held_out=HeldOutData({"eval": held_out}))
-    message = "the last of them step 8. .*step-00000007 of step 7, after the first bad step"
+    message = "the last of them step 8. .*step-00000007."
     with pytest.raises(InputError, match=message):
         runs.train(runs.make_trainer(tmp_path), batches)
 

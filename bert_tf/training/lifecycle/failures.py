@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError, plain_message
 from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
-from bert_tf.training.lifecycle.run_folder import RunFolder, step_of_checkpoint
+from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.step.step_runner import MAX_BAD_STEPS, StepResult
 
 # TensorFlow's message may contain bytes that are copied from a record and are not valid UTF-8. The
@@ -89,7 +89,7 @@ class FailureMessages:
         """
         origin = self._records.describe(result.bad_origin) if len(result.bad_origin) else ""
         place = f"step {step} ({origin})" if origin else f"step {step}"
-        checkpoint = self._newest_checkpoint(step - result.bad_in_a_row)
+        checkpoint = self._newest_checkpoint()
         if result.cause:
             return InputError(
                 f"The gradient of {place} is not finite: {result.cause}. {checkpoint}"
@@ -100,15 +100,8 @@ class FailureMessages:
             "learning_rate."
         )
 
-    def _newest_checkpoint(self, last_good_step: int | None = None) -> str:
+    def _newest_checkpoint(self) -> str:
         with contextlib.suppress(InputError):
             self._writer.wait()
         folder = self._folder.latest_checkpoint()
-        if folder is None:
-            return "There is no checkpoint yet."
-        step = step_of_checkpoint(folder)
-        note = ""
-        if last_good_step is not None:
-            is_before = step <= last_good_step
-            note = f" of step {step}, {'before' if is_before else 'after'} the first bad step"
-        return f"The newest checkpoint is {folder}{note}."
+        return f"The newest checkpoint is {folder}." if folder else "There is no checkpoint yet."

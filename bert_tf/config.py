@@ -2,10 +2,17 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from bert_tf.errors import InputError, check_choice
+from bert_tf.errors import (
+    InputError,
+    check_at_least,
+    check_between,
+    check_choice,
+    check_positive,
+)
 from bert_tf.json_files import check, parse, shorten
 
 # Values: hidden_size, num_hidden_layers, num_attention_heads, intermediate_size. Sources: paper,
@@ -19,8 +26,6 @@ SIZES: dict[str, tuple[int, int, int, int]] = {
     "large": (1024, 24, 16, 4096),
 }
 ATTENTION_KINDS = ("bidirectional", "causal")
-# The bounds stop a wrong config before a program has worked on it for hours.
-_MAX_SIZE, _MAX_LAYERS, _MAX_NUMBER = 2**31 - 1, 1000, 1e6
 _POSITIVE = (
     "vocab_size",
     "hidden_size",
@@ -83,29 +88,9 @@ class BertConfig:
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        for name in _POSITIVE:
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} must be a positive integer. Received: {shorten(value)}.")
-            largest = _MAX_LAYERS if name == "num_hidden_layers" else _MAX_SIZE
-            if value > largest:
-                raise InputError(f"{name} must be at most {largest}. Received: {shorten(value)}.")
-        for name in _PROBABILITIES:
-            value = getattr(self, name)
-            if not _is_number(value) or not 0 <= value < 1:
-                raise InputError(f"{name} must be in [0, 1). Received: {shorten(value)}.")
-        for name in ("initializer_range", "layer_norm_eps"):
-            value = getattr(self, name)
-            if not _is_number(value) or not 0 < value <= _MAX_NUMBER:
-                raise InputError(
-                    f"{name} must be above 0 and at most {_MAX_NUMBER:g}. "
-                    f"Received: {shorten(value)}."
-                )
-        if not isinstance(self.hidden_act, str):
-            raise InputError(
-                'hidden_act must name an activation, such as "gelu". '
-                f"Received: {shorten(self.hidden_act)}."
-            )
+        check_at_least(1, self, *_POSITIVE)
+        check_between(0, math.nextafter(1, 0), self, *_PROBABILITIES)
+        check_positive(self, "initializer_range", "layer_norm_eps")
         if self.hidden_size % self.num_attention_heads:
             raise InputError(
                 f"hidden_size ({self.hidden_size}) must be a multiple of num_attention_heads "
@@ -208,7 +193,3 @@ class BertConfig:
     def to_json(self) -> str:
         """Returns the text of a `bert_config.json`."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -62,6 +62,19 @@ def check_at_least(minimum: int, config: Any, *names: str, maximum: int = LARGES
             raise InputError(f"{name} must be at most {maximum}. Received: {value}.")
 
 
+def check_positive(config: Any, *names: str) -> None:
+    """Checks that fields of a config are above 0.
+
+    Raises:
+        InputError: A field is not, or is NaN. The message gives the name and the value of the
+            field.
+    """
+    for name in names:
+        value = getattr(config, name)
+        if not value > 0:
+            raise InputError(f"{name} must be above 0. Received: {value}.")
+
+
 def check_between(minimum: float, maximum: float, config: Any, *names: str) -> None:
     """Checks that fields of a config are in [minimum, maximum].
 

@@ -52,28 +52,20 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
         takes_command: Whether `main` has one argument, the list of the words after "--" on the
             command line.
     """
-    words: list[str] = []
-    _prepare_streams()
-
-    def parse(argv: Sequence[str]) -> list[str]:
-        if takes_command and "--" in argv:
-            end = list(argv).index("--")
-            words.extend(argv[end + 1 :])
-            argv = argv[:end]
-        elif takes_command and (program := [w for w in argv[1:] if not w.startswith("-")]):
-            fail(f"Give the program and its flags after --, as in: -- {program[0]} ... See --help.")
-        return _parse(argv, inspect.getmodule(main))
+    for output in (sys.stdout, sys.stderr):
+        if isinstance(output, io.TextIOWrapper):  # and not a stream that a caller has set
+            output.reconfigure(encoding="utf-8", errors="backslashreplace")
 
     def call(argv: Sequence[str]) -> None:
         show_log_records()
-        if len(argv) > 1:
+        if len(argv) > 1 and not takes_command:
             fail(f"{argv[1]!r} is not a flag. Flags are written --name=value; see --help.")
         stop_signals = StopSignals()
         try:
             with stop_signals.handled(), _explained_stdout_errors():
                 if _has_remote_path():
                     startup.import_tensorflow()
-                main(words) if takes_command else main()
+                main(argv[1:]) if takes_command else main()
         except InputError as error:
             fail(str(error))
         except TrainingInterrupted as stopped:
@@ -88,7 +80,7 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
             if stop_signals.received:
                 _explain_interruption()
 
-    app.run(call, flags_parser=parse)
+    app.run(call, flags_parser=lambda argv: _parse(argv, inspect.getmodule(main)))
 
 
 def _explain_interruption() -> None:
@@ -111,24 +103,6 @@ def _path_flags() -> Iterator[str]:
 
 def _is_given(flag: str) -> bool:
     return flag in flags.FLAGS and bool(flags.FLAGS[flag].value)
-
-
-def _prepare_streams() -> None:
-    """Opens /dev/null for closed standard streams, and makes the output UTF-8 in every locale.
-
-    Otherwise, another file would get the number of a closed stream.
-    """
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is `number`
-        if getattr(sys, name) is None:
-            stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115 kept open
-            setattr(sys, name, stream)
-    for output in (sys.stdout, sys.stderr):
-        if isinstance(output, io.TextIOWrapper):  # and not a stream that a caller has set
-            output.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 @contextlib.contextmanager
@@ -193,7 +167,7 @@ def show_log_records() -> None:
         logging.getLogger("tensorflow").setLevel(logging.WARNING)
         own = logging.getLogger("bert_tf")
         own.setLevel(own.level or logging.INFO)  # --logger_levels may have set the level
-    if sys.stderr is not None and sys.stderr.isatty():
+    if sys.stderr.isatty():
         progress.draw_bars()
 
 
@@ -228,9 +202,6 @@ def _name_flags(message: str) -> str:
 
 
 def _parse(argv: Sequence[str], module: Any) -> list[str]:
-    for word in argv[1:]:
-        if not _is_utf8(word):
-            fail(f"The flag {os.fsencode(word)!r} is not UTF-8.")
     if _HELP_FLAGS.intersection(argv[1:]):
         with _explained_stdout_errors():
             print(help_text(module, argv[0]))
@@ -259,12 +230,3 @@ def _expand_home(value: Any) -> Any:
         return [_expand_home(each) for each in value]
     is_text = isinstance(value, str)
     return ",".join(map(os.path.expanduser, value.split(","))) if is_text else value
-
-
-def _is_utf8(word: str) -> bool:
-    """Returns whether a word of the command line is UTF-8; Python gives other bytes surrogates."""
-    try:
-        word.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

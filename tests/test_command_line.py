@@ -78,19 +78,6 @@ def test_a_reader_that_ends_early_gives_no_message(flags):
     assert (done.returncode, done.stderr) == (0, "") and len(done.stdout.splitlines()) == 1
 
 
-def test_closed_streams_are_replaced_by_the_null_device():
-    body = "print(sys.stdin.read()); file = open('/dev/zero'); sys.exit(file.fileno() < 3)"
-    environment = {**os.environ, "PROGRAM": PROGRAM.format(body=body)}
-    shell = f"'{sys.executable}' -c \"$PROGRAM\" <&- >&- 2>&-"
-    assert subprocess.run(["bash", "-c", shell], env=environment, check=False).returncode == 0
-
-
-def test_flags_that_are_not_utf8_are_refused():
-    done = run("pass", b"--overwrite=\xff")
-    assert done.returncode == 2
-    assert done.stderr == "error: The flag b'--overwrite=\\xff' is not UTF-8.\n"
-
-
 LOG = (
     "own = logging.getLogger('bert_tf.training.x'); own.debug('a'); own.info('b\\n%d', 1); "
     "own.warning('c'); "

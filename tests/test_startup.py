@@ -119,13 +119,6 @@ def test_import_that_ends_the_process_keeps_other_lines(tmp_path, name):
     assert result.stderr.splitlines()[:2] == [UNKNOWN, "needs AVX2"]
 
 
-def test_program_without_stderr_starts(tmp_path):
-    script = ROOT / "run_scripts/predict.py"
-    command = f"exec {sys.executable} {script} --model={tmp_path} --text=a 2>&-"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    assert subprocess.run(["bash", "-c", command], env=environment, timeout=120).returncode == 2
-
-
 @pytest.mark.parametrize(
     "devices, lines, gpus, words",
     [

@@ -161,15 +161,14 @@ def _replace_folder(target: str, new: str) -> None:
         _restore(target)
 
 
-def temporary_path(path: str, is_unique: bool = False) -> str:
-    """Returns a temporary path of an output; unless it is unique, always the same one.
+def temporary_path(path: str) -> str:
+    """Returns the temporary path of an output.
 
     Dots in the name are replaced, because globs of TensorFlow match names with a leading dot too. A
     hash tells apart the outputs whose names differ only in these characters or at their end.
     """
     folder, name = os.path.split(path)
     key = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
-    key += f"-{uuid.uuid4().hex}" if is_unique else ""
     return os.path.join(folder, f".{name[:50].replace('.', '_')}-{key}{_TEMPORARY}")
 
 
@@ -237,7 +236,7 @@ def _temporary(path: str, is_folder: bool) -> Iterator[str]:
     try:
         with explain_write_errors(path), contextlib.ExitStack() as stack:
             if "://" in path:
-                temporary = temporary_path(path, is_unique=True)
+                temporary = f"{temporary_path(path)}-{uuid.uuid4().hex}"
                 stack.callback(remove, temporary)
             else:
                 temporary = stack.enter_context(_created(path, is_folder))
@@ -259,12 +258,6 @@ def _created(path: str, is_folder: bool) -> Iterator[str]:
             if not is_folder:
                 raise
             continue  # the other process has removed or renamed the folder
-        except OSError:
-            if temporary != temporary_path(path):
-                raise
-            # A process of another user, or one that wrote an output of another kind, was killed.
-            temporary = temporary_path(path, is_unique=True)
-            continue
         try:
             locks.wait_for_lock(descriptor, f"Waiting for another process that writes {path}.")
             if not locks.is_at(descriptor, temporary):

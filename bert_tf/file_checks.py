@@ -33,10 +33,8 @@ def check_file_system(path: str) -> None:
     """Checks that TensorFlow knows the file system of a path such as gs://bucket/run.
 
     Raises:
-        InputError: It does not, or the path contains a NUL character or starts with file://.
+        InputError: It does not, or the path starts with file://.
     """
-    if "\0" in path:
-        raise InputError(f"A path must not contain a NUL character. Received: {path!r}.")
     check_no_file_scheme(path)
     scheme, separator, _ = path.partition("://")
     if not separator:

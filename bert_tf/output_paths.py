@@ -8,7 +8,6 @@ from bert_tf.errors import InputError
 from bert_tf.file_checks import check_file_system
 
 _STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-_DESCRIPTORS = ("/dev/stderr", "/dev/fd/", "/proc/")
 _KINDS = {
     stat.S_IFDIR: "folder", stat.S_IFREG: "file", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket",
     stat.S_IFCHR: "device", stat.S_IFBLK: "device",
@@ -28,9 +27,8 @@ def resolve_output(path: str, is_folder: bool = False) -> str:
         is_folder: Whether the output is a folder.
 
     Raises:
-        InputError: The path is empty, an open file of a process, or in a file system that
-            TensorFlow does not know; or it exists and is something other than a regular file or,
-            with `is_folder`, a folder.
+        InputError: The path is empty, or in a file system that TensorFlow does not know; or it
+            exists and is something other than a regular file or, with `is_folder`, a folder.
     """
     check_file_system(path)
     if "://" in path:
@@ -39,20 +37,7 @@ def resolve_output(path: str, is_folder: bool = False) -> str:
     if not path or (path.endswith("/") and not is_folder):
         raise InputError(f"Give the path of a {kind} to write. Received: {path!r}.")
     path = path.rstrip("/") or "/"
-    if path.startswith(_DESCRIPTORS):  # such as a file to which the shell appends
-        raise InputError(
-            f"{path} is an open file of a process. Give the path of a file, or /dev/stdout."
-        )
-    try:
-        mode = os.stat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):  # the folder is checked or created later
-        mode = 0
-    except OSError as error:  # such as a name that is too long, or a loop of links
-        reason = error.strerror
-        raise InputError(
-            f"{path:.300} cannot be written: {reason}. Give the path of another {kind}."
-        ) from error
-    found = _KINDS[stat.S_IFMT(mode)] if mode else kind
+    found = _KINDS[stat.S_IFMT(os.stat(path).st_mode)] if os.path.exists(path) else kind
     if found != kind:
         raise InputError(f"{path} is a {found}. Give the path of a new {kind}.")
     has_own_name = os.path.basename(path) not in ("", ".", "..") and not os.path.islink(path)

@@ -166,14 +166,6 @@ def test_the_end_of_a_write_keeps_the_temporary_file_of_the_next_one(tmp_path, m
     assert path.read_text() == "second" and os.listdir(tmp_path) == ["out"]
 
 
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_leftover_that_cannot_be_used_is_left_alone(tmp_path, kind):
-    left = pathlib.Path(atomic_files.temporary_path(str(tmp_path / "out")))
-    left.mkdir() if kind == "file" else left.write_text("of another kind")
-    write(kind, tmp_path / "out", "new")
-    assert sorted(os.listdir(tmp_path)) == [left.name, "out"]
-
-
 @pytest.mark.parametrize("repair", ["write", "remove_leftovers"])
 def test_a_folder_is_restored_if_its_replacement_was_killed(tmp_path, repair):
     path = tmp_path / "out"

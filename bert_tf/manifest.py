@@ -12,18 +12,9 @@ from typing import Any
 
 from bert_tf import files, json_files
 from bert_tf.errors import InputError
-from bert_tf.json_files import COUNT, LENGTH, OBJECT, TEXT, TRUTH, Rule
 
 SUFFIX, STATS_SUFFIX, COMPLETED_SUFFIX = ".manifest.json", ".stats.json", ".COMPLETED"
 _FORMAT = {"format": "bert_tf pretraining records", "version": 1}
-_SCHEMA = {
-    "shards": Rule("a list of objects", (list,), items=(dict,)),
-    "fingerprint": TEXT, "flags": OBJECT, "vocabulary_sha256": TEXT, "vocab_size": COUNT,
-    "do_lower_case": TRUTH, "max_seq_length": LENGTH, "max_predictions_per_seq": COUNT,
-    "documents": OBJECT, "sentences": OBJECT, "examples": OBJECT,
-    "inputs": Rule("a list of objects", (list,), items=(dict,)),
-}  # fmt: skip
-_SHARD_SCHEMA = {"name": TEXT, "bytes": COUNT, "sha256": TEXT, "split": TEXT, "examples": COUNT}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,14 +74,11 @@ class Manifest:
         Raises:
             InputError: The file does not exist or is damaged.
         """
-        facts, folder = json_files.read(path, _SCHEMA, own=True), os.path.dirname(path)
+        facts, folder = json_files.read(path, own=True), os.path.dirname(path)
         try:
-            json_files.check(facts.get("flags") or {}, {"objective": TEXT}, path)
-            listed = facts.pop("shards", None) or []
-            for each in listed:
-                json_files.check(each, _SHARD_SCHEMA, path)
+            listed = facts.pop("shards", [])
             shards = [Shard(absolute_path(each.pop("name"), folder), **each) for each in listed]
-        except (InputError, AttributeError, KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise InputError(
                 f"{path} is damaged: it is not a JSON object that lists shards with name, bytes "
                 "and sha256. Copy it again, or create the records again."

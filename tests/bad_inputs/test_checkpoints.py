@@ -114,7 +114,7 @@ def damaged_run(folder):
     for path in folder.iterdir():
         path.unlink()
     (folder / "checkpoints/step-00000001").mkdir(parents=True)
-    (folder / "checkpoints/step-00000001/state.json").write_text("{}")
+    (folder / "checkpoints/step-00000001/state.json").write_text("")
 
 
 def cut_zip(path):

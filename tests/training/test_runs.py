@@ -12,10 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import weights
 from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
-from bert_tf.training.lifecycle import restoring
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.trainer import Trainer
 
@@ -107,12 +105,6 @@ def test_a_run_of_an_older_version_is_resumed(tmp_path):
     resumed = runs.run(tmp_path / "parts")
     for name, value in expected.items():
         np.testing.assert_array_equal(resumed[name], value)
-
-
-def test_weights_without_a_step_are_refused(tmp_path):
-    weights.write_into(str(tmp_path), {"a": np.zeros(1, np.float32)}, {}, None, None)
-    with pytest.raises(InputError, match=r"was not written by a run: weights\.json has no step"):
-        restoring.restore_weights(str(tmp_path), {"a": tf.Variable([1.0])})
 
 
 def test_only_the_newest_checkpoints_are_kept(tmp_path):

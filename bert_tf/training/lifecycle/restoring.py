@@ -84,8 +84,6 @@ def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:
         InputError: The weights in the folder are of a different model.
     """
     saved = _read_weights(folder, variables)
-    if "step" not in saved.extra:
-        raise InputError(f"{folder} was not written by a run: {weights.FACTS_FILE} has no step.")
     for name, variable in variables.items():
         variable.assign(saved.arrays[name])
     return int(saved.extra["step"])

@@ -1,7 +1,8 @@
 """`RunState`: the progress of a run, saved in each checkpoint as state.json.
 
 state.json contains the SHA-256 of each other file of the checkpoint, and of its own values. Those
-of earlier versions have no checksum of their own values; they are read without this check.
+of earlier versions have no checksum of their own values, and lack the values of a time budget and
+of the steps without log entry.
 """
 
 import contextlib
@@ -13,9 +14,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import file_checks, files, json_files
+from bert_tf import files, json_files
 from bert_tf.errors import InputError
-from bert_tf.json_files import COUNT, OBJECT
 from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 from bert_tf.training.step.step_scalars import StepTotals
 
@@ -26,9 +26,6 @@ CHECKPOINT_NAME = re.compile(r"(?:^|/)step-(\d{8,})/?$")
 # The settings of each run, also of an older version.
 _SETTINGS_OF_RUNS = {"num_train_steps", "num_warmup_steps", "learning_rate", "global_batch_size"}
 _FILES_OF_TRAINING = (OPTIMIZER_FILE, TRAINING_FILE, RUNTIME_FILE)
-# The checksum covers all values. Those of earlier versions have none, and lack the values of a time
-# budget and of the steps without log entry.
-_SCHEMA = {"step": COUNT, "bad_steps": COUNT, "best": OBJECT, "files": OBJECT}
 
 
 @dataclasses.dataclass
@@ -134,17 +131,10 @@ def _read_values(folder: str) -> dict[str, Any]:
             f"{folder} is incomplete: a checkpoint of training has the file {STATE_FILE}. Copy the "
             "folder again from its source, or give another checkpoint."
         )
-    values = json_files.read(path, _SCHEMA, own=True, required=True)
+    values = json_files.read(path, own=True)
     expected = values.get("facts_sha256")
     if expected is not None and expected != json_files.sha256_of_values(values):
         raise _damage(path)
-    match = CHECKPOINT_NAME.search(folder)
-    if match and int(match[1]) != values["step"]:
-        raise InputError(
-            f"{path} is damaged: it is of step {values['step']}, but its folder is {folder}."
-        )
-    for name in values["files"]:
-        file_checks.check_plain_name(name, path)
     return values
 
 

@@ -14,16 +14,15 @@ from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.training.lifecycle.run_folder import RunFolder
 
 REPLACED = "would be replaced, but .* contains no run of bert-tf"
-MIXED = "which is not of a run in this folder"
 # A row: the file of another program, its content, the message.
 FOREIGN = [
-    ("eval/events.out.tfevents.1.host", "events", MIXED),
+    ("eval/events.out.tfevents.1.host", "events", REPLACED),
     ("training_config.json", '{"mine": 1}', REPLACED),
     ("checkpoints/step-00000007/model.bin", "weights", REPLACED),
     ("metrics.jsonl", "{}", REPLACED),
     ("bert_config.json", '{"mine": 1}', REPLACED),
-    ("model.safetensors", "weights", MIXED),
-    ("bert_model.ckpt.index", "weights", MIXED),
+    ("model.safetensors", "weights", REPLACED),
+    ("bert_model.ckpt.index", "weights", REPLACED),
 ]
 
 

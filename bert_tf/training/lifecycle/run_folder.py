@@ -43,7 +43,8 @@ _LOGGER = logging.getLogger(__name__)
 # contains a run.
 _FILES_OF_A_RUN = ("eval_results.txt", "metrics.jsonl", "best", TRAINING_FILE)
 _SUMMARY_FOLDERS, _SUMMARY_FILES = ("train", "eval"), "events.out.tfevents.*"
-# The names of files of a checkpoint, in the folder of which no run is started.
+# The names of files of a checkpoint. No run is started next to them, so that files of several
+# models are not mixed.
 _OF_CHECKPOINTS = ("weights.json", "model.safetensors", "*.ckpt*.index")
 _LOCK_FILE = "run.lock"
 # Settings that programs compute, and the parameters or inputs that they come from.
@@ -205,25 +206,18 @@ class RunFolder:
             raise InputError(f"{self.path} belongs to the run in {run}. Give another output_dir.")
         if self._contains_run():
             return
-        names, of_others = [], []
+        names = []
         if trains:
             names = ["metrics.jsonl", "best", TRAINING_FILE]
             names += ["checkpoints"] if self.checkpoints() else []
             names += [] if self._has_own_config() else [weights.CONFIG_FILE]
             found = files.list_folder(self.path) if tf.io.gfile.isdir(self.path) else []
-            of_others = [each for form in _OF_CHECKPOINTS for each in fnmatch.filter(found, form)]
+            names += [each for form in _OF_CHECKPOINTS for each in fnmatch.filter(found, form)]
         # Evaluation alone and a run that ended early write files too, and leave the lock file.
         if local and not os.path.exists(os.path.join(self.path, _LOCK_FILE)):
-            names += ["eval_results.txt", *self._outputs]
-            of_others += self._events() if trains else []
-        if self._contains_run():  # the chief may have written it meanwhile
-            return
-        self._workspace.check_owned((), names)
-        if of_others:
-            raise InputError(
-                f"{self.path} contains {of_others[0]}, which is not of a run in this folder. Give "
-                "another output_dir, so that files of several models are not mixed."
-            )
+            names += ["eval_results.txt", *self._outputs, *(self._events() if trains else ())]
+        if not self._contains_run():  # the chief may have written it meanwhile
+            self._workspace.check_owned((), names)
 
     def _has_own_config(self) -> bool:
         """Whether the folder contains the architecture of this run."""

@@ -58,24 +58,15 @@ class SweepStore:
             and list(grid) == list(plan.grid)
             and all(plan.grid[name][: len(grid[name])] == tuple(grid[name]) for name in grid)
             and before["seeds"] <= plan.seeds
-            and (before["working_dir"] == os.getcwd() or not self._has_relative_paths())
         )
         if not is_part:
             words = [f"--grid={name}={','.join(values)}" for name, values in grid.items()]
             words += [f"--seeds={before['seeds']}", "--", before["program"], *before["flags"]]
             raise InputError(
-                f"{self._dir} contains another sweep: {shlex.join(words)}, started in "
-                f"{before['working_dir']}. Give another --output_dir, or that command in that "
-                "folder, with further values at the end of --grid or more --seeds."
+                f"{self._dir} contains another sweep: {shlex.join(words)}. Give another "
+                "--output_dir, or that command, with further values at the end of --grid or more "
+                "--seeds."
             )
-
-    def _has_relative_paths(self) -> bool:
-        """Returns whether a flag names a file in the folder in which the sweep was started."""
-        values = [word.partition("=")[2] for word in self._plan.flags]
-        values += [value for _, value in self._plan.values()]
-        start = self._saved["working_dir"]
-        relative = (value for value in values if value and not os.path.isabs(value))
-        return any(os.path.exists(os.path.join(start, value)) for value in relative)
 
     def unchecked(self) -> list[tuple[str, str]]:
         """Returns the values of the grid that no earlier call of this sweep has checked."""
@@ -116,7 +107,6 @@ class SweepStore:
             "grid": [[name, list(values)] for name, values in self._plan.grid.items()],
             "seeds": self._plan.seeds,
             "keep_all": keep_all or bool(self._saved.get("keep_all")),
-            "working_dir": os.getcwd(),
         }
         files.write_json(self.path(SWEEP_FILE), self._saved)
 

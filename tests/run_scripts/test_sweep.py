@@ -239,17 +239,6 @@ def test_all_runs_keep_their_weights_on_request(tmp_path):
     assert len(with_weights(tmp_path)) == 6
 
 
-def test_relative_paths_are_those_of_the_first_call(tmp_path, monkeypatch):
-    (tmp_path / "data").mkdir()
-    plan = make_plan(["x=1"], 1, str(tmp_path / "sweep"), [*PROGRAM, "--data_dir=data"])
-    monkeypatch.chdir(tmp_path)
-    for _ in range(2):
-        save(plan)
-    monkeypatch.chdir("/")
-    with pytest.raises(InputError, match=f"--data_dir=data .*, started in {tmp_path}"):
-        save(plan)
-
-
 # Executes the fake sweep in a process, so that it can receive signals.
 DRIVER = """
 import logging, pathlib, sys, test_sweep

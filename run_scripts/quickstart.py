@@ -5,15 +5,11 @@
 Collects sample text from the documentation of Python and of the installed libraries, learns a
 vocabulary, writes records, pretrains a small BERT with held-out evaluation, fine-tunes a classifier
 that predicts the library that a passage is from, exports the classifier, and classifies raw text in
-a process that does not import this project. The number of pretraining steps, from 600 to 3,600, is
-chosen from the speed of the machine, so that the quickstart takes at most 10 minutes on 2 cores. If
-the same command is run again, completed stages are skipped and an interrupted stage resumes, with
-the same number of steps.
+a process that does not import this project. This takes about 8 minutes on 2 cores. If the same
+command is run again, completed stages are skipped and an interrupted stage resumes.
 """
 
 import dataclasses
-import hashlib
-import json
 import os
 import pathlib
 import shlex
@@ -27,10 +23,9 @@ from absl import flags
 from bert_tf import command_line, startup
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.files import remove, write_json, write_text
+from bert_tf.files import write_json, write_text
 from bert_tf.output_paths import check_output_folder
 from bert_tf.run_scripts import quickstart_report as report
-from bert_tf.run_scripts import quickstart_speed as speed
 from bert_tf.workspace import Workspace
 
 FLAGS = flags.FLAGS
@@ -40,8 +35,8 @@ flags.DEFINE_bool("smoke", False, "Run a small version that takes less than 2 mi
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # The files and folders of the results. The first stage writes FIRST_STATE before any of them.
 RESULTS = (
-    "bert_config.json", "sample", "vocab.txt", "records", "speed", speed.RESULT, "pretrained",
-    "classifier", "export", "answers.json",
+    "bert_config.json", "sample", "vocab.txt", "records", "pretrained", "classifier", "export",
+    "answers.json",
 )  # fmt: skip
 FIRST_STATE = "stages/sample_data.json"
 # Number of evaluations during pretraining, evenly spaced, and the size of their batches.
@@ -61,18 +56,11 @@ data_prep/create_pretraining_data.py --input_file={folder}/sample/corpus/{part}.
 """
 PRETRAINING = """
 run_scripts/run_pretraining.py --input_file={folder}/records/train.tfrecord
-    --eval_input_file={folder}/records/heldout.tfrecord --output_dir={folder}/{run}
+    --eval_input_file={folder}/records/heldout.tfrecord --output_dir={folder}/pretrained
     --bert_config_file={folder}/bert_config.json --vocab_file={folder}/vocab.txt --do_train=true
     --max_seq_length=64 --max_predictions_per_seq=10 --train_batch_size={batch_size}
-    --eval_batch_size={batch_size} --learning_rate=0.001
-"""
-MEASUREMENT_FLAGS = f"""
-    --overwrite=true --max_eval_steps=1 --num_train_steps={speed.MEASURED_STEPS}
-    --num_warmup_steps=0 --log_steps={speed.LOG_STEPS}
-"""
-PRETRAINING_FLAGS = """
-    --do_eval=true --max_eval_steps=0 --num_train_steps={steps} --num_warmup_steps={warmup}
-    --eval_steps={interval} --save_checkpoints_steps={interval}
+    --eval_batch_size={batch_size} --learning_rate=0.001 --do_eval=true --max_eval_steps=0
+    --num_train_steps={num_train_steps} --eval_steps={interval} --save_checkpoints_steps={interval}
 """
 FINE_TUNING = """
 run_scripts/run_classifier.py --task_name=custom --data_dir={folder}/sample/classification
@@ -97,8 +85,8 @@ class Size:
     documents: int
     vocab_size: int
     dupe_factor: int
+    num_train_steps: int
     num_train_epochs: float
-    limits: speed.Limits
 
     def bert_config(self) -> BertConfig:
         """Returns the configuration of a BERT that trains in minutes.
@@ -114,14 +102,8 @@ class Size:
         )  # fmt: skip
 
 
-FULL = Size(
-    documents=0, vocab_size=8000, dupe_factor=5, num_train_epochs=3.0,
-    limits=speed.Limits(secs=600, min_train_steps=600, max_train_steps=3600),
-)  # fmt: skip
-SMOKE = Size(
-    documents=2000, vocab_size=3000, dupe_factor=2, num_train_epochs=6.0,
-    limits=speed.Limits(secs=120, min_train_steps=180, max_train_steps=420, share=0.2),
-)  # fmt: skip
+FULL = Size(0, vocab_size=8000, dupe_factor=5, num_train_steps=2280, num_train_epochs=3.0)
+SMOKE = Size(2000, vocab_size=3000, dupe_factor=2, num_train_steps=240, num_train_epochs=6.0)
 
 
 def main() -> None:
@@ -134,7 +116,7 @@ def main() -> None:
     startup.set_environment()  # for the program that imports nothing of this project
     stages = Stages(folder, size)
     make_records(stages)
-    train(stages, pretraining_steps(stages))
+    train(stages)
     print(report.format_report(folder, stages.secs))
 
 
@@ -164,8 +146,6 @@ class Stages:
 
     def __init__(self, folder: str, size: Size) -> None:
         self.folder, self.size, self.secs = folder, size, dict[str, float]()
-        # A hash of the commands of the present stage and of all stages before it.
-        self._key = size.bert_config().to_json()
 
     def run(self, name: str, result: str, *texts: str, **values: object) -> None:
         """Runs a stage unless it is complete.
@@ -178,13 +158,9 @@ class Stages:
         """
         values |= {"folder": self.folder, "batch_size": _BATCH_SIZE, **vars(self.size)}
         commands = [[word.format_map(values) for word in text.split()] for text in texts]
-        self._key = hashlib.sha256(json.dumps([self._key, commands]).encode()).hexdigest()
         path = f"{self.folder}/stages/{name.replace(' ', '_')}.json"
-        state = report.read_json(path) if os.path.exists(path) else {}
-        if state.get("key") != self._key:
-            state = {"key": self._key, "secs": 0.0, "done": False}
-            remove(f"{self.folder}/{result}")
-            write_json(path, state)
+        state = report.read_json(path) if os.path.exists(path) else {"secs": 0.0, "done": False}
+        write_json(path, state)
         if state["done"] and os.path.exists(f"{self.folder}/{result}"):
             print(f"== {name}: already complete", file=sys.stderr)
         else:
@@ -226,22 +202,12 @@ def make_records(stages: Stages) -> None:
     stages.run("records", "records", RECORDS.replace("{part}", "train"), heldout)
 
 
-def pretraining_steps(stages: Stages) -> int:
-    """Returns the number of pretraining steps; chooses it from the speed of the first steps."""
-    folder, size = stages.folder, stages.size
-    write_text(f"{folder}/bert_config.json", size.bert_config().to_json())
-    stages.run("speed", speed.RESULT, PRETRAINING + MEASUREMENT_FLAGS, run="speed")
-    if not os.path.exists(f"{folder}/{speed.RESULT}"):
-        print(speed.store_steps(folder, size.limits, _BATCH_SIZE), file=sys.stderr)
-    return int(report.read_json(f"{folder}/{speed.RESULT}")["steps"])
-
-
-def train(stages: Stages, steps: int) -> None:
+def train(stages: Stages) -> None:
     """Runs the stages from records to predictions."""
-    stages.run(
-        "pretraining", "pretrained", PRETRAINING + PRETRAINING_FLAGS, run="pretrained", steps=steps,
-        warmup=steps // 10, interval=steps // _EVALUATIONS,
-    )  # fmt: skip
+    size = stages.size
+    write_text(f"{stages.folder}/bert_config.json", size.bert_config().to_json())
+    interval = size.num_train_steps // _EVALUATIONS
+    stages.run("pretraining", "pretrained", PRETRAINING, interval=interval)
     stages.run("fine-tuning", "classifier", FINE_TUNING)
     stages.run("export", "export", EXPORT)
     with startup.quiet_stderr():  # this program imports nothing of this project

@@ -8,8 +8,6 @@ import os
 import pathlib
 from typing import Any
 
-from bert_tf.run_scripts import quickstart_speed
-
 _NEXT_STEPS = """
 Next steps:
   .venv/bin/tensorboard --logdir {0}          show the training curves
@@ -59,13 +57,10 @@ def _data_rows(folder: str) -> list[_Row]:
     examples = [each["train"]["examples"] for each in stats]
     megabytes = files["corpus/train.txt"]["bytes"] / 1e6
     entries = pathlib.Path(folder, "vocab.txt").read_text("utf-8").count("\n")
-    chosen = read_json(f"{folder}/{quickstart_speed.RESULT}")
-    speed = "{steps:,} pretraining steps chosen, at {steps_per_sec:.1f} steps/s".format(**chosen)
     return [
         ("sample data", "sample/", sum(documents), "documents", _held_out(documents)),
         ("vocabulary", "vocab.txt", megabytes, "MB", f"{entries:,} entries"),
         ("records", "records/", sum(examples), "examples", _held_out(examples)),
-        ("speed", quickstart_speed.RESULT, 0, "", speed),
     ]
 
 

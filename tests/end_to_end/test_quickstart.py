@@ -12,8 +12,7 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-STAGES = ["sample data", "vocabulary", "records", "speed", "pretraining"]
-STAGES += ["fine-tuning", "export", "answers"]
+STAGES = ["sample data", "vocabulary", "records", "pretraining", "fine-tuning", "export", "answers"]
 
 
 def start(folder, log):
@@ -48,13 +47,8 @@ def test_quickstart_resumes_after_an_interrupt_and_skips_complete_stages(tmp_pat
     assert not (tmp_path / "smoke/classifier").exists()
 
     text = finish(tmp_path)
-    assert [name for name in STAGES if f"== {name}: already complete" in text] == STAGES[:4]
-    # The interrupted run and the resumed run print the same command, with the same number of steps.
-    steps = json.loads((tmp_path / "smoke/pretraining_steps.json").read_text())["steps"]
+    assert [name for name in STAGES if f"== {name}: already complete" in text] == STAGES[:3]
     first = (tmp_path / "first_log").read_text()
-    assert f"{steps:,} pretraining steps (at most 420)" in first
-    assert f"--num_train_steps={steps} " in first and f"--num_train_steps={steps} " in text
-    assert f"{steps} pretraining steps chosen" in text
     assert not re.search(r"^[IWEF]\d{4} |^WARNING: ", first + text, re.M)
     assert re.search(r"Continuing from step \d+", text)
     for name in STAGES:

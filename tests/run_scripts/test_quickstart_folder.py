@@ -42,7 +42,3 @@ def test_a_quickstart_continues_in_its_folder(tmp_path, monkeypatch):
         except KeyboardInterrupt:
             assert not runs[1:]
         assert len(runs) == expected
-    # With other commands, the result is replaced.
-    stages = quickstart.Stages(str(tmp_path), quickstart.FULL)
-    stages.run("sample data", "sample", quickstart.SAMPLE_DATA)
-    assert len(runs) == 3

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from bert_tf import files
 from bert_tf.errors import InputError
@@ -25,26 +25,24 @@ class Rule:
     Attributes:
         description: The allowed values, for the message, such as "a list of strings".
         types: The allowed Python types. `float` includes int; no type includes bool.
-        choices: The allowed values, or () for all values of the types.
         minimum: The smallest allowed number.
         maximum: The largest allowed number.
-        items: The types of the values in a list or a dict, or () for all types.
+        items: The types of the values in a list, or () for all types.
     """
 
     description: str
     types: tuple[type, ...]
-    choices: tuple[str, ...] = ()
     minimum: float = -math.inf
     maximum: float = math.inf
     items: tuple[type, ...] = ()
 
     def accepts(self, value: Any) -> bool:
         """Whether a value that is not null follows the rule."""
-        if not _has_type(value, self.types) or (self.choices and value not in self.choices):
+        if not _has_type(value, self.types):
             return False
         if _has_type(value, (float,)) and not self.minimum <= value <= self.maximum:
             return False
-        return not self.items or all(_has_type(each, self.items) for each in _children(value))
+        return not self.items or all(_has_type(each, self.items) for each in value)
 
 
 Schema = Mapping[str, Rule]
@@ -62,12 +60,6 @@ def _has_type(value: Any, types: tuple[type, ...]) -> bool:
     return isinstance(value, (*types, int) if float in types else types)
 
 
-def _children(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return [*value.values()]
-    return value if isinstance(value, list) else []
-
-
 def read(
     path: str, schema: Schema | None = None, own: bool = False, required: bool = False
 ) -> dict[str, Any]:
@@ -76,8 +68,7 @@ def read(
     Args:
         path: The file, local or gs://.
         schema: The rules of known keys. Other keys may have any value.
-        own: Whether bert-tf wrote the file. The message then calls an invalid file damaged, and
-            NaN is allowed, because a metric may be NaN.
+        own: Whether bert-tf wrote the file. The message then calls an invalid file damaged.
         required: Whether each key of the schema must have a value that is not null.
 
     Raises:
@@ -85,7 +76,7 @@ def read(
     """
     text = files.read_text(path)
     try:
-        values = parse(text, path, allow_nan=own)
+        values = parse(text, path)
         return check(values, schema or {}, path, required)
     except InputError as error:
         if not own:
@@ -94,27 +85,20 @@ def read(
         raise InputError(f"{path} is damaged: {reason}") from error
 
 
-def parse(text: str, source: str, allow_nan: bool = False) -> Any:
-    """Parses JSON, more strictly than the package `json`.
+def parse(text: str, source: str) -> Any:
+    """Parses JSON as the package `json` does, but refuses repeated keys and lone surrogates.
 
     Args:
         text: JSON.
         source: The origin of the text, such as a path, for the message.
-        allow_nan: Whether to accept NaN and Infinity, which are not JSON.
 
     Raises:
         InputError: The text is not JSON; or it has a duplicate key or a lone surrogate.
     """
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=unique_keys,
-            parse_constant=float if allow_nan else _refuse_constant,
-        )
+        value = json.loads(text, object_pairs_hook=unique_keys)
         if _SURROGATE.search(text):
             _check_strings(value)
-    except RecursionError as error:
-        raise InputError(f"{source} is not JSON: it has too many levels.") from error
     except ValueError as error:
         raise InputError(f"{source} is not JSON: {error}.") from error
     return value
@@ -164,13 +148,10 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"it contains {name}")
-
-
 def _check_strings(value: Any) -> None:
     """Raises `ValueError` for a string that UTF-8 cannot encode."""
-    for each in [*(value if isinstance(value, dict) else ()), *_children(value)]:
+    items = [*value, *value.values()] if isinstance(value, dict) else value
+    for each in items if isinstance(items, list) else ():
         _check_strings(each)
     if isinstance(value, str) and not value.isascii():
         try:

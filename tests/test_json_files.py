@@ -4,16 +4,13 @@ import pytest
 
 from bert_tf import json_files
 from bert_tf.errors import InputError
-from bert_tf.json_files import COUNT, LENGTH, NUMBER, TEXT, TEXTS, TRUTH, Rule
+from bert_tf.json_files import COUNT, LENGTH, NUMBER, TEXT, TEXTS, TRUTH
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "x is not JSON: Expecting value"),
-        ("[" * 100_000, "x is not JSON: it has too many levels"),
-        ("[NaN]", "x is not JSON: it contains NaN"),
-        ("[-Infinity]", "x is not JSON: it contains -Infinity"),
         ('{"a": {"b": 1, "b": 1}}', "x is not JSON: the key 'b' occurs twice"),
         ('{"\\udc00": 1}', "has a lone surrogate"),
         ('[["\\ud800"]]', "has a lone surrogate"),
@@ -42,8 +39,6 @@ def test_metrics_of_own_files_may_be_nan(tmp_path):
     path = str(tmp_path / "a.json")
     (tmp_path / "a.json").write_text('{"loss": NaN}')
     assert json_files.read(path, own=True)["loss"] != 0
-    with pytest.raises(InputError, match=r"a\.json is not JSON: it contains NaN"):
-        json_files.read(path)
     (tmp_path / "a.json").write_text("[]")
     with pytest.raises(InputError, match=r"a\.json is damaged: it must contain one JSON object"):
         json_files.read(path, own=True)
@@ -58,8 +53,6 @@ def test_metrics_of_own_files_may_be_nan(tmp_path):
         (LENGTH, [1], [0, 1 << 32, False]),
         (NUMBER, [1, -2.5], [True, "1", float("nan")]),
         (TEXTS, [[], ["a"]], ["a", [1], [None], {"a": "b"}]),
-        (Rule("one of a, b", (str,), choices=("a", "b")), ["a"], ["c", ["a"]]),
-        (Rule("an object", (dict,), items=(float,)), [{"a": 1}], [{"a": "b"}, {"a": True}]),
     ],
 )
 def test_rules_accept_and_refuse(rule, accepted, refused):

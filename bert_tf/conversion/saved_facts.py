@@ -61,7 +61,7 @@ def check_facts(facts: Mapping[str, Any]) -> None:
                 "its own under this name. Choose another name."
             )
         try:
-            json_files.parse(json.dumps(value), name, allow_nan=True)
+            json_files.parse(json.dumps(value), name)
         except InputError:
             raise
         except (TypeError, ValueError, RecursionError) as error:

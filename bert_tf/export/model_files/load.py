@@ -84,7 +84,7 @@ def load_file(path: str, num_threads: int | None = None) -> tuple[ServedModel, d
     else:
         model, (facts_file, vocabulary) = read_files(path, content, *names)
     try:
-        stored = FileFacts(**json_files.parse(facts_file.decode(), path, allow_nan=True))
+        stored = FileFacts(**json_files.parse(facts_file.decode(), path))
         served = _served_model(path, stored, vocabulary.decode().split("\n")[:-1])
     except (TypeError, LookupError) as error:
         raise InputError(

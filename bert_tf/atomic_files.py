@@ -92,7 +92,7 @@ def atomic_folder(folder: str, marker: str, replace: bool = True) -> Iterator[st
         folder: The folder to write; an existing one is replaced. Of a link, its target is replaced.
         marker: The file that the caller writes last. A reader treats a folder without this file as
             unfinished.
-        replace: Whether to replace an existing local folder that is not empty.
+        replace: Whether to replace an existing local folder.
 
     Raises:
         InputError: `folder` is not a folder (see `resolve_output`), or cannot be written; or it
@@ -101,11 +101,10 @@ def atomic_folder(folder: str, marker: str, replace: bool = True) -> Iterator[st
     target = resolve_output(folder, is_folder=True)
     if "://" not in folder:
         with _temporary(target, is_folder=True) as temporary:
-            if not replace:
-                _check_absent(target)
             yield temporary
-            if not replace:  # the other program may not be bert-tf, and know no locks
-                _check_absent(target)
+            if not replace and os.path.exists(target):
+                reason = f"Another program has written {target} meanwhile. Start this one again."
+                raise InputError(reason)
             _replace_folder(target, temporary)
         return
     # The marker is removed first, so that an interrupted removal does not leave a valid folder.
@@ -117,35 +116,6 @@ def atomic_folder(folder: str, marker: str, replace: bool = True) -> Iterator[st
     except BaseException:
         remove(folder)
         raise
-
-
-def _check_absent(target: str) -> None:
-    if os.path.exists(target):
-        reason = f"Another program has written {target} meanwhile. Start this one again."
-        raise InputError(reason)
-
-
-@contextmanager
-def staging_folder(folder: str) -> Iterator[str]:
-    """Yields a temporary path for a local folder, which replaces `folder` on success.
-
-    In contrast to `atomic_folder`, the caller may use functions that write whole folders, and may
-    read the result before it replaces the folder.
-
-    Args:
-        folder: The local folder to replace.
-
-    Raises:
-        InputError: As in `atomic_folder`.
-    """
-    target = resolve_output(folder, is_folder=True)
-    with _temporary(target, is_folder=True) as temporary:
-        inner = os.path.join(temporary, os.path.basename(target))
-        try:
-            yield inner
-        except InputError as error:
-            raise InputError(str(error).replace(inner, target)) from error
-        _replace_folder(target, inner)
 
 
 def _replace_folder(target: str, new: str) -> None:

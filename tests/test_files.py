@@ -218,36 +218,6 @@ def test_of_a_link_only_the_link_is_removed(tmp_path):
     ]  # fmt: skip
 
 
-def test_a_staged_folder_replaces_the_folder_at_the_end(tmp_path):
-    path = tmp_path / "out"
-    write("folder", path, "old")
-    with pytest.raises(KeyError), atomic_files.staging_folder(str(path)) as place:
-        write("folder", place, "new")
-        raise KeyError
-    assert (path / "a").read_text() == "old"
-    with (
-        pytest.raises(InputError, match=f"{path}/a: no space"),
-        atomic_files.staging_folder(str(path)) as place,
-    ):
-        raise InputError(f"{place}/a: no space")
-    with atomic_files.staging_folder(str(path)) as place:
-        write("folder", place, "new")
-        assert (path / "a").read_text() == "old"
-    assert (path / "a").read_text() == "new"
-    assert os.listdir(tmp_path) == ["out"]
-
-
-def test_a_new_folder_does_not_replace_that_of_another_program(tmp_path):
-    write("folder", tmp_path / "out", "old")
-    with (
-        pytest.raises(InputError, match="Another program has written"),
-        files.atomic_folder(str(tmp_path / "out"), "a", replace=False),
-    ):
-        raise AssertionError("the folder exists already")
-    assert (tmp_path / "out/a").read_text() == "old"
-    assert os.listdir(tmp_path) == ["out"]
-
-
 def test_a_new_folder_does_not_replace_one_that_appears_meanwhile(tmp_path):
     with (
         pytest.raises(InputError, match="Another program has written"),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from bert_tf import atomic_files, files
+from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import google
 from bert_tf.conversion.checkpoint_contents import (
@@ -188,16 +188,14 @@ def _write_checked(
         return path, written
 
     target = target.rstrip("/") or target
-    if "://" not in target:
-        with atomic_files.staging_folder(target) as folder:
-            path, written = write_and_read(folder)
-            check_target(target, dialect, *sources)
-        return target + path.removeprefix(folder), written
-    # Object stores cannot rename folders, so a local copy is read first.
-    with tempfile.TemporaryDirectory() as folder, files.explain_write_errors(folder):
-        write_and_read(folder)
+    if "://" in target:  # Object stores cannot rename folders, so a local copy is read first.
+        with tempfile.TemporaryDirectory() as folder, files.explain_write_errors(folder):
+            write_and_read(folder)
     with files.atomic_folder(target, LAST_FILES[dialect]) as folder:
-        return write_and_read(folder)
+        path, written = write_and_read(folder)
+        if folder != target:
+            check_target(target, dialect, *sources)
+    return target + path.removeprefix(folder), written
 
 
 def _warnings(contents: CheckpointContents, report: AssignmentReport, dialect: str) -> list[str]:

@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 import keras
 
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError
 from bert_tf.modeling.inputs import INPUT_NAMES, check_inputs
 from bert_tf.modeling.layers import Variables
 
@@ -28,11 +27,6 @@ class BertBaseModel(keras.Model):
     _input_names: tuple[str, ...] = INPUT_NAMES
 
     def __init__(self, config: BertConfig, *, recompute: bool = False, **kwargs: Any) -> None:
-        if not isinstance(config, BertConfig):
-            raise InputError(
-                "config must be a BertConfig, such as BertConfig.from_dict returns it. Received: "
-                f"a value of type {type(config).__name__}."
-            )
         # With autocast, Keras would cast ids that are float32 to the compute dtype of a mixed
         # policy, and bfloat16 does not represent each id above 256.
         super().__init__(autocast=False, **kwargs)
@@ -78,19 +72,6 @@ class BertBaseModel(keras.Model):
     def _exported_model(self) -> keras.Model:
         """Returns the model that `export` writes."""
         return self
-
-    def quantize(self, mode: Any = None, **kwargs: Any) -> None:
-        """Raises an error, because Keras can quantize only layers that Keras defines.
-
-        Raises:
-            InputError: Always.
-        """
-        raise InputError(
-            f"{type(self).__name__} does not support quantize (received mode: {mode!r}), because "
-            "Keras quantizes only its own layers. Use dtype='bfloat16' to halve the memory of the "
-            "weights, or quantize the SavedModel of model.export, such as with "
-            "tf.lite.TFLiteConverter."
-        )
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from bert_tf import modeling
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError
 from bert_tf.modeling import variables_by_name
 
 SMALL = BertConfig(
@@ -441,12 +440,6 @@ def test_summary_shows_shapes(kind):
     }[kind]
     assert expected.items() <= shown.items()
     assert "?" not in shown.values()
-
-
-@with_all_kinds
-def test_quantize_raises(kind):
-    with pytest.raises(InputError, match=r"does not support quantize .*'int8'.* Use dtype="):
-        build(kind).quantize("int8")
 
 
 @with_all_kinds

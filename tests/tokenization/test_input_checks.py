@@ -178,10 +178,8 @@ def test_offsets_in_characters_are_accepted_as_lists(tokenizer):
 @pytest.mark.parametrize(
     ("vocab", "message"),
     [
-        (None, "type NoneType"), (b"vocab.txt", "type bytes"), (iter(TOKENS), "iterator"),
-        ([*TOKENS, 7], r"token 10 must be a str\. Received: 7"), ([], "none of the 0 lines"),
-        ([*TOKENS, "\ud800"], "line 10 contains a lone surrogate"),
-        ([*TOKENS, ""], "line 10 is empty"), (pathlib.Path("nowhere"), "no file nowhere"),
+        ([], "none of the 0 lines"), ([*TOKENS, ""], "line 10 is empty"),
+        (pathlib.Path("nowhere"), "no file nowhere"),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip

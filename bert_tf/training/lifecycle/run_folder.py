@@ -88,7 +88,7 @@ class RunFolder:
         overwrite: The argument `overwrite`.
 
     Raises:
-        InputError: `path` is empty or not possible, or `overwrite` is not a bool.
+        InputError: `path` is empty or not possible.
     """
 
     def __init__(
@@ -100,11 +100,8 @@ class RunFolder:
     ) -> None:
         path = os.fspath(path)
         check_file_system(path)
-        if not path or not isinstance(overwrite, bool):
-            raise InputError(
-                "A run needs the path of a folder, and overwrite must be True or False. Received: "
-                f"{path!r} and overwrite={overwrite!r}."
-            )
+        if not path:
+            raise InputError("A run needs the path of a folder. Received: ''.")
         self.path, self.overwrite, self._outputs = path, overwrite, outputs
         self.metadata = metadata or CheckpointMetadata({})
         self._workspace = Workspace(path, "run", "output_dir", _LOCK_FILE)

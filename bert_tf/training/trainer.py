@@ -14,7 +14,6 @@ from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.progress import Progress
 from bert_tf.training.callbacks.bad_steps import BadSteps
 from bert_tf.training.callbacks.callback import Callback
-from bert_tf.training.callbacks.early_stopping import EarlyStopping
 from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData, HeldOutEvaluation
 from bert_tf.training.callbacks.metric_logging import MetricLogging
 from bert_tf.training.callbacks.profiling import Profiling
@@ -149,7 +148,6 @@ class Trainer:
         last_step = sys.maxsize if training.time_budget_secs else training.num_train_steps
         self._last_step = min(last_step, runtime.stop_at_step or last_step)
         self.results: dict[str, dict[str, float]] = {}
-        self._has_started = False
         self._found_checkpoints = folder.checkpoints()
         self._checkpoint = self._known_latest = folder.checkpoint_to_resume()
         if self._checkpoint is None and initialize is not None:
@@ -181,21 +179,14 @@ class Trainer:
 
         Raises:
             InputError: The folder contains a run with other settings, a record cannot be read, the
-                gradients of several steps in a row are not finite, `stop_on_signals` is True
-                outside the main thread, `train` was called before, or another run trains in the
+                gradients of several steps in a row are not finite, or another run trains in the
                 folder or has trained in it since this object was created.
             TrainingInterrupted: `stop_on_signals` is True, and the process received SIGINT,
                 SIGTERM or SIGHUP. A checkpoint was saved.
         """
-        if self._has_started:
-            raise InputError(
-                "Trainer.train was called twice. Create a new Trainer with the same arguments to "
-                "resume the run from its newest checkpoint."
-            )
         self._folder.check_same_run(self._training)
         stop_on_signals = self._runtime.stop_on_signals
         with record_stop_signals(stop_on_signals) as signals, self.locked_folder():
-            self._has_started = True
             self._check_checkpoints()
             number, state = self._run(data, held_out, per_step or {}, signals)
         if number:
@@ -220,12 +211,12 @@ class Trainer:
         """Checks that the newest checkpoint is still the newest, now that the folder is locked.
 
         Raises:
-            InputError: Another run has written a checkpoint.
+            InputError: Another run, or an earlier call of `train`, has written a checkpoint.
         """
         if self.is_chief and self._folder.checkpoints() != self._found_checkpoints:
             raise InputError(
-                f"Another run has written checkpoints in {self._folder.path} while this one "
-                "started. Start again, to resume from the newest checkpoint."
+                f"Checkpoints were written in {self._folder.path} after this run started. Start it "
+                "again, or create a new Trainer, to resume from the newest checkpoint."
             )
 
     def _run(
@@ -254,6 +245,7 @@ class Trainer:
             evaluation = HeldOutEvaluation(
                 self._evaluations(held_out), held_out.samples, self.objective.best_by,
                 summaries, writer if self.is_chief else None, failures, self._runtime.eval_steps,
+                self._runtime.early_stopping_evals,
             )  # fmt: skip
             budget = self._training.time_budget_secs
             total = None if budget else self._last_step
@@ -263,7 +255,6 @@ class Trainer:
                 MetricLogging(metrics, summaries, self._runtime.log_steps, progress, budget),
                 BadSteps(failures),
                 evaluation,
-                EarlyStopping(self._runtime.early_stopping_evals),
             ]
             if self.is_chief:
                 every_steps = self._runtime.save_checkpoints_steps

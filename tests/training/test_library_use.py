@@ -252,5 +252,5 @@ def test_seed_and_precision_come_from_the_training_config_only(tmp_path, kind, f
 def test_train_can_be_called_once(tmp_path):
     trainer = runs.make_trainer(tmp_path)
     runs.train(trainer)
-    with pytest.raises(InputError, match=r"train was called twice\. Create a new Trainer"):
+    with pytest.raises(InputError, match=r"after this run started\. Start it again"):
         runs.train(trainer)

@@ -30,7 +30,7 @@ def test_a_second_run_is_refused_until_the_first_one_ends(tmp_path):
 def test_a_run_that_started_before_the_end_of_another_one_is_refused(tmp_path):
     early = runs.make_trainer(tmp_path)
     runs.train(runs.make_trainer(tmp_path))
-    with pytest.raises(InputError, match=r"has written checkpoints in .* Start again, to resume"):
+    with pytest.raises(InputError, match=r"Checkpoints were written in .* after this run started"):
         runs.train(early)
 
 

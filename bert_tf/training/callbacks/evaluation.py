@@ -1,4 +1,4 @@
-"""Evaluates on held-out data during training, and saves the best weights."""
+"""Evaluates on held-out data during training, saves the best weights, and stops early."""
 
 import dataclasses
 import logging
@@ -50,6 +50,8 @@ class HeldOutEvaluation(Callback):
         writer: Saves the best weights; None in a process that writes no files.
         failures: Explains errors of the input pipeline.
         every_steps: Steps between evaluations; with 0, evaluates only at the end of training.
+        max_evals: The number of consecutive evaluations without a new best value after which
+            training stops; 0 never stops training.
 
     Attributes:
         results: The metrics of the last evaluation on each data set, by the name of the data set.
@@ -64,11 +66,16 @@ class HeldOutEvaluation(Callback):
         writer: CheckpointWriter | None,
         failures: FailureMessages,
         every_steps: int,
+        max_evals: int,
     ) -> None:
         self._evaluations, self._samples, self._best_by = evaluations, samples, best_by
         self._summaries, self._writer, self._failures = summaries, writer, failures
-        self.every_steps = every_steps
+        self.every_steps, self._max_evals = every_steps, max_evals
         self.results: dict[str, dict[str, float]] = {}
+
+    def should_stop(self, state: RunState) -> bool:
+        """Returns whether there were `max_evals` evaluations after the best one."""
+        return bool(self._max_evals) and state.best.evals_since >= self._max_evals
 
     def act(self, state: RunState) -> None:
         """Evaluates on all data sets, and saves the weights if they are the best so far."""

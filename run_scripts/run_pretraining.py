@@ -104,7 +104,7 @@ def main() -> None:
     from bert_tf.pretraining import record_checks
     from bert_tf.pretraining.pretrain import pretrain
     from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
-    from bert_tf.training.strategy import is_chief, make_strategy
+    from bert_tf.training.strategy import make_strategy, worker_index
 
     strategy = make_strategy(runtime)
     pretrained = shared.run_model().pretrained
@@ -134,7 +134,7 @@ def main() -> None:
     folder = RunFolder(FLAGS.output_dir, metadata, FLAGS.do_train and FLAGS.overwrite)
     folder.check_same_run(training if FLAGS.do_train else None)
     with contextlib.ExitStack() as stack:
-        if FLAGS.skip_bad_records and is_chief(strategy):
+        if FLAGS.skip_bad_records and worker_index(strategy) == 0:
             stack.enter_context(folder.locked())
         results = pretrain(
             RunPhases(FLAGS.do_train, FLAGS.do_eval), _without_damage(records), model, folder,

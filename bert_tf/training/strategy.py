@@ -127,11 +127,6 @@ class WorkerSync:
         return self._strategy.experimental_local_results(self._strategy.run(reduce, (shares,)))[0]
 
 
-def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether this process is the one that writes files."""
-    return worker_index(strategy) == 0
-
-
 def worker_index(strategy: tf.distribute.Strategy) -> int:
     """Returns the index of this process among the processes of a run, in the order of replicas."""
     resolver = strategy.cluster_resolver

@@ -190,22 +190,6 @@ def test_a_run_that_ctrl_c_ended_resumes_from_its_last_checkpoint(tmp_path):
         np.testing.assert_array_equal(resumed[name], value)
 
 
-def test_stop_on_signals_is_refused_in_a_thread_before_anything_is_written(tmp_path):
-    errors = []
-
-    def train():
-        try:
-            train_with(tmp_path / "run", one_batch, stop_on_signals=True)
-        except InputError as error:
-            errors.append(str(error))
-
-    thread = threading.Thread(target=train, name="worker")
-    thread.start()
-    thread.join()
-    assert len(errors) == 1 and "Received: the thread 'worker'." in errors[0]
-    assert not (tmp_path / "run").exists()
-
-
 CONFIG = BertConfig(
     vocab_size=20, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
     intermediate_size=8, max_position_embeddings=8, type_vocab_size=2,

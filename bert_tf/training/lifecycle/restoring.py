@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from bert_tf import files, json_files, weights
 from bert_tf.errors import InputError
+from bert_tf.training.config import first_difference
 from bert_tf.training.lifecycle.run_state import (
     OPTIMIZER_FILE,
     RUNTIME_FILE,
@@ -101,13 +102,12 @@ def _read_optimizer_state(
 def _read_weights(folder: str, variables: Mapping[str, Any]) -> weights.WeightsFolder:
     """Reads the weights, and compares their names and shapes with those of the variables."""
     saved = weights.read_weights_folder(folder)
-    for name in sorted({*saved.arrays, *variables}):
-        if name not in saved.arrays or name not in variables:
-            place = "the checkpoint" if name in saved.arrays else "this model"
-            raise InputError(f"{folder} is of another model: only {place} has {name}.")
-        if saved.arrays[name].shape != tuple(variables[name].shape):
-            raise InputError(
-                f"{folder} is of another model: {name} has the shape {saved.arrays[name].shape} "
-                f"in the checkpoint and {tuple(variables[name].shape)} in this model."
-            )
+    shapes = {name: array.shape for name, array in saved.arrays.items()}
+    wanted = {name: tuple(variable.shape) for name, variable in variables.items()}
+    if difference := first_difference(shapes, wanted):
+        name, found, expected = difference
+        raise InputError(
+            f"{folder} is of another model: {name} has the shape {found} in the checkpoint and "
+            f"{expected} in this model."
+        )
     return saved

@@ -6,11 +6,8 @@ The first signal is recorded, so that the run can save a checkpoint and end.
 import contextlib
 import logging
 import signal
-import threading
 from collections.abc import Iterator
 from typing import Any
-
-from bert_tf.errors import InputError
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -24,20 +21,11 @@ def record_stop_signals(enabled: bool) -> Iterator[list[int]]:
 
     Args:
         enabled: Whether to install the handlers. If False, the list stays empty.
-
-    Raises:
-        InputError: `enabled` is True outside the main thread, where Python cannot handle signals.
     """
     received: list[int] = []
     if not enabled:
         yield received
         return
-    if threading.current_thread() is not threading.main_thread():
-        raise InputError(
-            "stop_on_signals=True needs training in the main thread, because Python handles "
-            f"signals only there. Received: the thread {threading.current_thread().name!r}. Train "
-            "in the main thread or give stop_on_signals=False."
-        )
 
     def record(number: int, _: Any) -> None:
         received.append(number)

@@ -15,25 +15,19 @@ _RECORDS_AT_ONCE = 1024
 # TensorFlow raises InvalidArgumentError for a record that cannot be parsed. The message contains
 # bytes of the record. If these bytes are not valid UTF-8, Python raises UnicodeDecodeError instead.
 _PARSE_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
-READ_ERRORS = (tf.errors.DataLossError, *_PARSE_ERRORS)  # for `explain_read_error`
 
 
-def explain_read_error(
-    paths: Sequence[str], sizes: Mapping[str, int], error: Exception
-) -> str | None:
+def explain_read_error(paths: Sequence[str], sizes: Mapping[str, int]) -> str | None:
     """Reads all records to find the one that caused an error.
 
     Args:
         paths: Record files, plain or compressed with gzip.
         sizes: As in `batches.training_batches`.
-        error: The exception that the input pipeline raised.
 
     Returns:
         A message with the file, the record, the problem and the remedy; None if all records
         can be read and pass the checks.
     """
-    if not isinstance(error, READ_ERRORS):
-        return None
     parse = record_checks.checking_parser(sizes, record_checks.check_files(paths, sizes))
     with Progress("looking for the record", len(paths), "files") as progress:
         for path in paths:
@@ -51,8 +45,12 @@ def _first_problem(path: str, parse: Callable[[Any], Any], sizes: Mapping[str, i
             try:
                 parse(batch)
             except _PARSE_ERRORS:
-                return _explain_batch(batch.numpy(), number, sizes, path)
+                for index, record in enumerate(batch.numpy(), number):
+                    record_checks.check_record(record, sizes, f"Record {index} of {path}")
+                return None
             number += len(batch)
+    except InputError as error:
+        return str(error)
     except tf.errors.DataLossError as error:
         # The batch that failed may contain records before the damaged one.
         with contextlib.suppress(tf.errors.DataLossError):
@@ -62,23 +60,4 @@ def _first_problem(path: str, parse: Callable[[Any], Any], sizes: Mapping[str, i
             f"Record {number} of {path} cannot be read: {plain_message(error)}. Copy the file "
             "again, create it again, or give skip_bad_records=true."
         )
-    return None
-
-
-def _explain_batch(
-    records: Sequence[bytes], start: int, sizes: Mapping[str, int], path: str
-) -> str | None:
-    """Returns a message about the first record that fails the checks; None if all records pass.
-
-    Args:
-        records: The serialized records of the batch.
-        start: The index that the first record of the batch has in the file, from 0.
-        sizes: As in `batches.training_batches`.
-        path: The file that contains the records.
-    """
-    for number, record in enumerate(records, start):
-        try:
-            record_checks.check_record(record, sizes, f"Record {number} of {path}")
-        except InputError as error:
-            return str(error)
     return None

@@ -95,17 +95,16 @@ def _are_unmasked(paths: Sequence[str]) -> bool:
     Raises:
         InputError: Some files have masked records, and others have unmasked ones.
     """
-    kinds: dict[bool, list[str]] = {True: [], False: []}
+    kinds = set()
     for path in paths:
         with contextlib.suppress(InputError):  # damaged files are reported or replaced later
-            kinds[features.is_unmasked(_first_record(path))].append(path)
-    unmasked, masked = kinds[True], kinds[False]
-    if unmasked and masked:
+            kinds.add(features.is_unmasked(_first_record(path)))
+    if len(kinds) > 1:
         raise InputError(
-            f"The records of {unmasked[0]} are unmasked (--masking=dynamic), and those of "
-            f"{masked[0]} have masks. Give records of one kind."
+            "Some of the records are unmasked (--masking=dynamic), and others have masks. Give "
+            "records of one kind."
         )
-    return bool(unmasked)
+    return True in kinds
 
 
 def record_files(patterns: str) -> list[str]:
@@ -184,17 +183,12 @@ def _manifests_of(paths: Sequence[str]) -> list[Manifest]:
 
 
 def _check_objective(path: str, created_for: str | None, objective: str | None) -> None:
-    if created_for is None or objective not in _INCOMPATIBLE.get(created_for, ()):
-        return
-    reason = (
-        "their text is masked, but objective=causal reads unmasked text"
-        if objective == "causal"
-        else f"they lack the labels of objective={objective}"
-    )
-    raise InputError(
-        f"The records of {path} were created with objective={created_for}: {reason}. Create "
-        f"records with objective={objective}, or train with objective={created_for}."
-    )
+    if objective in _INCOMPATIBLE.get(created_for or "", ()):
+        raise InputError(
+            f"The records of {path} were created with objective={created_for}, and do not suit "
+            f"objective={objective}. Create records with objective={objective}, or train with "
+            f"objective={created_for}."
+        )
 
 
 def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str]:
@@ -215,13 +209,7 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
     _check_sizes(paths)
     names: dict[str, str] = {}
     for path in paths:
-        found = check_record(_first_record(path), sizes, path)
-        if names and found != names:
-            raise InputError(
-                f"{path} and {paths[0]} use different names for the features of a record. Use "
-                "records of one program."
-            )
-        names = found
+        names = check_record(_first_record(path), sizes, path)
     return names
 
 

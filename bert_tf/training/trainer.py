@@ -326,7 +326,7 @@ class Trainer:
                     add_to_totals(counts, batch_counts)
                     progress.update(1)
         except READ_ERRORS as error:
-            reason = records.explain_error(error)
+            reason = records.explain_error()
             if reason is None:
                 raise
             raise InputError(reason) from error

@@ -83,7 +83,7 @@ def test_masked_records_are_refused_for_causal_training(tmp_path, made_for):
     path = write(tmp_path / "a.tfrecord", 0, 1)
     (tmp_path / "a.manifest.json").write_text(json.dumps({"flags": {"objective": made_for}}))
     record_checks.check_manifests([path], 100, objective=made_for)
-    with pytest.raises(InputError, match=f"={made_for}: their text is masked, but objective=c"):
+    with pytest.raises(InputError, match=f"={made_for}, and do not suit objective=causal"):
         record_checks.check_manifests([path], 100, objective="causal")
 
 

@@ -136,7 +136,7 @@ def test_mlm_and_causal_objectives_in_all_programs(tmp_path):
     assert_refused(
         other,
         "created with",
-        "objective=causal: they lack the labels of",
+        "objective=causal, and do not suit",
         "objective=mlm_nsp. Create",
     )
 

@@ -27,13 +27,13 @@ class RecordLookup:
     """Finds the record that caused an error, or the records in a batch.
 
     Attributes:
-        explain_error: Takes an exception of the input pipeline and returns a message that names
-            the record, or None if all records can be read.
+        explain_error: Returns a message that names the record after an error of the input
+            pipeline, or None if all records can be read.
         describe: Takes the feature `step.objective.ORIGIN` of a batch, int64 [B, 2], and returns a
             text that names the files and records of the examples.
     """
 
-    explain_error: Callable[[Exception], str | None] = lambda error: None
+    explain_error: Callable[[], str | None] = lambda: None
     describe: Callable[[Any], str] = lambda origin: ""
 
 
@@ -65,7 +65,7 @@ class FailureMessages:
         try:
             yield
         except READ_ERRORS as error:
-            reason = self._records.explain_error(error)
+            reason = self._records.explain_error()
             if reason is None and not isinstance(error, tf.errors.DataLossError):
                 raise
             reason = reason or f"A record cannot be read: {plain_message(error)}."

@@ -87,15 +87,10 @@ def runtime_config() -> RuntimeConfig:
     """Returns the runtime settings (devices, logging, checkpoints) from the flags.
 
     Raises:
-        InputError: A value is out of range, or two flags contradict each other.
+        InputError: A value is out of range.
     """
     values: dict[str, Any] = {"profile_steps": _profile_steps(), "stop_on_signals": True}
     if FLAGS.use_tpu:
-        if FLAGS["distribution_strategy"].present and FLAGS.distribution_strategy != "tpu":
-            raise InputError(
-                "--use_tpu=true is the same as --distribution_strategy=tpu. Received: "
-                f"--distribution_strategy={FLAGS.distribution_strategy}. Leave out one of them."
-            )
         values["distribution_strategy"] = "tpu"
     return config_flags.build(RuntimeConfig, **values)
 
@@ -152,10 +147,6 @@ def check_output_dir() -> None:
         InputError: --output_dir is not a folder, or --overwrite would remove a file of the model.
     """
     output = FLAGS.output_dir
-    if not output or (os.path.exists(output) and not os.path.isdir(output)):
-        raise InputError(
-            f"--output_dir={output} is not a folder. Give a folder; it is created if necessary."
-        )
     check_output_folder(output, "run.lock")
     for name in ("init_checkpoint", "bert_config_file", "vocab_file"):
         if FLAGS[name].value == "":

@@ -54,8 +54,6 @@ CLASSIFIER_CASES = [
      "A batch of 4 examples does not divide evenly among 1 replicas in 3 accumulation"),
     ({"early_stopping_evals": "2"}, "early_stopping_evals needs evaluations during training"),
     ({"num_gpus": "2"}, "--num_gpus=2 needs", "Received: --distribution_strategy=one_device"),
-    ({"use_tpu": "true", "distribution_strategy": "mirrored"},
-     "--use_tpu=true is the same", "Received: --distribution_strategy=mirrored"),
     ({"profile_steps": "5"}, "--profile_steps needs two whole numbers", "Received: 5"),
     ({"do_train": "false", "do_eval": "false"}, "Nothing to do"),
     ({"num_train_epochs": "inf"},

@@ -20,7 +20,7 @@ from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.reporting.step_cost import StepCost, log_step_cost
+from bert_tf.training.reporting.step_cost import log_step_cost
 from bert_tf.training.reporting.summaries import write_results
 from bert_tf.training.trainer import Trainer, TrainingData
 
@@ -75,8 +75,9 @@ def pretrain(
             per_step: dict[str, float] = {"examples_per_sec": training.global_batch_size}
             if trainer.is_chief:
                 length = _mean_length(records, shape_sizes, runtime)
-                cost = _step_cost(model, records, training, runtime, trainer.replicas, length)
-                per_step |= log_step_cost(cost)
+                per_step |= _log_step_cost(
+                    model, records, training, runtime, trainer.replicas, length
+                )
             step = trainer.train(data, evaluation, per_step)
         # Training has the results of its last evaluation, if its last weights are the final ones.
         values = trainer.results.get("eval", {})
@@ -190,14 +191,14 @@ def _mean_length(
     return float(np.mean(lengths[lengths > 0]))
 
 
-def _step_cost(
+def _log_step_cost(
     model: PretrainingModel,
     records: PretrainingRecords,
     training: TrainingConfig,
     runtime: RuntimeConfig,
     replicas: int,
     mean_length: float,
-) -> StepCost:
+) -> dict[str, float]:
     batch, length = training.global_batch_size, records.max_seq_length
     causal, next_sentence = model.objective == "causal", model.objective == "mlm_nsp"
     predictions = length - 1 if causal else records.max_predictions_per_seq
@@ -212,12 +213,7 @@ def _step_cost(
     parameters = costs.parameter_counts(model.config)
     if not next_sentence:
         del parameters["next_sentence_head"]
-    return StepCost(
-        parameters=sum(parameters.values()),
-        tokens=round(batch * mean_length),
-        flops=flops,
-        memory=memory,
-    )
+    return log_step_cost(sum(parameters.values()), round(batch * mean_length), flops, memory)
 
 
 def _make_samples(

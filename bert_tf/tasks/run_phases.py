@@ -33,7 +33,6 @@ from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle import restoring
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.reporting.step_cost import log_step_cost
 from bert_tf.training.reporting.summaries import write_results
 from bert_tf.training.trainer import Trainer, TrainingData
 
@@ -216,10 +215,9 @@ class FineTuningRun:
             length = float(data.config.max_seq_length)
             if self._skips_padding:
                 length = step_costs.mean_length(order, records, training)
-            cost = step_costs.step_cost(
+            per_step |= step_costs.log_cost(
                 data, self.config, training, self.runtime, self._trainer, length
             )
-            per_step |= log_step_cost(cost)
         parse, weights = self._parse, data.label_weights
         if weights is not None:
             _LOGGER.info("class weights: %s.", describe_weights(data.task, weights))

@@ -10,7 +10,7 @@ from bert_tf.tasks.batches import TrainingOrder
 from bert_tf.tasks.record_files import RecordFile
 from bert_tf.tasks.task_data import TaskData
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
-from bert_tf.training.reporting.step_cost import StepCost
+from bert_tf.training.reporting.step_cost import log_step_cost
 from bert_tf.training.trainer import Trainer
 
 _BATCHES_FOR_MEAN_LENGTH = 160
@@ -22,15 +22,15 @@ def mean_length(order: TrainingOrder, records: RecordFile, training: TrainingCon
     return float(np.mean([records.index.num_tokens[order.batch(step)].mean() for step in steps]))
 
 
-def step_cost(
+def log_cost(
     data: TaskData,
     config: BertConfig,
     training: TrainingConfig,
     runtime: RuntimeConfig,
     trainer: Trainer,
     length: float,
-) -> StepCost:
-    """Returns the cost of a step whose sequences have a mean length."""
+) -> dict[str, float]:
+    """Logs the cost of a step whose sequences have a mean length; see `log_step_cost`."""
     (shape,) = (each.shape for each in data.task.table if each.name == "input_ids")
     per_record = math.prod(data.task.sizes[axis] for axis in shape[:-1])  # 1, or choices
     sequences = training.global_batch_size * per_record
@@ -40,9 +40,6 @@ def step_cost(
         averaged=training.ema_decay > 0,
     )  # fmt: skip
     variables = trainer.objective.variables.values()
-    return StepCost(
-        parameters=sum(math.prod(variable.shape) for variable in variables),
-        tokens=round(sequences * length),
-        flops=costs.training_step_flops(config, sequences, round(length), 0, False),
-        memory=memory,
-    )
+    flops = costs.training_step_flops(config, sequences, round(length), 0, False)
+    parameters = sum(math.prod(variable.shape) for variable in variables)
+    return log_step_cost(parameters, round(sequences * length), flops, memory)

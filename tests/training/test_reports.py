@@ -12,7 +12,7 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 from bert_tf import atomic_files
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.reporting import metrics
-from bert_tf.training.reporting.step_cost import StepCost, log_step_cost
+from bert_tf.training.reporting.step_cost import log_step_cost
 from bert_tf.training.reporting.summaries import Summaries
 from bert_tf.training.step.step_runner import StepResult
 
@@ -44,8 +44,7 @@ def test_tensorboard_reads_texts_and_hyperparameters(tmp_path):
 def test_the_cost_of_a_step_is_logged(caplog):
     caplog.set_level("INFO", "bert_tf")
     memory = {"weights": 440e6, "moments": 880e6, "gradients": 540e6, "activations": 9e9}
-    cost = StepCost(parameters=110_106_428, tokens=4096, flops=2_700_000_000_000, memory=memory)
-    assert log_step_cost(cost) == {"tokens_per_sec": 4096}
+    assert log_step_cost(110_106_428, 4096, 2_700_000_000_000, memory) == {"tokens_per_sec": 4096}
     assert caplog.messages[0].splitlines() == [
         "110,106,428 parameters; 4,096 tokens and 2.7 TFLOP per step",
         "estimated memory on each device: 10.9 GB (weights 440 MB, moments 880 MB, gradients "

@@ -1,43 +1,32 @@
-"""Describes the cost of a training step."""
+"""Logs the cost of a training step."""
 
-import dataclasses
 import logging
 from collections.abc import Mapping
 
 _LOGGER = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True)
-class StepCost:
-    """The cost of a training step.
+def log_step_cost(
+    parameters: int, tokens: int, flops: int, memory: Mapping[str, int]
+) -> dict[str, float]:
+    """Logs the cost of a step, at level INFO.
 
-    Attributes:
+    Args:
         parameters: The number of trainable parameters.
         tokens: Tokens per step that are computed, over all replicas and accumulation steps.
         flops: Floating-point operations per step, over all replicas; counts matrix products only.
         memory: Estimated bytes on each device, by their use, such as "weights" or "gradients".
-    """
-
-    parameters: int
-    tokens: int
-    flops: int
-    memory: Mapping[str, int]
-
-
-def log_step_cost(cost: StepCost) -> dict[str, float]:
-    """Logs the cost of a step, at level INFO.
 
     Returns:
         The number of tokens in a step, by the name of the rate that training logs.
     """
-    parts = ", ".join(f"{name} {_format_bytes(value)}" for name, value in cost.memory.items())
+    parts = ", ".join(f"{name} {_format_bytes(value)}" for name, value in memory.items())
     _LOGGER.info(
-        "%s parameters; %s tokens and %s per step\n"
-        "estimated memory on each device: %s (%s)",
-        f"{cost.parameters:,}", f"{cost.tokens:,}", _format_flops(cost.flops),
-        _format_bytes(sum(cost.memory.values())), parts,
+        "%s parameters; %s tokens and %s per step\nestimated memory on each device: %s (%s)",
+        f"{parameters:,}", f"{tokens:,}", _format_flops(flops),
+        _format_bytes(sum(memory.values())), parts,
     )  # fmt: skip
-    return {"tokens_per_sec": cost.tokens}
+    return {"tokens_per_sec": tokens}
 
 
 def _format_bytes(value: float) -> str:

@@ -144,18 +144,18 @@ def read_weights_folder(folder: str) -> WeightsFolder:
     facts = read_facts(folder)
     weights_path = posixpath.join(folder, WEIGHTS_FILE)
     weights = files.read_bytes(weights_path)
-    _verify_checksum(weights_path, files.sha256(weights), facts.get("weights_sha256"))
+    verify_checksum(weights_path, files.sha256(weights), facts.get("weights_sha256"))
     config_path = posixpath.join(folder, CONFIG_FILE)
     config = json_files.read(config_path, own=True)
     if facts["format"] == _FORMAT:
-        _verify_checksum(
+        verify_checksum(
             config_path, json_files.sha256_of_values(config), facts.get("config_sha256")
         )
     vocabulary = None
     if facts.get("vocabulary_sha256"):
         path = posixpath.join(folder, VOCABULARY_FILE)
         text = files.read_text(path).removesuffix("\n")
-        _verify_checksum(path, files.sha256(text.encode()), facts["vocabulary_sha256"])
+        verify_checksum(path, files.sha256(text.encode()), facts["vocabulary_sha256"])
         # White space is kept here but not in `read_vocabulary`: the checksum includes white space.
         vocabulary = text.split("\n")
     return WeightsFolder(
@@ -185,15 +185,22 @@ def read_facts(folder: str) -> dict[str, Any]:
         )
     # A format 1 with this checksum was changed: versions with format 1 did not write it.
     if facts["format"] == _FORMAT or "facts_sha256" in facts:
-        _verify_checksum(path, json_files.sha256_of_values(facts), facts.get("facts_sha256"))
+        verify_checksum(path, json_files.sha256_of_values(facts), facts.get("facts_sha256"))
     json_files.check(facts.get("embedding") or {}, EMBEDDING_SCHEMA, path)
     return {k: v for k, v in facts.items() if v is not None or k not in FACTS_SCHEMA}
 
 
-def _verify_checksum(path: str, actual: str, expected: str | None) -> None:
+def verify_checksum(
+    path: str, actual: str, expected: str | None, listed_in: str = FACTS_FILE
+) -> None:
+    """Compares the SHA-256 of a file with the one that another file lists.
+
+    Raises:
+        InputError: They differ.
+    """
     if actual != expected:
         raise InputError(
-            f"{path} is damaged or was replaced: its SHA-256 differs from the one in {FACTS_FILE}. "
+            f"{path} is damaged or was replaced: its SHA-256 differs from the one in {listed_in}. "
             "Copy the folder again from its source."
         )
 

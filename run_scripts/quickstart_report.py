@@ -8,6 +8,8 @@ import os
 import pathlib
 from typing import Any
 
+from bert_tf.run_scripts.recipes.table import metrics_of
+
 _NEXT_STEPS = """
 Next steps:
   .venv/bin/tensorboard --logdir {0}          show the training curves
@@ -69,7 +71,7 @@ def _held_out(counts: list[int]) -> str:
 
 
 def _model_rows(folder: str) -> list[_Row]:
-    pretrained = _results(folder, "pretrained")
+    pretrained = metrics_of(f"{folder}/pretrained")
     scores = [
         f"{title} {pretrained[f'{name}_accuracy']:.1%} "
         f"({pretrained[f'{name}_majority_accuracy']:.1%})"
@@ -77,7 +79,7 @@ def _model_rows(folder: str) -> list[_Row]:
     ]
     last, two_thirds = _held_out_losses(pathlib.Path(folder, "pretrained/metrics.jsonl"))
     scores.append(f"loss {last:.2f} ({two_thirds:.2f} at two thirds of the run)")
-    dev = _with_baseline(folder, "dev", _results(folder, "classifier")["eval_accuracy"])
+    dev = _with_baseline(folder, "dev", metrics_of(f"{folder}/classifier")["eval_accuracy"])
     answers = read_json(f"{folder}/answers.json")
     test = _with_baseline(folder, "test", answers["accuracy"])
     rate = f"{answers['texts'] / answers['secs']:,.0f} texts/s after loading"
@@ -107,8 +109,3 @@ def _with_baseline(folder: str, split: str, accuracy: float) -> str:
     counts = files[f"classification/{split}.tsv"]
     most_common = max(count for name, count in counts.items() if name.startswith("label "))
     return f"accuracy {accuracy:.1%} ({most_common / counts['examples']:.1%})"
-
-
-def _results(folder: str, run: str) -> dict[str, float]:
-    lines = pathlib.Path(folder, run, "eval_results.txt").read_text("utf-8").splitlines()
-    return {name: float(value) for name, value in (line.split(" = ") for line in lines)}

@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -75,9 +76,7 @@ def pretrain(
             per_step: dict[str, float] = {"examples_per_sec": training.global_batch_size}
             if trainer.is_chief:
                 length = _mean_length(records, shape_sizes, runtime)
-                per_step |= _log_step_cost(
-                    model, records, training, runtime, trainer.replicas, length
-                )
+                per_step |= _log_step_cost(model, records, training, runtime, trainer, length)
             step = trainer.train(data, evaluation, per_step)
         # Training has the results of its last evaluation, if its last weights are the final ones.
         values = trainer.results.get("eval", {})
@@ -196,7 +195,7 @@ def _log_step_cost(
     records: PretrainingRecords,
     training: TrainingConfig,
     runtime: RuntimeConfig,
-    replicas: int,
+    trainer: Trainer,
     mean_length: float,
 ) -> dict[str, float]:
     batch, length = training.global_batch_size, records.max_seq_length
@@ -205,15 +204,14 @@ def _log_step_cost(
     flops = costs.training_step_flops(
         model.config, batch, round(mean_length), predictions, next_sentence
     )
-    examples_at_a_time = batch // (replicas * runtime.gradient_accumulation_steps)
+    examples_at_a_time = batch // (trainer.replicas * runtime.gradient_accumulation_steps)
     memory = costs.training_step_memory(
         model.config, examples_at_a_time, length, predictions, training.precision,
         runtime.recompute, averaged=training.ema_decay > 0,
     )  # fmt: skip
-    parameters = costs.parameter_counts(model.config)
-    if not next_sentence:
-        del parameters["next_sentence_head"]
-    return log_step_cost(sum(parameters.values()), round(batch * mean_length), flops, memory)
+    variables = trainer.objective.variables.values()
+    parameters = sum(math.prod(variable.shape) for variable in variables)
+    return log_step_cost(parameters, round(batch * mean_length), flops, memory)
 
 
 def _make_samples(

@@ -329,7 +329,6 @@ def test_mixed_float16_is_refused():
     ("field", "value"),
     [
         ("learning_rate", 0),
-        ("learning_rate", "1e-4"),
         ("weight_decay_rate", -0.1),
         ("clip_norm", 0),
         ("beta_1", -0.1),
@@ -424,7 +423,6 @@ def test_config_is_stored_as_json(learning_rate):
     ("field", "value"),
     [
         ("learning_rate", 0.0),
-        ("learning_rate", None),
         ("num_train_steps", 0),
         ("num_warmup_steps", -1),
         ("num_warmup_steps", 11),

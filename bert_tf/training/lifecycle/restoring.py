@@ -46,10 +46,10 @@ def restore_or_start(
     Raises:
         InputError: The checkpoint is of a different model, or its state.json is damaged.
     """
-    saved = _read_optimizer_state(folder, optimizer.variables) if folder else None
-    optimizer.load_or_start(saved)
     if folder is None:
+        optimizer.start_average()
         return RunState()
+    optimizer.load(*_read_optimizer_state(folder, optimizer.variables))
     if iterator is not None:
         position = tf.train.Checkpoint(iterator=iterator)
         position.read(os.path.join(folder, POSITION_FILE)).assert_consumed()

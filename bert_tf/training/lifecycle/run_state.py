@@ -18,6 +18,7 @@ from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 from bert_tf.training.step.step_scalars import StepTotals
+from bert_tf.weights import verify_checksum
 
 TRAINING_FILE, RUNTIME_FILE, STATE_FILE, OPTIMIZER_FILE = (
     "training_config.json", "runtime_config.json", "state.json", "optimizer.safetensors",
@@ -120,8 +121,7 @@ def check_checkpoint(folder: str) -> None:
     """
     for name, checksum in _read_values(folder)["files"].items():
         path = os.path.join(folder, name)
-        if files.sha256_of_file(path) != checksum:
-            raise _damage(path)
+        verify_checksum(path, files.sha256_of_file(path), checksum, STATE_FILE)
 
 
 def _read_values(folder: str) -> dict[str, Any]:
@@ -132,14 +132,6 @@ def _read_values(folder: str) -> dict[str, Any]:
             "folder again from its source, or give another checkpoint."
         )
     values = json_files.read(path, own=True)
-    expected = values.get("facts_sha256")
-    if expected is not None and expected != json_files.sha256_of_values(values):
-        raise _damage(path)
+    if (expected := values.get("facts_sha256")) is not None:
+        verify_checksum(path, json_files.sha256_of_values(values), expected, STATE_FILE)
     return values
-
-
-def _damage(path: str) -> InputError:
-    return InputError(
-        f"{path} is damaged or was replaced: its SHA-256 differs from the one in {STATE_FILE}. "
-        "Copy the folder again from its source."
-    )

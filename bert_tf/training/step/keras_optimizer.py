@@ -3,8 +3,6 @@
 Both classes call the functions of the training engine.
 """
 
-import math
-import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,7 +53,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         num_warmup_steps: int = 0,
         decay: str = "released",
     ) -> None:
-        self.learning_rate = _positive_number("learning_rate", learning_rate)
+        self.learning_rate = _positive("learning_rate", learning_rate)
         self.num_train_steps, self.num_warmup_steps = int(num_train_steps), int(num_warmup_steps)
         self.decay = decay
         check_at_least(1, self, "num_train_steps")
@@ -141,19 +139,13 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         beta_2: float = BETAS[1],
     ) -> None:
         if not callable(learning_rate):
-            learning_rate = _positive_number("learning_rate", learning_rate)
+            learning_rate = _positive("learning_rate", learning_rate)
         super().__init__(learning_rate, name=name)
-        if not 0 <= weight_decay_rate < math.inf:
-            raise InputError(
-                f"weight_decay_rate must be at least 0. Received: {weight_decay_rate}."
-            )
         self.weight_decay_rate = float(weight_decay_rate)
+        check_at_least(0, self, "weight_decay_rate")
         self.beta_1, self.beta_2 = float(beta_1), float(beta_2)
         check_between(0, MAX_BETA, self, "beta_1", "beta_2")
-        self.clip_norm = clip_norm
-        if clip_norm is not None:
-            hint = ", or None for no clipping"
-            self.clip_norm = _positive_number("clip_norm", clip_norm, hint)
+        self.clip_norm = clip_norm if clip_norm is None else _positive("clip_norm", clip_norm)
         self._no_decay = _regular_expressions(exclude_from_weight_decay)
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
@@ -246,9 +238,9 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         }
 
 
-def _positive_number(name: str, value: Any, hint: str = "") -> float:
-    if not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
-        raise InputError(f"{name} must be a number above 0{hint}. Received: {value!r}.")
+def _positive(name: str, value: float) -> float:
+    if not value > 0:
+        raise InputError(f"{name} must be above 0. Received: {value}.")
     return float(value)
 
 

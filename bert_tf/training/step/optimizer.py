@@ -153,15 +153,6 @@ class Optimizer:
         trained = {f"{name}/trained": weights[name] for name in self._trainable}
         return weights | averages, slots | trained
 
-    def load_or_start(
-        self, saved: tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]] | None
-    ) -> None:
-        """Restores a result of `state`; if `saved` is None, starts with the present weights."""
-        if saved is None:
-            self.start_average()
-        else:
-            self.load(*saved)
-
     def load(self, weights: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]) -> None:
         """Restores the arrays that `state` returned."""
         if self._ema_decay:

@@ -1,7 +1,6 @@
 """The accuracies of a model that always predicts the most frequent token and label."""
 
 import logging
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -48,16 +47,9 @@ def _count(counts: np.ndarray, ids: Any, weights: Any = None) -> None:
 def warn_if_no_better(results: Mapping[str, float]) -> None:
     """Logs a warning for each accuracy that is no better than that of the majority, or is NaN.
 
-    Logs a warning too if the loss is not finite.
-
     Args:
         results: Accuracies, and the result of `majority_accuracies`.
     """
-    if not math.isfinite(results.get("loss", 0.0)):
-        _LOGGER.warning(
-            "The loss is not finite: the weights are too large for a trained model. Give an "
-            "earlier checkpoint, or train with a lower learning rate."
-        )
     for name, answer in _ANSWERS.items():
         accuracy = results.get(f"{name}_accuracy")
         majority = results.get(f"{name}_majority_accuracy", 1.0)

@@ -39,8 +39,7 @@ class PretrainingRecords:
     masks: DynamicMasks | None = None
 
     def __post_init__(self) -> None:
-        check_at_least(1, self, "max_seq_length", "max_predictions_per_seq")
-        check_at_least(1, self, "eval_batch_size")
+        check_at_least(1, self, "max_seq_length", "max_predictions_per_seq", "eval_batch_size")
         check_between(1, _MAX_BUFFER, self, "shuffle_buffer_size")
         check_at_least(0, self, "max_eval_steps")
 

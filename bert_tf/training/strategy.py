@@ -35,7 +35,12 @@ def make_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
     if kind == "one_device":
         return tf.distribute.get_strategy()
     if kind == "multi_worker_mirrored":
-        _check_cluster()
+        if not os.environ.get("TF_CONFIG"):  # TensorFlow would start a run of one machine
+            raise InputError(
+                "multi_worker_mirrored needs the environment variable TF_CONFIG on each machine, "
+                'for example {"cluster": {"worker": ["host1:port", "host2:port"]}, '
+                '"task": {"type": "worker", "index": 0}}.'
+            )
         return tf.distribute.MultiWorkerMirroredStrategy()
     if kind == "tpu":
         return _tpu_strategy(runtime)
@@ -64,15 +69,6 @@ def _tpu_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
             f"The TPU {name!r} cannot be used: {reason}. Check tpu_name, tpu_zone and "
             "gcp_project, and that the tensorflow-tpu package is installed on the TPU's machine."
         ) from error
-
-
-def _check_cluster() -> None:
-    if not os.environ.get("TF_CONFIG"):  # TensorFlow would start a run of one machine
-        raise InputError(
-            "multi_worker_mirrored needs the environment variable TF_CONFIG on each machine, for "
-            'example {"cluster": {"worker": ["host1:port", "host2:port"]}, '
-            '"task": {"type": "worker", "index": 0}}.'
-        )
 
 
 class WorkerSync:

@@ -280,15 +280,16 @@ class RunFolder:
 
     def _events(self) -> list[str]:
         """Returns the event files of TensorBoard in the folders that a run writes to."""
-        paths = [os.path.join(self.path, folder, _SUMMARY_FILES) for folder in _SUMMARY_FOLDERS]
-        found = [path for each in paths for path in tf.io.gfile.glob(each)]
-        return [os.path.relpath(path, self.path) for path in found]
+        return [
+            os.path.join(folder, name)
+            for folder in _SUMMARY_FOLDERS
+            for name in files.list_folder(os.path.join(self.path, folder))
+            if fnmatch.fnmatch(name, _SUMMARY_FILES)
+        ]
 
     def _remove_run(self) -> None:
         """Removes the files that a run wrote, and leaves all other files."""
-        for name in _SUMMARY_FOLDERS:
-            _remove_summaries(os.path.join(self.path, name))
-        names = (*self._outputs, *_FILES_OF_A_RUN)
+        names = (*self._events(), *self._outputs, *_FILES_OF_A_RUN)
         for path in (*self.checkpoints(), *(os.path.join(self.path, name) for name in names)):
             files.remove(path)
 
@@ -299,17 +300,6 @@ def _settings_text(name: str, old: Any, new: Any) -> tuple[str, str]:
     name = _PARAMETERS.get(name, name)
     before, now = (f"no {name}" if each is None else f"{name}={each!r}" for each in (old, new))
     return before, now
-
-
-def _remove_summaries(folder: str) -> None:
-    """Removes the files of TensorBoard, and the folder if it has no other files."""
-    if not tf.io.gfile.isdir(folder):
-        return
-    names = tf.io.gfile.listdir(folder)
-    for name in fnmatch.filter(names, _SUMMARY_FILES):
-        files.remove(os.path.join(folder, name))
-    if not tf.io.gfile.listdir(folder):
-        files.remove(folder)
 
 
 def step_of_checkpoint(folder: str) -> int:

@@ -15,7 +15,6 @@ import contextlib
 import hashlib
 import os
 import shutil
-import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -27,6 +26,12 @@ from bert_tf.errors import InputError, plain_message
 from bert_tf.output_paths import is_stdout, resolve_output
 
 _TEMPORARY, _OLD = ".bert_tf.tmp", ".bert_tf.old"  # ends of names
+# TensorFlow's errors about a path, by name, because TensorFlow may not be imported. It raises
+# OutOfRangeError for a file that is larger than the limit of the process.
+_REFUSALS = (
+    "PermissionDeniedError", "FailedPreconditionError", "NotFoundError", "OutOfRangeError",
+    "ResourceExhaustedError", "AbortedError", "UnavailableError",
+)  # fmt: skip
 
 
 def gfile() -> Any:
@@ -282,24 +287,9 @@ def explain_write_errors(path: str) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
     except Exception as error:
-        if not _is_refusal_of_tensorflow(error):
+        if type(error).__name__ not in _REFUSALS:
             raise
         raise InputError(f"{path} cannot be written: {reason_of(error)}.") from error
-
-
-def _is_refusal_of_tensorflow(error: Exception) -> bool:
-    if "tensorflow" not in sys.modules:
-        return False
-    import tensorflow as tf
-
-    refusals = (
-        tf.errors.PermissionDeniedError,
-        tf.errors.FailedPreconditionError,
-        tf.errors.NotFoundError,
-        tf.errors.OutOfRangeError,  # a file is larger than the limit of the process
-        tf.errors.ResourceExhaustedError,
-    )
-    return isinstance(error, refusals)
 
 
 def make_folder(path: str) -> None:
@@ -308,19 +298,8 @@ def make_folder(path: str) -> None:
     Raises:
         InputError: The folder cannot be created.
     """
-    if "://" not in path:
-        try:
-            os.makedirs(path, exist_ok=True)
-        except OSError as error:
-            reason = error.strerror
-            raise InputError(f"The folder {path} cannot be created: {reason}.") from error
-        return
-    import tensorflow as tf
-
-    try:
-        tf.io.gfile.makedirs(path)
-    except tf.errors.OpError as error:
-        raise InputError(f"The folder {path} cannot be created: {reason_of(error)}.") from error
+    with explain_write_errors(path):
+        gfile().makedirs(path) if "://" in path else os.makedirs(path, exist_ok=True)
 
 
 def reason_of(error: Any) -> str:

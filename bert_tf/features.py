@@ -131,17 +131,8 @@ def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
 
     Returns:
         B serialized examples, each of which is a `tf.train.Example`.
-
-    Raises:
-        ValueError: A column is missing, or the columns have different numbers of rows.
     """
-    counts = {name: len(values) for name, values in columns.items()}
-    missing = [feature.name for feature in table if feature.name not in columns]
-    if missing or len({counts[feature.name] for feature in table}) > 1:
-        raise ValueError(
-            f"{[f.name for f in table]} must have equal numbers of rows. Received: {counts}."
-        )
-    if not counts[table[0].name]:
+    if not len(columns[table[0].name]):
         return []
     return wire_format.encode([(f.name, f.dtype, np.asarray(columns[f.name])) for f in table])
 

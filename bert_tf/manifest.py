@@ -37,8 +37,7 @@ class Shard:
 
     def has_recorded_size(self) -> bool:
         """Whether the file exists and has the size that the manifest records."""
-        is_regular = files.exists(self.path) if "://" in self.path else os.path.isfile(self.path)
-        return is_regular and files.gfile().stat(self.path).length == self.bytes
+        return files.is_file(self.path) and files.gfile().stat(self.path).length == self.bytes
 
     def has_recorded_checksum(self) -> bool:
         """Whether the file has the SHA-256 in the manifest. This method reads the whole file.

@@ -75,13 +75,6 @@ def test_a_record_that_is_not_an_example_is_refused():
         features.names_in(b"\xff\xff\xff", features.PRETRAINING, SIZES, "a.tfrecord")
 
 
-def test_columns_of_different_lengths_are_refused():
-    data = columns(3)
-    data["input_ids"] = data["input_ids"][:2]
-    with pytest.raises(ValueError, match="'input_ids': 2"):
-        features.encode(data, features.PRETRAINING)
-
-
 @pytest.mark.parametrize("largest", [1, 127, 128, 16383, 16384, 30521, 2**31 - 1, 2**62, -1])
 def test_encoded_bytes_equal_tensorflow(largest):
     rng = np.random.default_rng(0)

@@ -150,7 +150,7 @@ def json_lines(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in lines(path):
         if line.strip():
             # Many programs write NaN.
-            row = json_files.parse(line, f"{path}, line {number}", allow_nan=True)
+            row = json_files.parse(line, f"{path}, line {number}")
             if not isinstance(row, dict):
                 raise InputError(
                     f"{path}, line {number}: a JSON object is required. Received: {line[:60]}."

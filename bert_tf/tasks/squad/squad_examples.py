@@ -85,7 +85,7 @@ def read_examples(
 
 def _paragraphs(path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yields the paragraphs of a file, with their place in it as text."""
-    contents = json_files.parse(files.read_text(path), path, allow_nan=True)
+    contents = json_files.parse(files.read_text(path), path)
     for number, article in enumerate(_get(contents, "data", path)):
         where = f"{path}: data[{number}]"
         for index, paragraph in enumerate(_get(article, "paragraphs", where)):

@@ -31,7 +31,6 @@ from bert_tf.export.lite import (
     lite_files,
     lite_forward,
     mediapipe_metadata,
-    operations,
 )
 from bert_tf.export.model_files import file_gate
 from bert_tf.export.settings import LITE_PRECISIONS, ServingSettings
@@ -78,42 +77,6 @@ def test_operations_are_built_in(exported, kind):
         names = {each["op_name"] for each in found._get_ops_details()}
         assert "FULLY_CONNECTED" in names and "GELU" in names
         assert not [each for each in names if "Flex" in each or "VAR" in each or each == "CUSTOM"]
-        with open(lite_path(exported(kind), precision), "rb") as file:
-            counted = operations.operations(file.read())
-        assert set(counted) <= names | {"DELEGATE"} and counted["FULLY_CONNECTED"] >= 12
-
-
-def test_operations_of_tensorflow_and_variables_are_found():
-    class Module(tf.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = tf.Variable([2.0])
-
-        @tf.function(input_signature=[tf.TensorSpec([1, 1], tf.float32)])
-        def __call__(self, x):
-            return tf.linalg.inv(x) * self.weight
-
-    module = Module()
-    function = module.__call__.get_concrete_function()
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
-    converter.target_spec.supported_ops = [
-        tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS
-    ]  # fmt: skip
-    with pytest.raises(gate.GateError, match=r"x\.tflite .* custom FlexMatrixInverse"):
-        operations.check_operations(converter.convert(), "x.tflite", False)
-
-    class Counter(Module):
-        @tf.function(input_signature=[tf.TensorSpec([1], tf.float32)])
-        def __call__(self, x):
-            self.weight.assign_add(x)
-            return self.weight.read_value()
-
-    module = Counter()
-    function = module.__call__.get_concrete_function()
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
-    converter.experimental_enable_resource_variables = True
-    with pytest.raises(gate.GateError, match="VAR_HANDLE"):
-        operations.check_operations(converter.convert(), "x.tflite", False)
 
 
 @pytest.mark.parametrize("kind", export_models.KINDS)

@@ -15,7 +15,6 @@ from bert_tf.export.lite import mediapipe_metadata
 from bert_tf.export.lite.conversion import convert
 from bert_tf.export.lite.embedded_files import with_files
 from bert_tf.export.lite.lite_forward import check_installed
-from bert_tf.export.lite.operations import check_operations
 from bert_tf.export.model_files import writing
 from bert_tf.export.model_files.model_file import ModelFile
 from bert_tf.export.served import ServedModel, load_served
@@ -32,8 +31,7 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
         job: The model and the settings.
 
     Returns:
-        A function that writes and checks a TFLite file for each precision; see `writing.writer`. It
-        raises `GateError` for operations that TFLite lacks.
+        A function that writes and checks a TFLite file for each precision; see `writing.writer`.
 
     Raises:
         InputError: The checkpoint cannot be exported for the task or has LSTM layers, or LiteRT is
@@ -92,7 +90,6 @@ def _write_file(job: ExportJob, served: ServedModel, place: str, file: ModelFile
     name = f"{file.precision}{'_text' if file.takes_texts else ''}.tflite"
     _LOGGER.info("converting %s", name)
     model = convert(served, file, job.settings.tflite_length)
-    operations = check_operations(model, name, file.takes_texts)
     if file.has_metadata:
         labels = LABELS_FILE if job.origin.checkpoint.facts.get("labels") else None
         model = mediapipe_metadata.with_metadata(model, VOCABULARY_FILE, labels)
@@ -101,4 +98,4 @@ def _write_file(job: ExportJob, served: ServedModel, place: str, file: ModelFile
     )
     path = os.path.join(place, name)
     files.write_bytes(path, with_files(model, embedded))
-    return dataclasses.replace(file, path=path, operations=operations)
+    return dataclasses.replace(file, path=path)

@@ -98,7 +98,6 @@ def _report(
     report |= {
         "file": name,
         "size_bytes": tf.io.gfile.stat(file.path).length,
-        "operations": dict(file.operations),
         "takes_texts": file.takes_texts,
     }
     if file.has_metadata:

@@ -16,14 +16,12 @@ class ModelFile:
         takes_texts: Whether its inputs are texts.
         has_metadata: Whether it has metadata for MediaPipe.
         path: Its path.
-        operations: The number of uses of each operation, by name.
     """
 
     precision: str
     takes_texts: bool = False
     has_metadata: bool = False
     path: str = ""
-    operations: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

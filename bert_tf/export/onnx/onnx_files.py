@@ -1,6 +1,5 @@
 """Writes the ONNX files of an export."""
 
-import collections
 import dataclasses
 import functools
 import logging
@@ -71,14 +70,9 @@ def _write_file(
     float32: Callable[[], bytes], job: ExportJob, served: ServedModel, place: str, file: ModelFile
 ) -> ModelFile:
     """Writes a model with its vocabulary, labels and facts."""
-    import onnx
-
     name = f"{file.precision}.onnx"
     _LOGGER.info("converting %s", name)
     model = quantize(float32()) if file.precision == "int8" else float32()
-    operations = collections.Counter(
-        node.op_type for node in onnx.ModelProto.FromString(model).graph.node
-    )
     path = os.path.join(place, name)
     files.write_bytes(path, with_metadata(model, writing.embedded_files(job, served)))
-    return dataclasses.replace(file, path=path, operations=operations)
+    return dataclasses.replace(file, path=path)

@@ -73,7 +73,7 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
 
 def _can_run_in_mediapipe(served: ServedModel) -> bool:
     """Returns whether the files get metadata for MediaPipe; logs why not."""
-    if not served.mediapipe_task:
+    if not served.runs_in_mediapipe:
         return False
     if not served.tokenizer.do_lower_case:
         reason = "MediaPipe lower-cases all texts, and the model is cased"

@@ -1,24 +1,20 @@
 """Compares TFLite and ONNX files with the model in memory."""
 
 import dataclasses
-import logging
 import os
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.export import gate
 from bert_tf.export.gate import Limits
 from bert_tf.export.gate_process import Gate, GateError
-from bert_tf.export.lite import mediapipe_tasks
 from bert_tf.export.model_files.model_file import ModelFile
 from bert_tf.export.requests import Request, example_requests
 from bert_tf.export.served import ServedModel
 from bert_tf.tasks.task import Outputs
 
-_LOGGER = logging.getLogger(__name__)
 # float16 and int8 are the dtypes of the weights. int8 is judged by its metric, whose limit for few
 # examples is that of two of them, or by its answers (`_limits_of`). For outputs without answers,
 # the limits of int8 must find wrong ones: unit vectors [384] of unrelated texts differ by 0.17, and
@@ -46,8 +42,7 @@ def check(
         found: The files.
 
     Returns:
-        For each file its report, or the `GateError` if an output or the metric differs too much or
-        MediaPipe cannot run the file.
+        For each file its report, or the `GateError` if an output or the metric differs too much.
 
     Raises:
         GateError: LiteRT or ONNX Runtime cannot run a file.
@@ -95,14 +90,12 @@ def _report(
         # The labelled texts may be among those that the tokenizer of TFLite splits differently.
         compares_labelled=not file.takes_texts,
     )  # fmt: skip
-    report |= {
+    return {
+        **report,
         "file": name,
         "size_bytes": tf.io.gfile.stat(file.path).length,
         "takes_texts": file.takes_texts,
     }
-    if file.has_metadata:
-        report["mediapipe"] = _compare_with_mediapipe(served, file, requests, actual)
-    return report
 
 
 def _limits_of(precision: str, num_examples: int, expected: Sequence[Outputs]) -> Limits:
@@ -114,30 +107,3 @@ def _limits_of(precision: str, num_examples: int, expected: Sequence[Outputs]) -
         return dataclasses.replace(limits, judges_values=False, different_answers=None)
     answers = any(each.dtype.kind != "f" for outputs in expected for each in outputs.values())
     return dataclasses.replace(limits, judges_values=not answers)
-
-
-def _compare_with_mediapipe(
-    served: ServedModel,
-    file: ModelFile,
-    requests: Sequence[Request],
-    actual: Sequence[Outputs],
-) -> dict[str, Any]:
-    """Runs the labelled texts, or else the examples, in MediaPipe; logs and returns the report."""
-    (text_name,), (output_name,) = served.text_names, served.lite_outputs
-    of_texts = [
-        each for each in zip(requests, actual, strict=True)
-        if each[0].signature == "serving_default"
-    ]  # fmt: skip
-    texts = np.concatenate([request.inputs[text_name] for request, _ in of_texts])
-    outputs = np.concatenate([outputs[output_name] for _, outputs in of_texts])
-    # The labelled texts are the last ones.
-    num_labelled = sum(len(request.correct or ()) for request, _ in of_texts)
-    report = mediapipe_tasks.compare(
-        file.path, texts.tolist(), outputs, served.mediapipe_task, num_labelled or len(texts)
-    )
-    _LOGGER.info(
-        "%s in MediaPipe: %.1f %% of %d texts have other outputs, because of its tokenizer; %.1f %%"
-        " have another label.", os.path.basename(file.path), 100 * report["different_outputs"],
-        report["num_texts"], 100 * report["different_labels"],
-    )  # fmt: skip
-    return report

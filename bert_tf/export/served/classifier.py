@@ -113,8 +113,8 @@ class ServedClassifier(ServedModel):
         self._long_texts = long_texts or LongTexts()
         # Programs that compute the ids of a text themselves would truncate it.
         self.lite_takes_texts = not self._long_texts.in_windows
-        if not pair and task_type != "regression" and self.lite_takes_texts:
-            self.mediapipe_task = "classifier"
+        is_single = not pair and task_type != "regression"
+        self.runs_in_mediapipe = is_single and self.lite_takes_texts
 
     @property
     def lite_outputs(self) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ class ServedEmbedder(ServedModel):
     """
 
     lite_takes_texts = True
-    mediapipe_task = "embedder"
+    runs_in_mediapipe = True
     text_names = ("text",)
     lite_outputs = ("embedding",)
     pipeline_tag = "sentence-similarity"

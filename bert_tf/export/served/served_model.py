@@ -65,8 +65,7 @@ class ServedModel(tf.Module, abc.ABC):
         takes_masks: Whether [MASK] in a text stands for a token to predict.
         outputs_of_tokens: Whether `lite_outputs` have one value for each token.
         lite_takes_texts: Whether a TFLite file can contain the tokenizer.
-        mediapipe_task: The task of MediaPipe that can run a TFLite file, "classifier" or
-            "embedder", or "".
+        runs_in_mediapipe: Whether a task of MediaPipe can run a TFLite file.
         pipeline_tag: The name of the task on the Hugging Face hub.
         head: Names of the weights of the head.
         own_settings: The fields of `ServingSettings` that have an effect for this task only.
@@ -77,7 +76,7 @@ class ServedModel(tf.Module, abc.ABC):
     takes_masks = False
     outputs_of_tokens = False
     lite_takes_texts = False
-    mediapipe_task = ""
+    runs_in_mediapipe = False
     labelled_signature = "serving_default"
     pipeline_tag: str
     head: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from bert_tf import files, json_files, weights
-from bert_tf.export.job import Origin, answer_facts, facts_of
+from bert_tf.export.job import ExportJob
 from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
 from bert_tf.export.model_files.report import NAMES, TEXT_DIFFERENCES, table_of
 from bert_tf.export.served.load import served_class
@@ -20,36 +20,36 @@ from bert_tf.tasks.task import DEV_EXAMPLES
 LABELS_FILE = "labels.txt"
 
 
-def text_files(origin: Origin) -> dict[str, bytes]:
+def text_files(job: ExportJob) -> dict[str, bytes]:
     """Returns the content of `vocab.txt` and, if there are labels, of `labels.txt`."""
-    vocabulary = weights.vocabulary_text(origin.checkpoint.tokenizer.vocabulary)
-    labels = origin.checkpoint.facts.get("labels", [])
+    vocabulary = weights.vocabulary_text(job.checkpoint.tokenizer.vocabulary)
+    labels = job.checkpoint.facts.get("labels", [])
     of_labels = {LABELS_FILE: "".join(f"{each}\n" for each in labels).encode()} if labels else {}
     return {weights.VOCABULARY_FILE: vocabulary, **of_labels}
 
 
-def write(folder: str, origin: Origin, report: Mapping[str, Any]) -> None:
+def write(folder: str, job: ExportJob, report: Mapping[str, Any]) -> None:
     """Writes the files.
 
     Args:
         folder: The folder of the version, with the exported models.
-        origin: The checkpoint that they come from.
+        job: The export.
         report: The report of the export.
     """
     extra = os.path.join(folder, EXTRA)
     tf.io.gfile.makedirs(extra)
     paths = {name: os.path.join(folder, name) for name in CHECKED_FILES}
-    facts = facts_of(origin)
+    facts = job.facts
     facts[FILES_SHA256] = {
         name: files.sha256_of_file(path) for name, path in paths.items() if files.exists(path)
     }
     facts["facts_sha256"] = json_files.sha256_of_values(facts)
     files.write_json(os.path.join(extra, weights.FACTS_FILE), facts)
-    config = origin.checkpoint.config.to_dict()
+    config = job.checkpoint.config.to_dict()
     files.write_json(os.path.join(extra, weights.CONFIG_FILE), config)
-    for name, content in text_files(origin).items():
+    for name, content in text_files(job).items():
         files.write_bytes(os.path.join(extra, name), content)
-    files.write_text(os.path.join(extra, "model_card.md"), model_card(folder, origin, report))
+    files.write_text(os.path.join(extra, "model_card.md"), model_card(folder, job, report))
 
 
 def _version() -> str:
@@ -59,44 +59,44 @@ def _version() -> str:
         return "(source tree)"
 
 
-def model_card(folder: str, origin: Origin, report: Mapping[str, Any]) -> str:
+def model_card(folder: str, job: ExportJob, report: Mapping[str, Any]) -> str:
     """Returns the model card, in the convention of the Hugging Face hub.
 
     Args:
         folder: The folder of the version, with the exported models.
-        origin: The checkpoint that they come from.
+        job: The export.
         report: The report of the export.
     """
-    config, facts = origin.checkpoint.config, origin.checkpoint.facts
-    tokenizer = origin.checkpoint.tokenizer
+    config, facts = job.checkpoint.config, job.checkpoint.facts
+    tokenizer = job.checkpoint.tokenizer
     rows = {
-        "task": origin.task,
+        "task": job.task,
         "labels": ", ".join(facts.get("labels", [])),
         "longest sequence": f"{report['max_seq_length']} tokens",
         "long texts": facts.get("long_texts"),
         "layers, width, heads": f"{config.num_hidden_layers}, {config.hidden_size}, "
         f"{config.num_attention_heads}",
-        "threshold of no answer": ", ".join(map(str, answer_facts(origin).values())),
+        "threshold of no answer": ", ".join(map(str, job.answer_facts.values())),
         "training step": facts.get("global_step", ""),
         "precision of the weights": report.get("precision", ""),
         "casing": "lower-cased" if tokenizer.do_lower_case else "cased",
         "SHA-256 of the vocabulary": tokenizer.vocabulary_sha256,
-        f"SHA-256 of {DEV_EXAMPLES}": origin.dev_examples,
+        f"SHA-256 of {DEV_EXAMPLES}": job.dev_examples,
         "fingerprint of the graph": _fingerprint(folder),
         "versions": f"bert-tf {_version()}, tensorflow {tf.__version__}, tensorflow-text "
         f"{tensorflow_text.__version__}, keras {keras.__version__}",
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items() if value)
-    results = "\n".join(f"| {name} | {value} |" for name, value in origin.results.items())
+    results = "\n".join(f"| {name} | {value} |" for name, value in job.results.items())
     parts = [
-        f"---\nlibrary_name: bert-tf\npipeline_tag: {served_class(origin.task).pipeline_tag}\n"
+        f"---\nlibrary_name: bert-tf\npipeline_tag: {served_class(job.task).pipeline_tag}\n"
         "tags:\n- bert\n- tensorflow\n---\n",
         f"# Model card\n\n| | |\n|---|---|\n{table}\n",
     ]
     if results:
         parts.append(f"## Results on the dev split\n\n| metric | value |\n|---|---|\n{results}\n")
-    if origin.settings:
-        settings = json.dumps(origin.settings, indent=2, sort_keys=True, ensure_ascii=False)
+    if job.training:
+        settings = json.dumps(job.training, indent=2, sort_keys=True, ensure_ascii=False)
         parts.append(f"## Training\n\n```json\n{settings}\n```\n")
     for name in (name for name in NAMES if name in report):
         parts.append(f"## {NAMES[name]}\n\n{table_of(report[name])}\n")

@@ -13,7 +13,7 @@ from typing import Any
 from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.export import assets, gate_process, saved_model
-from bert_tf.export.job import ExportJob, answer_facts, read_origin, run_folder
+from bert_tf.export.job import ExportJob, read_results, read_training, run_folder
 from bert_tf.export.layout import EXTRA, has_saved_model, next_version
 from bert_tf.export.lite import lite_files
 from bert_tf.export.onnx import onnx_files
@@ -88,10 +88,10 @@ def export(
         writers = [_FORMATS[name](job) for name in formats]
         # Another export may write this version meanwhile.
         with files.atomic_folder(version, REPORT_FILE, replace=False) as place:
-            report: dict[str, Any] = {"task": job.origin.task, **answer_facts(job.origin)}
+            report: dict[str, Any] = {"task": job.task, **job.answer_facts}
             for write, process in zip(writers, processes, strict=True):
                 report = {**write(process, place), **report}
-            assets.write(place, job.origin, report)
+            assets.write(place, job, report)
             files.write_json(os.path.join(place, REPORT_FILE), report)
     return version
 
@@ -136,11 +136,15 @@ def _job(
         # The facts of the export state the threshold that it uses, not that of the training.
         facts = {**facts, _THRESHOLD: settings.null_score_diff_threshold}
     found = complete_facts(found, task, facts)
-    origin = read_origin(run, found, task)
     stored = posixpath.join(run, DEV_EXAMPLES)
-    if not dev_data and task == task_of(found) and files.exists(stored):
+    has_examples = files.exists(stored)
+    if not dev_data and task == task_of(found) and has_examples:
         dev_data = stored
-    return ExportJob(origin, settings, version, dev_data or "")
+    return ExportJob(
+        found, task, settings, version, dev_data or "",
+        dev_examples=files.sha256_of_file(stored) if has_examples else "",
+        results=read_results(run, found, task), training=read_training(run),
+    )  # fmt: skip
 
 
 def _check_effect(settings: ServingSettings, task: str) -> None:

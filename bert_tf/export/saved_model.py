@@ -39,7 +39,7 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
     Raises:
         InputError: The checkpoint cannot be exported for the task.
     """
-    served = _load(job.origin.checkpoint, job.settings)
+    served = _load(job.checkpoint, job.settings)
     labelled = labelled_requests(served, job.dev_data) if job.dev_data else []
     _warn_about_unknown(job, labelled)
     return functools.partial(_write, job, served, labelled)
@@ -54,7 +54,7 @@ def _load(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
 
 def _warn_about_unknown(job: ExportJob, labelled: Sequence[Request]) -> None:
     """Warns if many tokens of the labelled examples are [UNK], for example in another casing."""
-    tokenizer = job.origin.checkpoint.tokenizer
+    tokenizer = job.checkpoint.tokenizer
     special = tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id
     ids = [each.inputs["input_ids"].ravel() for each in labelled if each.signature == "ids"]
     unknown, total = count_unknown(np.concatenate([[], *ids]), tokenizer.unk_id, special)
@@ -66,7 +66,7 @@ def _write(
     job: ExportJob, served: ServedModel, labelled: Sequence[Request], process: Gate, folder: str
 ) -> dict[str, Any]:
     """Writes and checks a SavedModel; see `prepare`."""
-    settings, checkpoint = job.settings, job.origin.checkpoint
+    settings, checkpoint = job.settings, job.checkpoint
     signatures = served.signatures()
     tf.saved_model.save(served, folder, signatures=signatures)
     _replace_random_number(folder)

@@ -63,7 +63,7 @@ def _readme(served: ServedModel, job: ExportJob) -> str:
     return f"""\
 # A SavedModel of bert-tf
 
-The task is {job.origin.task}, and the weights are {job.settings.precision}. The model takes raw
+The task is {job.task}, and the weights are {job.settings.precision}. The model takes raw
 text.
 
 ## Signatures

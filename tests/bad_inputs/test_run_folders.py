@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import types
 
 import pytest
 
@@ -11,7 +10,7 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion import read_weights
 from bert_tf.errors import InputError
 from bert_tf.export import exporter
-from bert_tf.export.job import read_origin
+from bert_tf.export.job import read_training
 from bert_tf.export.served import load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertClassifier, BertEncoder, arrays_by_name
@@ -122,7 +121,7 @@ def resume(run):
 
 def export(run):
     exporter._with_best_threshold(ServingSettings(), str(run))
-    read_origin(str(run), types.SimpleNamespace(facts={}), "span")
+    read_training(str(run))
 
 
 ONE_OBJECT = "is damaged: it must contain one JSON object"

@@ -39,13 +39,13 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
     """
     check_installed()
     length = job.settings.tflite_length
-    positions = job.origin.checkpoint.config.max_position_embeddings
+    positions = job.checkpoint.config.max_position_embeddings
     if length is not None and not 3 <= length <= positions:
         raise InputError(
             f"tflite_length must be from 3 to {positions}, the model's max_position_embeddings. "
             f"Received: {length}."
         )
-    if HeadConfig.from_dict(job.origin.checkpoint.facts.get("head")).kind == "bilstm":
+    if HeadConfig.from_dict(job.checkpoint.facts.get("head")).kind == "bilstm":
         raise InputError(
             "TFLite cannot represent the loops of the LSTM layers of this model. Give format="
             "saved_model, or train with head=linear."
@@ -53,10 +53,10 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
     settings = dataclasses.replace(
         job.settings, precision="float32", max_seq_length=length or job.settings.max_seq_length
     )
-    served = load_served(job.origin.checkpoint, settings)
+    served = load_served(job.checkpoint, settings)
     if settings.tflite_text_input and not served.lite_takes_texts:
         raise InputError(
-            f"A TFLite file for the task {job.origin.task} cannot take texts, because TFLite lacks "
+            f"A TFLite file for the task {job.task} cannot take texts, because TFLite lacks "
             "the operations, also those of long_texts=windows. Leave out tflite_text_input; the "
             "file takes token ids."
         )
@@ -91,7 +91,7 @@ def _write_file(job: ExportJob, served: ServedModel, place: str, file: ModelFile
     _LOGGER.info("converting %s", name)
     model = convert(served, file, job.settings.tflite_length)
     if file.has_metadata:
-        labels = LABELS_FILE if job.origin.checkpoint.facts.get("labels") else None
+        labels = LABELS_FILE if job.checkpoint.facts.get("labels") else None
         model = mediapipe_metadata.with_metadata(model, VOCABULARY_FILE, labels)
     embedded = writing.embedded_files(
         job, served, takes_texts=file.takes_texts, model_sha256=files.sha256(model)

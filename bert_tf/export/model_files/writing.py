@@ -12,7 +12,7 @@ import tensorflow as tf
 from bert_tf import json_files
 from bert_tf.export import assets
 from bert_tf.export.gate_process import Gate, GateError
-from bert_tf.export.job import ExportJob, facts_of
+from bert_tf.export.job import ExportJob
 from bert_tf.export.model_files import file_gate
 from bert_tf.export.model_files.measure import measure
 from bert_tf.export.model_files.model_file import FACTS_FILE, FileFacts, ModelFile
@@ -83,10 +83,10 @@ def embedded_files(job: ExportJob, served: ServedModel, **facts: Any) -> dict[st
         served: The model.
         **facts: The other fields of `FileFacts`.
     """
-    checkpoint = job.origin.checkpoint
+    checkpoint = job.checkpoint
     stored = FileFacts(
         config=checkpoint.config.to_dict(),
-        facts=facts_of(job.origin),
+        facts=job.facts,
         settings=dataclasses.asdict(job.settings),
         heads=tuple(sorted(each for each in checkpoint.weights if not each.startswith("bert/"))),
         do_lower_case=served.tokenizer.do_lower_case,
@@ -95,4 +95,4 @@ def embedded_files(job: ExportJob, served: ServedModel, **facts: Any) -> dict[st
     values = dataclasses.asdict(stored)
     values["facts_sha256"] = json_files.sha256_of_values(values)
     content = json.dumps(values, indent=2, sort_keys=True).encode()
-    return {**assets.text_files(job.origin), FACTS_FILE: content}
+    return {**assets.text_files(job), FACTS_FILE: content}

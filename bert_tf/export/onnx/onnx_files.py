@@ -47,7 +47,7 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
             "pip install 'bert-tf[onnx]'."
         ) from error
     settings = dataclasses.replace(job.settings, precision="float32")
-    served = load_served(job.origin.checkpoint, settings)
+    served = load_served(job.checkpoint, settings)
     settings = dataclasses.replace(settings, max_seq_length=served.max_seq_length)
     job = dataclasses.replace(job, settings=settings)
     found = [ModelFile(precision) for precision in dict.fromkeys(settings.onnx_precisions)]

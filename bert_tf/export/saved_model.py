@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import fingerprint_pb2
 
@@ -20,7 +19,6 @@ from bert_tf.export.requests import Request, example_requests, labelled_requests
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import Pretrained
-from bert_tf.tokenization.unknown_share import count_unknown, unknown_warning
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -41,7 +39,6 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
     """
     served = _load(job.checkpoint, job.settings)
     labelled = labelled_requests(served, job.dev_data) if job.dev_data else []
-    _warn_about_unknown(job, labelled)
     return functools.partial(_write, job, served, labelled)
 
 
@@ -50,16 +47,6 @@ def _load(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
     served = load_served(checkpoint, settings)
     served.model.skip_padding = True
     return served
-
-
-def _warn_about_unknown(job: ExportJob, labelled: Sequence[Request]) -> None:
-    """Warns if many tokens of the labelled examples are [UNK], for example in another casing."""
-    tokenizer = job.checkpoint.tokenizer
-    special = tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id
-    ids = [each.inputs["input_ids"].ravel() for each in labelled if each.signature == "ids"]
-    unknown, total = count_unknown(np.concatenate([[], *ids]), tokenizer.unk_id, special)
-    if warning := unknown_warning(unknown, total, f"tokens of {job.dev_data}"):
-        _LOGGER.warning("warning: %s", warning)
 
 
 def _write(

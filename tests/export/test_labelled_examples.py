@@ -212,14 +212,6 @@ def test_stored_examples_are_used_for_the_own_task_only(tmp_path, without_gate):
     exporter.export(path, str(tmp_path / "served"), ServingSettings(task="embedding"))
 
 
-def test_a_large_share_of_unk_in_the_examples_is_reported(tmp_path, without_gate, caplog):
-    path, _ = export_models.write_checkpoint("classification", tmp_path)
-    rows = [{"text": "a b 漢 字", "label": LABELS[0]}, {"text": "a", "label": LABELS[1]}]
-    data = write_rows(tmp_path / "dev.jsonl", rows)
-    exporter.export(path, str(tmp_path / "served"), dev_data=data)
-    assert f"2 of 5 tokens of {data} (40.0%) are [UNK], which is above 2%" in caplog.text
-
-
 def store(folder, task, examples):
     chosen = sorted(dev_examples.choose(len(examples)))
     dev_examples.write(str(folder), [task.as_row(examples[number]) for number in chosen])

@@ -14,9 +14,9 @@ from bert_tf.export.job import ExportJob
 from bert_tf.export.lite import mediapipe_metadata
 from bert_tf.export.lite.conversion import convert
 from bert_tf.export.lite.embedded_files import with_files
-from bert_tf.export.lite.lite_forward import check_installed
 from bert_tf.export.model_files import writing
 from bert_tf.export.model_files.model_file import ModelFile
+from bert_tf.export.model_files.packages import check_installed
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.head_config import HeadConfig
 from bert_tf.weights import VOCABULARY_FILE
@@ -37,7 +37,7 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
         InputError: The checkpoint cannot be exported for the task or has LSTM layers, or LiteRT is
             not installed.
     """
-    check_installed()
+    check_installed("lite", "ai_edge_litert.interpreter")
     length = job.settings.tflite_length
     positions = job.checkpoint.config.max_position_embeddings
     if length is not None and not 3 <= length <= positions:

@@ -9,6 +9,7 @@ import numpy as np
 
 from bert_tf.errors import InputError
 from bert_tf.export.model_files.file_forward import IDS, FileForward
+from bert_tf.export.model_files.packages import check_installed
 from bert_tf.modeling.inputs import POSITIONS
 
 _MASK = "input_mask"
@@ -34,7 +35,7 @@ class LiteForward(FileForward):
     def __init__(
         self, path: str, content: bytes, num_threads: int, outputs_of_tokens: bool
     ) -> None:
-        check_installed()
+        check_installed("lite", "ai_edge_litert.interpreter")
         # Interpreters share the content: the file may be replaced while a server runs.
         self._path, self._content, self._num_threads = path, content, num_threads
         # The unused interpreters with one thread for each row, and with all threads for one row.
@@ -112,21 +113,6 @@ class LiteForward(FileForward):
         except (ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"{self._path} is not a file that LiteRT can run: {reason}") from error
-
-
-def check_installed() -> None:
-    """Checks that LiteRT is installed.
-
-    Raises:
-        InputError: It is not.
-    """
-    try:
-        import ai_edge_litert.interpreter  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            "TFLite files need the package ai-edge-litert, which is not installed. Install it: "
-            "pip install 'bert-tf[lite]'."
-        ) from error
 
 
 def _interpreter(model: bytes, num_threads: int) -> Any:

@@ -10,14 +10,14 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf import files
-from bert_tf.errors import InputError
 from bert_tf.export.gate_process import Gate
 from bert_tf.export.job import ExportJob
 from bert_tf.export.layout import EXTRA
 from bert_tf.export.model_files import writing
 from bert_tf.export.model_files.model_file import ModelFile
+from bert_tf.export.model_files.packages import check_installed
 from bert_tf.export.onnx.onnx_conversion import convert, quantize
-from bert_tf.export.onnx.onnx_metadata import check_installed, with_metadata
+from bert_tf.export.onnx.onnx_metadata import with_metadata
 from bert_tf.export.served import ServedModel, load_served
 
 _LOGGER = logging.getLogger(__name__)
@@ -38,14 +38,7 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
     Raises:
         InputError: The checkpoint cannot be exported for the task, or a package is not installed.
     """
-    check_installed()
-    try:
-        import tf2onnx  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            "The export to ONNX needs the package tf2onnx, which is not installed. Install it: "
-            "pip install 'bert-tf[onnx]'."
-        ) from error
+    check_installed("onnx", "onnx", "onnxruntime", "tf2onnx")
     settings = dataclasses.replace(job.settings, precision="float32")
     served = load_served(job.checkpoint, settings)
     settings = dataclasses.replace(settings, max_seq_length=served.max_seq_length)

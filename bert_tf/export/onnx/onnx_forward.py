@@ -6,7 +6,7 @@ import numpy as np
 
 from bert_tf.errors import InputError
 from bert_tf.export.model_files.file_forward import FileForward
-from bert_tf.export.onnx.onnx_metadata import check_installed
+from bert_tf.export.model_files.packages import check_installed
 
 
 class OnnxForward(FileForward):
@@ -25,7 +25,7 @@ class OnnxForward(FileForward):
     def __init__(
         self, path: str, content: bytes, num_threads: int, outputs_of_tokens: bool
     ) -> None:
-        check_installed()
+        check_installed("onnx", "onnxruntime")
         import onnxruntime
 
         options = onnxruntime.SessionOptions()

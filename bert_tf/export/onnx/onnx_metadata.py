@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bert_tf.errors import InputError
+from bert_tf.export.model_files.packages import check_installed
 
 
 def with_metadata(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
@@ -32,7 +33,7 @@ def read_metadata(path: str, content: bytes, *names: str) -> list[bytes]:
         InputError: onnx is not installed, the file is damaged or bert-tf did not write it, or it
             reads other files or needs operators that ONNX does not define.
     """
-    check_installed()
+    check_installed("onnx", "onnxruntime", "onnx")
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -72,19 +73,3 @@ def _tensors(graph: Any) -> Iterator[Any]:
         yield from (sparse.values, sparse.indices)
     for attribute in (each for node in graph.node for each in node.attribute):
         yield from (attribute.t, *attribute.tensors)
-
-
-def check_installed() -> None:
-    """Checks that ONNX Runtime and onnx are installed.
-
-    Raises:
-        InputError: They are not.
-    """
-    try:
-        import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            f"ONNX files need the package {error.name}, which is not installed. Install it: "
-            "pip install 'bert-tf[onnx]'."
-        ) from error

@@ -12,12 +12,14 @@ from bert_tf.export.lite.embedded_files import read_files
 from bert_tf.export.lite.lite_forward import LiteForward
 from bert_tf.export.model_files.file_forward import FileForward, num_cores
 from bert_tf.export.model_files.model_file import FACTS_FILE, FileFacts
-from bert_tf.export.onnx.onnx_forward import OnnxForward
+from bert_tf.export.onnx.onnx_forward import OnnxForward, open_session
 from bert_tf.export.onnx.onnx_metadata import read_metadata
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import Pretrained
 from bert_tf.weights import VOCABULARY_FILE
+
+_NAMES = (FACTS_FILE, VOCABULARY_FILE)
 
 
 class _ModelOfFile:
@@ -42,23 +44,21 @@ class _Checkpoint(Pretrained):
         return _ModelOfFile(self.config, bool(next_sentence), num_labels)
 
 
-def forward_of(
-    path: str, num_threads: int | None, outputs_of_tokens: bool, content: bytes | None = None
-) -> FileForward:
+def forward_of(path: str, num_threads: int, outputs_of_tokens: bool) -> FileForward:
     """Returns what runs a file.
 
     Args:
         path: The file.
-        num_threads: The number of threads. Default: the number of cores of this process.
+        num_threads: The number of threads.
         outputs_of_tokens: Whether the outputs have one value for each token.
-        content: The content of the file. Default: it is read.
 
     Raises:
-        InputError: As those of `LiteForward` and `OnnxForward`.
+        InputError: As those of `LiteForward` and `open_session`.
     """
-    content = files.read_bytes(path) if content is None else content
-    run = OnnxForward if path.endswith(".onnx") else LiteForward
-    return run(path, content, num_threads or num_cores(), outputs_of_tokens)
+    content = files.read_bytes(path)
+    if path.endswith(".onnx"):
+        return OnnxForward(open_session(path, content, num_threads), outputs_of_tokens)
+    return LiteForward(path, content, num_threads, outputs_of_tokens)
 
 
 def load_file(path: str, num_threads: int | None = None) -> tuple[ServedModel, dict[str, Any]]:
@@ -77,41 +77,47 @@ def load_file(path: str, num_threads: int | None = None) -> tuple[ServedModel, d
         InputError: The file is missing or damaged, bert-tf or this version of it did not write it,
             or the package that runs it is not installed.
     """
-    content = files.read_bytes(path)
-    names, model = (FACTS_FILE, VOCABULARY_FILE), None
+    content, num_threads = files.read_bytes(path), num_threads or num_cores()
     if path.endswith(".onnx"):
-        facts_file, vocabulary = read_metadata(path, content, *names)
+        session = open_session(path, content, num_threads)
+        stored, served = _served_model(path, *read_metadata(path, session, *_NAMES))
+        forward: FileForward = OnnxForward(session, served.outputs_of_tokens)
     else:
-        model, (facts_file, vocabulary) = read_files(path, content, *names)
+        model, found = read_files(path, content, *_NAMES)
+        stored, served = _served_model(path, *found)
+        # LiteRT does not find all damage, and can end the process.
+        if files.sha256(model) != stored.model_sha256:
+            raise InputError(
+                f"{path} is damaged: its model has another SHA-256 than {FACTS_FILE} in it states. "
+                "Export the model again."
+            )
+        forward = LiteForward(path, content, num_threads, served.outputs_of_tokens)
+    served.replace_forward(forward, takes_texts=stored.takes_texts)
+    return served, dict(stored.facts)
+
+
+def _served_model(path: str, facts_file: bytes, vocabulary: bytes) -> tuple[FileFacts, ServedModel]:
+    """Returns the facts in a file, and its served model without a function of ids.
+
+    Raises:
+        InputError: Another version of bert-tf wrote the file.
+    """
     try:
-        stored = FileFacts(**json_files.parse(facts_file.decode(), path))
-        served = _served_model(path, stored, vocabulary.decode().split("\n")[:-1])
+        stored = FileFacts(**json_files.parse(facts_file.decode(), path, allow_nan=True))
+        config = BertConfig.from_dict(dict(stored.config))
+        contents = CheckpointContents(
+            source=path,
+            dialect="bert-tf",
+            arrays={name: np.zeros(0, np.float32) for name in stored.heads},
+            config=config,
+            vocabulary=vocabulary.decode().split("\n")[:-1],
+            do_lower_case=stored.do_lower_case,
+            extra=stored.facts,
+        )
+        settings = ServingSettings(**stored.settings)
+        return stored, load_served(_Checkpoint(config, contents), settings)
     except (TypeError, LookupError) as error:
         raise InputError(
             f"{path} was written by another version of bert-tf, which stored other facts: {error}. "
             "Export the model again."
         ) from error
-    # LiteRT does not find all damage, and can end the process.
-    if model is not None and files.sha256(model) != stored.model_sha256:
-        raise InputError(
-            f"{path} is damaged: its model has another SHA-256 than {FACTS_FILE} in it states. "
-            "Export the model again."
-        )
-    forward = forward_of(path, num_threads, served.outputs_of_tokens, content)
-    served.replace_forward(forward, takes_texts=stored.takes_texts)
-    return served, dict(stored.facts)
-
-
-def _served_model(path: str, stored: FileFacts, vocabulary: list[str]) -> ServedModel:
-    """Returns the served model of a file, without a function of ids."""
-    config = BertConfig.from_dict(dict(stored.config))
-    contents = CheckpointContents(
-        source=path,
-        dialect="bert-tf",
-        arrays={name: np.zeros(0, np.float32) for name in stored.heads},
-        config=config,
-        vocabulary=vocabulary,
-        do_lower_case=stored.do_lower_case,
-        extra=stored.facts,
-    )
-    return load_served(_Checkpoint(config, contents), ServingSettings(**stored.settings))

@@ -20,13 +20,12 @@ from bert_tf.export.onnx import onnx_files
 from bert_tf.export.served import task_of
 from bert_tf.export.served.load import complete_facts, served_class
 from bert_tf.export.settings import TASKS, ServingSettings
-from bert_tf.file_checks import check_file_system, is_inside
 from bert_tf.modeling import BertEncoder, BertTaskModel
 from bert_tf.pretrained import check_tokenizer, read_pretrained, save_checkpoint
 from bert_tf.tasks.squad.squad_results import THRESHOLD
 from bert_tf.tasks.task import DEV_EXAMPLES
 from bert_tf.tokenization import BertTokenizer
-from bert_tf.training.lifecycle.run_state import STATE_FILE, TRAINING_FILE, run_of
+from bert_tf.training.lifecycle.run_state import run_of
 
 _LOGGER = logging.getLogger(__name__)
 _THRESHOLD = "null_score_diff_threshold"
@@ -66,14 +65,14 @@ def export(
 
     Raises:
         InputError: The checkpoint cannot be exported for the task; `export_dir` is a file, is
-            inside the checkpoint, contains other files and no version or, unless a SavedModel is
-            written, contains SavedModels; or another program has written a version with the same
-            number.
+            inside the checkpoints of a run, contains other files and no version or, unless a
+            SavedModel is written, contains SavedModels; or another program has written a version
+            with the same number.
         GateError: The exported model and the model in memory have different outputs. Nothing is
             written.
     """
-    _check_outside(export_dir, checkpoint)
     version = os.path.join(export_dir, str(next_version(export_dir)))
+    _check_belongs_to_no_run(export_dir)
     settings = settings or ServingSettings()
     formats, is_lite = settings.formats, settings.format == "tflite"
     if "saved_model" not in formats and has_saved_model(export_dir):
@@ -96,27 +95,12 @@ def export(
     return version
 
 
-def _check_outside(export_dir: str, checkpoint: str) -> None:
-    """Checks that a folder is not in that of a checkpoint, which is replaced as a unit."""
-    check_file_system(export_dir)
-    if not export_dir:
-        raise InputError("Give the path of a folder as export_dir. Received an empty path.")
-    if not checkpoint:
-        raise InputError("Give the path of a checkpoint. Received an empty path.")
-    is_local = "://" not in export_dir
-    run = run_of(os.path.realpath(export_dir)) if is_local else None
+def _check_belongs_to_no_run(export_dir: str) -> None:
+    run = None if "://" in export_dir else run_of(os.path.realpath(export_dir))
     if run is not None:
         raise InputError(
             f"{export_dir} belongs to the run in {run}, and would be removed by its training. Give "
             "the path of another folder for the versions."
-        )
-    is_run, is_step = (
-        files.exists(posixpath.join(checkpoint, n)) for n in (TRAINING_FILE, STATE_FILE)
-    )
-    if is_local and (is_step or not is_run) and is_inside(export_dir, checkpoint):
-        raise InputError(
-            f"{export_dir} is inside the checkpoint {checkpoint}, and would be removed with it. "
-            "Give the path of another folder for the versions."
         )
 
 

@@ -4,11 +4,11 @@ import itertools
 import logging
 import os
 
-import tensorflow as tf
 from tensorflow.io import gfile
 
 from bert_tf import files
-from bert_tf.errors import InputError, plain_message
+from bert_tf.errors import InputError
+from bert_tf.output_paths import resolve_output
 
 _LOGGER = logging.getLogger(__name__)
 EXTRA = "assets.extra"
@@ -17,7 +17,6 @@ _FILE_FORMATS = ("tflite", "onnx")  # folders of files that contain a model, and
 # has a checksum of each variable.
 CHECKED_FILES = ("saved_model.pb", "fingerprint.pb", "variables/variables.index")
 FILES_SHA256 = "files_sha256"
-_LAST_VERSION = 2**63 - 1  # int64 in TensorFlow Serving
 
 
 def newest_version(folder: str) -> str:
@@ -30,7 +29,7 @@ def newest_version(folder: str) -> str:
     names = sorted(_version_names(folder), key=int, reverse=True)
     found = [folder, *(os.path.join(folder, name) for name in names)]
     for each in found:
-        if gfile.exists(os.path.join(each, "saved_model.pb")):
+        if files.exists(os.path.join(each, "saved_model.pb")):
             return each
         if each != folder and not any(map(gfile.isdir, _file_folders(each))):
             message = f"{each} is the newest version, but has no saved_model.pb"
@@ -72,51 +71,21 @@ def next_version(folder: str) -> int:
         folder: The folder of the versions, which may be absent.
 
     Raises:
-        InputError: The path is a file, the folder contains other files and no version, or its
-            highest version has no successor.
+        InputError: The path is not that of a folder (see `resolve_output`), or the folder contains
+            other files and no version.
     """
-    is_folder = _is_folder(folder)
-    if not is_folder and gfile.exists(folder):
-        raise InputError(f"{folder} is a file. Give the path of a folder for the versions.")
-    found = versions(folder)
-    names = files.list_folder(folder) if is_folder and not found else []
-    others = [name for name in names if not name.startswith(".")]
-    if others:
-        shown = os.fsencode(others[0]).decode(errors="backslashreplace")
+    resolve_output(folder, is_folder=True)
+    numbers = [int(name) for name in _version_names(folder)]
+    others = [name for name in files.list_folder(folder) if not name.startswith(".")]
+    if others and not numbers:
         raise InputError(
-            f"{folder} contains other files, such as {shown}, and no version of a model. Give the "
-            "path of a new folder for the versions."
+            f"{folder} contains other files, such as {others[0]}, and no version of a model. Give "
+            "the path of a new folder for the versions."
         )
-    number = 1 + max(found, default=0)
-    if number > _LAST_VERSION:
-        raise InputError(
-            f"{folder} contains the version {number - 1}, and TensorFlow Serving has no higher "
-            "one. Give another folder."
-        )
-    return number
-
-
-def versions(folder: str) -> list[int]:
-    """Returns the numbers of the versions in a folder; [] if the folder does not exist."""
-    return list(map(int, _version_names(folder)))
+    return 1 + max(numbers, default=0)
 
 
 def _version_names(folder: str) -> list[str]:
     """Returns the names of the version folders; TensorFlow Serving accepts leading zeros."""
-    names = files.list_folder(folder) if _is_folder(folder) else []
+    names = files.list_folder(folder) if gfile.isdir(folder) else []
     return [name for name in names if name.isascii() and name.isdigit()]
-
-
-def _is_folder(path: str) -> bool:
-    """Returns whether there is a folder with this path.
-
-    Raises:
-        InputError: TensorFlow cannot read paths of this kind, such as http://.
-    """
-    try:
-        return bool(gfile.exists(path) and gfile.isdir(path))
-    except tf.errors.OpError as error:
-        reason = plain_message(error).splitlines()[0]
-        raise InputError(
-            f"{path} cannot be read: {reason}. Give a local path, or one such as gs://bucket/folder."
-        ) from error

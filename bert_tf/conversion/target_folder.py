@@ -5,7 +5,7 @@ import re
 
 from tensorflow.io import gfile
 
-from bert_tf import files, json_files, output_paths, weights
+from bert_tf import files, json_files, output_paths
 from bert_tf.conversion.sentence_transformers import POOLING_FOLDER
 from bert_tf.errors import InputError
 from bert_tf.file_checks import is_inside
@@ -32,11 +32,11 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
     Args:
         folder: The folder to write.
         dialect: The dialect to write, one of `WRITABLE_DIALECTS`.
-        sources: Paths of the checkpoint that is read, and of its files.
+        sources: Paths of the checkpoint that is read.
 
     Raises:
-        InputError: The folder is a file, belongs to a run of training, contains a source or is in a
-            source, or contains anything else than an undamaged checkpoint of this dialect.
+        InputError: The folder is a file, belongs to a run of training, contains a source, or
+            contains anything else than an undamaged checkpoint of this dialect.
     """
     target = output_paths.resolve_output(folder, is_folder=True)
     target = target if "://" in target else os.path.realpath(target)
@@ -80,8 +80,3 @@ def _check_place(folder: str, target: str, sources: tuple[str, ...]) -> None:
     for source in sources:
         if is_inside(source, target):
             raise _refusal(folder, f"belongs to the checkpoint that is read from {source}")
-        if weights.is_weights_folder(source) and is_inside(target, source):
-            raise InputError(
-                f"{folder} is in the checkpoint {source}, and would be removed with it. Give the "
-                "path of a folder in another place."
-            )

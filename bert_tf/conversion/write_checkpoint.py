@@ -131,8 +131,7 @@ def convert(
     if encoder_only:
         contents = contents.encoder_only()
     report = assign(BertEncoder(contents.require_config()), contents)
-    sources = (source, contents.source, *_linked_files(contents.source))
-    _, written = _write_checked(contents, target, dialect, *sources)
+    _, written = _write_checked(contents, target, dialect, source, contents.source)
     difference = output_difference(contents, written)
     lines = [
         f"{source} ({contents.dialect}) -> {target} ({dialect})",
@@ -141,13 +140,6 @@ def convert(
         *_warnings(contents, report, dialect),
     ]
     return "\n".join(lines)
-
-
-def _linked_files(source: str) -> list[str]:
-    """Returns the targets of links in the folder of a checkpoint, such as weights elsewhere."""
-    folder = source if os.path.isdir(source) else os.path.dirname(source)
-    paths = (os.path.join(folder, name) for name in files.list_folder(folder))
-    return [os.path.realpath(path) for path in paths if os.path.islink(path)]
 
 
 def _write_checked(

@@ -88,13 +88,10 @@ ROWS = [
     (f"{CONVERT} --to=steps --dialect=google", "several checkpoints, such as model.ckpt-1"),
     (f"{CONVERT} --to=notes --dialect=google", "contains bert_model.ckpt.notes.txt, which is not"),
     (f"{CONVERT} --to=distil --dialect=hugging_face", "that of a model of the type 'distilbert'"),
-    (f"{CONVERT} --to=model/new", "model/new is in the checkpoint model, and would be removed"),
     (f"{CONVERT} --to=link_to_model", "belongs to the checkpoint that is read from model"),
     (f"{CONVERT} --to=.", "belongs to the checkpoint that is read from model"),
     (f"{CONVERT} --to=trained/best", "best would be replaced, but belongs to the run in"),
     (f"{EXPORT} --export_dir=trained/checkpoints", "belongs to the run in"),
-    ("run_scripts.convert_checkpoint --from=linked --to=stored --dialect=hugging_face",
-     "stored would be replaced, but belongs to the checkpoint that is read from"),
     (f"{CONVERT} --to=new --slots", "slots=True needs the dialect google. Received: 'bert-tf'"),
     (f"{CONVERT} --to=new --slots --dialect=google", "model has no moments of Adam"),
     # A run whose inputs are in its own folder
@@ -117,12 +114,10 @@ def folder(tmp_path):
     for name, dialect in zip(names, (*["bert-tf"] * 3, "google"), strict=True):
         bert_tf.save_checkpoint(encoder, tokenizer, tmp_path / name, dialect=dialect)
     bert_tf.save_checkpoint(encoder, tokenizer, tmp_path / "stored", dialect="hugging_face")
-    for name, source in (("notes", "google"), ("distil", "stored"), ("linked", "stored")):
+    for name, source in (("notes", "google"), ("distil", "stored")):
         shutil.copytree(tmp_path / source, tmp_path / name)
     (tmp_path / "notes/bert_model.ckpt.notes.txt").write_text("mine")
     (tmp_path / "distil/config.json").write_text('{"model_type": "distilbert"}')
-    (tmp_path / "linked/model.safetensors").unlink()
-    (tmp_path / "linked/model.safetensors").symlink_to("../stored/model.safetensors")
     write_vocabulary(str(tmp_path / "v.txt"), VOCABULARY, True)
     for name in ("data", "glue", "only_vocabulary", "steps"):
         (tmp_path / name).mkdir()

@@ -86,11 +86,6 @@ class Predictor:
         num_threads: int | None = None,
         trust: bool = False,
     ) -> None:
-        _check_count("batch_size", batch_size)
-        if num_threads is not None:
-            _check_count("num_threads", num_threads)
-        if not isinstance(trust, bool):
-            raise InputError(f"trust must be True or False. Received: {trust!r}.")
         path = str(os.fspath(path))
         check_no_file_scheme(path)
         if is_model_file(path):
@@ -107,11 +102,9 @@ class Predictor:
 
     def __call__(self, *texts: Any, on_batch: Callable[[int], Any] | None = None) -> Any:
         """Returns the predictions for texts; see the docstring of the class."""
-        if not texts:
-            return self._refuse(texts)
         # An empty list is a list of no texts, and not one text without words.
         is_one = all(map(self._is_one, self.names, texts))
-        if is_one and (isinstance(texts[0], str) or texts[0]):
+        if texts and is_one and (isinstance(texts[0], str) or texts[0]):
             return next(self._predict([[each] for each in texts], on_batch))
         return list(self._predict(texts, on_batch))
 
@@ -126,17 +119,7 @@ class Predictor:
         self, texts: Sequence[Sequence[str]], on_batch: Callable[[int], Any] | None
     ) -> Iterator[Prediction]:
         """Yields the predictions in the order of the texts."""
-        if not all(map(_is_list, texts)) or len(texts) != len(self.names):
-            self._refuse(texts)
-        columns = [
-            [_encoded(each, is_list=name in self.list_names) for each in column]
-            for name, column in zip(self.names, texts, strict=True)
-        ]
-        if len({len(column) for column in columns}) > 1:
-            raise InputError(
-                f"{' and '.join(self.names)} must have the same number of texts. Received: "
-                f"{' and '.join(str(len(column)) for column in columns)}."
-            )
+        columns = self._columns(texts)
         # Choices become a sequence each, and the words of a list one sequence.
         of_list = sum if "words" in self.names else max
         lengths = np.array([[_length(each, of_list) for each in c] for c in columns], int).sum(0)
@@ -157,6 +140,30 @@ class Predictor:
                 on_batch(len(rows))
         return (found[row] for row in range(len(order)))
 
+    def _columns(self, texts: Sequence[Any]) -> list[list[Any]]:
+        """Returns the texts of each input as UTF-8.
+
+        Raises:
+            InputError: They are not a list for each input of the model, or not of the same length.
+        """
+        if not all(map(_is_list, texts)) or len(texts) != len(self.names):
+            names = (f"{n} (a list of lists)" if n in self.list_names else n for n in self.names)
+            raise InputError(
+                f"The model takes a list of texts for each of {', '.join(names)}. Received: "
+                f"{len(texts)} values of the types "
+                f"{', '.join(type(each).__name__ for each in texts)}."
+            )
+        columns = [
+            [_encoded(each, is_list=name in self.list_names) for each in column]
+            for name, column in zip(self.names, texts, strict=True)
+        ]
+        if len({len(column) for column in columns}) > 1:
+            raise InputError(
+                f"{' and '.join(self.names)} must have the same number of texts. Received: "
+                f"{' and '.join(str(len(column)) for column in columns)}."
+            )
+        return columns
+
     def _outputs(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Returns the outputs of the signature."""
         try:
@@ -176,19 +183,6 @@ class Predictor:
                     "checkpoint."
                 )
         return arrays
-
-    def _refuse(self, texts: Sequence[Any]) -> Any:
-        names = (f"{n} (a list of lists)" if n in self.list_names else n for n in self.names)
-        raise InputError(
-            f"The model takes a list of texts for each of {', '.join(names)}. Received: "
-            f"{len(texts)} values of the types {', '.join(type(each).__name__ for each in texts)}."
-        )
-
-
-def _check_count(name: str, value: Any) -> None:
-    is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not (is_number and value >= 1):
-        raise InputError(f"{name} must be a whole number from 1. Received: {value!r}.")
 
 
 def _load_file(

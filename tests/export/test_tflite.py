@@ -396,8 +396,6 @@ def test_other_files_are_refused(exported, tmp_path, monkeypatch):
     )
     with pytest.raises(bert_tf.InputError, match="written by another version of bert-tf"):
         bert_tf.Predictor(newer)
-    with pytest.raises(bert_tf.InputError, match=r"num_threads must be .* Received: 0\."):
-        bert_tf.Predictor(lite_path(exported("embedding"), "int8"), num_threads=0)
     monkeypatch.setitem(__import__("sys").modules, "ai_edge_litert.interpreter", None)
     with pytest.raises(bert_tf.InputError, match=r"pip install 'bert-tf\[lite\]'"):
         bert_tf.Predictor(lite_path(exported("embedding"), "int8"))

@@ -172,27 +172,18 @@ def check_flags() -> None:
         InputError: The flags of the texts do not belong together, or there is no such model or
             file.
     """
-    is_one = any([FLAGS.question is not None, FLAGS.context is not None, FLAGS.choice])
+    has_question, has_context = FLAGS.question is not None, FLAGS.context is not None
+    is_one = has_question or has_context or bool(FLAGS.choice)
     if sum(map(bool, (FLAGS.text, FLAGS.input_file, is_one))) > 1:
         raise InputError(
             "Several inputs were given. Give only --text, only --input_file, or only --context "
             "with --question or --choice."
         )
-    if FLAGS.choice and (FLAGS.context is None or FLAGS.question is not None):
-        raise InputError("--choice needs --context, and no --question.")
-    if not FLAGS.choice and (FLAGS.question is None) != (FLAGS.context is None):
-        raise InputError(
-            "--question and --context need each other. Give both, or --context with --choice."
-        )
-    if FLAGS.model.startswith(("http://", "https://")):
-        raise InputError(f"{FLAGS.model} is an address. Download the model, and give its folder.")
-    if not FLAGS.model:
-        raise InputError("--model is empty. Give the folder of an exported model.")
-    if FLAGS.input_file == "":
-        raise InputError("--input_file is empty. Give a file, or leave the flag out for stdin.")
-    for path in filter(None, (FLAGS.model, FLAGS.input_file)):
-        if "://" not in path and not os.path.exists(path):
-            raise InputError(f"There is no file or folder {path}.")
+    if is_one and not (has_context and has_question != bool(FLAGS.choice)):
+        raise InputError("Give --context with --question or with --choice, but not with both.")
+    for path in (FLAGS.model, FLAGS.input_file):
+        if path is not None and "://" not in path and not os.path.exists(path):
+            raise InputError(f"There is no file or folder {path!r}.")
     if FLAGS.output_file is not None:
         check_output_file(FLAGS.output_file, filter(None, [FLAGS.input_file]))
         written, ending = _output_ending(), os.path.splitext(FLAGS.output_file)[1].lower()
@@ -217,7 +208,6 @@ def items(predictor: "Predictor") -> Iterator[Item]:
         InputError: The file is missing, or a line is not valid UTF-8 or does not have the texts
             that the model takes.
     """
-    _check_inputs(predictor)
     if FLAGS.choice:
         yield SEPARATORS[0].join([FLAGS.context, *FLAGS.choice]), [FLAGS.context, FLAGS.choice]
     elif FLAGS.question is not None:
@@ -238,21 +228,6 @@ def items(predictor: "Predictor") -> Iterator[Item]:
                 yield text, [*split_line(text, number, maxsplit=1)] if pairs else [text]
 
 
-def _check_inputs(predictor: "Predictor") -> None:
-    """Raises `InputError` if --question or --choice is given for a model with other inputs."""
-    is_choice = bool(predictor.list_names)
-    if FLAGS.choice and not is_choice:
-        raise InputError(
-            f"--choice is for models of multiple choice, and this model takes "
-            f"{' and '.join(predictor.names)}. Give --text, or --question with --context."
-        )
-    if FLAGS.question is not None and (is_choice or len(predictor.names) != 2):
-        raise InputError(
-            f"--question is for models of two texts, and this model takes "
-            f"{' and '.join(predictor.names)}. Give --text."
-        )
-
-
 def texts() -> Iterator[str]:
     """Yields the texts of --text, --input_file or stdin, without line ends.
 
@@ -263,31 +238,20 @@ def texts() -> Iterator[str]:
         yield from FLAGS.text
         return
     path = FLAGS.input_file
-    if path and ("://" in path or os.path.isfile(path)):
+    if not path:
+        yield from lines_of_pipe(sys.stdin.buffer, "stdin")
+    elif "://" in path or os.path.isfile(path) or os.path.isdir(path):
         yield from files.read_lines(path)
-    elif path and not os.path.isdir(path):
+    else:
         with open(path, "rb") as pipe:
             yield from lines_of_pipe(pipe, path)
-    elif path:
-        raise InputError(f"{path} is a folder; give a file.")
-    else:
-        yield from lines_of_pipe(sys.stdin.buffer, "stdin")
 
 
 def lines_of_pipe(pipe: IO[bytes], name: str) -> Iterator[str]:
     """Yields the lines of a pipe as they arrive, decoded as UTF-8 in every locale."""
-    lines = iter(lambda: pipe.readline(files.MAX_LINE_BYTES), b"")
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(pipe, start=1):
         if number == 1:
-            files.check_lines(name, line)
             line = line.removeprefix(codecs.BOM_UTF8)
-            if not line:
-                continue  # only a byte-order mark
-        if len(line) == files.MAX_LINE_BYTES:
-            raise InputError(
-                f"Line {number} of {name} has {files.MAX_LINE_BYTES / 1e6:.0f} MB or more. Give "
-                "one text on each line."
-            )
         try:
             yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:

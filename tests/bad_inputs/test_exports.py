@@ -34,16 +34,15 @@ EXPORT_ROWS = [
     (["--checkpoint=served", "--export_dir=new"], ["served", "no checkpoint"]),
 ]  # fmt: skip
 PREDICT_ROWS = [
-    (["--model=none", "--text=a"], ["There is no file or folder none"]),
-    (["--model=http://host/a", "--text=a"], ["http://host/a is an address", "Download"]),
+    (["--model=none", "--text=a"], ["There is no file or folder 'none'"]),
+    (["--model=http://host/a", "--text=a"], ["http://host/a is not an exported model"]),
     (["--model=text.txt", "--text=a"], ["text.txt is not an exported model"]),
     (["--model=ckpt/classification", "--text=a"], ["is not an exported model"]),
     ([MODEL, "--text=a", "--input_file=text.txt"], ["Several inputs were given"]),
-    ([MODEL, "--question=a"], ["--question and --context need each other"]),
-    ([MODEL, "--choice=a"], ["--choice needs --context"]),
+    ([MODEL, "--question=a"], ["Give --context with --question or with --choice"]),
     ([MODEL, "--text=a", "--batch_size=0"], ["batch_size"]),
     ([MODEL, "--text=a", "--score"], ["no signature 'score'", "serving_default"]),
-    ([MODEL, "--input_file=none.txt"], ["There is no file or folder none.txt"]),
+    ([MODEL, "--input_file=none.txt"], ["There is no file or folder 'none.txt'"]),
     ([MODEL, "--input_file=utf_16.txt"], ["utf_16.txt is UTF-16LE", "iconv -f UTF-16LE"]),
     ([MODEL, "--input_file=empty.txt"], ["No text was given", "empty.txt"]),
     (["--model=graph_cut", "--text=a"], ["graph_cut"]),
@@ -51,8 +50,7 @@ PREDICT_ROWS = [
     (["--model=facts_removed", "--text=a"], ["There is no file", "weights.json"]),
     (["--model=score_nan", "--text=a"], ["The output score of the model has NaN or infinite"]),
     (["--model=incomplete", "--text=a"], ["incomplete/2 is the newest version, but has no saved"]),
-    ([MODEL, "--context=a", "--choice=b"], ["--choice is for models of multiple choice", "text"]),
-    ([MODEL, "--context=a", "--question=b"], ["--question is for models of two texts", "text"]),
+    ([MODEL, "--context=a", "--question=b"], ["takes a list of texts for each of text"]),
     (["--model=evil", "--text=a"], ["evil is refused", "WriteFile", "--trust=True"]),
 ]  # fmt: skip
 LITE_ROWS = [

@@ -209,4 +209,4 @@ def test_the_program_reads_lines_with_any_number_of_choices(exported, tmp_path):
     for record, wanted in zip(records, expected, strict=True):
         assert record["choice"] == wanted["choice"] and record["index"] == wanted["index"]
         np.testing.assert_allclose(record["probabilities"], wanted["probabilities"], atol=1e-5)
-    assert_refused(question, "--question is for models of two texts", "context and choices")
+    assert_refused(question, "The texts of a row must be a list of str. Received: 'b'")

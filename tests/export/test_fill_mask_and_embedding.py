@@ -155,12 +155,11 @@ def test_a_folder_of_sentence_transformers_has_its_own_settings(
     bert_tf.save_checkpoint(model, tokenizer, str(folder), "hugging_face")
     pooling = {"word_embedding_dimension": 8, mode: True, "pooling_mode_max_tokens": False}
     export_models.write_sentence_transformer(folder, pooling, normalize, length)
-    settings = load_served(load(folder)).settings
-    found = settings.pooling, settings.normalize, settings.max_seq_length
-    assert found == expected
+    served = load_served(load(folder))
+    assert (served.pooling, served.normalize, served.max_seq_length) == expected
     given = ServingSettings(pooling="mean", normalize=False, max_seq_length=5)
-    settings = load_served(load(folder), given).settings
-    assert (settings.pooling, settings.normalize, settings.max_seq_length) == ("mean", False, 5)
+    served = load_served(load(folder), given)
+    assert (served.pooling, served.normalize, served.max_seq_length) == ("mean", False, 5)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first"])

@@ -1,6 +1,5 @@
 """`ServedEmbedder`: the vector of a text, and the vectors of its tokens."""
 
-import dataclasses
 from typing import Any
 
 import tensorflow as tf
@@ -17,28 +16,6 @@ from bert_tf.tokenization import BertTokenizer
 _SMALLEST_NORM = 1e-12  # as in PyTorch's normalize, which sentence-transformers uses
 
 
-@dataclasses.dataclass(frozen=True)
-class EmbeddingSettings:
-    """The settings of the vector of a text.
-
-    Attributes:
-        pooling: "mean" for the mean of the vectors of all tokens, including [CLS] and [SEP], or
-            "first" for the vector of [CLS].
-        normalize: Whether the vectors have length 1.
-        max_seq_length: Longer texts are truncated to this number of tokens.
-
-    Raises:
-        InputError: The pooling is unknown.
-    """
-
-    pooling: str = "mean"
-    normalize: bool = True
-    max_seq_length: int = 128
-
-    def __post_init__(self) -> None:
-        check_choice(POOLINGS, "pooling", self.pooling)
-
-
 class ServedEmbedder(ServedModel):
     """A tokenizer and an encoder in one graph.
 
@@ -49,10 +26,13 @@ class ServedEmbedder(ServedModel):
     Args:
         model: The encoder with trained weights.
         tokenizer: The tokenizer that the encoder was trained with.
-        settings: The settings of the vector of a text.
+        max_seq_length: Longer texts are truncated to this number of tokens.
+        pooling: "mean" for the mean of the vectors of all tokens, including [CLS] and [SEP], or
+            "first" for the vector of [CLS].
+        normalize: Whether the vectors have length 1.
 
     Attributes:
-        settings: The argument.
+        pooling, normalize: The arguments.
     """
 
     lite_takes_texts = True
@@ -68,22 +48,28 @@ class ServedEmbedder(ServedModel):
         stated = dict(checkpoint.facts.get("embedding", {}))
         if settings.pooling is None or settings.normalize is None:
             check_supported(stated)
-        given = {"pooling": settings.pooling, "normalize": settings.normalize}
-        values = {**stated, **{name: value for name, value in given.items() if value is not None}}
+        pooling = settings.pooling or stated.get("pooling", POOLINGS[0])
+        check_choice(POOLINGS, "pooling", pooling)
+        normalize = settings.normalize
+        if normalize is None:
+            normalize = stated.get("normalize", True)
         # sentence-transformers truncates to the positions of the model, unless the folder says
         # less.
         default = checkpoint.config.max_position_embeddings if stated else DEFAULT_LENGTH
-        length = settings.sequence_length(checkpoint, values.pop("max_seq_length", default))
-        values.pop("problem", None)
+        length = settings.sequence_length(checkpoint, stated.get("max_seq_length", default))
         model = checkpoint.model(BertEncoder, dtype=settings.precision)
-        embedding = EmbeddingSettings(**values, max_seq_length=length)
-        return cls(model, checkpoint.tokenizer, embedding)
+        return cls(model, checkpoint.tokenizer, length, pooling, normalize)
 
     def __init__(
-        self, model: BertEncoder, tokenizer: BertTokenizer, settings: EmbeddingSettings
+        self,
+        model: BertEncoder,
+        tokenizer: BertTokenizer,
+        max_seq_length: int,
+        pooling: str,
+        normalize: bool,
     ) -> None:
-        super().__init__(model, tokenizer, settings.max_seq_length)
-        self.settings = settings
+        super().__init__(model, tokenizer, max_seq_length)
+        self.pooling, self.normalize = pooling, normalize
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the vectors of texts, string [B]."""
@@ -100,12 +86,12 @@ class ServedEmbedder(ServedModel):
 
     def _pool(self, vectors: Any, mask: Any) -> Any:
         """Returns the vector of each text, float32 [B, H], from those of its tokens."""
-        if self.settings.pooling == "first":
+        if self.pooling == "first":
             pooled = vectors[:, 0]
         else:
             weights = tf.cast(mask, tf.float32)
             total = tf.linalg.matvec(vectors, weights, transpose_a=True)
             pooled = total / tf.maximum(tf.reduce_sum(weights, axis=1, keepdims=True), 1.0)
-        if not self.settings.normalize:
+        if not self.normalize:
             return pooled
         return pooled / tf.maximum(tf.norm(pooled, axis=-1, keepdims=True), _SMALLEST_NORM)

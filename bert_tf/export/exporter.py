@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import logging
-import operator
 import os
 import posixpath
 import tempfile
@@ -205,10 +204,12 @@ def export_model(
     settings = settings or ServingSettings()
     if task_type == "regression" and labels is None:
         labels = []
-    stored: dict[str, Any] = {"labels": labels, "task_type": task_type, "threshold": threshold}
     if max_seq_length is not None:
-        stored["max_seq_length"] = operator.index(max_seq_length)  # of NumPy too
-        settings = dataclasses.replace(settings, max_seq_length=stored["max_seq_length"])
+        settings = dataclasses.replace(settings, max_seq_length=max_seq_length)
+    stored: dict[str, Any] = {
+        "labels": labels, "task_type": task_type, "threshold": threshold,
+        "max_seq_length": max_seq_length,
+    }  # fmt: skip
     stored = {name: value for name, value in stored.items() if value is not None}
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = save_checkpoint(model, tokenizer, posixpath.join(folder, "model"), **stored)

@@ -84,11 +84,6 @@ class ServingSettings:
         if self.task is not None:
             check_choice(tuple(TASKS), "task", self.task)
         check_choice(FORMATS, "format", self.format)
-        if self.precision == "int8":
-            raise InputError(
-                "int8 is for format=tflite and format=onnx. Give tflite_precisions=int8 or "
-                "onnx_precisions=int8 instead."
-            )
         check_choice(PRECISIONS, "precision", self.precision)
         check_at_least(1, self, "top_k")
         for name in ("max_seq_length", "tflite_length"):

@@ -28,7 +28,6 @@ EXPORT_ROWS = [
     ([CHECKPOINT, "--export_dir=new", "--max_seq_length=0"], ["--max_seq_length must be at", "0"]),
     ([CHECKPOINT, "--export_dir=new", "--tflite_length=8"], ["--tflite_length needs format"]),
     ([CHECKPOINT, "--export_dir=new", "--precision=int4"], ["--precision must be", "float32"]),
-    ([CHECKPOINT, "--export_dir=new", "--precision=int8"], ["Give --tflite_precisions="]),
     ([CHECKPOINT, "--export_dir=new", "--task=span"], ["cannot be exported for this task"]),
     ([CHECKPOINT, "--export_dir=new", "--dev_data=none.tsv"], ["none.tsv"]),
     (["--checkpoint=served", "--export_dir=new"], ["served", "no checkpoint"]),

@@ -59,13 +59,6 @@ class Pretrained:
     vocab_file: str | None = None
     do_lower_case: bool | None = None
 
-    def __repr__(self) -> str:
-        found = self.contents or CheckpointContents("random weights", "", {})
-        casing = found.do_lower_case if self.do_lower_case is None else self.do_lower_case
-        tokens = self.vocab_file or (found.vocabulary and f"{len(found.vocabulary)} tokens")
-        facts = f"source={found.source!r}, vocabulary={tokens!r}, do_lower_case={casing}"
-        return f"Pretrained({facts}, config={self.config})"
-
     @property
     def weights(self) -> Mapping[str, np.ndarray]:
         """The weights as float32 arrays, by google-research/bert name."""
@@ -350,15 +343,10 @@ def save_checkpoint(
         The path of the checkpoint, as `load` accepts it.
 
     Raises:
-        InputError: The model is not a model of `bert_tf`, the vocabulary or the labels do not match
-            the model, a fact is not a JSON value, the dialect is unknown or cannot store the head,
-            or the folder cannot be written or contains other files than a checkpoint.
+        InputError: The vocabulary or the labels do not match the model, a fact that the programs
+            use has another type, the dialect is unknown or cannot store the head, or the folder
+            cannot be written or contains other files than a checkpoint.
     """
-    if not isinstance(model, (BertEncoder, BertTaskModel)):
-        raise InputError(
-            f"model must be a model of bert_tf, such as BertClassifier. Received: "
-            f"{type(model).__name__}. If the model contains a BERT, give that part."
-        )
     facts = {**getattr(model, "head_facts", {}), **facts}
     if facts.get("labels") is not None:
         regression = facts.get("task_type") == "regression"
@@ -368,7 +356,6 @@ def save_checkpoint(
         facts["head"] = model.head_config.to_dict()
     check_facts(facts)
     if tokenizer is not None:
-        check_tokenizer(tokenizer)
         check_size(tokenizer.vocabulary, model.config.vocab_size, "the tokenizer's vocabulary")
     contents = CheckpointContents(
         source="the model",
@@ -380,16 +367,3 @@ def save_checkpoint(
         extra=facts,
     )
     return write_weights(contents, os.fspath(path), dialect)
-
-
-def check_tokenizer(tokenizer: Any) -> None:
-    """Checks the type of a tokenizer.
-
-    Raises:
-        InputError: `tokenizer` is not a `BertTokenizer`.
-    """
-    if not isinstance(tokenizer, BertTokenizer):
-        raise InputError(
-            "tokenizer must be a BertTokenizer, such as load(path).tokenizer. Received: a value of "
-            f"type {type(tokenizer).__name__}."
-        )

@@ -223,13 +223,9 @@ def test_only_complete_models_are_saved(classifier, tokenizer, tmp_path):
     target = str(tmp_path / "model")
     other = bert_tf.BertTokenizer(VOCABULARY + [f"t{i}" for i in range(200)])
     cases = {
-        "must be a model of bert_tf": (tf.keras.Sequential(), tokenizer, {}),
         "labels must be a list of 3": (classifier, tokenizer, {"labels": LABELS[:2]}),
         "Received: '1' for 2": (classifier, tokenizer, {"labels": [0, 1, 1]}),
         "Received: 'abc'": (classifier, tokenizer, {"labels": "abc"}),
-        "rate must be a JSON value": (classifier, tokenizer, {"rate": np.float32(1)}),
-        "format cannot be the name": (classifier, tokenizer, {"format": 1}),
-        "tokenizer must be a BertTokenizer": (classifier, "vocab.txt", {}),
         "has no outputs for labels": (classifier.bert, tokenizer, {"labels": LABELS}),
         "has 210 entries": (classifier, other, {}),
         "dialect must be one of": (classifier, tokenizer, {"dialect": "torch"}),
@@ -267,10 +263,8 @@ def test_a_model_that_cannot_be_read_back_replaces_nothing(
     ("facts", "message"),
     [
         ({"labels": ["a\tb", "c", "d"]}, "one different label in one line for each output"),
-        ({"labels": ["\ud800", "c", "d"]}, "lone surrogate"),
         ({"embedding": {"pooling": 5}}, "the fact embedding: pooling must be a string"),
         ({"embedding": {"x": 1}}, "The fact embedding may have the keys pooling, .* Received: x"),
-        ({"other": {1: "a", "1": "b"}}, "occurs twice"),
     ],
 )
 def test_facts_that_cannot_be_read_back_are_refused(
@@ -323,8 +317,6 @@ def test_models_that_do_not_suit_their_labels_are_not_exported(classifier, token
             bert_tf.export_model(model, tokenizer, str(tmp_path / "out"), **arguments)
         assert not (tmp_path / "out").exists()
     arguments = {"labels": np.array(LABELS), "max_seq_length": 8}
-    with pytest.raises(bert_tf.InputError, match="tokenizer must be a BertTokenizer"):
-        bert_tf.export_model(classifier, None, tmp_path / "out", **arguments)
     (tmp_path / "file").write_text("")
     with pytest.raises(bert_tf.InputError, match="file is a file"):
         bert_tf.export_model(classifier, tokenizer, tmp_path / "file", **arguments)

@@ -1,13 +1,12 @@
 """Checks the facts, such as labels, that are saved with the weights of a model."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf import json_files
 from bert_tf.errors import InputError, check_label_names
 from bert_tf.modeling import BertEncoder, BertTaskModel
-from bert_tf.weights import EMBEDDING_SCHEMA, FACTS_SCHEMA, RESERVED_FACTS
+from bert_tf.weights import EMBEDDING_SCHEMA, FACTS_SCHEMA
 
 
 def check_labels(
@@ -48,27 +47,11 @@ def check_labels(
 
 
 def check_facts(facts: Mapping[str, Any]) -> None:
-    """Checks that facts can be stored in `weights.json`.
+    """Checks the types of the facts that the programs use.
 
     Raises:
-        InputError: A fact is not a JSON value, its name is reserved, or a fact that the programs
-            use has another type.
+        InputError: A fact has another type.
     """
-    for name, value in facts.items():
-        if name in RESERVED_FACTS:
-            raise InputError(
-                f"{name} cannot be the name of a fact, because save_checkpoint stores a value of "
-                "its own under this name. Choose another name."
-            )
-        try:
-            json_files.parse(json.dumps(value), name)
-        except InputError:
-            raise
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InputError(
-                f"{name} must be a JSON value, such as a list of strings or a number. Received: "
-                f"{value!r:.80}."
-            ) from error
     json_files.check(dict(facts), FACTS_SCHEMA, "the facts")
     embedding = facts.get("embedding") or {}
     json_files.check(embedding, EMBEDDING_SCHEMA, "the fact embedding")

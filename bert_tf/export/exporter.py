@@ -20,7 +20,7 @@ from bert_tf.export.served import task_of
 from bert_tf.export.served.load import complete_facts, served_class
 from bert_tf.export.settings import TASKS, ServingSettings
 from bert_tf.modeling import BertEncoder, BertTaskModel
-from bert_tf.pretrained import check_tokenizer, read_pretrained, save_checkpoint
+from bert_tf.pretrained import read_pretrained, save_checkpoint
 from bert_tf.tasks.squad.squad_results import THRESHOLD
 from bert_tf.tasks.task import DEV_EXAMPLES
 from bert_tf.tokenization import BertTokenizer
@@ -200,7 +200,6 @@ def export_model(
             value is out of range or has no effect for the task.
         GateError: The exported model and `model` have different outputs. Nothing is written.
     """
-    check_tokenizer(tokenizer)
     settings = settings or ServingSettings()
     if task_type == "regression" and labels is None:
         labels = []

@@ -4,8 +4,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from bert_tf.conversion.checkpoint_contents import CheckpointContents, classifier_of
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
@@ -60,14 +58,17 @@ def choose_head(
 
     Raises:
         InputError: `init_head` is True, and the checkpoint has no head of this kind, or its head
-            has other facts (`task` is not compared) or shapes.
+            has other facts (`task` is not compared).
     """
     if init_head is False:
         return _random("init_head=False was given")
-    arrays, shapes = _head_arrays(model, contents)
-    source = contents.source
+    has_head, source = _has_head(model, contents), contents.source
     if init_head:
-        _require_same_head(model, contents, facts, arrays, shapes)
+        difference = _difference_of_head(contents, facts)
+        if not (difference or has_head):
+            difference = f"has no weights for a {type(model).__name__}"
+        if difference := difference or difference_of_facts(contents, facts):
+            raise InputError(f"The head of {source} is needed, but it {difference}. {_REMEDY}")
         if _labels(facts) and _known_labels(contents) is None:
             message = (
                 f"The head is that of {source}, which does not state its labels. Check that their "
@@ -75,7 +76,7 @@ def choose_head(
             )
             return HeadChoice(True, message, is_checked=False)
         return HeadChoice(True, f"The head is that of {source}.")
-    if arrays.keys() != shapes.keys():
+    if not has_head:
         return _random(f"{source} has no weights for it")
     if difference := _difference_of_task(contents, facts) or difference_of_facts(contents, facts):
         return _random(f"{source} {difference}")
@@ -87,14 +88,11 @@ def _random(reason: str) -> HeadChoice:
     return HeadChoice(False, f"The head starts with random weights: {reason}.")
 
 
-def _head_arrays(
-    model: BertTaskModel, contents: CheckpointContents
-) -> tuple[dict[str, np.ndarray], dict[str, tuple[int, ...]]]:
-    """Returns the checkpoint's arrays for the head by name, and the model's shapes by name."""
+def _has_head(model: BertTaskModel, contents: CheckpointContents) -> bool:
+    """Returns whether the checkpoint has all weights of the head of a model."""
     variables = variables_by_name(model)
     available = {**contents.arrays, **classifier_of(variables, contents)}
-    shapes = {n: tuple(v.shape) for n, v in variables.items() if not n.startswith(_ENCODER)}
-    return {name: available[name] for name in shapes if name in available}, shapes
+    return all(name in available for name in variables if not name.startswith(_ENCODER))
 
 
 def _difference_of_task(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
@@ -139,29 +137,6 @@ def _difference_of_head(contents: CheckpointContents, facts: Mapping[str, Any]) 
     """Returns the difference between the layers of two heads, or ""."""
     own, given = (HeadConfig.from_dict(each.get("head")) for each in (contents.extra, facts))
     return "" if own == given else f"has {own}, and the task has {given}"
-
-
-def _require_same_head(
-    model: BertTaskModel,
-    contents: CheckpointContents,
-    facts: Mapping[str, Any],
-    arrays: Mapping[str, np.ndarray],
-    shapes: Mapping[str, tuple[int, ...]],
-) -> None:
-    """Raises `InputError` if the checkpoint has no head for this model and these facts."""
-    start = f"The head of {contents.source} is needed, but it"
-    if different := _difference_of_head(contents, facts):
-        raise InputError(f"{start} {different}. {_REMEDY}")
-    if arrays.keys() != shapes.keys():
-        raise InputError(f"{start} has no weights for a {type(model).__name__}. {_REMEDY}")
-    if difference := difference_of_facts(contents, facts):
-        raise InputError(f"{start} {difference}. {_REMEDY}")
-    for name, array in arrays.items():
-        if array.shape != shapes[name]:
-            raise InputError(
-                f"{start} has {name} of the shape {list(array.shape)}, and the model needs "
-                f"{list(shapes[name])}. {_REMEDY}"
-            )
 
 
 def _known_labels(contents: CheckpointContents) -> list[str] | None:

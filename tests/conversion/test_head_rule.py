@@ -210,7 +210,7 @@ def test_init_head_refuses_other_shapes_and_missing_heads(saved):
     facts = {"task": "rte", "labels": ["entailment", "not_entailment"]}
     model = bert_tf.BertClassifier(CONFIG, num_labels=2, seed=2)
     checkpoint, _ = saved({}, "google")
-    message = r"has output_weights of the shape \[3, 4\], and the model needs \[2, 4\]\. Give the"
+    message = r"output_weights has the shape \[3, 4\] in .*, but \[2, 4\] in the model\. Use the"
     with pytest.raises(bert_tf.InputError, match=message):
         checkpoint.initialize_task(model, facts, init_head=True)
     checkpoint, _ = saved({}, model=bert_tf.BertPretrainer(CONFIG))

@@ -40,7 +40,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     prefix, reader = tensorflow_checkpoint.find(path)
     if reader is None or reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
         return None
-    with tensorflow_checkpoint.explain_read_errors(prefix):
+    with files.explain_read_errors(prefix, tensorflow_checkpoint.AS_CHECKPOINT):
         return _read(prefix, reader, slots)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
+from bert_tf import files
 from bert_tf.conversion import tensorflow_checkpoint, weight_table
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.errors import InputError
@@ -33,7 +34,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     prefix, reader = tensorflow_checkpoint.find(path)
     if reader is None or not reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
         return None
-    with tensorflow_checkpoint.explain_read_errors(prefix):
+    with files.explain_read_errors(prefix, tensorflow_checkpoint.AS_CHECKPOINT):
         return _read(prefix, reader)
 
 

@@ -4,7 +4,6 @@ import dataclasses
 import os
 import posixpath
 import re
-import shutil
 import tempfile
 import zipfile
 
@@ -136,24 +135,12 @@ def _read_zip(path: str, slots: bool) -> CheckpointContents:
 
 
 def _unpack(path: str, folder: str) -> None:
-    """Unpacks a zip file; a file that would fill the disk is refused before."""
     with files.explain_read_errors(path, " as a zip file"):
         try:
             with gfile.GFile(path, "rb") as file, zipfile.ZipFile(file) as archive:
-                _check_unpacked_size(path, archive.infolist(), folder)
                 archive.extractall(folder)
         except zipfile.BadZipFile as error:
             raise InputError(f"{path} cannot be read as a zip file: {error}.") from error
-
-
-def _check_unpacked_size(path: str, members: list[zipfile.ZipInfo], folder: str) -> None:
-    unpacked = sum(member.file_size for member in members)
-    free = shutil.disk_usage(folder).free
-    if unpacked > free:
-        raise InputError(
-            f"{path} needs {unpacked / 1e6:,.0f} MB in {tempfile.gettempdir()}, which has "
-            f"{free / 1e6:,.0f} MB. Set TMPDIR to a folder with more space, or unpack the file."
-        )
 
 
 def _read(path: str, slots: bool) -> CheckpointContents:

@@ -1,16 +1,13 @@
 """Opens TensorFlow checkpoint files, which the dialects "google" and "model_garden" both use."""
 
-import contextlib
 import os
 import posixpath
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from bert_tf import json_files
+from bert_tf import files, json_files
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.conversion.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE
@@ -19,6 +16,7 @@ from bert_tf.errors import InputError
 from bert_tf.tokenization.released_casing import released_casing
 from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, read_vocabulary
 
+AS_CHECKPOINT = " as a TensorFlow checkpoint"  # of messages
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # only object-based checkpoints have this tensor
 
 
@@ -37,33 +35,14 @@ def find(path: str) -> tuple[str, Any]:
         InputError: The checkpoint is damaged, or the folder contains several checkpoints but no
             file `checkpoint` that names one of them.
     """
-    with explain_read_errors(path):
+    with files.explain_read_errors(path, AS_CHECKPOINT):
         prefix = _find_prefix(path)
     if prefix is None:
         return path, None
-    with explain_read_errors(prefix):
+    with files.explain_read_errors(prefix, AS_CHECKPOINT):
         # `tf.train.load_checkpoint` is not used, because that function first checks whether the
         # prefix is the path of a folder.
         return prefix, tf.compat.v1.train.NewCheckpointReader(prefix)
-
-
-@contextlib.contextmanager
-def explain_read_errors(prefix: str) -> Iterator[None]:
-    """Converts the errors of TensorFlow and protobuf for damaged files to an `InputError`.
-
-    Raises:
-        InputError: The block raised an error.
-    """
-    try:
-        yield
-    except InputError:
-        raise
-    except (tf.errors.OpError, DecodeError, ValueError, IndexError, RuntimeError) as error:
-        message = " ".join(str(error).split()).rstrip(".")
-        raise InputError(
-            f"{prefix} is not a valid TensorFlow checkpoint: {message}. Copy it again from its "
-            "source."
-        ) from error
 
 
 def get_weight(reader: Any, name: str) -> np.ndarray:

@@ -135,8 +135,8 @@ CHECKPOINTS = [
     ("own", edit("bert_config.json", hidden_act="relu"), "bert_config.json", "was replaced"),
     ("own", link("vocab.txt", "../secret"), "vocab.txt is a link to", "outside of its folder"),
     ("own", damaged_run, "is the folder of a training run, but holds no undamaged checkpoint"),
-    ("google", flip(DATA, 50), "bert_model.ckpt is not a valid TensorFlow checkpoint"),
-    ("google", lambda folder: (folder / DATA).unlink(), "not a valid TensorFlow checkpoint"),
+    ("google", flip(DATA, 50), "bert_model.ckpt cannot be read as a TensorFlow checkpoint"),
+    ("google", lambda folder: (folder / DATA).unlink(), "be read as a TensorFlow checkpoint"),
     ("google", put("checkpoint", 'model_checkpoint_path: "../other/x.ckpt"'), "in another folder"),
     ("zip", cut_zip, "cannot be read as a zip file"),
 ]  # fmt: skip

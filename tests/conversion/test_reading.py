@@ -189,7 +189,7 @@ def test_missing_foreign_and_damaged_checkpoints_are_refused(tmp_path):
     with pytest.raises(InputError, match="not of a Model Garden BERT"):
         read_weights(str(tmp_path / "other"))
     (tmp_path / "cut.index").write_bytes(b"damaged")
-    with pytest.raises(InputError, match="not a valid TensorFlow checkpoint"):
+    with pytest.raises(InputError, match="cannot be read as a TensorFlow checkpoint"):
         read_weights(str(tmp_path / "cut"))
 
 

@@ -5,6 +5,10 @@ import json
 import numpy as np
 
 import bert_tf
+from bert_tf.conversion import CheckpointContents
+from bert_tf.export.served import load_served
+from bert_tf.modeling import arrays_by_name
+from bert_tf.pretrained import Pretrained
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{c}" for c in "abc")]
 CONFIG = bert_tf.BertConfig(
@@ -82,6 +86,15 @@ def write_checkpoint(kind, folder):
     tokenizer = bert_tf.BertTokenizer(VOCABULARY)
     path = bert_tf.save_checkpoint(model, tokenizer, str(folder / kind), **facts)
     return path, model
+
+
+def served(model, tokenizer, **facts):
+    """Returns the served model of a checkpoint with facts, without files."""
+    contents = CheckpointContents(
+        "the model", "bert-tf", arrays_by_name(model), model.config, tokenizer.vocabulary,
+        tokenizer.do_lower_case, facts,
+    )  # fmt: skip
+    return load_served(Pretrained(model.config, contents))
 
 
 def write_sentence_transformer(folder, pooling, normalize, max_seq_length=None):

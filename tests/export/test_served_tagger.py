@@ -12,7 +12,6 @@ from reference import conlleval
 
 import bert_tf
 from bert_tf.export.served.graph_functions import substrings
-from bert_tf.export.served.tagger import ServedTagger
 from bert_tf.export.served.tags import TagTable
 from bert_tf.tasks.ner import conll
 from bert_tf.tasks.ner.ner_examples import NerExample
@@ -81,6 +80,11 @@ def model_and_tokenizer():
     return bert_tf.BertTagger(config, num_labels=len(TAGS), seed=5), bert_tf.BertTokenizer(tokens)
 
 
+def served_tagger(model, tokenizer, max_seq_length, scheme):
+    facts = {"labels": TAGS, "scheme": scheme, "max_seq_length": max_seq_length}
+    return export_models.served(model, tokenizer, **facts)
+
+
 def python_tags(model, task, sentences, max_seq_length):
     """Returns the tags of `run_ner` for sentences."""
     examples = [NerExample(tuple(words), None, None, tuple(words)) for words in sentences]
@@ -109,7 +113,7 @@ def test_words_get_the_tags_of_run_ner(model_and_tokenizer, max_seq_length, sche
     task = NerTask(tokenizer, tuple(TAGS), scheme)
     expected = list(python_tags(model, task, sentences, max_seq_length))
     assert len(Counter(tag for tags in expected for tag in tags)) > 2
-    served = ServedTagger(model, tokenizer, max_seq_length, TAGS, scheme)
+    served = served_tagger(model, tokenizer, max_seq_length, scheme)
     signature = served.signatures()["words"]
     width = max(map(len, sentences)) + 2
     # Empty texts are no words: here before, between and after the words.
@@ -130,7 +134,7 @@ def test_words_get_the_tags_of_run_ner(model_and_tokenizer, max_seq_length, sche
 
 def test_raw_texts_give_words_and_entities_with_their_bytes(model_and_tokenizer):
     model, tokenizer = model_and_tokenizer
-    served = ServedTagger(model, tokenizer, 7, TAGS, "iob2")
+    served = served_tagger(model, tokenizer, 7, "iob2")
     texts = ["a cab  É a-b 猫犬!", "", "zebra " * 30, "a\ufe0f b", "\u200b", "d"]
     words = [
         ["a", "cab", "É", "a", "-", "b", "猫", "犬", "!"], [], ["zebra"] * 30,
@@ -170,7 +174,7 @@ def test_real_sentences_get_the_tags_of_run_ner(test_data, max_seq_length=24):
     sentences = [list(each.words) for each in task.read(split, Counter())]
     expected = list(python_tags(model, task, sentences, max_seq_length))
     assert len(sentences) == 1009 and len({tag for tags in expected for tag in tags}) > 2
-    predictor = ServedTagger(model, tokenizer, max_seq_length, TAGS, "iob2")
+    predictor = served_tagger(model, tokenizer, max_seq_length, "iob2")
     by_words, by_text = (predictor.signatures()[name] for name in ("words", "serving_default"))
     same_split = 0
     for first in range(0, len(sentences), 64):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import export_models
 import numpy as np
 import pytest
 import squad_data
@@ -18,9 +19,6 @@ from squad_data import (
 )
 
 import bert_tf
-from bert_tf.export.served.span_predictor import ServedSpanPredictor
-from bert_tf.tasks.squad.best_answers import AnswerSettings
-from bert_tf.tasks.squad.squad_encoding import WindowSettings
 
 CONFIG = bert_tf.BertConfig(
     vocab_size=60, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
@@ -45,23 +43,23 @@ CASES = {
 }
 
 
-class WithLogits(ServedSpanPredictor):
-    """A served model that takes the logits from an array instead of its model."""
+def served_model(model, tokenizer, length, **facts):
+    windows = {"doc_stride": 4, "max_query_length": 5, "max_seq_length": length}
+    return export_models.served(model, tokenizer, **{**windows, **DEFAULTS, **facts})
 
-    def __init__(self, found, logits, tokenizer, length, windows, settings):
-        model = bert_tf.BertSpanPredictor(
-            dataclasses.replace(CONFIG, vocab_size=tokenizer.vocab_size)
-        )
-        values = AnswerSettings(**{**DEFAULTS, **settings})
-        super().__init__(model, tokenizer, length, WindowSettings(**windows), values)
-        self.found, self.given = found, logits
 
-    def outputs_in_parts(self, inputs, *names):
+def with_logits(served, found, logits):
+    """Makes a served model take the logits from an array instead of its model."""
+
+    def outputs_in_parts(inputs, *names):
         """Checks the inputs of the model; returns the given logits."""
         longest = inputs["input_ids"].shape[1]
         for name, value in inputs.items():
-            np.testing.assert_array_equal(value, self.found.encoded.columns[name][:, :longest])
-        return tuple(tf.constant(each[:, :longest]) for each in self.given)
+            np.testing.assert_array_equal(value, found.encoded.columns[name][:, :longest])
+        return tuple(tf.constant(each[:, :longest]) for each in logits)
+
+    served.outputs_in_parts = outputs_in_parts
+    return served
 
 
 def run(tmp_path, data, windows, settings, *, rounded, do_lower_case=True, length=16):
@@ -76,7 +74,10 @@ def run(tmp_path, data, windows, settings, *, rounded, do_lower_case=True, lengt
     if not settings.get("padding_as_released"):
         used = found.encoded.columns["input_mask"].sum(axis=1).tolist()
     expected = oracle_predictions(found, logits, do_lower_case, settings, used)
-    served = WithLogits(found, logits, tokenizer, length, windows, settings)
+    config = dataclasses.replace(CONFIG, vocab_size=tokenizer.vocab_size)
+    model = bert_tf.BertSpanPredictor(config)
+    served = served_model(model, tokenizer, length, **windows, **settings)
+    served = with_logits(served, found, logits)
     paragraphs = [each for article in data["data"] for each in article["paragraphs"]]
     rows = [(qa["question"], each["context"]) for each in paragraphs for qa in each["qas"]]
     questions, contexts = ([text.encode() for text in c] for c in zip(*rows, strict=True))
@@ -151,9 +152,8 @@ def test_the_graph_computes_windows_in_parts_and_any_batch(tmp_path):
     """The signature gives the same answers for one question at a time, and for a long context."""
     tokenizer, _ = tokenizers(True)
     config = dataclasses.replace(CONFIG, vocab_size=tokenizer.vocab_size, initializer_range=0.5)
-    settings = AnswerSettings(**{**DEFAULTS, "version_2_with_negative": True})
     model = bert_tf.BertSpanPredictor(config, seed=2)
-    served = ServedSpanPredictor(model, tokenizer, 16, WindowSettings(4, 5), settings)
+    served = served_model(model, tokenizer, 16, version_2_with_negative=True)
     signature = served.signatures()["serving_default"]
     contexts = ["the cat " * 150, "", "steve smith who", "a b c Smith's 1895 (1895-1943)", "猫犬"]
     questions = ["who", "the cat", "", "a b c d e f g h", "Steve"]
@@ -174,10 +174,8 @@ def test_the_graph_computes_windows_in_parts_and_any_batch(tmp_path):
 def test_bytes_that_are_not_utf8_stay_in_the_answer():
     tokenizer, _ = tokenizers(True)
     config = dataclasses.replace(CONFIG, vocab_size=tokenizer.vocab_size, initializer_range=0.5)
-    served = ServedSpanPredictor(
-        bert_tf.BertSpanPredictor(config, seed=2), tokenizer, 32, WindowSettings(4, 5),
-        AnswerSettings(**{**DEFAULTS, "max_answer_length": 100}),
-    )  # fmt: skip
+    model = bert_tf.BertSpanPredictor(config, seed=2)
+    served = served_model(model, tokenizer, 32, max_answer_length=100)
     context = b"the c\xe9at\xff  Caf\xc3\xa9 \xe7\x8c\xab who"
     outputs = served.from_texts(tf.constant(["who"]), tf.constant([context]))
     begin, end = int(outputs["start"][0]), int(outputs["end"][0])

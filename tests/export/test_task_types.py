@@ -13,7 +13,6 @@ from run_programs import assert_refused, run_main
 
 import bert_tf
 from bert_tf.export import exporter
-from bert_tf.export.served import ServedClassifier
 
 pytestmark = pytest.mark.usefixtures("without_gate")
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden/huggingface"
@@ -73,9 +72,10 @@ def test_a_threshold_includes_its_own_value(tokenizer, tmp_path):
     """Zero logits have the probability 0.5."""
     model = classifier([0.0, 0.0, 0.0])
     model.head.output_weights.assign(np.zeros((3, 8)))
-    served = ServedClassifier(model, tokenizer, LABELS, False, 12, "multi_label", 0.5)
+    facts = {"labels": LABELS, "pair": False, "max_seq_length": 12, "task_type": "multi_label"}
+    served = export_models.served(model, tokenizer, **facts)
     assert served.from_texts(["a"])["labels"].numpy()[0].decode() == "toxic,ž,insult"
-    higher = ServedClassifier(model, tokenizer, LABELS, False, 12, "multi_label", 0.51)
+    higher = export_models.served(model, tokenizer, **facts, threshold=0.51)
     assert higher.from_texts(["a"])["labels"].numpy().tolist() == [b""]
 
 

@@ -34,11 +34,6 @@ class ServedChoice(ServedModel):
     float32 [B]: the logit of the choice. The score of a choice does not depend on other choices, so
     a client can compute the softmax over any of them, and these signatures have the shapes and the
     checks of all other models.
-
-    Args:
-        model: A `BertMultipleChoice` with trained weights.
-        tokenizer: The tokenizer that the model was trained with.
-        max_seq_length: The largest number of tokens of a context with a choice.
     """
 
     list_names = ("choices",)
@@ -48,12 +43,10 @@ class ServedChoice(ServedModel):
     head = ("cls/choice/output_weights", "cls/choice/output_bias")
     facts: Mapping[str, Any] = {"max_seq_length": DEFAULT_LENGTH}
 
-    @classmethod
-    def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
-        """Returns the served model of a checkpoint; see `ServedModel`."""
+    def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         length = settings.sequence_length(checkpoint, checkpoint.facts["max_seq_length"])
         model = checkpoint.model(BertMultipleChoice, dtype=settings.precision)
-        return cls(model, checkpoint.tokenizer, length)
+        super().__init__(model, checkpoint.tokenizer, length)
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the outputs for contexts, string [B], and choices, string [B, K]."""

@@ -22,7 +22,6 @@ from bert_tf.tasks.classification.sources.row_examples import LabelParser, text_
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.tables import column_values
 from bert_tf.tasks.task import Outputs
-from bert_tf.tokenization import BertTokenizer
 
 DEFAULT_THRESHOLD = 0.5
 
@@ -47,16 +46,7 @@ class ServedClassifier(ServedModel):
     `outputs` (float32 [B]). Both take `inputs`, string [B]: serialized `tf.train.Example` messages
     whose features have the names of the texts.
 
-    Args:
-        model: The classifier with trained weights.
-        tokenizer: The tokenizer that the classifier was trained with.
-        labels: The labels, in the order of the classifier's outputs; empty for regression.
-        pair: Whether the classifier takes pairs of texts.
-        max_seq_length: The largest number of tokens of a sequence.
-        task_type: One of `TASK_TYPES`.
-        threshold: The lowest probability of the labels that a multi-label classifier returns.
-        long_texts: The reading of texts that are longer than `max_seq_length`. With windows, the
-            signatures of texts return the means of the outputs for all windows.
+    With windows, the signatures of texts return the means of the outputs for all windows.
     """
 
     lite_takes_texts = True
@@ -69,9 +59,7 @@ class ServedClassifier(ServedModel):
         labels: Any = [] if task == "regression" else None
         return {"labels": labels, "pair": False, "max_seq_length": DEFAULT_LENGTH}
 
-    @classmethod
-    def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
-        """Returns the served model of a checkpoint; see `ServedModel`."""
+    def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         facts = checkpoint.facts
         task_type = facts.get("task_type", TASK_TYPES[0])
         if settings.task not in (None, task_type):
@@ -89,31 +77,16 @@ class ServedClassifier(ServedModel):
                 f"A model for classification has at least 2 labels. Received: {labels}. For a "
                 "score, give task_type=regression and no labels."
             )
-        threshold = facts.get("threshold", DEFAULT_THRESHOLD)
-        return cls(
-            model, checkpoint.tokenizer, labels, facts["pair"], length, task_type, threshold,
-            LongTexts.of_facts(facts),
-        )  # fmt: skip
-
-    def __init__(
-        self,
-        model: BertClassifier,
-        tokenizer: BertTokenizer,
-        labels: list[str],
-        pair: bool,
-        max_seq_length: int,
-        task_type: str = TASK_TYPES[0],
-        threshold: float = DEFAULT_THRESHOLD,
-        long_texts: LongTexts | None = None,
-    ) -> None:
-        super().__init__(model, tokenizer, max_seq_length)
-        self._labels, self._pair = tf.constant(labels, tf.string), pair
+        super().__init__(model, checkpoint.tokenizer, length)
+        self._labels, self._pair = tf.constant(labels, tf.string), facts["pair"]
         self._parse_label = LabelParser("label", task_type, tuple(labels))
-        self._task_type, self._threshold = task_type, threshold
-        self._long_texts = long_texts or LongTexts()
+        self._task_type = task_type
+        # The lowest probability of the labels that a multi-label classifier returns.
+        self._threshold = facts.get("threshold", DEFAULT_THRESHOLD)
+        self._long_texts = LongTexts.of_facts(facts)
         # Programs that compute the ids of a text themselves would truncate it.
         self.lite_takes_texts = not self._long_texts.in_windows
-        is_single = not pair and task_type != "regression"
+        is_single = not self._pair and not is_regression
         self.runs_in_mediapipe = is_single and self.lite_takes_texts
 
     @property

@@ -11,7 +11,6 @@ from bert_tf.export.served.served_model import DEFAULT_LENGTH, ServedModel
 from bert_tf.export.settings import POOLINGS, ServingSettings
 from bert_tf.modeling import BertEncoder
 from bert_tf.pretrained import Pretrained
-from bert_tf.tokenization import BertTokenizer
 
 _SMALLEST_NORM = 1e-12  # as in PyTorch's normalize, which sentence-transformers uses
 
@@ -23,16 +22,10 @@ class ServedEmbedder(ServedModel):
     `ids_lengths` also return `sequence_output`, float32 [B, S, H], and `pooled_output`, float32
     [B, H].
 
-    Args:
-        model: The encoder with trained weights.
-        tokenizer: The tokenizer that the encoder was trained with.
-        max_seq_length: Longer texts are truncated to this number of tokens.
+    Attributes:
         pooling: "mean" for the mean of the vectors of all tokens, including [CLS] and [SEP], or
             "first" for the vector of [CLS].
         normalize: Whether the vectors have length 1.
-
-    Attributes:
-        pooling, normalize: The arguments.
     """
 
     lite_takes_texts = True
@@ -42,9 +35,7 @@ class ServedEmbedder(ServedModel):
     pipeline_tag = "sentence-similarity"
     own_settings = ("pooling", "normalize")
 
-    @classmethod
-    def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
-        """Returns the served model of a checkpoint; see `ServedModel`."""
+    def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         stated = dict(checkpoint.facts.get("embedding", {}))
         if settings.pooling is None or settings.normalize is None:
             check_supported(stated)
@@ -58,17 +49,7 @@ class ServedEmbedder(ServedModel):
         default = checkpoint.config.max_position_embeddings if stated else DEFAULT_LENGTH
         length = settings.sequence_length(checkpoint, stated.get("max_seq_length", default))
         model = checkpoint.model(BertEncoder, dtype=settings.precision)
-        return cls(model, checkpoint.tokenizer, length, pooling, normalize)
-
-    def __init__(
-        self,
-        model: BertEncoder,
-        tokenizer: BertTokenizer,
-        max_seq_length: int,
-        pooling: str,
-        normalize: bool,
-    ) -> None:
-        super().__init__(model, tokenizer, max_seq_length)
+        super().__init__(model, checkpoint.tokenizer, length)
         self.pooling, self.normalize = pooling, normalize
 
     def from_texts(self, *texts: Any) -> Tensors:

@@ -39,12 +39,6 @@ class ServedPretrainer(ServedModel):
 
     `ids` and `ids_lengths` have the outputs `masked_lm_logits`, float32 [B, S, V], and, with a
     next-sentence head, `next_sentence_logits`, float32 [B, 2].
-
-    Args:
-        model: The model with trained weights.
-        tokenizer: The tokenizer of the model, with `special_tokens_in_text`.
-        max_seq_length: Longer texts are truncated to this number of tokens.
-        top_k: k, at most the size of the vocabulary.
     """
 
     takes_masks = True
@@ -53,9 +47,7 @@ class ServedPretrainer(ServedModel):
     head = ("cls/predictions/output_bias",)
     own_settings = ("top_k",)
 
-    @classmethod
-    def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
-        """Returns the served model of a checkpoint; see `ServedModel`."""
+    def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         length = settings.sequence_length(checkpoint, DEFAULT_LENGTH)
         model = checkpoint.model(
             BertPretrainer, dtype=settings.precision,
@@ -63,14 +55,9 @@ class ServedPretrainer(ServedModel):
         )  # fmt: skip
         vocabulary, casing = checkpoint.tokenizer.vocabulary, checkpoint.tokenizer.do_lower_case
         tokenizer = BertTokenizer(vocabulary, casing, special_tokens_in_text=True)
-        return cls(model, tokenizer, length, settings.top_k)
-
-    def __init__(
-        self, model: BertPretrainer, tokenizer: BertTokenizer, max_seq_length: int, top_k: int
-    ) -> None:
-        super().__init__(model, tokenizer, max_seq_length)
-        self._tokens = tf.constant(tokenizer.vocabulary, tf.string)
-        self._top_k = min(top_k, tokenizer.vocab_size)
+        super().__init__(model, tokenizer, length)
+        self._tokens = tf.constant(vocabulary, tf.string)
+        self._top_k = min(settings.top_k, tokenizer.vocab_size)
 
     @property
     def lite_outputs(self) -> tuple[str, ...]:

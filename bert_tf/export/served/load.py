@@ -36,9 +36,9 @@ def load_served(checkpoint: Pretrained, settings: ServingSettings | None = None)
     """
     settings = settings or ServingSettings()
     task = settings.task or task_of(checkpoint)
-    served = served_class(task)
+    served: Any = served_class(task)  # the arguments are those of all subclasses
     _check_complete(checkpoint, served.default_facts(task, checkpoint.facts), served.head)
-    return served.build(checkpoint, settings)
+    return served(checkpoint, settings)
 
 
 def task_of(checkpoint: Pretrained) -> str:

@@ -11,10 +11,8 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.export.served.graph_functions import Tensors, in_parts
 from bert_tf.export.served.id_checks import checked_ids, checked_lengths
-from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import variables_by_name
 from bert_tf.modeling.inputs import INPUT_NAMES
-from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.task import Outputs
 from bert_tf.tokenization import BertTokenizer
@@ -52,6 +50,10 @@ class ServedModel(tf.Module, abc.ABC):
       element, so that a mask would be padded with 1.
 
     `ids` and `ids_lengths` refuse a batch in which one id is out of range.
+
+    A subclass takes a checkpoint, which has its head and its facts, and the settings of the export.
+    It raises `InputError` if the facts do not match the model, or the model has fewer positions
+    than the sequences need.
 
     Args:
         model: The model with trained weights.
@@ -92,16 +94,6 @@ class ServedModel(tf.Module, abc.ABC):
             stated: The facts that are known.
         """
         return dict(cls.facts)
-
-    @classmethod
-    @abc.abstractmethod
-    def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> "ServedModel":
-        """Returns the served model of a checkpoint that has the head and the facts.
-
-        Raises:
-            InputError: The facts do not match the model, or the model has fewer positions than the
-                sequences need.
-        """
 
     def __init__(self, model: Any, tokenizer: BertTokenizer, max_seq_length: int) -> None:
         super().__init__()

@@ -23,7 +23,6 @@ from bert_tf.tasks.squad.squad_results import AnswerMetrics
 from bert_tf.tasks.squad.squad_task import check_room
 from bert_tf.tasks.tables import column_values
 from bert_tf.tasks.task import Outputs
-from bert_tf.tokenization import BertTokenizer
 
 
 class ServedSpanPredictor(ServedModel):
@@ -42,13 +41,6 @@ class ServedSpanPredictor(ServedModel):
       best other answer. The answer is "" if it is greater than the threshold.
 
     `ids` and `ids_lengths` have the outputs `start_logits` and `end_logits`, float32 [B, S].
-
-    Args:
-        model: The model with trained weights.
-        tokenizer: The tokenizer that the model was trained with.
-        max_seq_length: The largest number of tokens of a question with a window.
-        window_settings: The settings of the windows.
-        settings: The settings of the answers.
     """
 
     outputs_of_tokens = True
@@ -61,29 +53,17 @@ class ServedSpanPredictor(ServedModel):
         "max_seq_length": 384, **vars(WindowSettings()), **vars(AnswerSettings())
     }  # fmt: skip
 
-    @classmethod
-    def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
-        """Returns the served model of a checkpoint; see `ServedModel`."""
+    def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         facts = dict(checkpoint.facts)
         if settings.null_score_diff_threshold is not None:
             facts["null_score_diff_threshold"] = settings.null_score_diff_threshold
-        limits = _from_facts(WindowSettings, facts)
-        answers = _from_facts(AnswerSettings, facts)
         length = settings.sequence_length(checkpoint, facts["max_seq_length"])
-        check_room(length, limits)
+        window_settings = _from_facts(WindowSettings, facts)
+        check_room(length, window_settings)
         model = checkpoint.model(BertSpanPredictor, dtype=settings.precision)
-        return cls(model, checkpoint.tokenizer, length, limits, answers)
-
-    def __init__(
-        self,
-        model: BertSpanPredictor,
-        tokenizer: BertTokenizer,
-        max_seq_length: int,
-        window_settings: WindowSettings,
-        settings: AnswerSettings,
-    ) -> None:
-        super().__init__(model, tokenizer, max_seq_length)
-        self._window_settings, self._settings = window_settings, settings
+        super().__init__(model, checkpoint.tokenizer, length)
+        self._window_settings = window_settings
+        self._settings = _from_facts(AnswerSettings, facts)
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the answers to questions about contexts, string [B] each."""

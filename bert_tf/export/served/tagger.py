@@ -22,7 +22,6 @@ from bert_tf.tasks.ner.schemes import SCHEMES, scheme_of_labels
 from bert_tf.tasks.task import Outputs
 from bert_tf.tasks.windows import stride_of
 from bert_tf.tasks.words import is_word_start
-from bert_tf.tokenization import BertTokenizer
 
 _WORDS = "words"
 
@@ -50,13 +49,6 @@ class ServedTagger(ServedModel):
     stands alone.
 
     `ids` and `ids_lengths` have the outputs `logits`, float32 [B, S, labels].
-
-    Args:
-        model: The model with trained weights.
-        tokenizer: The tokenizer that the model was trained with.
-        max_seq_length: The largest number of tokens of a window with its special tokens.
-        labels: The tags, in the order of the model's outputs.
-        scheme: The scheme of the tags.
     """
 
     list_names = (_WORDS,)
@@ -75,27 +67,15 @@ class ServedTagger(ServedModel):
             scheme = scheme_of_labels(labels)
         return {"labels": None, "scheme": scheme, "max_seq_length": DEFAULT_LENGTH}
 
-    @classmethod
-    def build(cls, checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
-        """Returns the served model of a checkpoint; see `ServedModel`."""
+    def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         facts, precision = checkpoint.facts, settings.precision
         length = settings.sequence_length(checkpoint, facts["max_seq_length"])
         model = checkpoint.model(BertTagger, num_labels=len(facts["labels"]), dtype=precision)
         labels = check_labels(model, facts["labels"])
         check_choice(SCHEMES, "scheme", facts["scheme"])
-        return cls(model, checkpoint.tokenizer, length, labels, facts["scheme"])
-
-    def __init__(
-        self,
-        model: BertTagger,
-        tokenizer: BertTokenizer,
-        max_seq_length: int,
-        labels: Sequence[str],
-        scheme: str,
-    ) -> None:
-        super().__init__(model, tokenizer, max_seq_length)
-        self._table, self._scheme = TagTable(labels), scheme
-        self._is_word_start = tf.constant(is_word_start(tokenizer.vocabulary))
+        super().__init__(model, checkpoint.tokenizer, length)
+        self._table, self._scheme = TagTable(labels), facts["scheme"]
+        self._is_word_start = tf.constant(is_word_start(self.tokenizer.vocabulary))
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns words, tags and entities of texts, string [B]."""

@@ -26,7 +26,7 @@ from bert_tf.conversion import (
     write_weights,
 )
 from bert_tf.conversion.checkpoint_contents import check_config, check_encoder
-from bert_tf.conversion.given_tokenizer import casing_of, check_same_vocabulary
+from bert_tf.conversion.given_tokenizer import with_tokenizer
 from bert_tf.conversion.saved_facts import check_facts, check_labels
 from bert_tf.conversion.task_head import difference_of_facts
 from bert_tf.conversion.weight_table import HEADS_WITH_LABELS, OUTPUT_LAYERS
@@ -34,7 +34,6 @@ from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertHeadModel, BertTaskModel, arrays_by_name
 from bert_tf.tokenization import BertTokenizer, check_size
-from bert_tf.tokenization.vocabulary import check_vocabulary
 
 _LOG = logging.getLogger(__name__)
 Path = str | os.PathLike[str]
@@ -96,21 +95,17 @@ class Pretrained:
             InputError: The vocabulary is unknown or not valid, the vocabulary or the casing does
                 not match the model, or a Hugging Face tokenizer has unsupported settings.
         """
-        found = self.contents
-        vocabulary = self.vocab_file or (found.vocabulary_for_tokenizer() if found else None)
-        if vocabulary is None:
+        found = self.contents or CheckpointContents("random weights", "", {})
+        if not self.vocab_file and found.vocabulary_for_tokenizer() is None:
             raise InputError(
                 "The vocabulary is unknown. Give vocab_file, or an init_checkpoint with a "
                 "vocab.txt in the same folder."
             )
-        source = self.vocab_file or f"the vocabulary of {found.source if found else ''}"
-        if isinstance(vocabulary, list):
-            check_vocabulary(vocabulary, source)
-        tokenizer = BertTokenizer(vocabulary, casing_of(found, self.vocab_file, self.do_lower_case))
-        check_size(tokenizer.vocabulary, self.config.vocab_size, source)
-        if found:
-            check_same_vocabulary(found, tokenizer.vocabulary, source)
-        return tokenizer
+        found = dataclasses.replace(found, config=self.config)
+        found = with_tokenizer(found, self.vocab_file, self.do_lower_case)
+        vocabulary = found.vocabulary or []
+        check_size(vocabulary, self.config.vocab_size, f"the vocabulary of {found.source}")
+        return BertTokenizer(vocabulary, found.do_lower_case)
 
     def assign(self, model: BertEncoder | BertTaskModel) -> AssignmentReport:
         """Sets the weights of a model, and logs the names of the weights that were not set.

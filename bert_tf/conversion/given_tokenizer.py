@@ -30,27 +30,24 @@ def with_tokenizer(
             differ from those of the checkpoint.
     """
     vocabulary, source = contents.vocabulary, f"the vocabulary of {contents.source}"
+    size = contents.require_config().vocab_size
     if vocab_file is not None:
         vocabulary, source = load_vocabulary(vocab_file), vocab_file
-        check_same_vocabulary(contents, vocabulary, source)
-        check_size(vocabulary, contents.require_config().vocab_size, source)
+        _check_same_vocabulary(contents, vocabulary, source)
+        check_size(vocabulary, size, source)
     elif vocabulary is not None:
         check_vocabulary(vocabulary, source)
         # A checkpoint with fewer tokens than rows is converted as it is.
-        if len(vocabulary) > contents.require_config().vocab_size:
-            check_size(vocabulary, contents.require_config().vocab_size, source)
-    casing = casing_of(contents, vocab_file, do_lower_case)
+        if len(vocabulary) > size:
+            check_size(vocabulary, size, source)
+    casing = _casing_of(contents, vocab_file, do_lower_case)
     return dataclasses.replace(contents, vocabulary=vocabulary, do_lower_case=casing)
 
 
-def check_same_vocabulary(
+def _check_same_vocabulary(
     contents: CheckpointContents, vocabulary: Sequence[str], source: str
 ) -> None:
-    """Checks that a given vocabulary is that of the checkpoint, if bert-tf wrote the checkpoint.
-
-    Raises:
-        InputError: It is another one.
-    """
+    """Checks that a given vocabulary is that of the checkpoint, if bert-tf wrote the checkpoint."""
     own = contents.vocabulary if contents.dialect == "bert-tf" else None
     if own and list(own) != list(vocabulary):
         raise InputError(
@@ -60,27 +57,22 @@ def check_same_vocabulary(
         )
 
 
-def casing_of(
-    contents: CheckpointContents | None, vocab_file: str | None, do_lower_case: bool | None
+def _casing_of(
+    contents: CheckpointContents, vocab_file: str | None, do_lower_case: bool | None
 ) -> bool | None:
-    """Returns `do_lower_case`, else the casing of checkpoint, vocabulary or path, else None.
-
-    Raises:
-        InputError: `do_lower_case` differs from the casing of the checkpoint or of `vocab_file`.
-    """
-    known = contents.do_lower_case if contents else None
+    """Returns `do_lower_case`, else the casing of checkpoint, vocabulary or path, else None."""
+    known = contents.do_lower_case
     if do_lower_case is None and known is not None:
         return known
     # The tokenizer settings of a Hugging Face folder may be wrong; `do_lower_case` overrides them.
-    if contents and known not in (None, do_lower_case) and contents.dialect != "hugging_face":
+    if known not in (None, do_lower_case) and contents.dialect != "hugging_face":
         raise InputError(
             f"do_lower_case={do_lower_case} was given, but {contents.source} was trained with "
             f"do_lower_case={known}. Leave out do_lower_case."
         )
-    vocabulary = vocab_file or (contents.vocabulary if contents else None)
+    vocabulary = vocab_file or contents.vocabulary
     casing = known_casing(vocabulary, do_lower_case) if vocabulary else do_lower_case
-    source = contents.source if contents else ""
     if casing is None:
-        return released_casing(source)
-    validate_case_matches_checkpoint(casing, source)
+        return released_casing(contents.source)
+    validate_case_matches_checkpoint(casing, contents.source)
     return casing

@@ -156,16 +156,12 @@ def write_shards(path, source, tensors) -> dict[str, str]:
     return {name: shard for shard, shard_names in shards.items() for name in shard_names}
 
 
-def test_missing_shards_and_tensors_of_shards_are_refused(tmp_path):
+def test_missing_shards_are_refused(tmp_path):
     source = GOLDEN / "huggingface/encoder"
     tensors = safetensors.numpy.load_file(source / "model.safetensors")
     weight_map = write_shards(tmp_path, source, tensors)
     index = tmp_path / "model.safetensors.index.json"
-    weight_map["qa_outputs.weight"] = weight_map["qa_outputs.bias"] = "b.safetensors"
     index.write_text(json.dumps({"weight_map": weight_map}))
-    message = r"b.safetensors does not contain qa_outputs.bias, .*, nor 1 other tensors"
-    with pytest.raises(InputError, match=message):
-        read_weights(str(tmp_path))
     (tmp_path / "b.safetensors").unlink()
     with pytest.raises(InputError, match=r"/b\.safetensors"):
         read_weights(str(tmp_path))

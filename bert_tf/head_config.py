@@ -114,12 +114,6 @@ class HeadConfig:
         """Returns the settings that `to_dict` returned; None and {} give the default head.
 
         Raises:
-            InputError: A key is unknown, or a value is invalid.
+            InputError: A value is invalid.
         """
-        try:
-            return cls(**(values or {}))
-        except TypeError as error:
-            raise InputError(
-                "The fact 'head' must have keys of kind, lstm_layers, lstm_size, feature_layers. "
-                f"Received: {values!r}."
-            ) from error
+        return cls(**(values or {}))

@@ -157,7 +157,6 @@ def test_a_seed_determines_the_weights_of_the_lstm():
         ({"lstm_size": 0}, "lstm_size must be from 2 to 8192. Received: 0."),
         ({"lstm_size": 7}, "lstm_size must be even"),
         ({"feature_layers": "first"}, "feature_layers must be one of embeddings"),
-        ({"size": 7}, "must have keys of kind, lstm_layers"),
     ],
 )
 def test_invalid_settings_are_refused(settings, message):

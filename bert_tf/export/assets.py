@@ -49,26 +49,18 @@ def write(folder: str, job: ExportJob, report: Mapping[str, Any]) -> None:
     files.write_json(os.path.join(extra, weights.CONFIG_FILE), config)
     for name, content in text_files(job).items():
         files.write_bytes(os.path.join(extra, name), content)
-    files.write_text(os.path.join(extra, "model_card.md"), model_card(folder, job, report))
+    files.write_text(os.path.join(extra, "model_card.md"), model_card(job, report))
 
 
-def _version() -> str:
-    try:
-        return importlib.metadata.version("bert-tf")
-    except importlib.metadata.PackageNotFoundError:  # the source tree was not installed
-        return "(source tree)"
-
-
-def model_card(folder: str, job: ExportJob, report: Mapping[str, Any]) -> str:
+def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
     """Returns the model card, in the convention of the Hugging Face hub.
 
     Args:
-        folder: The folder of the version, with the exported models.
         job: The export.
         report: The report of the export.
     """
     config, facts = job.checkpoint.config, job.checkpoint.facts
-    tokenizer = job.checkpoint.tokenizer
+    tokenizer, version = job.checkpoint.tokenizer, importlib.metadata.version("bert-tf")
     rows = {
         "task": job.task,
         "labels": ", ".join(facts.get("labels", [])),
@@ -82,8 +74,7 @@ def model_card(folder: str, job: ExportJob, report: Mapping[str, Any]) -> str:
         "casing": "lower-cased" if tokenizer.do_lower_case else "cased",
         "SHA-256 of the vocabulary": tokenizer.vocabulary_sha256,
         f"SHA-256 of {DEV_EXAMPLES}": job.dev_examples,
-        "fingerprint of the graph": _fingerprint(folder),
-        "versions": f"bert-tf {_version()}, tensorflow {tf.__version__}, tensorflow-text "
+        "versions": f"bert-tf {version}, tensorflow {tf.__version__}, tensorflow-text "
         f"{tensorflow_text.__version__}, keras {keras.__version__}",
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items() if value)
@@ -103,12 +94,3 @@ def model_card(folder: str, job: ExportJob, report: Mapping[str, Any]) -> str:
         if any(each["takes_texts"] for each in report[name]):
             parts.append(TEXT_DIFFERENCES)
     return "\n".join(parts)
-
-
-def _fingerprint(folder: str) -> str:
-    """Returns the fingerprint of a SavedModel; "" if there is none."""
-    try:
-        found = tf.saved_model.experimental.read_fingerprint(folder)
-    except FileNotFoundError:
-        return ""
-    return str(found.graph_def_program_hash)

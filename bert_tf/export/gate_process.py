@@ -17,7 +17,6 @@ _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 with open(os.path.join(os.path.dirname(__file__), "gate_program.py"), encoding="utf-8") as _file:
     # Given as text: the folder of the file would be on the path of modules.
     _PROGRAM = _file.read()
-_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 
 
 class GateError(InputError):
@@ -50,15 +49,17 @@ class Gate:
         Raises:
             GateError: A model cannot be loaded, or a request fails.
         """
+        # The process runs in another folder.
+        places = [path if "://" in path else os.path.abspath(path) for path in paths]
         models = [
-            (_absolute(path), [(each.signature, each.inputs) for each in requests])
-            for path, requests in zip(paths, found, strict=True)
+            (path, [(each.signature, each.inputs) for each in requests])
+            for path, requests in zip(places, found, strict=True)
         ]
         with tempfile.TemporaryDirectory() as place:
             files = [os.path.join(place, name) for name in ("requests", "outputs")]
             with open(files[0], "wb") as file:
                 pickle.dump(models, file)
-            _, errors = self._process.communicate("".join(f"{each}\n" for each in (_ROOT, *files)))
+            _, errors = self._process.communicate("\n".join(files))
             if self._process.returncode:
                 last = (errors.strip().splitlines() or ["no message"])[-1]
                 raise GateError(f"The exported model does not run in another process: {last}")
@@ -71,7 +72,3 @@ class Gate:
         if self._process.poll() is None:
             self._process.kill()
             self._process.communicate()
-
-
-def _absolute(folder: str) -> str:
-    return folder if "://" in folder else os.path.abspath(folder)

@@ -1,8 +1,8 @@
 """Runs requests on exported models, in a process of its own; started by `gate_process`.
 
-Reads three lines from standard input, after it has imported TensorFlow: the folder that contains
-bert_tf, a file of models with their requests, and the path for a file of the outputs. A SavedModel
-runs without bert_tf, and a TFLite or ONNX file with `load_file`.
+Reads two lines from standard input, after it has imported TensorFlow: a file of models with their
+requests, and the path for a file of the outputs. A SavedModel runs without bert_tf, and a TFLite or
+ONNX file with `load_file`.
 """
 
 import pickle
@@ -38,10 +38,9 @@ def outputs_of(
     return found
 
 
-def signatures_of(path: str, root: str) -> Any:
+def signatures_of(path: str) -> Any:
     """Returns the signatures of a SavedModel or of a TFLite or ONNX file, by name."""
     if path.endswith((".tflite", ".onnx")):
-        sys.path.insert(0, root)
         from bert_tf.export.model_files.load import load_file
 
         served, _ = load_file(path)
@@ -54,11 +53,11 @@ def signatures_of(path: str, root: str) -> Any:
 
 def main() -> None:
     """Writes the outputs of all requests for each model."""
-    root, requests_file, outputs_file = sys.stdin.read().splitlines()
+    requests_file, outputs_file = sys.stdin.read().splitlines()
     try:
         with open(requests_file, "rb") as file:
             models = pickle.load(file)
-        outputs = [outputs_of(signatures_of(path, root), requests) for path, requests in models]
+        outputs = [outputs_of(signatures_of(path), requests) for path, requests in models]
         with open(outputs_file, "wb") as file:
             pickle.dump(outputs, file)
     except Exception as error:  # of any kind; the caller reports the last line

@@ -4,8 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.export.gate_process import GateError
 from bert_tf.export.model_files.model_file import ModelFile
+from bert_tf.export.model_files.packages import as_gate_error
 from bert_tf.export.served import ServedModel
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
 
@@ -51,13 +51,8 @@ def convert(served: ServedModel, file: ModelFile, length: int | None) -> bytes:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if file.precision == "float16":
         converter.target_spec.supported_types = [tf.float16]
-    try:
+    with as_gate_error("TFLite"):
         return bytes(converter.convert())
-    except Exception as error:  # the converter raises errors of many classes
-        lines = [line for line in str(error).splitlines() if line.strip()] or ["no message"]
-        raise GateError(
-            f"TFLite cannot represent the model: {lines[0]} Nothing was exported."
-        ) from error
 
 
 def _encoded(served: ServedModel, texts: list[Any], length: int | None) -> dict[str, Any]:

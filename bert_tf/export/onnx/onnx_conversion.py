@@ -1,17 +1,14 @@
 """Converts a served model to ONNX."""
 
-import contextlib
 import copy
-import logging
 import os
 import tempfile
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export.gate_process import GateError
+from bert_tf.export.model_files.packages import as_gate_error
 from bert_tf.export.served import ServedModel
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
 
@@ -37,7 +34,7 @@ def convert(served: ServedModel) -> bytes:
         found = served.outputs(dict(zip(names, inputs, strict=True)))
         return {name: found[name] for name in served.lite_outputs}
 
-    with _as_gate_error():
+    with as_gate_error("ONNX"):
         model, _ = tf2onnx.convert.from_function(
             tf.function(outputs, autograph=False), specs, opset=OPSET,
             custom_op_handlers={"Erfc": (_as_erf, [])},
@@ -73,7 +70,7 @@ def quantize(model: bytes) -> bytes:
     import onnx
     from onnxruntime import quantization
 
-    with _as_gate_error(), tempfile.TemporaryDirectory() as folder:
+    with as_gate_error("ONNX"), tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "int8.onnx")
         scaled = onnx.ModelProto.FromString(model)
         _scale_rows(scaled.graph)
@@ -116,19 +113,3 @@ def _scale_rows(graph: Any) -> None:
     graph.initializer.append(tiny)
     del graph.node[:]
     graph.node.extend(nodes)
-
-
-@contextlib.contextmanager
-def _as_gate_error() -> Iterator[None]:
-    """Converts errors of the converters, which have many classes, and hides their warnings."""
-    disabled = logging.root.manager.disable
-    logging.disable(max(disabled, logging.WARNING))
-    try:
-        yield
-    except Exception as error:
-        reason = " ".join(str(error).split())
-        raise GateError(
-            f"ONNX cannot represent the model: {reason:.300} Nothing was exported."
-        ) from error
-    finally:
-        logging.disable(disabled)

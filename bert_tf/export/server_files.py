@@ -19,6 +19,63 @@ max_enqueued_batches { value: 100 }
 num_batch_threads { value: 2 }
 """
 
+_README = """\
+# A SavedModel of bert-tf
+
+The task is {task}, and the weights are {precision}. The model takes raw
+text.
+
+## Signatures
+
+{signatures}
+
+{about_lists}The batch is the first dimension of all inputs and outputs. `ids` and
+`ids_lengths` refuse ids that are out of range; one such row fails all rows of its batch. Texts of
+any content and length are accepted.
+
+## TensorFlow Serving
+
+Not run here. Run the command in the folder that contains the versions of the model.
+
+```
+docker run -p 8501:8501 -p 8500:8500 -v "$PWD:/models/bert" -e MODEL_NAME=bert \\
+    tensorflow/serving --enable_batching \\
+    --batching_parameters_file=/models/bert/{version}/batching_params.pbtxt
+curl -d '{body}' http://localhost:8501/v1/models/bert:predict
+```
+
+With these parameters, a request has at most 32 rows.
+
+{about_padding}
+
+A gRPC client, with `pip install tensorflow-serving-api`:
+
+```python
+import grpc
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+channel = grpc.insecure_channel("localhost:8500")
+stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+request = predict_pb2.PredictRequest()
+request.model_spec.name = "bert"
+{tensors}
+print(stub.Predict(request, 10.0))
+```
+
+## Python
+
+```python
+import tensorflow as tf
+import tensorflow_text  # registers operations of the tokenizer
+
+model = tf.saved_model.load("{version}")
+print(model.signatures["serving_default"]({inputs}))
+```
+
+`saved_model_cli show --all --dir {version}` prints the names, dtypes and shapes.
+"""
+
 
 def write(folder: str, served: ServedModel, job: ExportJob) -> None:
     """Writes the files.
@@ -55,57 +112,23 @@ def example_request(served: ServedModel) -> dict[str, Any]:
 
 
 def _readme(served: ServedModel, job: ExportJob) -> str:
-    body = json.dumps(example_request(served))
+    request = example_request(served)
+    texts = request["instances"][0]
     signatures = "\n".join(
         f"* `{name}`: {', '.join(f'`{each}`' for each in endpoint.inputs)}"
         for name, endpoint in served.endpoints().items()
     )
-    return f"""\
-# A SavedModel of bert-tf
-
-The task is {job.task}, and the weights are {job.settings.precision}. The model takes raw
-text.
-
-## Signatures
-
-{signatures}
-
-{_about_lists(served)}The batch is the first dimension of all inputs and outputs. `ids` and
-`ids_lengths` refuse ids that are out of range; one such row fails all rows of its batch. Texts of
-any content and length are accepted.
-
-## TensorFlow Serving
-
-Not run here. Run the command in the folder that contains the versions of the model.
-
-```
-docker run -p 8501:8501 -p 8500:8500 -v "$PWD:/models/bert" -e MODEL_NAME=bert \\
-    tensorflow/serving --enable_batching \\
-    --batching_parameters_file=/models/bert/{job.version}/batching_params.pbtxt
-curl -d '{body}' http://localhost:8501/v1/models/bert:predict
-```
-
-With these parameters, a request has at most 32 rows.
-
-{_about_padding(served)}
-
-A gRPC client, with `pip install tensorflow-serving-api`:
-
-```python
-{_grpc_client(served)}```
-
-## Python
-
-```python
-import tensorflow as tf
-import tensorflow_text  # registers operations of the tokenizer
-
-model = tf.saved_model.load("{job.version}")
-{_python_call(served)}
-```
-
-`saved_model_cli show --all --dir {job.version}` prints the names, dtypes and shapes.
-"""
+    tensors = "\n".join(
+        f"request.inputs[{name!r}].CopyFrom(tf.make_tensor_proto([{text!r}]))"
+        for name, text in texts.items()
+    )
+    inputs = ", ".join(f"{name}=tf.constant([{text!r}])" for name, text in texts.items())
+    return _README.format(
+        task=job.task, precision=job.settings.precision, version=job.version,
+        signatures=signatures, about_lists=_about_lists(served),
+        about_padding=_about_padding(served), body=json.dumps(request), tensors=tensors,
+        inputs=inputs,
+    )  # fmt: skip
 
 
 def _about_lists(served: ServedModel) -> str:
@@ -130,28 +153,3 @@ also those of `ids` and `ids_lengths`, or leave --enable_batching out."""
     return """\
 The server pads requests of different lengths with the first element of each tensor, so `input_mask`
 of `ids` would be wrong: send token ids to `ids_lengths`."""
-
-
-def _grpc_client(served: ServedModel) -> str:
-    texts = example_request(served)["instances"][0]
-    lines = [
-        "import grpc",
-        "import tensorflow as tf",
-        "from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc",
-        "",
-        'channel = grpc.insecure_channel("localhost:8500")',
-        "stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)",
-        "request = predict_pb2.PredictRequest()",
-        'request.model_spec.name = "bert"',
-    ]
-    lines += [
-        f"request.inputs[{name!r}].CopyFrom(tf.make_tensor_proto([{text!r}]))"
-        for name, text in texts.items()
-    ]
-    return "\n".join([*lines, "print(stub.Predict(request, 10.0))", ""])
-
-
-def _python_call(served: ServedModel) -> str:
-    texts = example_request(served)["instances"][0]
-    inputs = ", ".join(f"{name}=tf.constant([{text!r}])" for name, text in texts.items())
-    return f'print(model.signatures["serving_default"]({inputs}))'

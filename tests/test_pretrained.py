@@ -307,9 +307,6 @@ def test_models_that_do_not_suit_their_labels_are_not_exported(classifier, token
         "max_seq_length must be from 3 to 16": (
             classifier, {"labels": LABELS, "max_seq_length": 17},
         ),
-        "max_seq_length must be at least 3": (
-            classifier, {"labels": LABELS, "pair": True, "max_seq_length": 2},
-        ),
         "Received: 'abc'": (classifier, {"labels": "abc", "max_seq_length": 8}),
     }  # fmt: skip
     for message, (model, arguments) in cases.items():

@@ -4,7 +4,6 @@ Imports `errors`, so that programs can read the choices before they import Tenso
 """
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -86,12 +85,6 @@ class ServingSettings:
         check_choice(FORMATS, "format", self.format)
         check_choice(PRECISIONS, "precision", self.precision)
         check_at_least(1, self, "top_k")
-        for name in ("max_seq_length", "tflite_length"):
-            if getattr(self, name) is not None:
-                check_at_least(3, self, name)  # [CLS], a token, [SEP]
-        threshold = self.null_score_diff_threshold
-        if threshold is not None and not math.isfinite(threshold):
-            raise InputError(f"null_score_diff_threshold must be finite. Received: {threshold}.")
         for of_format, known in _PRECISIONS_OF.items():
             self._check_format(of_format, f"{of_format}_precisions", known)
         if FORMATS[0] not in self.formats and self.precision != PRECISIONS[0]:
@@ -131,7 +124,7 @@ class ServingSettings:
         """
         positions, given = checkpoint.config.max_position_embeddings, self.max_seq_length
         length = min(default, positions) if given is None else given
-        if not 3 <= length <= positions:
+        if not 3 <= length <= positions:  # [CLS], a token, [SEP]
             origin = f" from {checkpoint.facts.get('source')}" if given is None else ""
             raise InputError(
                 f"max_seq_length must be from 3 to {positions}, the model's "

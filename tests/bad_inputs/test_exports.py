@@ -25,7 +25,7 @@ EXPORT_ROWS = [
     ([CHECKPOINT, "--export_dir=text.txt"], ["text.txt is a file", "a new folder"]),
     ([CHECKPOINT, "--export_dir=."], [". contains other files", "new folder"]),
     ([CHECKPOINT, "--export_dir=new", "--top_k=5"], ["top_k=5 has no effect for the task clas"]),
-    ([CHECKPOINT, "--export_dir=new", "--max_seq_length=0"], ["--max_seq_length must be at", "0"]),
+    ([CHECKPOINT, "--export_dir=new", "--max_seq_length=0"], ["--max_seq_length must be from"]),
     ([CHECKPOINT, "--export_dir=new", "--tflite_length=8"], ["--tflite_length needs format"]),
     ([CHECKPOINT, "--export_dir=new", "--precision=int4"], ["--precision must be", "float32"]),
     ([CHECKPOINT, "--export_dir=new", "--task=span"], ["cannot be exported for this task"]),

@@ -60,14 +60,12 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
             "the operations, also those of long_texts=windows. Leave out tflite_text_input; the "
             "file takes token ids."
         )
-    settings = dataclasses.replace(settings, max_seq_length=served.max_seq_length)
     has_metadata = _can_run_in_mediapipe(served)
     found = [
         ModelFile(precision, takes_texts, has_metadata and not takes_texts)
         for takes_texts in ([False, True] if settings.tflite_text_input else [False])
         for precision in dict.fromkeys(settings.tflite_precisions)
     ]  # fmt: skip
-    job = dataclasses.replace(job, settings=settings)
     return writing.writer("tflite", job, served, found, _write_file)
 
 

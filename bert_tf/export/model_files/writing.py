@@ -84,10 +84,13 @@ def embedded_files(job: ExportJob, served: ServedModel, **facts: Any) -> dict[st
         **facts: The other fields of `FileFacts`.
     """
     checkpoint = job.checkpoint
+    settings = dataclasses.replace(
+        job.settings, precision="float32", max_seq_length=served.max_seq_length
+    )
     stored = FileFacts(
         config=checkpoint.config.to_dict(),
         facts=job.facts,
-        settings=dataclasses.asdict(job.settings),
+        settings=dataclasses.asdict(settings),
         heads=tuple(sorted(each for each in checkpoint.weights if not each.startswith("bert/"))),
         do_lower_case=served.tokenizer.do_lower_case,
         **facts,

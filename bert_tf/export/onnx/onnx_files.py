@@ -41,8 +41,6 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
     check_installed("onnx", "onnx", "onnxruntime", "tf2onnx")
     settings = dataclasses.replace(job.settings, precision="float32")
     served = load_served(job.checkpoint, settings)
-    settings = dataclasses.replace(settings, max_seq_length=served.max_seq_length)
-    job = dataclasses.replace(job, settings=settings)
     found = [ModelFile(precision) for precision in dict.fromkeys(settings.onnx_precisions)]
     float32 = functools.cache(lambda: convert(served))
     write_files = writing.writer(

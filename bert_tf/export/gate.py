@@ -9,7 +9,6 @@ import numpy as np
 
 from bert_tf.export import gate_program
 from bert_tf.export.gate_process import GateError
-from bert_tf.export.operations import foreign_parts, read_graph
 from bert_tf.export.requests import Request
 from bert_tf.export.served import ServedModel
 from bert_tf.tasks.task import Outputs
@@ -84,20 +83,6 @@ def outputs_in_memory(
 ) -> list[dict[str, np.ndarray]]:
     """Returns the outputs of the signatures of a model in memory for requests."""
     return gate_program.outputs_of(signatures, [(each.signature, each.inputs) for each in requests])
-
-
-def check_operations(folder: str) -> None:
-    """Checks that a SavedModel contains only operations that exported models need.
-
-    Raises:
-        GateError: TensorFlow Serving may lack an operation, or one may have effects.
-    """
-    found = foreign_parts(read_graph(folder))
-    if found:
-        raise GateError(
-            f"The SavedModel contains {', '.join(found)}, which TensorFlow Serving 2.20 may lack, "
-            "or which may read or write files. Nothing was exported."
-        )
 
 
 def judge(

@@ -13,8 +13,9 @@ from tensorflow.core.protobuf import fingerprint_pb2
 
 from bert_tf import files
 from bert_tf.export import gate, server_files, warm_up
-from bert_tf.export.gate_process import Gate
+from bert_tf.export.gate_process import Gate, GateError
 from bert_tf.export.job import ExportJob
+from bert_tf.export.operations import foreign_parts, read_graph
 from bert_tf.export.requests import Request, example_requests, labelled_requests
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.settings import ServingSettings
@@ -58,7 +59,11 @@ def _write(
     tf.saved_model.save(served, folder, signatures=signatures)
     _replace_random_number(folder)
     server_files.write(folder, served, job)
-    gate.check_operations(folder)
+    if found := foreign_parts(read_graph(folder)):
+        raise GateError(
+            f"The SavedModel contains {', '.join(found)}, which TensorFlow Serving 2.20 may lack, "
+            "or which may read or write files. Nothing was exported."
+        )
     requests = [
         *warm_up.requests(served),
         *labelled,

@@ -106,24 +106,22 @@ class LiteForward(FileForward):
         free.append(runner)
 
     def _new_runner(self, num_threads: int) -> Any:
-        """Returns the signature of the file in a new interpreter."""
+        """Returns the signature of the file in a new interpreter.
+
+        It also has the operations of tensorflow_text.
+        """
+        import tensorflow_text
+        from ai_edge_litert.interpreter import InterpreterWithCustomOps
+
         try:
-            interpreter = _interpreter(self._content, num_threads)
+            interpreter = InterpreterWithCustomOps(
+                custom_op_registerers=tensorflow_text.tflite_registrar.SELECT_TFTEXT_OPS,
+                model_content=self._content, num_threads=num_threads,
+            )  # fmt: skip
             return interpreter.get_signature_runner()
         except (ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"{self._path} is not a file that LiteRT can run: {reason}") from error
-
-
-def _interpreter(model: bytes, num_threads: int) -> Any:
-    """Returns an interpreter of LiteRT with the operations of tensorflow_text."""
-    import tensorflow_text
-    from ai_edge_litert.interpreter import InterpreterWithCustomOps
-
-    registrar = tensorflow_text.tflite_registrar.SELECT_TFTEXT_OPS
-    return InterpreterWithCustomOps(
-        custom_op_registerers=registrar, model_content=model, num_threads=num_threads
-    )
 
 
 def _num_tokens(row: Mapping[str, np.ndarray], given: int) -> int:

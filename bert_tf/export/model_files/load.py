@@ -1,5 +1,6 @@
 """`load_file`: a served model whose outputs a TFLite or ONNX file computes."""
 
+import types
 from typing import Any
 
 import numpy as np
@@ -22,26 +23,13 @@ from bert_tf.weights import VOCABULARY_FILE
 _NAMES = (FACTS_FILE, VOCABULARY_FILE)
 
 
-class _ModelOfFile:
-    """Stands for the Keras model, which the file replaces, in a served model."""
-
-    def __init__(
-        self, config: BertConfig, next_sentence: bool = False, num_labels: int | None = None
-    ) -> None:
-        self.config, self.next_sentence, self.num_labels = config, next_sentence, num_labels
-
-    def variables_by_name(self) -> dict[str, Any]:
-        """Returns the variables that TensorFlow has: none."""
-        return {}
-
-
 class _Checkpoint(Pretrained):
     """The contents of a file in the form of a checkpoint, without its weights."""
 
     def model(self, model_class: Any, **arguments: Any) -> Any:
-        """Returns what a served model needs to know about the Keras model."""
-        next_sentence, num_labels = map(arguments.get, ("next_sentence", "num_labels"))
-        return _ModelOfFile(self.config, bool(next_sentence), num_labels)
+        """Returns what a served model needs to know about the Keras model, without variables."""
+        found = {"next_sentence": False, "num_labels": None, **arguments}
+        return types.SimpleNamespace(config=self.config, variables_by_name=dict, **found)
 
 
 def forward_of(path: str, num_threads: int, outputs_of_tokens: bool) -> FileForward:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export.served.graph_functions import Tensors, adjacent_ties
+from bert_tf.export.served.graph_functions import Tensors, adjacent_ties, best_ties
 from bert_tf.export.served.served_model import DEFAULT_LENGTH, ServedModel
 from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertMultipleChoice
@@ -71,10 +71,7 @@ class ServedChoice(ServedModel):
             ranked = np.take_along_axis(outputs["probabilities"], outputs["ranking"], axis=-1)
             return adjacent_ties(ranked, margin)
         if name in ("choice", "index"):
-            # There may be only one choice.
-            padded = np.pad(outputs["probabilities"], [(0, 0), (2, 0)], constant_values=-1)
-            largest = np.sort(padded, axis=-1)[:, -2:]
-            return largest[:, 1] - largest[:, 0] <= margin
+            return best_ties(outputs["probabilities"], margin)
         return False
 
     def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:

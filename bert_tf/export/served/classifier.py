@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_tf.conversion.saved_facts import check_labels
 from bert_tf.errors import InputError
 from bert_tf.export.served import windows
-from bert_tf.export.served.graph_functions import Tensors, adjacent_ties
+from bert_tf.export.served.graph_functions import Tensors, adjacent_ties, best_ties
 from bert_tf.export.served.served_model import DEFAULT_LENGTH, ServedModel
 from bert_tf.export.settings import TASK_TYPES, ServingSettings
 from bert_tf.modeling import BertClassifier
@@ -151,9 +151,8 @@ class ServedClassifier(ServedModel):
         """Returns where a label, or its place in a ranking, is decided by less than a margin."""
         if name == "classes":
             return adjacent_ties(outputs["scores"], margin)
-        if name == "label" and outputs["probabilities"].shape[1] > 1:
-            largest = np.sort(outputs["probabilities"], axis=-1)[:, -2:]
-            return largest[:, 1] - largest[:, 0] <= margin
+        if name == "label":
+            return best_ties(outputs["probabilities"], margin)
         if name == "labels":
             return (np.abs(outputs["probabilities"] - self._threshold) <= margin).any(axis=-1)
         return False

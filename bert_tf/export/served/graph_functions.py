@@ -77,3 +77,19 @@ def adjacent_ties(scores: np.ndarray, margin: float) -> np.ndarray:
     before, after = (np.pad(is_close, [*rest, side]) for side in ((1, 0), (0, 1)))
     ties: np.ndarray = before | after
     return ties
+
+
+def best_ties(scores: np.ndarray, margin: float) -> np.ndarray:
+    """Returns where the two highest of some scores are within a margin.
+
+    Args:
+        scores: float [B, K], from 0 on.
+        margin: The largest difference that counts as a tie.
+
+    Returns:
+        bool [B].
+    """
+    # There may be only one score, or none.
+    padded = np.pad(scores, [(0, 0), (2, 0)], constant_values=-1)
+    ties: np.ndarray = np.diff(np.sort(padded, axis=-1)[:, -2:], axis=-1)[:, 0] <= margin
+    return ties

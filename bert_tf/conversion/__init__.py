@@ -4,8 +4,8 @@ Read in this order: `weight_table` (the names of the weights), `checkpoint_conte
 (`CheckpointContents`, `assign`), `weight_values` and `checkpoint_files` (checks of weights and
 links), `saved_facts` (checks of labels and other facts), `task_head` (`choose_head`, for
 fine-tuning), one module for each dialect (`weights_folder`, `google`, `model_garden`,
-`hugging_face` with `hugging_face_tokenizer`), `dialects` (the dict `DIALECTS` of all readers and
-writers), `read_checkpoint` (`read_weights`), `given_tokenizer` (a vocabulary and a casing that the
+`hugging_face` with `hugging_face_tokenizer`), `dialects` (the dict `DIALECTS` of these
+modules), `read_checkpoint` (`read_weights`), `given_tokenizer` (a vocabulary and a casing that the
 user gives), `target_folder` (the folders that may be replaced), `write_checkpoint`
 (`write_weights`, `convert`), `new_entries` (new words in a vocabulary). To add a dialect, write a
 module for the dialect and add an entry to `DIALECTS`. Imports layers 0 to 3 of bert-tf (see

@@ -148,7 +148,7 @@ def _read(path: str, slots: bool) -> CheckpointContents:
     if path.endswith(".safetensors"):
         path = posixpath.dirname(path) or "."
     for dialect in DIALECTS.values():
-        contents = dialect.read(path, slots)
+        contents: CheckpointContents | None = dialect.read(path, slots)
         if contents is not None:
             return contents
     raise InputError(_reason_for_no_checkpoint(path))

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from bert_tf.conversion.read_checkpoint import read_weights
 from bert_tf.conversion.target_folder import LAST_FILES, check_target
 from bert_tf.conversion.weight_table import CLASSIFIER_HEADS
 from bert_tf.conversion.weight_values import check_weights
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder
 
@@ -53,14 +53,6 @@ def write_weights(
             (`CheckpointContents.classifier`), or one with the layers of `HeadConfig`.
     """
     return _write_checked(contents, folder, dialect, texts=texts)[0]
-
-
-def _writer(dialect: str) -> Callable[[str, CheckpointContents], str]:
-    write = DIALECTS[dialect].write if dialect in DIALECTS else None
-    if write is None:
-        names = ", ".join(WRITABLE_DIALECTS)
-        raise InputError(f"dialect must be one of {names}. Received: {dialect!r}.")
-    return write
 
 
 def _check_heads(contents: CheckpointContents, dialect: str) -> None:
@@ -117,7 +109,7 @@ def convert(
             `slots` has no effect, or the written checkpoint differs from the source. An earlier
             checkpoint in `target` is then unchanged.
     """
-    _writer(dialect)
+    check_choice(WRITABLE_DIALECTS, "dialect", dialect)
     if slots and dialect != "google":
         raise InputError(f"slots=True needs the dialect google. Received: {dialect!r}.")
     check_target(target, dialect, source)
@@ -164,7 +156,7 @@ def _write_checked(
     Raises:
         InputError: See `write_weights` and `_check_same`; or `target` has changed during the work.
     """
-    write = _writer(dialect)
+    check_choice(WRITABLE_DIALECTS, "dialect", dialect)
     contents.require_config()
     _check_heads(contents, dialect)
     check_weights(contents)
@@ -174,7 +166,7 @@ def _write_checked(
         files.make_folder(folder)
         for name, text in texts.items():
             files.write_text(os.path.join(folder, name), text)
-        path = write(folder, contents)
+        path: str = DIALECTS[dialect].write(folder, contents)
         written = read_weights(path, slots=bool(contents.slots))
         _check_same(contents, written)
         return path, written

@@ -90,10 +90,4 @@ def read_training(run: str) -> dict[str, Any]:
         InputError: The file is damaged.
     """
     path = posixpath.join(run, TRAINING_FILE)
-    if not files.exists(path):
-        return {}
-    settings = json_files.read(path, {"data": json_files.OBJECT}, own=True)
-    data = settings.get("data") or {}
-    if start := data.get("init_checkpoint"):  # a path of this machine
-        data["init_checkpoint"] = posixpath.basename(start.rstrip("/"))
-    return settings
+    return json_files.read(path, own=True) if files.exists(path) else {}

@@ -12,7 +12,7 @@ from typing import Any
 from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.export import assets, gate_process, saved_model
-from bert_tf.export.job import ExportJob, read_results, read_training, run_folder
+from bert_tf.export.job import ExportJob, read_results, read_training
 from bert_tf.export.layout import EXTRA, has_saved_model, next_version
 from bert_tf.export.lite import lite_files
 from bert_tf.export.onnx import onnx_files
@@ -111,7 +111,7 @@ def _job(
     facts: Mapping[str, Any],
 ) -> ExportJob:
     """Reads the checkpoint of an export, and the files of its run."""
-    found, run = read_pretrained(checkpoint), run_folder(checkpoint)
+    found, run = read_pretrained(checkpoint), run_of(checkpoint) or checkpoint
     task = settings.task or task_of(found)
     _check_effect(settings, task)
     settings = _with_best_threshold(settings, run)

@@ -60,18 +60,6 @@ class ExportJob:
         return {name: facts[name]} if facts.get("version_2_with_negative") and name in facts else {}
 
 
-def run_folder(checkpoint: str) -> str:
-    """Returns the output folder of the run to which a checkpoint belongs, or the checkpoint itself.
-
-    Args:
-        checkpoint: The output folder, or one of its checkpoints.
-    """
-    parent = posixpath.dirname(checkpoint)
-    candidates = (checkpoint, parent, posixpath.dirname(parent))
-    found = (path for path in candidates if files.exists(posixpath.join(path, TRAINING_FILE)))
-    return next(found, checkpoint)
-
-
 def read_results(run: str, checkpoint: Pretrained, task: str) -> dict[str, str]:
     """Returns the results of a run's evaluation; {} if they are of another step or task."""
     path = posixpath.join(run, _RESULTS_FILE)

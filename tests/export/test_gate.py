@@ -17,6 +17,7 @@ from bert_tf.export.served.fill_mask import ServedPretrainer
 from bert_tf.export.served.span_predictor import ServedSpanPredictor
 from bert_tf.export.settings import ServingSettings
 from bert_tf.tasks.squad.best_answers import AnswerSettings
+from bert_tf.training.config import TrainingConfig, to_json_dict
 
 
 @pytest.mark.parametrize("kind", export_models.KINDS)
@@ -174,7 +175,8 @@ def test_a_checkpoint_in_the_folder_of_a_run_has_the_threshold_of_the_run(tmp_pa
     run = tmp_path / "run"
     path = str(run / "checkpoints" / "step-1")
     bert_tf.save_checkpoint(model, tokenizer, path, **facts)
-    (run / "training_config.json").write_text("{}")
+    settings = to_json_dict(TrainingConfig(num_train_steps=1, num_warmup_steps=0))
+    (run / "training_config.json").write_text(json.dumps(settings))
     (run / "squad_threshold.json").write_text('{"null_score_diff_threshold": 1e9}')
     best = exporter.export(path, str(tmp_path / "best"))
     given = ServingSettings(null_score_diff_threshold=-1e9)

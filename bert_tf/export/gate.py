@@ -100,7 +100,7 @@ def judge(
         served: The model in memory.
         requests: The requests.
         expected: The outputs of the model in memory for each request.
-        actual: Those of the exported model. Further outputs are ignored.
+        actual: Those of the exported model, which may have fewer outputs.
         limits: How much they may differ.
         name: The exported model, for messages.
         compares_labelled: Whether to compare the outputs of requests with correct outputs too, and
@@ -176,7 +176,7 @@ def compare(
         pairs: The outputs for each request.
         limits: How much the outputs may differ.
     """
-    for name, first in pairs[0][0].items():
+    for name, first in pairs[0][1].items():
         is_float = np.issubdtype(first.dtype, np.floating)
         arrays = [(expected[name], actual[name]) for expected, actual in pairs]
         limit = limits.difference

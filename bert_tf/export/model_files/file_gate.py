@@ -50,17 +50,12 @@ def check(
     kinds = {name: each.kind for name, each in served.endpoints().items()}
     names = [name for name, kind in kinds.items() if kind != "examples"]
     of_texts = [name for name in names if kinds[name] == "texts"]
-    signatures, of_ids = served.signatures(*names), served.lite_outputs
-    requests, expected = {}, {}
+    signatures, requests, expected = served.signatures(*names), {}, {}
     for takes_texts in {each.takes_texts for each in found}:
         examples = (of_texts, _VALID_TEXTS) if takes_texts else (names, gate.EXAMPLES)
         own = [*example_requests(served, *examples, ()), *labelled]
         requests[takes_texts] = own
-        expected[takes_texts] = [
-            # Files have no other outputs of ids.
-            {n: v for n, v in each.items() if n in of_ids or kinds[request.signature] == "texts"}
-            for request, each in zip(own, gate.outputs_in_memory(signatures, own), strict=True)
-        ]
+        expected[takes_texts] = gate.outputs_in_memory(signatures, own)
     actual = process.run(
         [each.path for each in found], [requests[each.takes_texts] for each in found]
     )

@@ -29,7 +29,7 @@ text.
 
 {signatures}
 
-{about_lists}The batch is the first dimension of all inputs and outputs. `ids` and
+The batch is the first dimension of all inputs and outputs. `ids` and
 `ids_lengths` refuse ids that are out of range; one such row fails all rows of its batch. Texts of
 any content and length are accepted.
 
@@ -75,6 +75,15 @@ print(model.signatures["serving_default"]({inputs}))
 
 `saved_model_cli show --all --dir {version}` prints the names, dtypes and shapes.
 """
+# How TensorFlow Serving puts requests together, for models that take lists of texts and for others.
+_LISTS = """\
+`{name}` is a string tensor [B, K]. Pad the lists of a batch with "" to the same length: an empty
+text is not an entry. The server does not pad requests of different lengths, because it would pad
+lists with their first entry, and it refuses to put them together. With --enable_batching, give all
+requests equal shapes, also those of `ids` and `ids_lengths`, or leave --enable_batching out."""
+_TEXTS = """\
+The server pads requests of different lengths with the first element of each tensor, so `input_mask`
+of `ids` would be wrong: send token ids to `ids_lengths`."""
 
 
 def write(folder: str, served: ServedModel, job: ExportJob) -> None:
@@ -125,31 +134,6 @@ def _readme(served: ServedModel, job: ExportJob) -> str:
     inputs = ", ".join(f"{name}=tf.constant([{text!r}])" for name, text in texts.items())
     return _README.format(
         task=job.task, precision=job.settings.precision, version=job.version,
-        signatures=signatures, about_lists=_about_lists(served),
-        about_padding=_about_padding(served), body=json.dumps(request), tensors=tensors,
-        inputs=inputs,
+        signatures=signatures, body=json.dumps(request), tensors=tensors, inputs=inputs,
+        about_padding=_LISTS.format(name=served.list_names[0]) if served.list_names else _TEXTS,
     )  # fmt: skip
-
-
-def _about_lists(served: ServedModel) -> str:
-    """Returns a paragraph about inputs that are lists of texts; "" if there are none."""
-    return "".join(
-        f"""\
-`{name}` is a string tensor [B, K]. Pad the lists of a batch with "" to the same length: an empty
-text is not an entry.
-
-"""
-        for name in served.list_names
-    )
-
-
-def _about_padding(served: ServedModel) -> str:
-    """Returns what to know about the padding of requests that TensorFlow Serving puts together."""
-    if served.list_names:
-        return """\
-The server does not pad requests of different lengths, because it would pad lists with their first
-entry, and it refuses to put them together. With --enable_batching, give all requests equal shapes,
-also those of `ids` and `ids_lengths`, or leave --enable_batching out."""
-    return """\
-The server pads requests of different lengths with the first element of each tensor, so `input_mask`
-of `ids` would be wrong: send token ids to `ids_lengths`."""

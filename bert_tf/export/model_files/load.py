@@ -91,7 +91,7 @@ def _served_model(path: str, facts_file: bytes, vocabulary: bytes) -> tuple[File
         InputError: Another version of bert-tf wrote the file.
     """
     try:
-        stored = FileFacts(**json_files.parse(facts_file.decode(), path, allow_nan=True))
+        stored = FileFacts(**json_files.parse(facts_file.decode(), path))
         config = BertConfig.from_dict(dict(stored.config))
         contents = CheckpointContents(
             source=path,

@@ -199,6 +199,33 @@ def changed(path, target, change):
     return target
 
 
+def in_another_file(model):
+    tensor = next(each for each in model.graph.initializer if len(each.raw_data) > 100)
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="weights.bin")
+
+
+def in_another_file_for_an_inner_graph(model):
+    inner = onnx.helper.make_tensor("inner", onnx.TensorProto.FLOAT, [1], [1.0])
+    inner.ClearField("float_data")
+    inner.data_location = onnx.TensorProto.EXTERNAL
+    inner.external_data.add(key="location", value="weights.bin")
+    output = onnx.helper.make_tensor_value_info("inner", onnx.TensorProto.FLOAT, [1])
+    branch = onnx.helper.make_graph([], "branch", [], [output], [inner])
+    condition = onnx.helper.make_tensor("condition", onnx.TensorProto.BOOL, [], [True])
+    model.graph.initializer.append(condition)
+    node = onnx.helper.make_node(
+        "If", ["condition"], ["unused"], then_branch=branch, else_branch=branch
+    )
+    model.graph.node.append(node)
+
+
+def with_an_operator_of_others(model):
+    model.graph.node[0].domain = "com.example"
+    model.opset_import.add(domain="com.example", version=1)
+
+
 def with_a_newer_opset(model):
     model.opset_import[0].version = 99
 
@@ -210,6 +237,9 @@ def without_facts(model):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (in_another_file, "weights in other files"),
+        (in_another_file_for_an_inner_graph, "weights in other files"),
+        (with_an_operator_of_others, "operators of its own or of others"),
         (
             with_a_newer_opset,
             r"not a file that ONNX Runtime .* can run: .* opset [0-9]+\. Install a",

@@ -14,7 +14,7 @@ from bert_tf.export.lite.lite_forward import LiteForward
 from bert_tf.export.model_files.file_forward import FileForward, num_cores
 from bert_tf.export.model_files.model_file import FACTS_FILE, FileFacts
 from bert_tf.export.onnx.onnx_forward import OnnxForward, open_session
-from bert_tf.export.onnx.onnx_metadata import read_metadata
+from bert_tf.export.onnx.onnx_metadata import check_graph, read_metadata
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import Pretrained
@@ -67,6 +67,7 @@ def load_file(path: str, num_threads: int | None = None) -> tuple[ServedModel, d
     """
     content, num_threads = files.read_bytes(path), num_threads or num_cores()
     if path.endswith(".onnx"):
+        check_graph(path, content)
         session = open_session(path, content, num_threads)
         stored, served = _served_model(path, *read_metadata(path, session, *_NAMES))
         forward: FileForward = OnnxForward(session, served.outputs_of_tokens)

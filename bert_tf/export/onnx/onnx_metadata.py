@@ -1,9 +1,10 @@
-"""Vocabulary, labels and facts in the metadata of an ONNX file."""
+"""Vocabulary, labels and facts in the metadata of an ONNX file; and a check of its graph."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bert_tf.errors import InputError
+from bert_tf.export.model_files.packages import check_installed
 
 
 def with_metadata(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
@@ -38,3 +39,50 @@ def read_metadata(path: str, session: Any, *names: str) -> list[bytes]:
             "again with --format=onnx."
         )
     return [found[name].encode() for name in names]
+
+
+def check_graph(path: str, content: bytes) -> None:
+    """Checks that an ONNX file contains all of its weights, and only operators of ONNX itself.
+
+    Args:
+        path: The path of the file, for messages.
+        content: Its content. ONNX Runtime reports it if it is damaged.
+
+    Raises:
+        InputError: onnx is not installed, or the file reads other files or needs operators that
+            ONNX does not define.
+    """
+    check_installed("onnx", "onnxruntime", "onnx")
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        model = onnx.ModelProto.FromString(content)
+    except DecodeError:
+        return
+    graphs = list(_graphs(model.graph))
+    others = {node.domain for graph in graphs for node in graph.node} - {"", "ai.onnx"}
+    is_external = onnx.external_data_helper.uses_external_data
+    if others or model.functions or any(is_external(t) for g in graphs for t in _tensors(g)):
+        raise InputError(
+            f"{path} has operators of its own or of others, or weights in other files, which files "
+            "of bert-tf do not have. Export the model again with --format=onnx, or run the file "
+            "with ONNX Runtime itself."
+        )
+
+
+def _graphs(graph: Any) -> Iterator[Any]:
+    """Yields a graph, and those in it, such as the bodies of loops."""
+    yield graph
+    for attribute in (each for node in graph.node for each in node.attribute):
+        for inner in (attribute.g, *attribute.graphs):
+            yield from _graphs(inner)
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
+    """Yields the constants of a graph, without those of the graphs in it."""
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for attribute in (each for node in graph.node for each in node.attribute):
+        yield from (attribute.t, *attribute.tensors)

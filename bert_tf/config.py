@@ -13,7 +13,7 @@ from bert_tf.errors import (
     check_choice,
     check_positive,
 )
-from bert_tf.json_files import check, parse, shorten
+from bert_tf.json_files import LENGTH, NUMBER, TEXT, check, parse, shorten
 
 # Values: hidden_size, num_hidden_layers, num_attention_heads, intermediate_size. Sources: paper,
 # section 3 (base, large); google-research/bert README, "Smaller BERT Models" (other sizes).
@@ -39,6 +39,11 @@ _POSITIVE = (
 # default.
 _NOT_RELEASED = ("attention", "layer_norm_eps")
 _PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+_ABOVE_ZERO = ("initializer_range", "layer_norm_eps")
+_SCHEMA = {
+    **dict.fromkeys(_POSITIVE, LENGTH), "hidden_act": TEXT,
+    **dict.fromkeys((*_PROBABILITIES, *_ABOVE_ZERO), NUMBER),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +95,7 @@ class BertConfig:
     def __post_init__(self) -> None:
         check_at_least(1, self, *_POSITIVE)
         check_between(0, math.nextafter(1, 0), self, *_PROBABILITIES)
-        check_positive(self, "initializer_range", "layer_norm_eps")
+        check_positive(self, *_ABOVE_ZERO)
         if self.hidden_size % self.num_attention_heads:
             raise InputError(
                 f"hidden_size ({self.hidden_size}) must be a multiple of num_attention_heads "
@@ -150,7 +155,7 @@ class BertConfig:
         names = {field.name for field in dataclasses.fields(cls)} - {"extra"}
         known = {key: value for key, value in values.items() if key in names}
         extra = {key: value for key, value in values.items() if key not in names}
-        return cls(**known, extra=extra)
+        return cls(**check(known, _SCHEMA, "the config"), extra=extra)
 
     def check_length(self, max_seq_length: int) -> None:
         """Checks that the model has enough positions for sequences of a length.

@@ -109,7 +109,10 @@ def _task_name() -> str:
         InputError: --task_name is unknown.
     """
     name = FLAGS.task_name.lower()
-    return name if name in _OTHER_TASKS else glue_task(name).name
+    try:
+        return name if name in _OTHER_TASKS else glue_task(name).name
+    except InputError as error:
+        raise InputError(f"--task_name: {error} For your own data, give custom.") from error
 
 
 def _make_custom_task(location: DataLocation) -> Task:

@@ -59,7 +59,9 @@ def test_defaults_equal_those_of_the_released_class():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"vocab_size": 0}, "vocab_size must be at least 1. Received: 0"),
+        ({"vocab_size": 0}, r"vocab_size must be a whole number from 1 to 2\^31. Received: 0"),
+        ({"hidden_size": "768"}, "hidden_size must be a whole number .* Received: '768'"),
+        ({"layer_norm_eps": "1e-12"}, "layer_norm_eps must be a number. Received: '1e-12'"),
         ({"num_attention_heads": 7}, r"hidden_size \(768\) must be a multiple .* \(7\)"),
         ({"hidden_dropout_prob": 1}, r"hidden_dropout_prob must be from 0 to 0\.9+\. Received: 1"),
         ({"initializer_range": 0}, "initializer_range must be above 0"),

@@ -24,6 +24,9 @@ from bert_tf.file_checks import check_is_regular, check_no_file_scheme
 
 _CHUNK_BYTES = 1 << 20
 MAX_LINE_BYTES = 64 << 20  # a line is read into memory
+# The SHA-256 of local files whose lines were all read, after their size and time: a task reads the
+# labels in its data, before the hash of the data identifies the run.
+_hashes: dict[str, tuple[tuple[int, int], str]] = {}
 _OTHER_MARKS = {
     b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
@@ -155,7 +158,9 @@ def read_lines(path: str) -> Iterator[str]:
     """
     check_is_file(path)
     rest, number = b"", 1
+    state, digest = _size_and_time(path), hashlib.sha256()
     for chunk in _chunks(path):
+        digest.update(chunk)
         if number == 1 and not rest:
             check_lines(path, chunk)
             chunk = chunk.removeprefix(codecs.BOM_UTF8)
@@ -169,8 +174,18 @@ def read_lines(path: str) -> Iterator[str]:
             raise InputError(
                 f"Line {number} of {path} has more than {MAX_LINE_BYTES >> 20} MiB. Split it."
             )
+    if state:
+        _hashes[path] = state, digest.hexdigest()
     if rest:
         yield _decode(path, rest, number).removesuffix("\r")
+
+
+def _size_and_time(path: str) -> tuple[int, int] | None:
+    """Returns the size and the modification time of a file; None if it is not local."""
+    if "://" in path:
+        return None
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns
 
 
 def _chunks(path: str) -> Iterator[bytes]:
@@ -180,13 +195,16 @@ def _chunks(path: str) -> Iterator[bytes]:
 
 
 def sha256_of_file(path: str) -> str:
-    """Returns the hexadecimal SHA-256 of a file, which is read in chunks.
+    """Returns the hexadecimal SHA-256 of a file.
+
+    The file is read in chunks, unless `read_lines` has read all of it and it has not changed since.
 
     Raises:
         InputError: The file is missing, cannot be read, or is a pipe or a device.
     """
     check_is_file(path)
-    return size_and_sha256(path)[1]
+    state, digest = _hashes.get(path, (None, ""))
+    return digest if state and state == _size_and_time(path) else size_and_sha256(path)[1]
 
 
 def size_and_sha256(path: str) -> tuple[int, str]:

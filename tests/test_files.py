@@ -2,6 +2,7 @@
 
 import contextlib
 import fnmatch
+import hashlib
 import os
 import pathlib
 import signal
@@ -76,6 +77,24 @@ def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
         list(files.read_lines(str(path)))
     with pytest.raises(InputError, match=r"^/dev/zero is not UTF-8 text"):
         list(files.read_lines("/dev/zero"))
+
+
+def test_the_hash_of_lines_that_were_read_needs_no_second_read(tmp_path, monkeypatch):
+    path = tmp_path / "data.tsv"
+    path.write_bytes(b"\xef\xbb\xbfa\r\nb")
+
+    def hash_without_reading():
+        with monkeypatch.context() as context:
+            context.delattr(files, "_chunks")
+            return files.sha256_of_file(str(path))
+
+    next(files.read_lines(str(path)))
+    with pytest.raises(NameError):
+        hash_without_reading()
+    assert list(files.read_lines(str(path))) == ["a", "b"]
+    assert hash_without_reading() == hashlib.sha256(path.read_bytes()).hexdigest()
+    path.write_bytes(b"a\nb\nc")
+    assert files.sha256_of_file(str(path)) == hashlib.sha256(b"a\nb\nc").hexdigest()
 
 
 def test_a_scheme_that_tensorflow_does_not_know_has_no_files():

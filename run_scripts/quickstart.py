@@ -30,7 +30,7 @@ from bert_tf.workspace import Workspace
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("output_dir", "quickstart_output", "The folder for all results.")
-flags.DEFINE_bool("smoke", False, "Run a small version that takes less than 2 minutes.")
+flags.DEFINE_bool("smoke", False, "Run a small version that takes about 2 minutes.")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # The files and folders of the results. The first stage writes FIRST_STATE before any of them.

@@ -3,7 +3,7 @@
 # workflow from raw text to predictions.
 #
 #   bash run_scripts/quickstart.sh              about 8 minutes on 2 cores
-#   bash run_scripts/quickstart.sh --smoke      a small version, under 2 minutes
+#   bash run_scripts/quickstart.sh --smoke      a small version, about 2 minutes
 #
 # Completed stages are skipped, and an interrupted run resumes when it is started again. The results
 # are in quickstart_output/ (or --output_dir=...).

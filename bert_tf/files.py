@@ -158,7 +158,8 @@ def read_lines(path: str) -> Iterator[str]:
     """
     check_is_file(path)
     rest, number = b"", 1
-    state, digest = _size_and_time(path), hashlib.sha256()
+    # The times of remote files do not show each change.
+    state, digest = None if "://" in path else size_and_mtime(path), hashlib.sha256()
     for chunk in _chunks(path):
         digest.update(chunk)
         if number == 1 and not rest:
@@ -180,12 +181,13 @@ def read_lines(path: str) -> Iterator[str]:
         yield _decode(path, rest, number).removesuffix("\r")
 
 
-def _size_and_time(path: str) -> tuple[int, int] | None:
-    """Returns the size and the modification time of a file; None if it is not local."""
-    if "://" in path:
-        return None
-    found = os.stat(path)
-    return found.st_size, found.st_mtime_ns
+def size_and_mtime(path: str) -> tuple[int, int]:
+    """Returns the size of a file in bytes, and the time of its last change in nanoseconds."""
+    if "://" not in path:
+        facts = os.stat(path)  # TensorFlow rounds the time to seconds
+        return facts.st_size, facts.st_mtime_ns
+    stored = gfile().stat(path)
+    return stored.length, stored.mtime_nsec
 
 
 def _chunks(path: str) -> Iterator[bytes]:
@@ -204,7 +206,7 @@ def sha256_of_file(path: str) -> str:
     """
     check_is_file(path)
     state, digest = _hashes.get(path, (None, ""))
-    return digest if state and state == _size_and_time(path) else size_and_sha256(path)[1]
+    return digest if state and state == size_and_mtime(path) else size_and_sha256(path)[1]
 
 
 def size_and_sha256(path: str) -> tuple[int, str]:

@@ -8,7 +8,6 @@ Source: TensorFlow's `record_writer.h`. The checksum is CRC-32C (RFC 3720, B.4),
 bits and added to a constant.
 """
 
-import os
 import struct
 from typing import Any
 
@@ -44,15 +43,6 @@ def compression(path: str) -> str:
     _check_regular(path)
     with files.explain_read_errors(path), files.gfile().GFile(path, "rb") as file:
         return "GZIP" if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC else ""
-
-
-def size_and_mtime(path: str) -> tuple[int, int]:
-    """Returns the size of a file in bytes, and the time of its last change in nanoseconds."""
-    if "://" not in path:
-        facts = os.stat(path)  # TensorFlow rounds the time to seconds
-        return facts.st_size, facts.st_mtime_ns
-    stored = files.gfile().stat(path)
-    return stored.length, stored.mtime_nsec
 
 
 def masked_crc32c(content: bytes) -> int:

@@ -18,7 +18,7 @@ import tensorflow as tf
 from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
-from bert_tf.tfrecords import CHECKSUM, HEADER, compression, masked_crc32c, size_and_mtime
+from bert_tf.tfrecords import CHECKSUM, HEADER, compression, masked_crc32c
 
 _INTACT, _DAMAGED, _LOST = "intact", "damaged", "lost"  # the states of records
 
@@ -100,7 +100,7 @@ def _copy(path: str, folder: str) -> str:
 
     The name of the new file contains a hash of the path, size and time of the original file.
     """
-    identity = json.dumps([path, *size_and_mtime(path)])
+    identity = json.dumps([path, *files.size_and_mtime(path)])
     digest = files.sha256(identity.encode())[:12]
     target = os.path.join(folder, f"{digest}-{os.path.basename(path)}")
     if not tf.io.gfile.exists(target):

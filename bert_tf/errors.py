@@ -70,9 +70,18 @@ def check_positive(config: Any, *names: str) -> None:
             field.
     """
     for name in names:
-        value = getattr(config, name)
-        if not value > 0:
-            raise InputError(f"{name} must be above 0. Received: {value}.")
+        positive(name, getattr(config, name))
+
+
+def positive(name: str, value: float) -> float:
+    """Returns the value of a parameter that must be above 0.
+
+    Raises:
+        InputError: It is not, or is NaN.
+    """
+    if not value > 0:
+        raise InputError(f"{name} must be above 0. Received: {value}.")
+    return float(value)
 
 
 def check_between(minimum: float, maximum: float, config: Any, *names: str) -> None:

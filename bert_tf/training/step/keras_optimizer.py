@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_tf.errors import InputError, check_at_least, check_between, check_choice
+from bert_tf.errors import InputError, check_at_least, check_between, check_choice, positive
 from bert_tf.training.config import MAX_BETA, SCHEDULES
 from bert_tf.training.step import schedule
 from bert_tf.training.step.gradient_clipping import clip_gradients, sum_over_replicas, to_dense
@@ -53,7 +53,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         num_warmup_steps: int = 0,
         decay: str = "released",
     ) -> None:
-        self.learning_rate = _positive("learning_rate", learning_rate)
+        self.learning_rate = positive("learning_rate", learning_rate)
         self.num_train_steps, self.num_warmup_steps = int(num_train_steps), int(num_warmup_steps)
         self.decay = decay
         check_at_least(1, self, "num_train_steps")
@@ -139,13 +139,13 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         beta_2: float = BETAS[1],
     ) -> None:
         if not callable(learning_rate):
-            learning_rate = _positive("learning_rate", learning_rate)
+            learning_rate = positive("learning_rate", learning_rate)
         super().__init__(learning_rate, name=name)
         self.weight_decay_rate = float(weight_decay_rate)
         check_at_least(0, self, "weight_decay_rate")
         self.beta_1, self.beta_2 = float(beta_1), float(beta_2)
         check_between(0, MAX_BETA, self, "beta_1", "beta_2")
-        self.clip_norm = clip_norm if clip_norm is None else _positive("clip_norm", clip_norm)
+        self.clip_norm = clip_norm if clip_norm is None else positive("clip_norm", clip_norm)
         self._no_decay = _regular_expressions(exclude_from_weight_decay)
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
@@ -236,12 +236,6 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             "beta_1": self.beta_1,
             "beta_2": self.beta_2,
         }
-
-
-def _positive(name: str, value: float) -> float:
-    if not value > 0:
-        raise InputError(f"{name} must be above 0. Received: {value}.")
-    return float(value)
 
 
 def _regular_expressions(patterns: Sequence[str]) -> tuple[str, ...]:

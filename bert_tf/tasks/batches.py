@@ -104,7 +104,7 @@ def training_batches(
         return {**batch, ORIGIN: origin}
 
     steps = tf.data.Dataset.range(first_step, np.iinfo(np.int64).max)
-    return steps.map(indices_of).prefetch(2).map(to_batch).prefetch(2)
+    return steps.map(indices_of).map(to_batch).prefetch(2)
 
 
 def make_loader(

@@ -299,7 +299,7 @@ def dropout_mask(
         rate: Probability in (0, 1) that an element is set to 0.
         seed: Seed generator for the random mask.
     """
-    size = ops.prod(ops.stack([ops.cast(each, "int32") for each in shape]))
+    size = math.prod(shape)
     half = (size + 1) // 2
     numbers = ops.multiply(keras.random.uniform((half,), dtype="float32", seed=seed), _HALF_BITS)
     upper = ops.floor(numbers)

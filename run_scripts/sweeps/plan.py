@@ -19,14 +19,10 @@ _OWN = {
     "export_dir": "all runs would export to this folder; export the best run after the sweep",
 }
 _NEEDED = ("do_train", "do_eval")
-# Flags of the task and of its dev split.
-_DATA = (
-    "task_name", "data_dir", "dev_file", "predict_file", "max_eval_examples", "tfds_name",
-    "tfds_data_dir", "task_type", "labels", "text_a_column", "text_b_column", "label_column",
-)  # fmt: skip
+_DATA = ("task_name", "data_dir", "dev_file", "predict_file")
 _ONE_TASK = "a sweep compares runs of one task on one dev split. Start a sweep for each of them"
 # Why a flag cannot be in the grid.
-_NOT_IN_GRID = {**dict.fromkeys((*_NEEDED, *_DATA), _ONE_TASK), **_OWN}
+_NOT_IN_GRID = {**dict.fromkeys(_DATA, _ONE_TASK), **_OWN}
 
 # The texts of the values by the name of the flag, in the order of the command line.
 Grid = dict[str, tuple[str, ...]]

@@ -28,7 +28,7 @@ def execute(plan: Plan, store: SweepStore, parallel: int, keep_all: bool) -> Non
             files of others, or cannot be written.
     """
     with store.locked() as lock:
-        check_values(plan, store.unchecked(), parallel)
+        _check_values(plan, store.unchecked(), parallel)
         store.save_plan(keep_all)
         done = with_result(store.outcomes())
         runs = {run.name: run for run in plan.runs() if run not in done}
@@ -53,9 +53,7 @@ def _report(run: str, secs: float, outcome: Outcome, log: str) -> None:
         _LOGGER.info("%s: %s %.4f%s (%.0f s)", run, outcome.metric, outcome.value, note, secs)
 
 
-def check_values(
-    plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int, check: str = "--check_only=true"
-) -> None:
+def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -> None:
     """Checks that the program accepts each value, together with the first values of other flags.
 
     Nothing is written into the folder of the sweep.
@@ -64,7 +62,6 @@ def check_values(
         plan: The runs.
         pairs: The values to check, with the names of their flags.
         parallel: The number of processes at a time.
-        check: The flag with which the program only checks its flags.
 
     Raises:
         InputError: The program refuses a value or a flag.
@@ -78,7 +75,7 @@ def check_values(
         jobs = [
             Job(
                 ", ".join(f"{name}={value}" for name, value in cell),
-                [*plan.command(PlannedRun(cell, 1)), check],
+                [*plan.command(PlannedRun(cell, 1)), "--check_only=true"],
                 os.path.join(folder, str(number)),
             )
             for number, cell in enumerate(cells)

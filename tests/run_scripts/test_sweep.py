@@ -371,7 +371,7 @@ def test_bad_input_is_one_line_and_a_dry_run_prints_commands(tmp_path):
     dry, no_flag, refused = run_main(
         MODULE,
         ["--grid=learning_rate=1e-3,2e-3", "--dry_run", out, "--seeds=2", "--", *program],
-        ["--grid=no_flag=1,2", "--dry_run", out, "--", "bert-tf-run-classifier", *program[1:]],
+        ["--grid=no_flag=1,2", out, "--", "bert-tf-run-classifier", *program[1:]],
         ["--grid=learning_rate=x,1e-3", out, "--", *program],
     )
     plan = make_plan(["learning_rate=1e-3,2e-3"], 2, f"{tmp_path}/out", program)

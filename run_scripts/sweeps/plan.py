@@ -8,7 +8,6 @@ import urllib.parse
 from collections.abc import Sequence
 
 from bert_tf.errors import InputError
-from bert_tf.output_paths import check_output_folder
 
 PROGRAMS = ("run_classifier", "run_squad", "run_swag", "run_ner")
 # Flags that only the sweep may set.
@@ -107,13 +106,12 @@ def make_plan(grid: Sequence[str], seeds: int, output_dir: str, command: Sequenc
 
     Raises:
         InputError: A text is malformed, a name or a value is repeated, the program is unknown, the
-            command has a flag that the sweep sets, or the folder cannot be written or is not local.
+            command has a flag that the sweep sets, or the folder is not local.
     """
     if "://" in output_dir:
         raise InputError(
             f"--output_dir={output_dir} must be a local folder, because the sweep locks it."
         )
-    check_output_folder(output_dir, "sweep.json")
     values = parse_grid(grid)
     return Plan(values, seeds, *_parse_command(command, values), output_dir)
 

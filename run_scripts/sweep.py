@@ -18,6 +18,7 @@ the best run and the command that exports it. The exit code is 1 if a run failed
 
 import shlex
 import sys
+from collections.abc import Mapping
 
 from absl import flags
 
@@ -26,8 +27,8 @@ from bert_tf.help_text import name_programs
 from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts.sweeps import cells
 from bert_tf.run_scripts.sweeps.execution import execute
-from bert_tf.run_scripts.sweeps.plan import Plan, make_plan
-from bert_tf.run_scripts.sweeps.store import CSV, TENSORBOARD, SweepStore, best_run, with_result
+from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan
+from bert_tf.run_scripts.sweeps.store import CSV, TENSORBOARD, SweepStore, best_run
 
 FLAGS = flags.FLAGS
 flags.DEFINE_multi_string(
@@ -59,28 +60,22 @@ def main(command: list[str]) -> None:
         print("\n".join(shlex.join(plan.command(run)) for run in plan.runs()))
         return
     store = SweepStore(plan)
-    execute(plan, store, FLAGS.parallel, FLAGS.keep_all)
-    _report(plan, store)
+    _report(plan, store, execute(plan, store, FLAGS.parallel, FLAGS.keep_all))
 
 
-def _report(plan: Plan, store: SweepStore) -> None:
+def _report(plan: Plan, store: SweepStore, failed: Mapping[PlannedRun, str]) -> None:
     """Writes and prints the results; exits with code 1 if a run failed."""
     startup.import_tensorflow()
     from bert_tf.run_scripts.sweeps import hparams_page
 
-    outcomes = store.outcomes()
-    table = cells.make_cells(plan.cells(), outcomes)
-    files.write_text(store.path(CSV), cells.as_csv(list(plan.grid), table))
+    results = store.results()
+    table = cells.make_cells(plan.cells(), results, failed)
+    files.write_text(store.path(CSV), cells.as_csv(table))
     hparams_page.write(store.path(TENSORBOARD), plan.grid, table)
-    print(cells.as_table(list(plan.grid), table))
-    results = with_result(outcomes)
-    failed = outcomes.keys() - results.keys()
-    for run, outcome in outcomes.items():
-        if run in failed:
-            print(f"failed: {run.name}: {outcome} ({store.log(run.name)})")
-    if not results:
-        print("No run has a result.")
-    else:
+    print(cells.as_table(table))
+    for run, error in failed.items():
+        print(f"failed: {run.name}: {error} ({store.log(run)})")
+    if results:
         best = best_run(results)
         text = f"{results[best].metric} {results[best].value:.4f} on the dev split"
         export = fine_tuning_main.EXPORT.format(shlex.quote(plan.folder(best)))

@@ -5,14 +5,12 @@ import dataclasses
 import io
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bert_tf.run_scripts.sweeps.plan import PlannedRun
-from bert_tf.run_scripts.sweeps.store import Outcome, best_run, with_result
+from bert_tf.run_scripts.sweeps.store import best_run
 from bert_tf.tasks.dev_result import DevResult
 from bert_tf.tasks.text_tables import aligned
-
-COLUMNS = ("runs", "failed", "degenerate", "mean", "std", "best", "best_seed")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,49 +48,49 @@ class Cell:
         numbers = {name: f"{value:.{decimals}f}" for name, value in self.statistics().items()}
         return {
             **dict(self.values), "runs": str(len(self.runs)), "failed": str(self.failed),
-            "degenerate": str(len(self.degenerate)), **numbers,
+            "degenerate": str(len(self.degenerate)), "mean": "", "std": "", "best": "", **numbers,
             "best_seed": str(best_run(self.runs).seed) if numbers else "",
         }  # fmt: skip
 
 
 def make_cells(
-    values: Iterable[tuple[tuple[str, str], ...]], outcomes: dict[PlannedRun, Outcome]
+    values: Iterable[tuple[tuple[str, str], ...]],
+    results: Mapping[PlannedRun, DevResult],
+    failed: Collection[PlannedRun],
 ) -> list[Cell]:
-    """Returns the cells of a sweep, in the order of the given combinations of values."""
-    cells = []
-    for each in values:
-        ended = {run: outcome for run, outcome in outcomes.items() if run.values == each}
-        runs = with_result(ended)
-        cells.append(Cell(each, runs, len(ended) - len(runs)))
-    return cells
-
-
-def as_csv(names: Sequence[str], cells: Sequence[Cell]) -> str:
-    """Returns the text of sweep.csv.
+    """Returns the cells of a sweep, in the order of the given combinations of values.
 
     Args:
-        names: The names of the flags of the grid.
-        cells: The cells.
+        values: The combinations.
+        results: The runs that have a result.
+        failed: The runs that have none.
     """
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*names, *COLUMNS], restval="", lineterminator="\n")
+    return [
+        Cell(
+            each,
+            {run: result for run, result in results.items() if run.values == each},
+            sum(run.values == each for run in failed),
+        )
+        for each in values
+    ]
+
+
+def as_csv(cells: Sequence[Cell]) -> str:
+    """Returns the text of sweep.csv."""
+    text, rows = io.StringIO(), [cell.row(decimals=6) for cell in cells]
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(cell.row(decimals=6) for cell in cells)
+    writer.writerows(rows)
     return text.getvalue()
 
 
-def as_table(names: Sequence[str], cells: Sequence[Cell]) -> str:
-    """Returns the table for people: fewer digits than sweep.csv, and degenerate runs marked.
-
-    The arguments are those of `as_csv`.
-    """
-    columns = [*names, *COLUMNS]
-    rows = [columns]
-    notes = []
+def as_table(cells: Sequence[Cell]) -> str:
+    """Returns the table for people: fewer digits than sweep.csv, and degenerate runs marked."""
+    rows, notes = [], []
     for cell in cells:
         row = cell.row(decimals=4)
         row["degenerate"] += " *" * bool(cell.degenerate)
-        rows.append([row.get(name, "") for name in columns])
+        rows.append(row)
         notes += [
             f"* {run.name}: {result.value:.4f} is no better than a constant prediction "
             f"({result.baseline:.4f})."
@@ -100,4 +98,5 @@ def as_table(names: Sequence[str], cells: Sequence[Cell]) -> str:
         ]
     metrics = sorted({each.metric for cell in cells for each in cell.runs.values()})
     title = f"Results on the dev split ({', '.join(metrics or ['no results'])}):"
-    return "\n".join([title, aligned(rows), *notes])
+    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
+    return "\n".join([title, aligned(lines), *notes])

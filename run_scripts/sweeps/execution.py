@@ -8,13 +8,14 @@ from collections.abc import Sequence
 
 from bert_tf.errors import InputError
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun
-from bert_tf.run_scripts.sweeps.processes import Job, run_jobs
-from bert_tf.run_scripts.sweeps.store import Outcome, SweepStore, with_result
+from bert_tf.run_scripts.sweeps.processes import run_commands
+from bert_tf.run_scripts.sweeps.store import SweepStore
+from bert_tf.tasks import dev_result
 
 _LOGGER = logging.getLogger(__name__)
 
 
-def execute(plan: Plan, store: SweepStore, parallel: int, keep_all: bool) -> None:
+def execute(plan: Plan, store: SweepStore, parallel: int, keep_all: bool) -> dict[PlannedRun, str]:
     """Executes the runs that have no result, after a check of the values of the grid.
 
     Args:
@@ -23,34 +24,34 @@ def execute(plan: Plan, store: SweepStore, parallel: int, keep_all: bool) -> Non
         parallel: The number of processes at a time, at least 1.
         keep_all: Whether to keep the weights of all runs; otherwise, only those of the best one.
 
+    Returns:
+        For each run that failed, the line that states the error.
+
     Raises:
         InputError: The program refuses a value or a flag, or the folder contains another sweep or
             files of others, or cannot be written.
     """
+    failed: dict[PlannedRun, str] = {}
     with store.locked() as lock:
         _check_values(plan, store.unchecked(), parallel)
         store.save_plan(keep_all)
-        done = with_result(store.outcomes())
-        runs = {run.name: run for run in plan.runs() if run not in done}
-        total = len(done) + len(runs)
-        if done:
-            _LOGGER.info("%d of %d runs are finished already.", len(done), total)
+        finished = store.results()
+        if finished:
+            _LOGGER.info("%d of %d runs are finished already.", len(finished), len(plan.runs()))
         store.remove_weights()
-        jobs = [Job(name, plan.command(run), store.log(name)) for name, run in runs.items()]
-        with contextlib.closing(run_jobs(jobs, parallel, [] if lock is None else [lock])) as ends:
-            for number, job in enumerate(ends, len(done) + 1):
-                outcome = store.record(runs[job.name], job.process.returncode, job.last_line())
-                _report(f"{number} of {total}: {job.name}", job.secs, outcome, store.log(job.name))
+        commands = {run: plan.command(run) for run in plan.runs() if run not in finished}
+        ends = run_commands(commands, store.log, parallel, [] if lock is None else [lock])
+        with contextlib.closing(ends):
+            for number, (run, error) in enumerate(ends, len(finished) + 1):
+                text = f"{number} of {len(plan.runs())}: {run.name}"
+                result = None if error else dev_result.read(plan.folder(run))
+                if result is None:
+                    failed[run] = error or "the program computed no metric on the dev split"
+                    _LOGGER.warning("%s failed: %s (%s)", text, failed[run], store.log(run))
+                else:
+                    _LOGGER.info("%s: %s %.4f", text, result.metric, result.value)
                 store.remove_weights()
-
-
-def _report(run: str, secs: float, outcome: Outcome, log: str) -> None:
-    """Logs the end of a run."""
-    if isinstance(outcome, str):
-        _LOGGER.warning("%s failed: %s (%s)", run, outcome, log)
-    else:
-        note = ", no better than a constant prediction" if outcome.is_degenerate else ""
-        _LOGGER.info("%s: %s %.4f%s (%.0f s)", run, outcome.metric, outcome.value, note, secs)
+    return failed
 
 
 def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -> None:
@@ -71,17 +72,13 @@ def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -
     first = {name: values[0] for name, values in plan.grid.items()}
     # Of the first values, only one run is needed.
     cells = dict.fromkeys(tuple({**first, name: value}.items()) for name, value in pairs)
+    runs = (PlannedRun(cell, 1) for cell in cells)
+    commands = {run: [*plan.command(run), "--check_only=true"] for run in runs}
     with tempfile.TemporaryDirectory() as folder:
-        jobs = [
-            Job(
-                ", ".join(f"{name}={value}" for name, value in cell),
-                [*plan.command(PlannedRun(cell, 1)), "--check_only=true"],
-                os.path.join(folder, str(number)),
-            )
-            for number, cell in enumerate(cells)
-        ]
-        with contextlib.closing(run_jobs(jobs, parallel)) as ends:
-            for job in ends:
-                if job.process.returncode:
-                    message = job.last_line().removeprefix("error: ")
-                    raise InputError(f"{plan.program} refuses {job.name}: {message}")
+        ends = run_commands(commands, lambda run: os.path.join(folder, run.name), parallel)
+        with contextlib.closing(ends):
+            for run, error in ends:
+                if error:
+                    values = ", ".join(f"{name}={value}" for name, value in run.values)
+                    reason = error.removeprefix("error: ")
+                    raise InputError(f"{plan.program} refuses {values}: {reason}")

@@ -69,10 +69,6 @@ class Plan:
     flags: tuple[str, ...]
     output_dir: str
 
-    def values(self) -> list[tuple[str, str]]:
-        """Returns each value of the grid, with the name of its flag."""
-        return [(name, value) for name, values in self.grid.items() for value in values]
-
     def cells(self) -> list[tuple[tuple[str, str], ...]]:
         """Returns the combinations of values; the first flag of the grid varies slowest."""
         columns = ([(name, value) for value in values] for name, values in self.grid.items())

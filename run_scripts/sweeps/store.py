@@ -2,7 +2,6 @@
 
 <output_dir>/sweep.json                program, flags and grid of the sweep
 <output_dir>/runs/<name>/              the --output_dir of each run
-<output_dir>/outcomes/<name>.json      written when the process of the run has ended
 <output_dir>/logs/<name>.log           stdout and stderr of the run
 <output_dir>/sweep.csv, tensorboard/   the results, written at the end
 <output_dir>/sweep.lock                locked by the sweep and its runs
@@ -24,13 +23,9 @@ from bert_tf.tasks.dev_result import DevResult
 from bert_tf.workspace import Workspace
 
 SWEEP_FILE, LOCK, CSV, TENSORBOARD = "sweep.json", "sweep.lock", "sweep.csv", "tensorboard"
-_WRITTEN = (TENSORBOARD, CSV, "runs", "outcomes", "logs")
+_WRITTEN = (TENSORBOARD, CSV, "runs", "logs")
 # The files of a run that only its weights need.
 _WITH_WEIGHTS = ("checkpoints", "best", "*.tf_record*", "features")
-# The values of a result in the file of its outcome.
-_OF_RESULT = ("metric", "higher_is_better", "value", "baseline", "is_degenerate")
-# The result of a run, or the line that states the error of a run that failed.
-Outcome = DevResult | str
 
 
 class SweepStore:
@@ -71,7 +66,8 @@ class SweepStore:
     def unchecked(self) -> list[tuple[str, str]]:
         """Returns the values of the grid that no earlier call of this sweep has checked."""
         known = {(name, value) for name, values in self._saved.get("grid", ()) for value in values}
-        return [pair for pair in self._plan.values() if pair not in known]
+        pairs = ((name, value) for name, values in self._plan.grid.items() for value in values)
+        return [pair for pair in pairs if pair not in known]
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[int | None]:
@@ -114,52 +110,24 @@ class SweepStore:
         """Returns the path of a file of the sweep."""
         return os.path.join(self._dir, *names)
 
-    def log(self, name: str) -> str:
+    def log(self, run: PlannedRun) -> str:
         """Returns the path of the log of a run."""
-        return self.path("logs", f"{name}.log")
+        return self.path("logs", f"{run.name}.log")
 
-    def outcomes(self) -> dict[PlannedRun, Outcome]:
-        """Returns the runs that have ended and still have their results, in the planned order."""
-        found = dict[PlannedRun, Outcome]()
-        for run in self._plan.runs():
-            path = self._outcome_file(run)
-            if os.path.exists(path):
-                error = str(json_files.read(path, own=True)["error"])
-                outcome = error or dev_result.read(self._plan.folder(run))
-                if outcome is not None:
-                    found[run] = outcome
-        return found
-
-    def record(self, run: PlannedRun, code: int, last_line: str) -> Outcome:
-        """Writes the end of a run, and returns its result or error."""
-        error = f"ended by signal {-code}; last line: {last_line}" if code < 0 else last_line
-        outcome: Outcome | None = error if code else dev_result.read(self._plan.folder(run))
-        if outcome is None:
-            outcome = "the program computed no metric on the dev split"
-        values = {"code": code or 1, "error": outcome}
-        if isinstance(outcome, DevResult):
-            values = {"code": 0, "error": ""}
-            values |= {name: getattr(outcome, name) for name in _OF_RESULT}
-        files.write_json(self._outcome_file(run), values)
-        return outcome
-
-    def _outcome_file(self, run: PlannedRun) -> str:
-        return self.path("outcomes", f"{run.name}.json")
+    def results(self) -> dict[PlannedRun, DevResult]:
+        """Returns the results of the runs that have finished, in the planned order."""
+        found = ((run, dev_result.read(self._plan.folder(run))) for run in self._plan.runs())
+        return {run: result for run, result in found if result is not None}
 
     def remove_weights(self) -> None:
         """Removes the weights of all finished runs except the best one, unless all are kept."""
-        results = with_result(self.outcomes())
+        results = self.results()
         if self._saved["keep_all"] or not results:
             return
         for run in results.keys() - {best_run(results)}:
             for pattern in _WITH_WEIGHTS:
                 for path in glob.glob(os.path.join(glob.escape(self._plan.folder(run)), pattern)):
                     files.remove(path)
-
-
-def with_result(outcomes: Mapping[PlannedRun, Outcome]) -> dict[PlannedRun, DevResult]:
-    """Returns the runs that have a result."""
-    return {run: outcome for run, outcome in outcomes.items() if not isinstance(outcome, str)}
 
 
 def best_run(results: Mapping[PlannedRun, DevResult]) -> PlannedRun:

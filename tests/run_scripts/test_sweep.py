@@ -1,7 +1,6 @@
 """sweep.py: grid, commands, table, files, kills, failed runs, and refused input."""
 
 import csv
-import json
 import os
 import pathlib
 import shlex
@@ -22,7 +21,7 @@ from bert_tf.locks import try_lock
 from bert_tf.run_scripts.sweeps import cells, hparams_page
 from bert_tf.run_scripts.sweeps.execution import execute
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan, parse_grid
-from bert_tf.run_scripts.sweeps.store import SweepStore, best_run, with_result
+from bert_tf.run_scripts.sweeps.store import SweepStore, best_run
 from bert_tf.tasks.dev_result import DevResult
 
 MODULE = "bert_tf.run_scripts.sweep"
@@ -64,10 +63,10 @@ def fake_plan(folder, values="1,3,2", seeds=2):
 
 
 def run_fake(folder, parallel=1, keep_all=False, **sizes):
-    """Executes a sweep of the fake program; returns its outcomes by the name of the run."""
+    """Executes a sweep of the fake program; returns results and errors by the name of the run."""
     plan = fake_plan(folder, **sizes)
-    execute(plan, SweepStore(plan), parallel, keep_all)
-    return {run.name: outcome for run, outcome in SweepStore(plan).outcomes().items()}
+    failed = execute(plan, SweepStore(plan), parallel, keep_all)
+    return {run.name: end for run, end in (SweepStore(plan).results() | failed).items()}
 
 
 def started(folder):
@@ -142,22 +141,22 @@ def result(value):
 
 
 CELLS = [(("rate", "5e-5"),), (("rate", "4e-5"),), (("rate", "3e-5"),)]
-OUTCOMES = {
+RESULTS = {
     PlannedRun(CELLS[0], 1): result(0.6), PlannedRun(CELLS[0], 2): result(0.9),
     PlannedRun(CELLS[0], 3): result(0.5), PlannedRun(CELLS[1], 1): result(0.9),
-    PlannedRun(CELLS[1], 2): "error: x", PlannedRun(CELLS[2], 1): "killed",
 }  # fmt: skip
+FAILED = PlannedRun(CELLS[1], 2), PlannedRun(CELLS[2], 1)
 
 
 def test_the_table_has_mean_deviation_and_best_of_each_cell():
-    table = cells.make_cells(CELLS, OUTCOMES)
-    assert cells.as_csv(["rate"], table) == (
+    table = cells.make_cells(CELLS, RESULTS, FAILED)
+    assert cells.as_csv(table) == (
         "rate,runs,failed,degenerate,mean,std,best,best_seed\n"
         "5e-5,3,0,1,0.666667,0.208167,0.900000,2\n"
         "4e-5,1,1,0,0.900000,,0.900000,1\n"
         "3e-5,0,1,0,,,,\n"
     )
-    assert cells.as_table(["rate"], table).splitlines() == [
+    assert cells.as_table(table).splitlines() == [
         "Results on the dev split (eval_accuracy):",
         "rate  runs  failed  degenerate    mean     std    best  best_seed",
         "5e-5     3       0         1 *  0.6667  0.2082  0.9000          2",
@@ -165,18 +164,18 @@ def test_the_table_has_mean_deviation_and_best_of_each_cell():
         "3e-5     0       1           0",
         "* rate=5e-5+seed=3: 0.5000 is no better than a constant prediction (0.5000).",
     ]
-    assert best_run(with_result(OUTCOMES)) == PlannedRun(CELLS[0], 2)  # the first of two equal ones
+    assert best_run(RESULTS) == PlannedRun(CELLS[0], 2)  # the first of two equal ones
 
 
 def test_results_that_are_not_finite_count_as_no_result():
     nan = result(float("nan"))
-    outcomes = {PlannedRun(CELLS[0], 1): nan, PlannedRun(CELLS[0], 2): result(0.8),
-                PlannedRun(CELLS[1], 1): nan}  # fmt: skip
-    assert cells.as_csv(["rate"], cells.make_cells(CELLS[:2], outcomes)).splitlines()[1:] == [
+    results = {PlannedRun(CELLS[0], 1): nan, PlannedRun(CELLS[0], 2): result(0.8),
+               PlannedRun(CELLS[1], 1): nan}  # fmt: skip
+    assert cells.as_csv(cells.make_cells(CELLS[:2], results, [])).splitlines()[1:] == [
         "5e-5,2,0,1,0.800000,,0.800000,2",
         "4e-5,1,0,1,,,,",
     ]
-    assert best_run(outcomes) == PlannedRun(CELLS[0], 2)
+    assert best_run(results) == PlannedRun(CELLS[0], 2)
 
 
 def session_groups(folder):
@@ -200,7 +199,7 @@ def session_groups(folder):
 
 
 def test_tensorboard_shows_the_table(tmp_path):
-    table = cells.make_cells(CELLS, OUTCOMES)
+    table = cells.make_cells(CELLS, RESULTS, FAILED)
     for _ in range(2):  # the second call replaces the first one
         hparams_page.write(str(tmp_path / "page"), {"rate": ["5e-5", "4e-5", "3e-5"]}, table)
     found = {}
@@ -245,12 +244,13 @@ import logging, pathlib, sys, test_sweep
 logging.basicConfig(level=logging.INFO)
 test_sweep.run_fake(pathlib.Path(sys.argv[1]), parallel=2)
 """
-# Prints the results of a fake sweep. sweep.py defines flags that other programs define too.
+# Executes it and prints the results. sweep.py defines flags that other programs define too.
 REPORT = """
 import pathlib, sys, test_sweep
 from bert_tf.run_scripts import sweep
 plan = test_sweep.fake_plan(pathlib.Path(sys.argv[1]), seeds=1)
-sweep._report(plan, test_sweep.SweepStore(plan))
+store = test_sweep.SweepStore(plan)
+sweep._report(plan, store, test_sweep.execute(plan, store, 1, False))
 """
 
 
@@ -281,9 +281,6 @@ def test_a_failed_run_is_reported_and_tried_again(tmp_path):
     found = run_fake(tmp_path, seeds=1)
     assert [round(each.value, 3) for each in found.values()] == [0.11, 0.31, 0.21]
     assert started(tmp_path) == ["3 1"]
-    outcome = json.loads((tmp_path / "sweep/outcomes/x=3+seed=1.json").read_text())
-    assert outcome == {"code": 0, "error": "", "metric": "eval_accuracy", "higher_is_better": True,
-                       "value": 0.31, "baseline": 0.125, "is_degenerate": False}  # fmt: skip
 
 
 def test_a_refused_value_leaves_nothing(tmp_path):
@@ -349,8 +346,8 @@ def test_a_sweep_waits_for_another_one_and_for_runs_of_a_killed_sweep(tmp_path):
     _, err = second.communicate(timeout=120)
     assert second.returncode == 0, err
     assert with_weights(tmp_path) == {"x=3+seed=2"}
-    # The sweep was killed before it knew that these runs had ended.
-    assert sorted(started(tmp_path)) == ["1 1", "1 2", "2 1", "2 2", "3 1", "3 1", "3 2", "3 2"]
+    # The runs that ended after the sweep was killed are not repeated.
+    assert sorted(started(tmp_path)) == ["1 1", "1 2", "2 1", "2 2", "3 1", "3 2"]
 
 
 def test_a_stop_ends_the_runs_and_is_no_failure(tmp_path):
@@ -359,7 +356,7 @@ def test_a_stop_ends_the_runs_and_is_no_failure(tmp_path):
     wait_for(lambda: (tmp_path / "started").exists() and len(started(tmp_path)) == 4)
     driver.send_signal(signal.SIGINT)
     assert "KeyboardInterrupt" in driver.communicate(timeout=60)[1]
-    found = SweepStore(fake_plan(tmp_path)).outcomes()
+    found = SweepStore(fake_plan(tmp_path)).results()
     assert [run.name for run in found] == ["x=1+seed=1", "x=1+seed=2"]
     with open(tmp_path / "sweep/sweep.lock") as file:
         assert try_lock(file)  # the runs have ended

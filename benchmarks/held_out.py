@@ -82,7 +82,7 @@ def save_batches(path):
     from bert_tf.pretraining.record_checks import record_files
 
     config = BertConfig.from_json(pathlib.Path(FLAGS.bert_config_file).read_text())
-    sizes = {"S": 128, "P": 20, "V": config.vocab_size}
+    sizes = {"S": 128, "P": 20, "V": config.vocab_size, "T": config.type_vocab_size}
     train = training_batches(
         record_files(FLAGS.input_file), sizes, FLAGS.train_batch_size, FLAGS.seed, 10000
     )

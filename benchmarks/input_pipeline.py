@@ -120,7 +120,7 @@ def main(_: list[str]) -> None:
     values = flags.FLAGS
     paths = record_checks.record_files(values.input_file)
     sizes = {"S": values.max_seq_length, "P": values.max_predictions_per_seq}
-    limits = {**sizes, "V": values.vocab_size} if values.vocab_size else sizes
+    limits = {**sizes, "V": values.vocab_size or 1 << 31, "T": 2}
     batch, buffer = values.batch_size, values.shuffle_buffer_size
     iterators = {"reader alone": (iter(reader_only(paths)), 1024)}
     part = tuple(map(int, values.part)) if values.part else None

@@ -109,7 +109,8 @@ def train(spec, worker):
     if spec["records"]:
         from bert_tf.pretraining.batches import training_batches
 
-        part, sizes = trainer.part_of_batch(), {"S": LENGTH, "P": PREDICTIONS}
+        part = trainer.part_of_batch()
+        sizes = {"S": LENGTH, "P": PREDICTIONS, "V": VOCABULARY, "T": 2}
         divided = training_batches([spec["records"]], sizes, BATCH, 3, 50, part=part)
         data = TrainingData(divided, is_part=part is not None)
     trainer.train(data, evaluation)

@@ -42,8 +42,7 @@ def training_batches(
     Args:
         paths: Record files, plain or compressed with gzip.
         sizes: {"S": max_seq_length, "P": max_predictions_per_seq, "V": vocab_size, "T":
-            type_vocab_size}. The records must have been created with the same S and P. Without V or
-            T, ids of tokens or segments have no upper bound except that of int32.
+            type_vocab_size}. The records must have been created with the same S and P.
         batch_size: Examples in a complete batch.
         seed: Seed for the order of the examples. The order differs in each epoch.
         shuffle_buffer_size: Size of the shuffle buffer, in examples.

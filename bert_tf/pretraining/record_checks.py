@@ -17,27 +17,12 @@ from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.masking.row_format import Vocabulary
 from bert_tf.pretraining.pretraining_config import PretrainingModel, PretrainingRecords
 
-# The key is the objective that records were created for. The values are the objectives that cannot
-# use such records, because the records lack sentence pairs or predictions, or have masked text.
-_INCOMPATIBLE = {
-    "mlm": ("mlm_nsp", "causal"),
-    "causal": ("mlm", "mlm_nsp"),
-    "mlm_nsp": ("causal",),
-}
-_INT32_VALUES = 1 << 31
-_VOCAB_SIZE = ("V", "the model's vocab_size is {}")
-_ZERO_OR_ONE = ("", "0 or 1 is expected")
-# For each feature with bounds: the key in `sizes` of the number of allowed values, from 0 on (""
-# for two values), and the middle of the error message about another value.
+# For each feature with bounds: the number of allowed values, from 0 on, or its key in `sizes`.
 _BOUNDS = {
-    "input_ids": _VOCAB_SIZE,
-    "input_mask": _ZERO_OR_ONE,
-    "segment_ids": ("T", "the model's type_vocab_size is {}"),
-    "masked_lm_positions": ("S", "max_seq_length is {}"),
-    "masked_lm_ids": _VOCAB_SIZE,
-    "next_sentence_labels": _ZERO_OR_ONE,
-    **dict.fromkeys(("ids_uint16", "ids_int32"), ("V", "the vocabulary has {} entries")),
-}
+    "input_ids": "V", "input_mask": "2", "segment_ids": "T", "masked_lm_positions": "S",
+    "masked_lm_ids": "V", "next_sentence_labels": "2", "ids_uint16": "V", "ids_int32": "V",
+}  # fmt: skip
+_SIZE_NAMES = {"V": "vocab_size", "T": "type_vocab_size", "S": "max_seq_length"}
 _WEIGHTS = "masked_lm_weights"
 
 
@@ -71,20 +56,18 @@ def checked_records(
     lengths = _recorded_lengths(both)
     records = PretrainingRecords(train_files, eval_files, **{**lengths, **settings})
     model.config.check_length(records.max_seq_length)
-    vocab_size, objective = model.config.vocab_size, model.objective
-    is_unmasked = _are_unmasked(both)
-    if is_unmasked and (vocabulary is None or objective == "causal"):
-        needed = "vocab_file, because the masks are made while training"
-        what = needed if vocabulary is None else "an objective with masks. Received: causal"
-        raise InputError(f"The records of {both[0]} are unmasked. They need {what}.")
     sha256 = vocabulary.sha256 if vocabulary else None
-    check_manifests(both, vocab_size, sha256, do_lower_case, objective)
-    if not is_unmasked:
+    check_manifests(both, model.config.vocab_size, sha256, do_lower_case, model.objective)
+    if not _are_unmasked(both):
         names = {field.name for field in dataclasses.fields(masking)}
         others = sorted(names - {"max_predictions_per_seq"})
         masking.check_effect(False, "records of --masking=dynamic", *others)
         return records
-    assert vocabulary is not None
+    if vocabulary is None:
+        raise InputError(
+            f"The records of {both[0]} are unmasked. They need vocab_file, because the masks are "
+            "made while training."
+        )
     masking = dataclasses.replace(masking, max_predictions_per_seq=records.max_predictions_per_seq)
     return dataclasses.replace(records, masks=DynamicMasks(masking, vocabulary))
 
@@ -150,11 +133,14 @@ def check_manifests(
     """
     for manifest in _manifests_of(paths):
         facts, path = manifest.facts, manifest.path
-        for name, setting, parameter in (
-            ("vocabulary_sha256", vocabulary_sha256, "vocab_file"),
-            ("do_lower_case", do_lower_case, "do_lower_case"),
+        created_for = facts.get("flags", {}).get("objective")
+        if (created_for, objective) == ("mlm_nsp", "mlm"):  # which ignores the sentence pairs
+            created_for = objective
+        for name, recorded, setting, parameter in (
+            ("vocabulary_sha256", facts.get("vocabulary_sha256"), vocabulary_sha256, "vocab_file"),
+            ("do_lower_case", facts.get("do_lower_case"), do_lower_case, "do_lower_case"),
+            ("objective", created_for, objective, "objective"),
         ):
-            recorded = facts.get(name)
             if None not in (recorded, setting) and recorded != setting:
                 raise InputError(
                     f"The records of {path} were created with {name}={recorded}, but this run has "
@@ -166,7 +152,6 @@ def check_manifests(
                 f"The records of {path} use a vocabulary of {size} entries, but the model's "
                 f"vocab_size is {vocab_size}. Set vocab_size in bert_config_file to {size}."
             )
-        _check_objective(path, facts.get("flags", {}).get("objective"), objective)
 
 
 def _recorded_lengths(paths: Sequence[str]) -> dict[str, int]:
@@ -180,15 +165,6 @@ def _manifests_of(paths: Sequence[str]) -> list[Manifest]:
     """Returns the manifests next to records that list one of them, or no shards at all."""
     found = manifests_next_to(paths)
     return [each for each in found if not each.shards or any(map(each.find_shard, paths))]
-
-
-def _check_objective(path: str, created_for: str | None, objective: str | None) -> None:
-    if objective in _INCOMPATIBLE.get(created_for or "", ()):
-        raise InputError(
-            f"The records of {path} were created with objective={created_for}, and do not suit "
-            f"objective={objective}. Create records with objective={objective}, or train with "
-            f"objective={created_for}."
-        )
 
 
 def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str]:
@@ -206,17 +182,10 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
         InputError: The size of a file differs from the size in its manifest, or the first record of
             a file does not match these features or `sizes`.
     """
-    _check_sizes(paths)
     names: dict[str, str] = {}
-    for path in paths:
-        names = check_record(_first_record(path), sizes, path)
-    return names
-
-
-def _check_sizes(paths: Sequence[str]) -> None:
-    """Checks the file sizes, because TensorFlow reports no error for a file that ends too early."""
     manifests = manifests_next_to(paths)
     for path in paths:
+        # TensorFlow reports no error for a file that ends between two records.
         listed = list_shards(manifests, path)
         if listed and not any(shard.has_recorded_size() for _, shard in listed):
             manifest, shard = listed[-1]
@@ -224,6 +193,8 @@ def _check_sizes(paths: Sequence[str]) -> None:
                 f"{path} has {tf.io.gfile.stat(path).length:,} bytes, but {shard.bytes:,} by "
                 f"{manifest.path}. Copy it again, create it again, or give skip_bad_records=true."
             )
+        names = check_record(_first_record(path), sizes, path)
+    return names
 
 
 def _first_record(path: str) -> bytes:
@@ -282,10 +253,11 @@ def _outside(values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, t
     """
     found = {}
     for name in filter(_BOUNDS.__contains__, values):
-        key, expected = _BOUNDS[name]
-        limit = sizes.get(key, _INT32_VALUES) if key else 2
+        letter = _BOUNDS[name]
+        limit = int(sizes.get(letter, letter))
+        expected = f"{_SIZE_NAMES.get(letter, 'the number of values')} is {limit}"
         # As a uint64, a negative number is larger than every limit.
-        found[name] = tf.bitcast(values[name], tf.uint64) >= limit, expected.format(limit)
+        found[name] = tf.bitcast(values[name], tf.uint64) >= limit, expected
     if _WEIGHTS in values:
         weights = values[_WEIGHTS]
         # A NaN is not within the range.
@@ -326,6 +298,4 @@ def checking_parser(
 
 
 def _table(is_unmasked: bool, sizes: Mapping[str, int]) -> features.Table:
-    if not is_unmasked:
-        return features.PRETRAINING
-    return features.unmasked(sizes.get("V", _INT32_VALUES))
+    return features.unmasked(sizes["V"]) if is_unmasked else features.PRETRAINING

@@ -13,7 +13,7 @@ from bert_tf.errors import InputError
 from bert_tf.pretraining import damage, record_checks
 from bert_tf.pretraining.batches import describe_origins, evaluation_batches, training_batches
 
-SIZES = {"S": 4, "P": 2}
+SIZES = {"S": 4, "P": 2, "V": 1000, "T": 2}
 
 
 def write(path, start, count):
@@ -83,7 +83,7 @@ def test_masked_records_are_refused_for_causal_training(tmp_path, made_for):
     path = write(tmp_path / "a.tfrecord", 0, 1)
     (tmp_path / "a.manifest.json").write_text(json.dumps({"flags": {"objective": made_for}}))
     record_checks.check_manifests([path], 100, objective=made_for)
-    with pytest.raises(InputError, match=f"={made_for}, and do not suit objective=causal"):
+    with pytest.raises(InputError, match=f"={made_for}, but this run has objective=causal"):
         record_checks.check_manifests([path], 100, objective="causal")
 
 
@@ -98,7 +98,7 @@ def test_another_casing_is_refused(tmp_path):
 def test_ids_beyond_the_vocabulary_are_refused(tmp_path):
     path = write(tmp_path / "a", 8, 1)
     training_batches([path], {**SIZES, "V": 9}, 1, 1, 1)
-    with pytest.raises(InputError, match=r"holds 8 in input_ids, but the model's vocab_size is 8"):
+    with pytest.raises(InputError, match=r"holds 8 in input_ids, but vocab_size is 8"):
         training_batches([path], {**SIZES, "V": 8}, 1, 1, 1)
 
 

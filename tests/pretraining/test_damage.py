@@ -16,7 +16,7 @@ from bert_tf.tfrecords import masked_crc32c
 
 RECORDS = [bytes([number]) * (50 + number) for number in range(10)]
 STARTS = [sum(16 + len(record) for record in RECORDS[:number]) for number in range(11)]
-SIZES = {"S": 4, "P": 2, "V": 100}
+SIZES = {"S": 4, "P": 2, "V": 100, "T": 2}
 
 
 def write(path, records=RECORDS):
@@ -179,7 +179,7 @@ def read_all(paths):
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("input_ids", 100, "holds 100 in input_ids, but the model's vocab_size is 100"),
+        ("input_ids", 100, "holds 100 in input_ids, but vocab_size is 100"),
         ("input_ids", -1, "holds -1 in input_ids"),
         ("masked_lm_ids", 1000, "holds 1000 in masked_lm_ids"),
         ("masked_lm_positions", 4, "holds 4 in masked_lm_positions, but max_seq_length is 4"),

@@ -18,7 +18,6 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 from absl import flags
@@ -184,20 +183,13 @@ def _without_damage(records: PretrainingRecords) -> PretrainingRecords:
     """Returns the records; with --skip_bad_records, a repaired copy replaces each damaged file."""
     if not FLAGS.skip_bad_records:
         return records
-    train_files, eval_files = map(_repaired, (records.train_files, records.eval_files))
-    return dataclasses.replace(records, train_files=train_files, eval_files=eval_files)
+    from bert_tf.pretraining.damage import salvage
 
-
-def _repaired(paths: Sequence[str]) -> list[str]:
-    from bert_tf.pretraining import damage
-
-    salvaged = damage.salvage(paths, os.path.join(FLAGS.output_dir, "salvaged"))
-    print(
-        f"--skip_bad_records: removed {salvaged.dropped_records} damaged records, and the end of "
-        f"{salvaged.truncated_files} files.",
-        file=sys.stderr,
+    folder = os.path.join(FLAGS.output_dir, "salvaged")
+    train_files, eval_files = records.train_files, records.eval_files
+    return dataclasses.replace(
+        records, train_files=salvage(train_files, folder), eval_files=salvage(eval_files, folder)
     )
-    return salvaged.paths
 
 
 def run() -> None:

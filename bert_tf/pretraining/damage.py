@@ -7,11 +7,13 @@ TensorFlow's reader cannot read the records that follow a damaged record.
 
 import gzip
 import json
+import logging
 import os
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
@@ -20,24 +22,11 @@ from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.tfrecords import CHECKSUM, HEADER, compression, masked_crc32c
 
+_LOGGER = logging.getLogger(__name__)
 _INTACT, _DAMAGED, _LOST = "intact", "damaged", "lost"  # the states of records
 
 
-class Salvaged(NamedTuple):
-    """The result of `salvage`: the paths of undamaged files, and counts of the lost data.
-
-    Attributes:
-        paths: For each input file, its path if the file is undamaged, else the path of the copy.
-        dropped_records: Number of damaged records that were not copied.
-        truncated_files: Number of files whose end could not be read and was not copied.
-    """
-
-    paths: list[str]
-    dropped_records: int
-    truncated_files: int
-
-
-def salvage(paths: Sequence[str], folder: str) -> Salvaged:
+def salvage(paths: Sequence[str], folder: str) -> list[str]:
     """Reads all files and copies the undamaged records of each damaged file.
 
     A record with damaged data is left out of the copy. The copy ends before the first record with a
@@ -47,31 +36,28 @@ def salvage(paths: Sequence[str], folder: str) -> Salvaged:
         paths: Record files, `.gz` if compressed.
         folder: Folder for the copies. Copies from an earlier call are reused.
 
+    Returns:
+        For each file, its path if the file is undamaged, else the path of the copy.
+
     Raises:
         InputError: A file contains no undamaged record.
     """
-    used, dropped_records, truncated_files = [], 0, 0
+    used = []
     with Progress("checking records", len(paths), "files") as progress:
         for path in paths:
-            intact, damaged, truncated = _count_records(path)
-            if not intact:
+            counts = Counter(state for state, _ in _records(path))
+            if not counts[_INTACT]:
                 raise InputError(
                     f"{path} holds no record that can be read. Remove it from the input files, or "
                     "create it again."
                 )
-            used.append(_copy(path, folder) if damaged or truncated else path)
-            dropped_records += damaged
-            truncated_files += truncated
+            is_damaged = counts[_DAMAGED] or counts[_LOST]
+            if is_damaged:
+                end = " and the end of the file" * counts[_LOST]
+                _LOGGER.warning("%s: left out %d damaged records%s", path, counts[_DAMAGED], end)
+            used.append(_copy(path, folder) if is_damaged else path)
             progress.update(1)
-    return Salvaged(used, dropped_records, truncated_files)
-
-
-def _count_records(path: str) -> tuple[int, int, int]:
-    """Returns the numbers of intact and of damaged records, and 1 if the end is lost, else 0."""
-    counts = {_INTACT: 0, _DAMAGED: 0, _LOST: 0}
-    for state, _ in _records(path):
-        counts[state] += 1
-    return counts[_INTACT], counts[_DAMAGED], counts[_LOST]
+    return used
 
 
 def _records(path: str) -> Iterator[tuple[str, bytes]]:

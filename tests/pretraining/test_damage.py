@@ -65,26 +65,25 @@ CHECKSUM = -2  # relative to the start of the next record
     ],
 )
 def test_records_with_flipped_bytes_are_dropped(
-    tmp_path, flipped, dropped, damaged_records, truncated_files
+    tmp_path, caplog, flipped, dropped, damaged_records, truncated_files
 ):
     intact, path = write(tmp_path / "intact"), write(tmp_path / "damaged")
     flip(path, *(STARTS[record] + place for record, place in flipped))
-    salvaged = damage.salvage([intact, path], str(tmp_path / "salvaged"))
-    assert salvaged.paths[0] == intact
-    assert salvaged[1:] == (damaged_records, truncated_files)
-    assert read(salvaged.paths[1]) == [r for n, r in enumerate(RECORDS) if n not in dropped]
+    unchanged, copy = damage.salvage([intact, path], str(tmp_path / "salvaged"))
+    assert unchanged == intact
+    end = " and the end of the file" * truncated_files
+    assert caplog.messages == [f"{path}: left out {damaged_records} damaged records{end}"]
+    assert read(copy) == [r for n, r in enumerate(RECORDS) if n not in dropped]
 
 
 @pytest.mark.parametrize("more", [0, 5, 11, 12, 30, 16 + 53])
 def test_a_truncated_file_keeps_the_records_before_the_end(tmp_path, more):
     path = write(tmp_path / "damaged")
     cut(path, STARTS[4] + more)
-    salvaged = damage.salvage([path], str(tmp_path / "salvaged"))
-    assert read(salvaged.paths[0]) == RECORDS[:4]
-    if not more:  # without a manifest, a file cut between two records seems complete
-        assert salvaged == ([path], 0, 0)
-    else:
-        assert salvaged[1:] == (0, 1)
+    (copy,) = damage.salvage([path], str(tmp_path / "salvaged"))
+    assert read(copy) == RECORDS[:4]
+    # Without a manifest, a file cut between two records seems complete.
+    assert (copy == path) == (not more)
 
 
 @pytest.fixture
@@ -100,29 +99,27 @@ def test_a_compressed_file_keeps_the_records_before_the_damage(tmp_path, noise, 
     for damage_file in (flip, cut):
         path = compress(tmp_path / "a")
         damage_file(path, int(size * share))
-        salvaged = damage.salvage([path], str(tmp_path / "salvaged"))
-        kept = read(salvaged.paths[0])
-        assert salvaged.paths[0].endswith(".gz")
+        (copy,) = damage.salvage([path], str(tmp_path / "salvaged"))
+        kept = read(copy)
+        assert copy != path and copy.endswith(".gz")
         # Of the data before the damage, at most 128 KiB (one block) may be lost.
         first = next((n for n, each in enumerate(kept) if each != noise[n]), len(kept))
         assert 300 * share - 140 < first <= 300 * share
         assert all(record in noise for record in kept)
-        assert salvaged.dropped_records + salvaged.truncated_files >= 1
 
 
 def test_a_compressed_file_without_its_trailer_keeps_all_records(tmp_path):
     path = compress(write(tmp_path / "a"))
     cut(path, -8)
-    salvaged = damage.salvage([path], str(tmp_path / "salvaged"))
-    assert read(salvaged.paths[0]) == RECORDS
-    assert salvaged[1:] == (0, 1)
+    (copy,) = damage.salvage([path], str(tmp_path / "salvaged"))
+    assert copy != path and read(copy) == RECORDS
 
 
 def test_files_without_damage_are_not_copied(tmp_path, caplog):
     caplog.set_level("INFO", "bert_tf")
     plain = write(tmp_path / "a")
     paths = [plain, compress(plain), write(tmp_path / "b", [b"", b"x", bytes(100000)])]
-    assert damage.salvage(paths, str(tmp_path / "salvaged")) == (paths, 0, 0)
+    assert damage.salvage(paths, str(tmp_path / "salvaged")) == paths
     assert not (tmp_path / "salvaged").exists()
     assert "checking records: 3 of 3 files" in caplog.text
 
@@ -130,13 +127,13 @@ def test_files_without_damage_are_not_copied(tmp_path, caplog):
 def test_a_copy_is_reused_until_the_file_changes(tmp_path):
     path, folder = write(tmp_path / "a"), str(tmp_path / "salvaged")
     flip(path, STARTS[4] + DATA)
-    (first,) = damage.salvage([path], folder).paths
+    (first,) = damage.salvage([path], folder)
     written = pathlib.Path(first).stat().st_mtime_ns
-    assert damage.salvage([path], folder).paths == [first]
+    assert damage.salvage([path], folder) == [first]
     assert pathlib.Path(first).stat().st_mtime_ns == written
     assert [p.name for p in pathlib.Path(folder).iterdir()] == [pathlib.Path(first).name]
     flip(path, STARTS[6] + DATA)
-    assert damage.salvage([path], folder).paths != [first]
+    assert damage.salvage([path], folder) != [first]
 
 
 def test_a_file_without_readable_records_is_refused(tmp_path):
@@ -150,7 +147,7 @@ def test_files_in_object_stores_are_salvaged(tmp_path):
     local = write(tmp_path / "a")
     flip(local, STARTS[4] + DATA)
     tf.io.gfile.copy(local, path)
-    (copy,) = damage.salvage([path], f"ram://{tmp_path}/salvaged").paths
+    (copy,) = damage.salvage([path], f"ram://{tmp_path}/salvaged")
     assert read(copy) == [*RECORDS[:4], *RECORDS[5:]]
 
 

@@ -28,17 +28,23 @@ def explain_read_error(paths: Sequence[str], sizes: Mapping[str, int]) -> str | 
         A message with the file, the record, the problem and the remedy; None if all records
         can be read and pass the checks.
     """
-    parse = record_checks.checking_parser(sizes, record_checks.check_files(paths, sizes))
-    with Progress("looking for the record", len(paths), "files") as progress:
-        for path in paths:
-            if problem := _first_problem(path, parse, sizes):
-                return problem
-            progress.update(1)
+    try:
+        parse = record_checks.checking_parser(sizes, record_checks.check_files(paths, sizes))
+        with Progress("looking for the record", len(paths), "files") as progress:
+            for path in paths:
+                _check_records(path, parse, sizes)
+                progress.update(1)
+    except InputError as error:
+        return str(error)
     return None
 
 
-def _first_problem(path: str, parse: Callable[[Any], Any], sizes: Mapping[str, int]) -> str | None:
-    """Returns a message about the first record that cannot be read or fails the checks."""
+def _check_records(path: str, parse: Callable[[Any], Any], sizes: Mapping[str, int]) -> None:
+    """Reads all records of a file.
+
+    Raises:
+        InputError: A record cannot be read or fails the checks.
+    """
     records, number = open_records(path), 0
     try:
         for batch in records.batch(_RECORDS_AT_ONCE):
@@ -47,17 +53,13 @@ def _first_problem(path: str, parse: Callable[[Any], Any], sizes: Mapping[str, i
             except _PARSE_ERRORS:
                 for index, record in enumerate(batch.numpy(), number):
                     record_checks.check_record(record, sizes, f"Record {index} of {path}")
-                return None
             number += len(batch)
-    except InputError as error:
-        return str(error)
     except tf.errors.DataLossError as error:
         # The batch that failed may contain records before the damaged one.
         with contextlib.suppress(tf.errors.DataLossError):
             for _ in records.skip(number):
                 number += 1
-        return (
+        raise InputError(
             f"Record {number} of {path} cannot be read: {plain_message(error)}. Copy the file "
             "again, create it again, or give skip_bad_records=true."
-        )
-    return None
+        ) from error

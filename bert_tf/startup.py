@@ -3,7 +3,7 @@
 When TensorFlow is imported and lists its devices, it writes lines about oneDNN, CPU instructions
 and missing CUDA drivers to stderr. TF_CPP_MIN_LOG_LEVEL suppresses only some of these lines,
 because TensorFlow writes the others before it has read its log level. During the import, file
-descriptor 2 is therefore a pipe to a process that writes all lines except `KNOWN_LINES` to stderr,
+descriptor 2 is therefore a pipe to a process that writes all lines except `_KNOWN_LINES` to stderr,
 also if TensorFlow ends this process, for example because the CPU lacks an instruction.
 """
 
@@ -13,7 +13,7 @@ import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 # A line that explains why TensorFlow uses no GPU contains one of these texts.
@@ -23,9 +23,9 @@ _GPU_REASONS = (
     "Could not load dynamic library",
     "Cannot dlopen some GPU libraries",
 )
-# A line of TensorFlow that contains one of these texts needs no action of the user.
-KNOWN_LINES = (
-    *_GPU_REASONS,
+# A line of TensorFlow that contains one of these texts needs no action of the user, and nor does a
+# line of `_GPU_REASONS` on a machine without a GPU.
+_KNOWN_LINES = (
     "Skipping registering GPU devices",
     "All log messages before absl::InitializeLog() is called",
     "oneDNN custom operations are on",
@@ -42,19 +42,13 @@ KNOWN_LINES = (
     "TF-TRT Warning",
     "cuda_diagnostics.cc",
 )
-# The program of the process at the other end of the pipe. At the end, it writes the hidden lines to
-# stdout; if the process that reads them was killed, it ends without a message.
+# The program of the process at the other end of the pipe.
 _FILTER = """
-import os, signal, sys
-signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+import os, sys
 known = [os.fsencode(text) for text in sys.argv[1:]]
-hidden = []
 for line in sys.stdin.buffer:
-    if any(text in line for text in known):
-        hidden.append(line)
-    else:
+    if not any(text in line for text in known):
         os.write(2, line)
-sys.stdout.buffer.writelines(hidden)
 """
 
 
@@ -76,62 +70,41 @@ def import_tensorflow(report_unused_gpus: bool = True) -> None:
 
     Args:
         report_unused_gpus: Whether a line on stderr says that TensorFlow uses no GPU although this
-            machine has one.
+            machine has one. The lines of TensorFlow that give the reason are then not hidden.
     """
     set_environment()
     if "tensorflow" in sys.modules or os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0":
         return
-    with quiet_stderr() as lines:
+    device_files = sorted(glob.glob("/dev/nvidia[0-9]*")) if report_unused_gpus else []
+    with quiet_stderr(shows_gpu_reasons=bool(device_files)):
         tensorflow: Any = importlib.import_module("tensorflow")
         gpus = tensorflow.config.list_physical_devices("GPU")
-    note = unused_gpu_note(sorted(glob.glob("/dev/nvidia[0-9]*")), lines, gpus)
-    if report_unused_gpus and note:
-        print(note, file=sys.stderr)
+    if device_files and not gpus:
+        print(
+            f"This machine has {', '.join(device_files)}, but TensorFlow lists no GPU. The lines "
+            "above give the reason; TF_CPP_MIN_LOG_LEVEL=0 shows all lines of TensorFlow.",
+            file=sys.stderr,
+        )
 
 
 @contextlib.contextmanager
-def quiet_stderr() -> Iterator[list[str]]:
+def quiet_stderr(shows_gpu_reasons: bool = False) -> Iterator[None]:
     """Writes all output to file descriptor 2 except known lines to stderr.
 
-    Yields:
-        A list, which at the end contains the hidden lines.
+    Args:
+        shows_gpu_reasons: Whether to write also the lines that explain why there is no GPU.
     """
-    hidden: list[str] = []
+    known = _KNOWN_LINES if shows_gpu_reasons else (*_KNOWN_LINES, *_GPU_REASONS)
     sys.stderr.flush()
     # In its own session, the process does not receive the SIGINT of Ctrl-C.
-    with subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _FILTER, *KNOWN_LINES],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-    ) as process:  # fmt: skip
+    command = [sys.executable, "-I", "-S", "-c", _FILTER, *known]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdin
         stderr = os.dup(2)
         os.dup2(process.stdin.fileno(), 2)
         try:
-            yield hidden
+            yield
         finally:
             sys.stderr.flush()
             os.dup2(stderr, 2)
             os.close(stderr)
-            hidden += process.communicate()[0].decode(errors="replace").splitlines()
-
-
-def unused_gpu_note(
-    device_files: Sequence[str], lines: Sequence[str], gpus: Sequence[Any]
-) -> str | None:
-    """Returns one line that says why TensorFlow uses no GPU, or None if no GPU is unused.
-
-    Args:
-        device_files: The device files of the GPUs of this machine, such as /dev/nvidia0.
-        lines: The lines that TensorFlow wrote when it listed its devices.
-        gpus: The GPUs that TensorFlow lists.
-    """
-    if gpus or not device_files:
-        return None
-    # A log line of TensorFlow is "E0000 <time> <thread> cuda_platform.cc:52] <message>".
-    messages = [line.split("] ", 1)[-1].strip() for line in lines]
-    reasons = [text for text in messages if any(reason in text for reason in _GPU_REASONS)]
-    reason = " ".join(text.rstrip(".") + "." for text in dict.fromkeys(reasons))
-    return (
-        f"This machine has {', '.join(device_files)}, but TensorFlow lists no GPU: "
-        f"{reason or 'it gives no reason. Set TF_CPP_MIN_LOG_LEVEL=0 to see all of its messages.'}"
-    )

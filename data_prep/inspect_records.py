@@ -4,7 +4,7 @@ r"""Prints pretraining records as text and checks the records.
 
 Reads plain and gzip-compressed records of this project, of google-research/bert and of the Model
 Garden. Both sets of feature names of the Model Garden are known. The expected lengths of the
-features are taken from the first valid record. Records of --masking=dynamic are masked with the
+features are taken from the first record. Records of --masking=dynamic are masked with the
 given flags. The program prints:
 
 - a few records with their predictions ([MASK=went]: [MASK] replaces "went"; went[=store]: "went"
@@ -21,7 +21,7 @@ If a manifest in the same folder lists a file, the SHA-256 of the file must equa
 manifest.
 
 Exit codes: 0 if no rule is broken and all figures are as expected; 1 if a rule is broken or a
-figure is not as expected; 2 if no record can be read.
+figure is not as expected; 2 if no record can be read, or a file has other features or lengths.
 """
 
 import sys

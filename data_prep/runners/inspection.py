@@ -1,7 +1,5 @@
 """Prints records, their statistics, the rules that records break, and unexpected figures."""
 
-from typing import Any
-
 import numpy as np
 
 from bert_tf.data_prep.pretraining_data import record_rules, stats
@@ -36,22 +34,23 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
     masks = DynamicMasks(config, vocabulary)
     broken.add(_CHANGED, [path for path in find_records(input_file) if _is_changed(path)])
     for batch in record_reading.read_records(input_file, masks, config.max_seq_length):
-        if not batch.columns and not batch.faults:
+        if batch.damage:
+            rule = f"the file cannot be read from this record on ({batch.damage})"
+            broken.add(rule, [batch.name(batch.size)])
+        elif not batch.size:
             print(f"{batch.path} holds no record")
-        for row, number in enumerate(batch.numbers[:num_examples]):
-            print(f"{batch.path}, record {number}")
+        for row in range(min(batch.size, num_examples)):
+            print(batch.name(row))
             text = record_rules.format_record(batch.columns, row, tokens, vocabulary.mask_id)
             print(text, end="\n\n")
             num_examples -= 1
-        faults: dict[str, Any] = dict(batch.faults)
-        if batch.columns:
+        if batch.size:
             breaks = record_rules.broken_rules(batch.columns, vocabulary)
-            faults.update({rule: batch.numbers[rows] for rule, rows in breaks.items()})
+            for rule, rows in breaks.items():
+                broken.add(rule, [batch.name(row) for row in np.flatnonzero(rows).tolist()])
             obeys = ~np.any(list(breaks.values()), axis=0)
             check = check or DistributionCheck(config, vocabulary, batch.columns)
             check.add({name: column[obeys] for name, column in batch.columns.items()})
-        for rule, numbers in faults.items():
-            broken.add(rule, [f"{batch.path} record {number}" for number in numbers])
     if check is None:
         reasons = "; ".join(broken.lines()) or "the files hold no record"
         raise InputError(f"No record of {input_file} can be read: {reasons}.")

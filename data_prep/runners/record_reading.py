@@ -1,6 +1,5 @@
 """Reads pretraining records that any program created, in batches of columns."""
 
-import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -13,10 +12,6 @@ from bert_tf.errors import InputError, plain_message
 from bert_tf.masking.dynamic_masks import DynamicMasks
 
 _BATCH = 4096
-NOT_AN_EXAMPLE = "the record is not a tf.train.Example"
-OTHER_FEATURES = (
-    "the features or their lengths differ from those of the first valid record, or the given ones"
-)
 Columns = dict[str, np.ndarray]
 
 
@@ -26,23 +21,27 @@ class Batch:
 
     Attributes:
         path: The file.
-        numbers: int64 [B], the index in the file, from 0, of each valid record.
-        columns: The columns of `bert_tf.features.PRETRAINING` of the valid records, int64 or
-            float32; empty if B is 0.
-        faults: For each description of a fault, the indices of the records that have the fault.
+        start: Index in the file, from 0, of the first record.
+        size: Number of records, B.
+        columns: The columns of `bert_tf.features.PRETRAINING`, int64 or float32; empty if B is 0.
+        damage: The reason why the record after these cannot be read; "" if there is no damage.
     """
 
     path: str
-    numbers: np.ndarray
+    start: int
+    size: int
     columns: Columns
-    faults: dict[str, list[int]]
+    damage: str
+
+    def name(self, row: int) -> str:
+        """Returns the file and the index of a record, for reports."""
+        return f"{self.path} record {self.start + row}"
 
 
 def read_records(patterns: str, masks: DynamicMasks, max_seq_length: int) -> Iterator[Batch]:
-    """Reads all records in batches. The first valid record defines the lengths S and P.
+    """Reads all records in batches. The first record defines the lengths S and P.
 
-    A damaged file is read up to the damage. A file without records gives one batch, which has
-    neither columns nor faults.
+    A damaged file is read up to the damage. A file without records gives one batch, of size 0.
 
     Args:
         patterns: Comma-separated list of globs.
@@ -50,21 +49,19 @@ def read_records(patterns: str, masks: DynamicMasks, max_seq_length: int) -> Ite
         max_seq_length: The length S of unmasked records.
 
     Raises:
-        InputError: No file matches, or a file cannot be opened.
+        InputError: No file matches, a file cannot be opened, or its first record lacks a feature or
+            has other lengths than that of the first file.
     """
     sizes: dict[str, int] = {}
     for path in manifest.find_records(patterns):
         parse: Any = None
         start = 0
         for serialized, damage in _read_serialized(path):
-            if parse is None and any(map(features.is_unmasked, serialized)):
-                parse = _masking_parser(masks, max_seq_length)
-            parse = parse or _find_parser(serialized, path, sizes)
-            batch = _parse_batch(parse, serialized, path, start)
+            if serialized and parse is None:
+                parse = _parser(serialized[0], path, sizes, masks, max_seq_length)
+            columns = parse(serialized) if serialized else {}
+            yield Batch(path, start, len(serialized), columns, damage)
             start += len(serialized)
-            if damage:
-                batch.faults[f"the file cannot be read from this record on ({damage})"] = [start]
-            yield batch
 
 
 def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
@@ -88,39 +85,47 @@ def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
             yield [], ""
 
 
-def _find_parser(records: Sequence[bytes], path: str, sizes: dict[str, int]) -> Any:
-    """Returns a parser for the features of the first valid record, or None if no record is valid.
+def _parser(
+    record: bytes, path: str, sizes: dict[str, int], masks: DynamicMasks, max_seq_length: int
+) -> Callable[[Sequence[bytes]], Columns]:
+    """Returns a function that parses the records of a file.
 
     Args:
-        records: Serialized records of a file.
+        record: The first record of the file.
         path: The file.
-        sizes: The lengths S and P. If empty, the lengths of the first valid record are added.
+        sizes: The lengths S and P. If empty, those of the record are added.
+        masks: As in `read_records`.
+        max_seq_length: As in `read_records`.
+
+    Raises:
+        InputError: The record has other features, or not these lengths.
     """
-    for record in records:
-        found = sizes or _lengths(record)
-        with contextlib.suppress(InputError):
-            names = features.names_in(record, features.PRETRAINING, found, path)
-            parse = features.parser(features.PRETRAINING, found, names, keep_int64=True)
-            if _try_parse(parse, [record]):
-                sizes.update(found)
-                return parse
-    return None
+    if features.is_unmasked(record):
+        return _masking_parser(path, masks, max_seq_length)
+    if not sizes:
+        sizes.update(_lengths(record))
+    names = features.names_in(record, features.PRETRAINING, sizes, path)
+    parse = features.parser(features.PRETRAINING, sizes, names, keep_int64=True)
+    return lambda records: {name: value.numpy() for name, value in parse(records).items()}
 
 
-def _masking_parser(masks: DynamicMasks, max_seq_length: int) -> Callable[[Any], Any]:
+def _masking_parser(
+    path: str, masks: DynamicMasks, max_seq_length: int
+) -> Callable[[Sequence[bytes]], Columns]:
     """Returns a function that parses unmasked records and masks them, as an evaluation does."""
     table = features.unmasked(masks.vocabulary.size)
     parse = features.parser(table, {"S": max_seq_length}, keep_int64=True)
 
-    def parse_and_mask(records: Sequence[bytes]) -> dict[str, Any]:
+    def parse_and_mask(records: Sequence[bytes]) -> Columns:
         columns = parse(records)
-        ids, lengths = columns[table[0].name], columns["lengths"]
-        fits = features.unmasked_lengths(columns) <= max_seq_length
-        fits &= tf.reduce_all((ids >= 0) & (ids < masks.vocabulary.size), axis=1)
-        fits &= tf.reduce_all(lengths >= 0, axis=1)
-        tf.debugging.Assert(tf.reduce_all(fits), ["a record is too long or has other ids"])
-        masked = masks.mask({name: value.numpy() for name, value in columns.items()})
-        return {name: tf.convert_to_tensor(values) for name, values in masked.items()}
+        is_too_long = features.unmasked_lengths(columns) > max_seq_length
+        columns = {name: value.numpy() for name, value in columns.items()}
+        if np.any(is_too_long) or np.any(columns[table[0].name] >= masks.vocabulary.size):
+            raise InputError(
+                f"{path} has a record that is longer than max_seq_length={max_seq_length}, or has "
+                "ids outside the vocabulary. Give the flags that the records were created with."
+            )
+        return masks.mask(columns)
 
     return parse_and_mask
 
@@ -133,36 +138,3 @@ def _lengths(record: bytes) -> dict[str, int]:
         letter: max(len(found[name].int64_list.value), 1) if name in found else 1
         for letter, name in names.items()
     }
-
-
-def _try_parse(parse: Any, records: Sequence[bytes]) -> Columns:
-    """Parses records; returns no columns if there is no record or if any record is not valid."""
-    # TensorFlow raises UnicodeDecodeError if its error message contains bytes that are not UTF-8.
-    with contextlib.suppress(tf.errors.InvalidArgumentError, UnicodeDecodeError):
-        if parse is not None and records:
-            return {name: value.numpy() for name, value in parse(records).items()}
-    return {}
-
-
-def _parse_batch(parse: Any, serialized: Sequence[bytes], path: str, start: int) -> Batch:
-    """Parses consecutive records of a file together, or one by one if any record is not valid.
-
-    Args:
-        parse: A parser of `_find_parser`, or None.
-        serialized: The serialized records.
-        path: The file.
-        start: Index of the first serialized record in the file.
-    """
-    faults: dict[str, list[int]] = {}
-    valid = list(range(len(serialized)))
-    columns = _try_parse(parse, serialized)
-    if not columns:
-        valid = []
-        for index, record in enumerate(serialized):
-            if _try_parse(parse, [record]):
-                valid.append(index)
-            else:
-                fault = NOT_AN_EXAMPLE if features.values_in(record) is None else OTHER_FEATURES
-                faults.setdefault(fault, []).append(start + index)
-        columns = _try_parse(parse, [serialized[index] for index in valid])
-    return Batch(path, start + np.array(valid, np.int64), columns, faults)

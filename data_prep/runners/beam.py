@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import startup
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import outputs, preparation, shuffling, stages, work_folder
 from bert_tf.data_prep.runners.preparation import Task
@@ -60,14 +59,14 @@ def create(
         beam.Pipeline(options=options)
     except ValueError as error:
         raise InputError(f"beam_options cannot be used: {error}") from error
-    startup.import_tensorflow()
+    workers = Workers(1)  # imports TensorFlow
     job = outputs.plan_job(config, input_file, tuple(output_files), overwrite, is_local=False)
     if job is None:
         return {}
     with work_folder.locked(job):
         try:
             run, mask = (partial(each, options) for each in (_run, _mask))
-            return preparation.create_records(job, Workers(1), run, mask)
+            return preparation.create_records(job, workers, run, mask)
         except Exception as error:
             if message := _input_error_message(error):
                 raise InputError(message) from error

@@ -10,11 +10,9 @@ from bert_tf.errors import InputError, plain_message
 from bert_tf.pretraining import record_checks
 from bert_tf.progress import Progress
 from bert_tf.tfrecords import open_records
+from bert_tf.training.lifecycle.failures import READ_ERRORS
 
 _RECORDS_AT_ONCE = 1024
-# TensorFlow raises InvalidArgumentError for a record that cannot be parsed. The message contains
-# bytes of the record. If these bytes are not valid UTF-8, Python raises UnicodeDecodeError instead.
-_PARSE_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 
 
 def explain_read_error(paths: Sequence[str], sizes: Mapping[str, int]) -> str | None:
@@ -50,7 +48,7 @@ def _check_records(path: str, parse: Callable[[Any], Any], sizes: Mapping[str, i
         for batch in records.batch(_RECORDS_AT_ONCE):
             try:
                 parse(batch)
-            except _PARSE_ERRORS:
+            except READ_ERRORS:
                 for index, record in enumerate(batch.numpy(), number):
                     record_checks.check_record(record, sizes, f"Record {index} of {path}")
             number += len(batch)

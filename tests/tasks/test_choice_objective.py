@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from reference import multiple_choice as reference
+from tiny_objectives import evaluate
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import arrays_by_name
 from bert_tf.tasks.choice.choice_task import ChoiceTask
-from bert_tf.training.step.objective import loss_and_metrics
 
 CONFIG = BertConfig(
     vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16,
@@ -56,12 +56,6 @@ def expected_scores(objective, batch):
     return rows
 
 
-def evaluate(objective, batch):
-    batch = tensors(batch)
-    sums = objective.sums(batch, training=False)
-    return loss_and_metrics(objective, sums, objective.counts(batch))
-
-
 def test_rows_with_2_to_7_choices_have_the_values_of_the_paper(objective):
     batch = make_batch()
     scores = expected_scores(objective, batch)
@@ -73,23 +67,14 @@ def test_rows_with_2_to_7_choices_have_the_values_of_the_paper(objective):
         assert not found["probabilities"][row, size:].any()
         assert (found["logits"][row, size:] < -1e8).all()
     loss, accuracy = reference.loss_and_accuracy(scores, batch["label_ids"])
-    values = evaluate(objective, batch)
+    values = evaluate(objective, tensors(batch))
     assert values == pytest.approx({"loss": loss, "accuracy": accuracy}, rel=1e-4)
     assert np.ptp(np.concatenate(scores)) > 0.1
 
 
-def test_a_row_alone_has_the_scores_that_it_has_in_a_batch(objective):
-    batch = make_batch()
-    together = outputs_of(objective, batch)
-    for row in range(len(SIZES)):
-        alone = outputs_of(objective, {n: value[row : row + 1] for n, value in batch.items()})
-        for name, value in alone.items():
-            np.testing.assert_allclose(value[0], together[name][row], atol=1e-5)
-
-
 def test_missing_choices_and_padding_may_have_any_content(objective):
     batch = make_batch()
-    expected, values = outputs_of(objective, batch), evaluate(objective, batch)
+    expected, values = outputs_of(objective, batch), evaluate(objective, tensors(batch))
     other = make_batch(seed=9)
     exists = (np.arange(C) < np.array(SIZES)[:, None])[..., None]
     is_token = batch["input_mask"] > 0
@@ -100,54 +85,7 @@ def test_missing_choices_and_padding_may_have_any_content(objective):
     }
     found = outputs_of(objective, changed)
     np.testing.assert_allclose(found["probabilities"], expected["probabilities"], atol=1e-5)
-    assert evaluate(objective, changed) == pytest.approx(values, abs=1e-5)
-
-
-def test_a_permutation_of_the_choices_permutes_the_scores(objective):
-    batch = make_batch([4] * 5)
-    order = np.array([2, 0, 3, 1, *range(4, C)])
-    permuted = {n: value[:, order] if n in INPUTS else value for n, value in batch.items()}
-    permuted["label_ids"] = np.argsort(order)[batch["label_ids"]].astype(np.int32)
-    before, after = outputs_of(objective, batch), outputs_of(objective, permuted)
-    for name in ("logits", "probabilities"):
-        np.testing.assert_allclose(after[name], before[name][:, order], atol=1e-5)
-    assert evaluate(objective, permuted) == pytest.approx(evaluate(objective, batch), abs=1e-5)
-
-
-def test_room_for_more_choices_changes_nothing(objective):
-    batch = make_batch([2, 3])
-    fewer = {n: value[:, :3] if n in INPUTS else value for n, value in batch.items()}
-    expected = outputs_of(objective, fewer)
-    found = outputs_of(objective, batch)
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name][:, :3], value, atol=1e-5)
-    assert evaluate(objective, fewer) == pytest.approx(evaluate(objective, batch), abs=1e-5)
-
-
-def test_the_gradient_of_the_vector_is_that_of_the_loss(objective):
-    """The gradient equals a quotient of differences."""
-    batch = tensors(make_batch([2, 4]))
-    (name,) = (n for n in objective.variables if n == "cls/choice/output_weights")
-    variable = objective.variables[name]
-    before = np.array(variable)
-
-    def loss():
-        return float(objective.sums(batch, training=False)["loss"])
-
-    with tf.GradientTape() as tape:
-        value = objective.sums(batch, training=False)["loss"]
-    gradient = np.asarray(tape.gradient(value, variable.value))[0]
-    step, numeric = 1e-2, []
-    for index in range(len(gradient)):
-        change = np.zeros_like(before)
-        change[0, index] = step
-        variable.assign(before + change)
-        above = loss()
-        variable.assign(before - change)
-        numeric.append((above - loss()) / (2 * step))
-        variable.assign(before)
-    np.testing.assert_allclose(gradient, numeric, atol=2e-3)
-    assert np.abs(gradient).max() > 0.01
+    assert evaluate(objective, tensors(changed)) == pytest.approx(values, abs=1e-5)
 
 
 def test_counts_are_examples_and_not_sequences(objective):

@@ -8,11 +8,11 @@ from prepared import prepared
 from reference import class_weights as reference
 from sklearn.utils.class_weight import compute_class_weight
 from squad_data import tokenizers
+from tiny_objectives import gradients, make_objective
 
-from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.tasks.choice.choice_task import ChoiceTask
-from bert_tf.tasks.class_weights import check_labels, describe_weights, with_label_weights
+from bert_tf.tasks.class_weights import check_labels, with_label_weights
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig, parse_class_weights
@@ -24,10 +24,6 @@ from bert_tf.training.config import RunPhases
 
 TRAIN = RunPhases(True, False)
 NAMES = ("x", "y", "z")
-CONFIG = BertConfig(
-    vocab_size=30, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
-    max_position_embeddings=16, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-)  # fmt: skip
 
 
 def weights_of(tmp_path, labels, class_weights, names=NAMES, phases=TRAIN):
@@ -109,15 +105,6 @@ def test_malformed_weights_are_refused(value, message):
     assert message in str(error.value)
 
 
-def test_the_weights_of_labels_are_described():
-    weights = np.array([0, 0.05, 2 / 3, 12345], np.float32)
-    labels = ("O", "B-A", "I-A")
-    assert describe_weights(make_task(labels), weights) == "O 0.05, B-A 0.6667, I-A 1.234e+04"
-    labels = tuple(map(str, range(25)))
-    task = custom_task(TextColumns(), labels=labels)
-    assert describe_weights(task, np.ones(25)).endswith("18 1, 19 1 and 5 more")
-
-
 def test_labels_may_have_commas_and_equals_signs():
     assert parse_class_weights("a=b=2") == {"a=b": 2}
     assert parse_class_weights({"a,b=c": 2}) == {"a,b=c": 2}
@@ -164,14 +151,6 @@ def tagging():
     return task, batch, places, labels[places] - 1
 
 
-def objective_of(task):
-    objective = task.make_objective(CONFIG, seed=3, dtype="float32")
-    objective.model.dropout.rate = 0.0
-    for variable in objective.model.variables:  # larger weights make the outputs differ
-        variable.assign(20 * variable)
-    return objective
-
-
 def with_weights(task, batch, weights):
     """Returns the batch as tensors, with the weights [C] of its labels unless they are None."""
 
@@ -184,29 +163,18 @@ def with_weights(task, batch, weights):
     return with_label_weights(tensors, table)(batch)
 
 
-def gradients_of(objective, batch):
-    """Returns the loss of a batch, its sums, and the gradients of all variables."""
-    with tf.GradientTape() as tape:
-        sums = objective.sums(batch, training=True, seed=tf.constant([1, 2]))
-        loss = objective.loss(sums, objective.counts(batch))
-    values = {name: variable.value for name, variable in objective.variables.items()}
-    found = tape.gradient(loss, values, unconnected_gradients="zero")
-    gradients = {name: tf.convert_to_tensor(each).numpy() for name, each in found.items()}
-    return float(loss), sums, gradients
-
-
 @pytest.mark.parametrize("make", [classification, tagging])
 def test_the_loss_equals_that_of_numpy_and_metrics_have_no_weights(make):
     task, batch, places, labels = make()
-    objective = objective_of(task)
+    objective = make_objective(task)
     weights = reference.normalized([0.5, 3, 2], labels)
     plain, weighted = (with_weights(task, batch, each) for each in (None, weights))
     logits = objective.model(plain, training=False)["logits"].numpy()[places]
-    loss, sums, _ = gradients_of(objective, weighted)
+    loss, metrics, _ = gradients(objective, weighted)
     assert loss == pytest.approx(reference.loss(logits, labels, weights), rel=1e-5)
-    before, without, _ = gradients_of(objective, plain)
+    before, without, _ = gradients(objective, plain)
     assert before == pytest.approx(reference.loss(logits, labels, np.ones(3)), rel=1e-5)
-    assert abs(loss - before) > 0.01 and float(sums["correct"]) == float(without["correct"])
+    assert abs(loss - before) > 0.01 and float(metrics["accuracy"]) == float(without["accuracy"])
     counts = objective.counts(weighted)
     assert [float(each) for each in counts.values()] == [len(labels)]
 
@@ -219,15 +187,15 @@ def repeated(batch, weights):
 
 def test_an_integer_weight_has_the_gradient_of_repeated_examples():
     task, batch, _, labels = classification()
-    objective, given = objective_of(task), [1, 4, 2]
+    objective, given = make_objective(task), [1, 4, 2]
     weighted = with_weights(task, batch, reference.normalized(given, labels))
-    loss, _, found = gradients_of(objective, weighted)
-    expected_loss, _, expected = gradients_of(
+    loss, _, found = gradients(objective, weighted)
+    expected_loss, _, expected = gradients(
         objective, with_weights(task, repeated(batch, given), None)
     )
     assert loss == pytest.approx(expected_loss, rel=1e-5)
     largest = max(np.abs(each).max() for each in expected.values())
     for name, gradient in expected.items():
         np.testing.assert_allclose(found[name], gradient, atol=1e-5 * largest, err_msg=name)
-    plain = gradients_of(objective, with_weights(task, batch, None))[2]
+    plain = gradients(objective, with_weights(task, batch, None))[2]
     assert max(np.abs(plain[name] - expected[name]).max() for name in plain) > 0.01 * largest

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from reference import long_texts as reference
+from tiny_objectives import make_objective
 
-from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.tasks import batches
 from bert_tf.tasks.class_weights import weights_of_records
@@ -71,38 +71,6 @@ def test_records_are_those_of_plain_loops(stride, training):
             "with several windows": sum(n > ROOM for n in SIZES), "with an empty text": 2,
             "windows": len(ids),
         }  # fmt: skip
-
-
-def test_a_text_of_a_thousand_windows_and_one_example():
-    for limit in (1, 2, 7, 1000):
-        settings = LongTexts("windows", 1, limit)
-        text = text_of(ROOM + 999)
-        task = task_of(settings)
-        (all_records, used) = (
-            task.for_split(kind).encode([TextExample(text)], TOKENIZER, LENGTH)
-            for kind in ("test", "train")
-        )
-        assert all_records.records_per_example.tolist() == [1000]
-        numbers = reference.spread(1000, limit)
-        assert len(set(numbers)) == limit and numbers[0] == 0
-        assert limit == 1 or numbers[-1] == 999
-        assert max(np.diff(numbers), default=1) - min(np.diff(numbers), default=1) <= 1
-        rows = all_records.columns["input_ids"][numbers]
-        np.testing.assert_array_equal(used.columns["input_ids"], rows)
-
-
-@pytest.mark.parametrize("task_type", ["classification", "multi_label", "regression"])
-def test_records_of_short_texts_are_those_of_truncation(task_type):
-    label = {"classification": "yes", "multi_label": ("no", "other"), "regression": 1.5}[task_type]
-    examples = [TextExample(text_of(n), label=label) for n in (0, 1, ROOM)]
-    found, expected = (
-        task_of(each, task_type).encode(examples, TOKENIZER, LENGTH)
-        for each in (WINDOWS, LongTexts())
-    )
-    assert found.columns.keys() == expected.columns.keys()
-    for name, values in expected.columns.items():
-        np.testing.assert_array_equal(found.columns[name], values, err_msg=name)
-        assert found.columns[name].dtype == values.dtype
 
 
 LOGITS = {
@@ -196,18 +164,10 @@ def test_class_weights_count_texts_and_are_multiplied(tmp_path):
     np.testing.assert_allclose(batch[LABEL_WEIGHTS], weights[order.batch(0)], rtol=1e-6)
 
 
-CONFIG = BertConfig(
-    vocab_size=13, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
-    max_position_embeddings=8, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-    initializer_range=0.5,
-)  # fmt: skip
-
-
 @pytest.mark.parametrize("task_type", LOGITS)
 def test_the_training_loss_is_the_mean_over_texts_of_the_means_of_their_windows(task_type):
     task = task_of(WINDOWS, task_type)
-    objective = task.make_objective(CONFIG, seed=3, dtype="float32")
-    objective.model.dropout.rate = 0.0
+    objective = make_objective(task)
     labels = {
         "classification": ["yes", "no", "other"], "regression": [1.5, -2.0, 0.0],
         "multi_label": [("no",), (), LABELS],
@@ -235,18 +195,6 @@ def test_the_training_loss_is_the_mean_over_texts_of_the_means_of_their_windows(
     sums = objective.sums(batch, training=True, seed=tf.constant([1, 2]))
     loss = float(objective.loss(sums, objective.counts(batch)))
     assert loss == pytest.approx(sum(of_texts) / 3, rel=1e-5)
-
-
-def test_the_settings_identify_runs_and_records_and_may_differ_later():
-    names = {"long_texts", "doc_stride", "max_windows"}
-    plain, given = (task_of(each).facts for each in (LongTexts(), LongTexts("windows", 3, 2)))
-    values = {"long_texts": "windows", "doc_stride": 3, "max_windows": 2}
-    assert not names & plain.saved().keys()
-    for found in (given.saved(), given.of_run(), given.of_records()):
-        assert {name: found[name] for name in names} == values
-    assert given.of_model() == plain.of_model()
-    assert LongTexts.of_facts(given.saved()) == LongTexts("windows", 3, 2)
-    assert LongTexts.of_facts(plain.saved()) == LongTexts()
 
 
 def test_values_out_of_range_and_pairs_are_refused():

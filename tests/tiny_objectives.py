@@ -1,0 +1,39 @@
+"""Objectives with a tiny BERT, whose outputs differ between examples."""
+
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.training.step.objective import loss_and_metrics
+
+CONFIG = BertConfig(
+    vocab_size=30, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+    max_position_embeddings=16, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+)  # fmt: skip
+
+
+def make_objective(task, factor=20, seed=3):
+    """Returns the objective of a task without dropout; its weights are multiplied by a factor."""
+    objective = task.make_objective(CONFIG, seed=seed, dtype="float32")
+    if hasattr(objective.model, "dropout"):
+        objective.model.dropout.rate = 0.0
+    for variable in objective.variables.values():
+        variable.assign(factor * variable)
+    return objective
+
+
+def evaluate(objective, batch):
+    """Returns the loss and the metrics of a batch."""
+    sums = objective.sums(batch, training=False)
+    return loss_and_metrics(objective, sums, objective.counts(batch))
+
+
+def gradients(objective, batch):
+    """Returns the loss of a batch in training, its metrics, and the gradients of all variables."""
+    with tf.GradientTape() as tape:
+        sums = objective.sums(batch, training=True, seed=tf.constant([1, 2]))
+        counts = objective.counts(batch)
+        loss = objective.loss(sums, counts)
+    values = {name: variable.value for name, variable in objective.variables.items()}
+    found = tape.gradient(loss, values, unconnected_gradients="zero")
+    arrays = {name: tf.convert_to_tensor(each).numpy() for name, each in found.items()}
+    return float(loss), objective.metrics(sums, counts), arrays

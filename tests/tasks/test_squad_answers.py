@@ -21,9 +21,8 @@ from squad_data import (
     write,
 )
 
-from bert_tf.errors import InputError
 from bert_tf.tasks.splits import FileSource, Split
-from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings, softmax
+from bert_tf.tasks.squad.best_answers import AnswerFinder
 from bert_tf.tasks.squad.final_text import final_text
 from bert_tf.tokenization import BertTokenizer
 
@@ -193,21 +192,6 @@ def test_the_threshold(tmp_path, threshold, expected):
     chosen, nbest, null_odds = answers_by_id(task, found.outputs(start, end))
     assert chosen == {"1": expected} and null_odds == {"1": -2.0}
     assert [(each["text"], each["start_logit"]) for each in nbest["1"]] == [("b", 2.0), ("", 1.5)]
-
-
-@pytest.mark.parametrize("name", ["n_best_size", "max_answer_length"])
-def test_settings_out_of_range(name):
-    with pytest.raises(InputError, match=f"{name} must be at least 1. Received: 0"):
-        AnswerSettings(**{name: 0})
-
-
-def test_softmax():
-    rng = random.Random(0)
-    for count in (1, 2, 20, 500):
-        scores = [rng.gauss(0, 10) for _ in range(count)]
-        assert list(softmax(scores)) == oracle.softmax(scores)
-        assert sum(softmax(scores)) == pytest.approx(1)
-    assert softmax([1e4, 1e4]) == (0.5, 0.5)
 
 
 def normalized(text, do_lower_case):

@@ -222,18 +222,6 @@ def test_the_shortest_sequence_has_room_for_one_piece(query, length):
         check_room(length - 1, settings)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"doc_stride": 0}, "doc_stride must be at least 1. Received: 0"),
-        ({"max_query_length": -1}, "max_query_length must be at least 0. Received: -1"),
-    ],
-)
-def test_settings_out_of_range(settings, message):
-    with pytest.raises(InputError, match=message):
-        WindowSettings(**settings)
-
-
 @pytest.mark.parametrize("limit", [0, 7])
 def test_training_examples_have_the_released_order(tmp_path, limit):
     data = random_data(0, 60, 10, True)

@@ -72,11 +72,6 @@ def test_scores_of_random_texts():
     assert len(values) > 8
 
 
-def test_correct_answers_of_version_2_have_a_word():
-    assert squad_metrics.correct_answers(["the", "cat", ".", "cat"]) == ["cat", "cat"]
-    assert squad_metrics.correct_answers(["the", "!"]) == squad_metrics.correct_answers([]) == [""]
-
-
 def results_of(examples, version_2, best, diffs=None, threshold=0.0):
     """Returns the results of `AnswerMetrics`, and the predictions, by question id.
 
@@ -239,29 +234,6 @@ def test_the_best_answer_is_always_empty(tmp_path):
     assert (found["HasAns_f1"], found["NoAns_f1"]) == (50.0, 100.0)
     # The third question is correct after its answer "" is chosen, at the same difference.
     assert (found["best_f1"], found["best_f1_thresh"]) == (75.0, 0.0)
-
-
-def test_the_best_threshold_is_the_best_of_all_thresholds():
-    """By trying each difference as the threshold of the predictions."""
-    rng = random.Random(0)
-    for _ in range(30):
-        examples = [
-            SquadExample(str(n), "", (), "", ("x y",) if rng.random() < 0.6 else ())
-            for n in range(12)
-        ]
-        best = {example.id: rng.choice(["x y", "x", "z"]) for example in examples}
-        diffs = {example.id: rng.uniform(-3, 3) for example in examples}
-        found, _ = results_of(examples, True, best, diffs)
-        tried = {
-            threshold: results_of(examples, True, best, diffs, threshold)[0]
-            for threshold in (-99, *diffs.values())
-        }
-        for name in ("exact", "f1"):
-            highest = max(each[name] for each in tried.values())
-            assert found[f"best_{name}"] == pytest.approx(highest)
-            if highest > tried[-99][name]:
-                chosen = tried[found[f"best_{name}_thresh"]]
-                assert chosen[name] == pytest.approx(highest)
 
 
 @pytest.mark.parametrize("version_2", [False, True])
@@ -459,28 +431,9 @@ def test_runs_with_different_questions(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("questions", [["0"], ["0", "1", "r"]])
-def test_another_data_set(tmp_path, questions):
-    run = {question: {"x": 1.0} for question in questions}
-    message = (
-        rf"dev\.json and the n-best files have different questions.*'{'1r'[len(questions) > 1]}'"
-    )
-    with pytest.raises(InputError, match=message):
-        averaged(tmp_path, [run], small(["x"], ["y"]))
-
-
-MALFORMED = {
-    "broken": ('{"q"', r"0\.json is not JSON"),
-    "empty": ("{}", r"0\.json has no lists of answers"),
-    "predictions": ('{"q": "x"}', r"0\.json has no lists of answers"),
-}
-
-
-@pytest.mark.parametrize("case", MALFORMED)
-def test_malformed_files(tmp_path, case):
-    content, message = MALFORMED[case]
-    (tmp_path / "0.json").write_text(content)
-    with pytest.raises(InputError, match=message):
+def test_a_file_of_predictions_is_no_file_of_answers(tmp_path):
+    (tmp_path / "0.json").write_text('{"q": "x"}')
+    with pytest.raises(InputError, match=r"0\.json has no lists of answers"):
         ensemble.average([str(tmp_path / "0.json")], str(tmp_path / "out"), AnswerSettings())
     assert not (tmp_path / "out").exists()
 

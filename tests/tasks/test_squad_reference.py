@@ -2,7 +2,7 @@
 
 The golden values are in golden/google_squad_postprocess in BERT_TF_TEST_DATA; golden/README.md says
 how they were made. The training features there are in the order of the file, not shuffled. The
-expected metrics are computed by hand.
+tests of the tasks compare literal values with both the transcription and bert-tf.
 """
 
 import json
@@ -95,10 +95,6 @@ def data_of(context, *qas):
     return {"data": [{"paragraphs": [{"context": context, "qas": qas}]}]}
 
 
-def texts(*values, start=0):
-    return [{"text": value, "answer_start": start} for value in values]
-
-
 def test_order_for_training():
     examples = list(range(10))
     assert squad.shuffled_for_training(examples) == [8, 7, 3, 5, 1, 2, 9, 4, 0, 6]
@@ -109,38 +105,6 @@ def test_white_space_of_contexts():
     doc_tokens, offsets = squad.split_context(" a\u202fb\t\r\nc\xa0d\u2009e")
     assert doc_tokens == ["a", "b", "c\xa0d\u2009e"]
     assert offsets == [-1, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2]
-
-
-def test_reading_for_training():
-    data = data_of(
-        "a b\xa0c",
-        ("found", "who", texts("b", start=2), False),
-        ("not found", "who", texts("b", start=0), False),
-        ("split at another white space", "who", texts("b\xa0c", start=2), False),
-        ("impossible", "who", texts("a", "b"), True),
-    )
-    found, impossible = squad.read_examples(data, True, True)
-    assert found == ("found", "who", ["a", "b\xa0c"], "b", 1, 1, False)
-    assert impossible == ("impossible", "who", ["a", "b\xa0c"], "", -1, -1, True)
-    with pytest.raises(ValueError, match="2 answers"):
-        squad.read_examples(data, True, False)
-    examples = squad.read_examples(data, False, True)
-    assert [example.is_impossible for example in examples] == [False] * 4
-    assert examples[0] == ("found", "who", ["a", "b\xa0c"], None, None, None, False)
-
-
-def test_windows_by_hand():
-    """Three windows of two tokens; the answer is narrowed to "c", inside of the word "(b-c)"."""
-    data = data_of("(b-c) a", ("1", "who a", texts("c", start=3)))
-    examples = squad.read_examples(data, True, False)
-    found = squad.features(examples, Tokenizer(TOKENS, True), 6, 2, 1, True)
-    assert [window.tokens[3:-1] for window in found] == [["(", "b"], ["-", "c"], [")", "a"]]
-    assert [window.start_position for window in found] == [0, 4, 0]
-    assert [window.end_position for window in found] == [0, 4, 0]
-    assert found[2].token_to_orig_map == {3: 0, 4: 1}
-    assert found[2].token_is_max_context == {3: True, 4: True}
-    assert found[2].input_ids == [2, 11, 3, 9, 4, 3]
-    assert found[2].segment_ids == [0, 0, 0, 1, 1, 1]
 
 
 def test_the_window_with_most_context_counts():
@@ -162,30 +126,6 @@ def predict(context, logits, version_2, threshold=0.0):
     return chosen["1"], entries, null_odds
 
 
-@pytest.mark.parametrize(
-    ("version_2", "expected"),
-    [
-        (False, ("empty", [("empty", 0.0, 0.0)], {})),
-        (True, ("", [("", 0.0, 0.0)], {"1": 0.0})),
-    ],
-)
-def test_a_context_without_words(version_2, expected):
-    assert predict(" \n", None, version_2) == expected
-
-
-@pytest.mark.parametrize(
-    ("version_2", "expected"),
-    [
-        (False, ("empty", [("empty", 0.0, 0.0)], {})),
-        (True, ("", [("", 5.0, 4.0)], {"1": 0.0})),
-    ],
-)
-def test_no_valid_span(version_2, expected):
-    """The best positions are those of [CLS], the question and [SEP]."""
-    logits = [5.0, 5.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0], [4.0, 4.0, 4.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-    assert predict("A b", logits, version_2) == expected
-
-
 def test_the_null_answer_is_always_an_entry():
     """It is entry n_best_size + 1 here, and the prediction only if above the threshold."""
     logits = [0.0, 0.0, 0.0, 1.0, 5.0, 2.0, 0.0, 0.0], [-1.0, 0.0, 0.0, 2.0, 4.0, 3.0, 0.0, 0.0]
@@ -199,69 +139,3 @@ def test_equal_texts_are_one_entry():
     """Of spans with equal scores, the one with the first start, then the first end, is first."""
     logits = [0.0, 0.0, 0.0, 5.0, 5.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0]
     assert predict("a a", logits, False)[1] == [("a", 5.0, 2.0), ("a a", 5.0, 2.0)]
-
-
-@pytest.mark.parametrize(
-    ("pred_text", "orig_text", "expected"),
-    [
-        ("steve smith", "Steve  Smith's", "Steve  Smith"),
-        ("cafe", "(Café),", "Café"),
-        ("steve jones", "Steve Smith", "Steve Smith"),  # not found
-        ("i", "İ i.", "İ"),  # NFD of İ in lower case has an accent, which is removed
-        ("한", "한 글.", "한 글."),  # not found: NFD separates the letters of 한
-        ("a", "a\u200b b.", "a\u200b b."),  # the control character changes the length
-    ],
-)
-def test_final_text(pred_text, orig_text, expected):
-    assert squad.get_final_text(pred_text, orig_text, True) == expected
-
-
-def test_metrics_of_v1():
-    data = data_of(
-        "",
-        ("1", "", texts("The cat's hat", "a dog")),
-        ("2", "", texts("red green blue", "red")),
-        ("3", "", texts("the")),
-        ("4", "", texts("not predicted")),
-    )
-    found = squad.metrics_v1(data, {"1": "cats  HAT.", "2": "red green", "3": "a"})
-    # F1 of 2: precision 1, recall 2/3; of 3: no tokens, so 0, but an exact match.
-    assert found == {"exact_match": 50.0, "f1": pytest.approx(100 * (1 + 0.8 + 0) / 4)}
-
-
-def test_metrics_of_v2():
-    data = data_of(
-        "",
-        ("1", "", texts("red", "red green blue")),
-        ("2", "", texts("the")),  # counts as having an answer, but "" is correct
-        ("3", "", []),
-        ("4", "", []),
-    )
-    predictions = {"1": "red green", "2": "", "3": "", "4": "blue"}
-    expected = {
-        "exact": 50.0, "f1": pytest.approx(70.0), "total": 4,
-        "HasAns_exact": 50.0, "HasAns_f1": pytest.approx(90.0), "HasAns_total": 2,
-        "NoAns_exact": 50.0, "NoAns_f1": 50.0, "NoAns_total": 2,
-    }  # fmt: skip
-    found = squad.metrics_v2(data, predictions)
-    assert found == expected and list(found) == list(expected)
-    na_probs = {"4": 0.5, "3": -0.5, "2": -1.0, "1": -2.0}
-    expected |= {
-        "best_exact": 75.0, "best_exact_thresh": -1.0,
-        "best_f1": pytest.approx(95.0), "best_f1_thresh": -1.0,
-    }  # fmt: skip
-    found = squad.metrics_v2(data, predictions, na_probs)
-    assert found == expected and list(found) == list(expected)
-    found = squad.metrics_v2(data, predictions, na_probs, 0.0)
-    assert (found["exact"], found["best_exact"]) == (75.0, 75.0)
-
-
-def test_equal_probabilities_are_not_taken_together():
-    found = squad.find_best_thresh(
-        {"1": "x", "2": "y"}, {"1": 1, "2": 0}, {"1": 3.0, "2": 3.0}, {"1": True, "2": False}
-    )
-    assert found == (100.0, 3.0)
-    found = squad.find_best_thresh(
-        {"1": "x", "2": "y"}, {"1": 1, "2": 0}, {"2": 3.0, "1": 3.0}, {"1": True, "2": False}
-    )
-    assert found == (50.0, 0.0)

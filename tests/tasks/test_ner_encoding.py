@@ -99,26 +99,6 @@ def test_a_word_without_pieces_is_unknown_and_has_a_label(word):
     assert found.counts[EMPTY_WORDS] == 2
 
 
-def test_a_long_sentence_is_split_into_windows_that_overlap_by_half():
-    found = encode([sentence(["a", "b", "c", "x", "y"] * 2)], 8)  # room for 6
-    vocabulary = tokenizers(True)[0].vocabulary
-    words = [[vocabulary[i] for i in row if i > 3] for row in found.columns["input_ids"]]
-    assert words == [list("abcxya"), list("xyabcx"), list("bcxy")]
-    labels = [np.flatnonzero(row).tolist() for row in found.columns["label_ids"]]
-    # Words 0 to 4, 5 to 7, and 8 to 9: each has its label where it is further inside the window.
-    assert labels == [[1, 2, 3, 4, 5], [3, 4, 5], [3, 4]]
-
-
-def test_a_word_that_is_longer_than_a_window_has_a_label():
-    words = ["b", "猫" * 30, "unablesss"]
-    found = encode([sentence(words, ["O", "B-PER", "B-LOC"])], 5)
-    labels = found.columns["label_ids"]
-    assert labels[labels > 0].tolist() == [1, 2, 4]
-    assert (labels > 0).any(axis=1).all()  # no record without a label
-    # All three pieces of a window of the long word except the first have no label.
-    assert found.records_per_example.tolist() == [len(labels)]
-
-
 def test_unknown_tags_and_unknown_types():
     found = encode([sentence(["a", "b"]), sentence(["a", "b"], ["B-NEW", "B-PER"])], 4)
     assert found.columns["label_ids"].tolist() == [[0, 1, 1, 0], [0, 1, 2, 0]]
@@ -167,12 +147,6 @@ def test_document_context_ends_at_the_borders_of_documents(tmp_path):
     examples, _ = read(task, write(tmp_path / "a.txt", text))
     found = task.encode(examples, task.tokenizer, 12)
     assert [words_of(found, row) for row in range(4)] == ["a b", "a b", "c x", "y"]
-
-
-def test_context_has_complete_words():
-    examples = list(join_documents([sentence(each) for each in (["cats"], ["a"], ["unable"])]))
-    found = encode(examples, 6, context=True)  # room for 4; "cats" and "unable" have 2 pieces
-    assert [words_of(found, row) for row in range(3)] == ["cat ##s a", "a un ##able", "a un ##able"]
 
 
 def random_documents(seed, count):

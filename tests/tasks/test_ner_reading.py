@@ -199,11 +199,6 @@ def test_each_line_of_the_file_gives_a_line_of_the_output(tmp_path, text):
             assert line[len(original) + 1 :] in ("B-NEW", "I-NEW", "O")
 
 
-def test_the_output_of_words_only_is_separated_by_tabs(tmp_path):
-    ((example,), _) = read(TASK, write(tmp_path / "a.txt", "Ann \nleft\n"), "test")
-    assert list(render(example, ["B-PER", "O"])) == ["Ann\tB-PER", "left\tO"]
-
-
 def test_labels_are_those_of_the_types_of_the_train_file(tmp_path):
     path = write(tmp_path / "a.conll", "a\tS-b-c\n\nb\tB-A\nc\tE-A\n\nd\tX-Y\n")
     location = DataLocation(train_file=path)
@@ -232,9 +227,6 @@ def test_names_of_split_files(tmp_path, names):
     for kind, name in zip(("train", "dev", "test"), names, strict=True):
         (split,) = TASK.splits(kind, location)
         assert split.source.name == str(tmp_path / name)
-    write(tmp_path / "dev.bio", "")
-    with pytest.raises(InputError, match="several dev files"):
-        TASK.splits("dev", location)
 
 
 def test_a_change_of_the_columns_changes_the_fingerprint(tmp_path):

@@ -94,21 +94,6 @@ def test_the_scores_are_those_of_conlleval_for_the_written_file(
                                                          report.splitlines()]  # fmt: skip
 
 
-@pytest.mark.parametrize("separator", ["\t", " "])
-def test_the_columns_of_the_output_are_those_of_the_input(tmp_path, separator):
-    path, folder = tmp_path / "dev.conll", tmp_path / "out"
-    tags = random_file(path, "iob2", 3, separator)
-    task = make_task(schemes.all_tags(["PER", "LOC", "creative-work"], "iob2"))
-    predict(task, path, folder, schemes.convert(tags, "iob2"))
-    lines = path.read_text().split("\n")
-    written = (folder / "predictions.conll").read_text().split("\n")
-    assert written.pop() == ""  # the last line has an end
-    for line, original in zip(written, lines, strict=False):
-        assert line.rpartition(separator)[0] == original or line == original == ""
-    # The predictions are the correct tags.
-    assert [line.split(separator)[-1] for line in written if line] == tags
-
-
 def test_files_without_tags_have_no_scores(tmp_path):
     path = write(tmp_path / "a.txt", "Ann\nleft\n\nRome\n")
     writer = predict(make_task(), path, tmp_path / "out", ["B-PER", "O", "I-LOC"])

@@ -94,13 +94,6 @@ def test_forbidden_tags_are_counted(sentences, scheme, forbidden):
     assert (evidence.scheme(), evidence.num_forbidden()) == (scheme, forbidden)
 
 
-def test_a_given_scheme_counts_its_own_violations():
-    evidence = SchemeEvidence()
-    evidence.add(["I-PER", "I-PER", "O", "I-LOC"])
-    assert evidence.scheme() == "iob1"
-    assert evidence.num_forbidden("iob2") == 2
-
-
 @pytest.mark.parametrize(
     ("tags", "scheme", "wrong"),
     [

@@ -8,27 +8,16 @@ import pyarrow.parquet
 import pytest
 import scipy.stats
 import sklearn.metrics
-from prepared import prepared
+from tiny_bert import write_architecture
 
-from bert_tf.config import BertConfig
+import bert_tf
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
-from bert_tf.tasks.run_phases import FineTuningRun
 from bert_tf.tasks.task import DataLocation
-from bert_tf.tasks.task_data import TaskData
-from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
-from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 
 WORDS = ("good", "bad", "film")
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
-    intermediate_size=16, max_position_embeddings=16, hidden_dropout_prob=0.0,
-)  # fmt: skip
-EPOCHS = 10
-
-
 LABELS = {
     "classification": {"good": "pos", "bad": "neg", "film": "none"},
     "regression": {"good": 2.0, "bad": 0.0, "film": 1.0},
@@ -47,6 +36,7 @@ def task_type(request):
 
 @pytest.fixture
 def data_dir(tmp_path, task_type):
+    write_architecture(tmp_path, VOCABULARY, 16, hidden_dropout_prob=0.0)
     rng = np.random.default_rng(0)
     for split, count in (("train", 160), ("validation", 40), ("test", 30)):
         texts = [["film"] * rng.integers(1, 4) + [rng.choice(WORDS)] for _ in range(count)]
@@ -56,20 +46,18 @@ def data_dir(tmp_path, task_type):
 
 
 def run(data_dir, output, task_type):
-    phases = RunPhases(True, True, True)
-    location = DataLocation(data_dir=str(data_dir))
-    task = prepared(custom_task(TextColumns("text", label="target"), task_type), location)
-    config = FineTuningConfig(max_seq_length=8, num_train_epochs=EPOCHS)
-    data = TaskData(task, location, BertTokenizer(VOCABULARY), config, phases, str(output))
-    steps, warmup = data.num_steps(8)
-    training = TrainingConfig(
-        steps, warmup, seed=1, global_batch_size=8, learning_rate=5e-3,
-        data={"examples": data.fingerprint()},
-    )  # fmt: skip
-    metadata = CheckpointMetadata(CONFIG.to_dict(), VOCABULARY, True, task.facts.saved())
-    runtime = RuntimeConfig(eval_steps=80)
-    folder = RunFolder(str(output), metadata)
-    return FineTuningRun(phases, data, CONFIG, folder, training, runtime).run().values
+    return bert_tf.fine_tune(
+        custom_task(TextColumns("text", label="target"), task_type),
+        DataLocation(data_dir=str(data_dir)),
+        str(output),
+        bert_config_file=f"{data_dir}/config.json",
+        vocab_file=f"{data_dir}/vocab.txt",
+        do_lower_case=True,
+        phases=RunPhases(True, True, True),
+        config=FineTuningConfig(max_seq_length=8, num_train_epochs=10),
+        training=TrainingConfig(seed=1, global_batch_size=8, learning_rate=5e-3),
+        runtime=RuntimeConfig(eval_steps=80),
+    )
 
 
 def test_a_run_learns_the_task_and_writes_its_files(data_dir, tmp_path, task_type):

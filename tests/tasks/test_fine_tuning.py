@@ -9,25 +9,18 @@ import pytest
 import sklearn.metrics
 from safetensors.numpy import load_file
 from tensorflow.python.framework import config as framework_config
+from tiny_bert import write_architecture
 
-from bert_tf.config import BertConfig
+import bert_tf
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.results.scoring import ClassificationResults
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
-from bert_tf.tasks.run_phases import FineTuningRun
 from bert_tf.tasks.task import DataLocation
-from bert_tf.tasks.task_data import TaskData
-from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
-from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 
 WORDS = ["good", "bad", "film", "very", "not", "plot", "actor"]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
-    intermediate_size=16, max_position_embeddings=16,
-)  # fmt: skip
 
 
 @pytest.fixture
@@ -41,25 +34,24 @@ def data_dir(tmp_path):
             text = " ".join(words)
             lines.append(f"{number}\t{text}" if split == "test" else f"{text}\t{label}")
         (tmp_path / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    write_architecture(tmp_path, VOCABULARY, 16)
     return str(tmp_path)
 
 
-def run(data_dir, output, phases=None, name="sst-2", location=None, initialize=None, **runtime):
-    phases = phases or RunPhases(True, True)
-    task = GLUE_TASKS[name]
-    location = location or DataLocation(data_dir=data_dir)
-    config = FineTuningConfig(max_seq_length=16, num_train_epochs=4)
-    data = TaskData(task, location, BertTokenizer(VOCABULARY), config, phases, str(output))
-    steps, warmup = data.num_steps(8)
-    training = TrainingConfig(
-        steps, warmup, seed=1, global_batch_size=8, learning_rate=1e-2,
-        data={"examples": data.fingerprint()},
-    )  # fmt: skip
-    metadata = CheckpointMetadata(CONFIG.to_dict(), VOCABULARY, True, task.facts.saved())
-    folder = RunFolder(str(output), metadata)
-    runtime = RuntimeConfig(**runtime)
-    found = FineTuningRun(phases, data, CONFIG, folder, training, runtime, initialize).run()
-    return found.values
+def run(data_dir, output, phases=None, name="sst-2", location=None, model=None, **runtime):
+    return bert_tf.fine_tune(
+        GLUE_TASKS[name],
+        location or DataLocation(data_dir=data_dir),
+        str(output),
+        init_checkpoint=model,
+        bert_config_file=f"{data_dir}/config.json",
+        vocab_file=f"{data_dir}/vocab.txt",
+        do_lower_case=True,
+        phases=phases or RunPhases(True, True),
+        config=FineTuningConfig(max_seq_length=16, num_train_epochs=4),
+        training=TrainingConfig(seed=1, global_batch_size=8, learning_rate=1e-2),
+        runtime=RuntimeConfig(**runtime),
+    )
 
 
 def weights_of(output):
@@ -148,13 +140,15 @@ def test_the_result_of_an_earlier_run_is_removed_before_training(data_dir, tmp_p
 
 
 def test_predictions_that_are_not_finite_are_refused(data_dir, tmp_path):
-    def overflow(objective):
-        for variable in objective.model.trainable_variables:
-            variable.assign(np.full(variable.shape, 3e38, np.float32))
-
+    config = json.loads(pathlib.Path(data_dir, "config.json").read_text())
+    model = bert_tf.BertClassifier(bert_tf.BertConfig.from_dict(config), num_labels=2)
+    for variable in model.trainable_variables:
+        variable.assign(np.full(variable.shape, 3e38, np.float32))
+    tokenizer, facts = bert_tf.BertTokenizer(VOCABULARY), GLUE_TASKS["sst-2"].facts.saved()
+    path = bert_tf.save_checkpoint(model, tokenizer, tmp_path / "model", **facts)
     phases = RunPhases(False, False, True)
     with pytest.raises(InputError, match="for example 1 of the test split are NaN or infinite"):
-        run(data_dir, tmp_path / "out", phases, initialize=overflow)
+        run(data_dir, tmp_path / "out", phases, model=path)
     assert not list((tmp_path / "out").glob("*.tsv")), "no predictions"
 
 
@@ -177,32 +171,7 @@ def test_limits_use_the_first_examples(data_dir, tmp_path):
     assert len((tmp_path / "out/test_results.tsv").read_text().splitlines()) == 7
 
 
-def test_a_malformed_test_file_is_found_before_training(data_dir, tmp_path):
-    with open(f"{data_dir}/test.tsv", "a") as file:
-        file.write("20\n")
-    with pytest.raises(InputError, match=r"test\.tsv, line 22"):
-        run(data_dir, tmp_path / "out", RunPhases(True, True, True))
-    assert not (tmp_path / "out").exists()
-
-
-def test_equal_files_for_training_and_evaluation_are_reported(data_dir, tmp_path, caplog):
-    location = DataLocation(
-        train_file=f"{data_dir}/train.tsv", dev_file=f"{data_dir}/train.tsv", max_train_examples=8
-    )
-    with caplog.at_level("WARNING", "bert_tf"):
-        run(data_dir, tmp_path / "out", location=location)
-    assert "have the same content" in caplog.text
-
-
-def test_records_are_used_again(data_dir, tmp_path):
-    run(data_dir, tmp_path / "out", stop_at_step=2)
-    before = os.stat(tmp_path / "out/train.tf_record")
-    run(data_dir, tmp_path / "out", stop_at_step=3)
-    after = os.stat(tmp_path / "out/train.tf_record")
-    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
-
-
 def test_an_evaluation_without_labels_is_refused(data_dir, tmp_path, monkeypatch):
     monkeypatch.setattr(ClassificationResults, "metrics", lambda _: {})
     with pytest.raises(InputError, match=r"No example of .*dev\.tsv has a label or an answer"):
-        run(data_dir, tmp_path / "out", RunPhases(False, True), initialize=lambda _: None)
+        run(data_dir, tmp_path / "out", stop_at_step=2)

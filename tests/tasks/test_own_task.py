@@ -62,11 +62,3 @@ def test_the_task_learns_the_shares(folder, caplog):
     assert trained.facts["labels"] == ["acceptable", "unacceptable"]
     with pytest.raises(bert_tf.InputError, match=r"must be one of .* Received: 'shares'"):
         load_served(trained)  # not as a classifier, whose head it has
-
-
-def test_a_malformed_file_is_refused_before_anything_is_written(folder):
-    (folder / "disputed/dev.jsonl").write_text('{"text": "a film", "shares": [1]}\n')
-    code = compile(program(DOCUMENT, "Adding a task"), "CONTRIBUTING.md", "exec")
-    with pytest.raises(bert_tf.InputError, match="line 1: 'shares' must be a list of 2"):
-        exec(code, {"__name__": "disputed"})
-    assert not (folder / "runs").exists()

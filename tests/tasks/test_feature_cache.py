@@ -1,12 +1,9 @@
 """The cache of hidden states: values, shards, resumption, and refused caches."""
 
 import collections
-import concurrent.futures
-import json
 import pathlib
 import resource
 import shutil
-import threading
 
 import numpy as np
 import pytest
@@ -124,20 +121,6 @@ def test_a_damaged_shard_is_refused_and_kept(small_shards, tmp_path):
     ):
         write(tmp_path / "cache", lengths)
     assert bytes_of(tmp_path / "cache") == before
-    shard.unlink()
-    encoder = Encoder(lengths)
-    write(tmp_path / "cache", lengths, encoder)
-    assert 0 < len(encoder.computed) < 40
-    write(tmp_path / "complete", lengths)
-    assert bytes_of(tmp_path / "cache") == bytes_of(tmp_path / "complete")
-
-
-def test_a_damaged_cache_json_is_refused(small_shards, tmp_path):
-    lengths = lengths_of(20)
-    write(tmp_path / "cache", lengths)
-    (tmp_path / "cache/cache.json").write_text("{")
-    with pytest.raises(InputError, match=r"cache\.json"):
-        write(tmp_path / "cache", lengths)
 
 
 def test_more_shards_than_open_files(small_shards, tmp_path, monkeypatch):
@@ -156,27 +139,6 @@ def test_more_shards_than_open_files(small_shards, tmp_path, monkeypatch):
     np.testing.assert_array_equal(values[1999, :1], vectors_of(1999, 1))
 
 
-def test_a_second_run_waits_for_the_first_one(small_shards, tmp_path):
-    lengths = lengths_of(100)
-    inside, proceed = threading.Event(), threading.Event()
-
-    class Slow(Encoder):
-        def __call__(self, records):
-            inside.set()
-            assert proceed.wait(60)
-            return super().__call__(records)
-
-    slow, second = Slow(lengths), Encoder(lengths)
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        first = pool.submit(write, tmp_path / "cache", lengths, slow)
-        assert inside.wait(60)
-        other = pool.submit(write, tmp_path / "cache", lengths, second)
-        assert not concurrent.futures.wait([other], 0.5).done
-        proceed.set()
-        first.result(60), other.result(60)
-    assert len(slow.computed) == 100 and second.computed == []
-
-
 @pytest.mark.parametrize("value", [np.nan, 1e5])
 def test_values_that_the_dtype_cannot_hold_are_refused(tmp_path, value):
     def compute(records):
@@ -185,16 +147,6 @@ def test_values_that_the_dtype_cannot_hold_are_refused(tmp_path, value):
     with pytest.raises(InputError, match="not finite in float16"):
         write(tmp_path / "cache", np.array([3, 2]), compute, dtype="float16")
     assert not list((tmp_path / "cache").glob("*.npy"))
-
-
-def test_the_cache_of_another_encoder_is_refused_and_kept(small_shards, tmp_path):
-    lengths = lengths_of(20)
-    write(tmp_path / "cache", lengths, key={**KEY, "encoder_sha256": "1"})
-    before = bytes_of(tmp_path / "cache")
-    with pytest.raises(InputError, match="encoder_sha256='1', but this run has encoder_sha256='2'"):
-        write(tmp_path / "cache", lengths, key={**KEY, "encoder_sha256": "2"})
-    assert bytes_of(tmp_path / "cache") == before
-    assert json.loads(before["cache.json"])["key"] == {**KEY, "encoder_sha256": "1"}
 
 
 def test_a_full_disk_is_noticed_before_the_computation(tmp_path, monkeypatch):

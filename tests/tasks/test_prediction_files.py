@@ -1,7 +1,6 @@
 """The files with predictions, compared byte by byte with hand-written ones."""
 
 import numpy as np
-import pytest
 
 from bert_tf.tasks.classification.results.scoring import RESULTS
 from bert_tf.tasks.classification.results.submission import Submission
@@ -79,28 +78,6 @@ def test_regression_and_its_submission(tmp_path):
     }
 
 
-@pytest.mark.parametrize(("suffix", "name"), [("", "MNLI-m.tsv"), ("mismatched", "MNLI-mm.tsv")])
-def test_the_suffix_of_the_split_ends_the_file_names(tmp_path, suffix, name):
-    submission = Submission({"": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"})
-    labels = ("contradiction", "entailment", "neutral")
-    found = write(
-        tmp_path,
-        [TextExample("p", "h")],
-        [{"probabilities": [0.125, 0.625, 0.25]}],
-        labels,
-        suffix=suffix,
-        submission=submission,
-    )
-    end = f"_{suffix}" if suffix else ""
-    assert found == {
-        f"test_results{end}.tsv": "0.125\t0.625\t0.25\n",
-        f"predictions{end}.jsonl": (
-            '{"text_a": "p", "text_b": "h", "predicted": "entailment", "probability": 0.625}\n'
-        ),
-        name: "index\tprediction\n0\tentailment\n",
-    }
-
-
 def test_no_submission_file_for_another_split(tmp_path):
     submission = Submission({"": "CoLA.tsv"})
     found = write(tmp_path, [], [], ("0", "1"), suffix="ax", submission=submission)
@@ -113,17 +90,3 @@ def test_numbers_have_the_digits_of_float32(tmp_path):
     found = write(tmp_path, examples, outputs, ("x", "y"))
     assert found["test_results.tsv"] == "0.33333334\t0.6666667\n1e-07\t0.9999999\n"
     assert '"probability": 0.6666667}' in found["predictions.jsonl"]
-
-
-def test_an_error_leaves_earlier_files_as_they_were(tmp_path):
-    examples, outputs = [TextExample("a")], [{"probabilities": [0.5, 0.5]}]
-    before = write(tmp_path, examples, outputs, ("x", "y"))
-
-    def interrupted():
-        yield TextExample("b"), {"probabilities": np.array([0.25, 0.75], np.float32)}
-        raise ZeroDivisionError
-
-    results = RESULTS["classification"](("x", "y"), split=Split("test", FileSource("test.tsv")))
-    with pytest.raises(ZeroDivisionError):
-        results.write(str(tmp_path), interrupted())
-    assert {path.name: path.read_bytes().decode() for path in tmp_path.iterdir()} == before

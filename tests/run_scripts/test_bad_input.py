@@ -4,7 +4,9 @@ import pytest
 from run_programs import as_flags, assert_refused, run_main
 from tiny_bert import VOCABULARY, write_architecture
 
-PATHS = ("data_dir", "output_dir", "vocab_file", "bert_config_file", "init_checkpoint")
+PATHS = (
+    "data_dir", "output_dir", "vocab_file", "bert_config_file", "init_checkpoint", "export_dir",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def folder(tmp_path):
 
 def command(folder, flags, changes):
     values = {**flags, **changes}
-    paths = {name: folder / values[name] for name in PATHS if values.get(name) is not None}
+    paths = {name: folder / values[name] for name in PATHS if values.get(name)}
     return as_flags({**values, **paths})
 
 
@@ -56,10 +58,16 @@ CLASSIFIER_CASES = [
     ({"num_gpus": "2"}, "--num_gpus=2 needs", "Received: --distribution_strategy=one_device"),
     ({"profile_steps": "5"}, "--profile_steps needs two whole numbers", "Received: 5"),
     ({"do_train": "false", "do_eval": "false"}, "Nothing to do"),
-    ({"num_train_epochs": "inf"},
-     "num_train_epochs must be above 0 and at most 1,000,000. Received: inf"),
-    ({"task_name": "custom", "labels": "0,1,1"}, "labels has '1' twice. Give each label once."),
     ({"do_train": "false"}, "There are no weights to use"),
+    ({"warmup_proportion": "2"}, "--warmup_proportion must be in [0, 1]. Received: 2.0"),
+    ({"max_train_examples": "-1"}, "--max_train_examples must be at least 0. Received: -1"),
+    ({"head": "bilstm", "lstm_size": "1000000000"}, "--lstm_size must be from 2 to 8192"),
+    ({"task_name": "custom", "labels": "a,,b"}, "labels has an empty label. Received: 'a,,b'"),
+    ({"task_name": "custom", "label_separator": ";"}, "has no effect without --task_type"),
+    ({"xnli_language": "de"}, "--xnli_language has no effect without --task_name=xnli"),
+    ({"output_dir": "long.txt"}, "long.txt is a file. Give the path of a new folder"),
+    ({"init_checkpoint": ""}, "--init_checkpoint is empty"),
+    ({"export_dir": "out/best/x"}, "out/best/x would contain files of the run"),
 ]  # fmt: skip
 
 

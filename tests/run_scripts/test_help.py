@@ -98,14 +98,20 @@ def test_help_imports_no_slow_package_and_describes_each_flag(script):
         assert len(description.strip()) > 15, description
 
 
-@pytest.mark.parametrize("script", MAINS)
-def test_error_in_a_flag_imports_no_slow_package(script):
-    result, imported = run(ROOT / script, "--no_such_flag=1")
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("no_such_flag=1", "Unknown command line flag 'no_such_flag'. See --help."),
+        ("num_train_epochs=nan", "--num_train_epochs must be above 0 and at most 1,000,000. "
+         "Received: nan."),
+    ],
+)  # fmt: skip
+def test_error_in_a_flag_imports_no_slow_package(flag, message):
+    required = "--task_name=mrpc", "--output_dir=out", "--data_dir=.", "--do_train=true"
+    result, imported = run(ROOT / "run_scripts/run_classifier.py", *required, f"--{flag}")
     assert result.returncode == 2
     assert not imported & SLOW_PACKAGES
-    assert result.stderr.splitlines()[-1] == (
-        "error: Unknown command line flag 'no_such_flag'. See --help."
-    )
+    assert result.stderr.splitlines()[-1] == f"error: {message}"
 
 
 def test_version_is_that_of_the_project():
@@ -131,9 +137,11 @@ def test_console_scripts_show_their_own_names(tmp_path):
     targets = dict(re.findall(r'"(bert-tf-[\w-]+)": "([\w.]+)"', setup))
     assert len(targets) == len(MAINS) - 1  # the quickstart is not installed
     for name, module in targets.items():
-        script = tmp_path / name
-        script.write_text(f"from {module} import run\nrun()\n")
-        result, _ = run(script, "--help")
-        assert result.returncode == 0, result.stderr
-        assert re.search(rf"^    (cat texts.txt \| )?{name} ", result.stdout, re.M), name
-        assert "python " not in result.stdout.split(" flags:")[0]
+        folder, program = module.removeprefix("bert_tf.").split(".")
+        assert f"{folder}/{program}.py" in MAINS and name[8:].replace("-", "_") == program
+    script = tmp_path / "bert-tf-run-squad"
+    script.write_text("from bert_tf.run_scripts.run_squad import run\nrun()\n")
+    result, _ = run(script, "--help")
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"^    bert-tf-run-squad ", result.stdout, re.M)
+    assert "python " not in result.stdout.split(" flags:")[0]

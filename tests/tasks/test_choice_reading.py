@@ -163,13 +163,6 @@ def test_the_files_of_a_folder_have_conventional_names(tmp_path):
         path = write(tmp_path, name, "")
         (split,) = task.splits(kind, DataLocation(data_dir=str(tmp_path)))
         assert (split.kind, split.name, split.source.name) == (kind, kind, path)
-    write(tmp_path, "dev.jsonl", "")
-    with pytest.raises(InputError, match=r"several dev files: dev\.jsonl, val\.csv"):
-        task.splits("dev", DataLocation(data_dir=str(tmp_path)))
-    explicit = DataLocation(data_dir=str(tmp_path), dev_file=str(tmp_path / "train.csv"))
-    assert task.splits("dev", explicit)[0].source.name == str(tmp_path / "train.csv")
-    with pytest.raises(InputError, match="Give data_dir, or a test file"):
-        task.splits("test", DataLocation())
 
 
 def test_records_have_room_for_the_largest_number_of_choices(tmp_path):
@@ -193,18 +186,6 @@ def test_records_have_room_for_the_largest_number_of_choices(tmp_path):
     assert prepared(task, location, RunPhases(False, False)) == ChoiceTask(2)
     limited = DataLocation(train_file=location.train_file, max_train_examples=1)
     assert prepared(task, limited) == ChoiceTask(2)
-
-
-def test_limits_and_rows(tmp_path):
-    path = write(tmp_path, "dev.csv", f"{HEADER}\n{ROWS}")
-    task = ChoiceTask(4)
-    (split,) = task.splits("dev", DataLocation(dev_file=path))
-    (first, second) = task.read(split, Counter())
-    assert task.as_row(second) == {
-        "context": "It rains.", "choices": ["a b", "c", "d", "e"], "label": 0,
-    }  # fmt: skip
-    rows = "".join(json.dumps(task.as_row(each)) + "\n" for each in (first, second))
-    assert read(write(tmp_path, "rows.jsonl", rows)) == EXAMPLES
 
 
 @pytest.mark.parametrize(

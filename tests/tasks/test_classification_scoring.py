@@ -209,10 +209,3 @@ def test_the_multi_label_baseline_predicts_one_label_for_each_example():
             for average in ("micro", "macro")
         }
     )
-
-
-def test_constant_predictions_of_numbers_have_no_correlation():
-    assert RegressionResults((), ("pearson", "spearman")).baseline() == {
-        "pearson": 0,
-        "spearman": 0,
-    }

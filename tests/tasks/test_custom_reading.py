@@ -101,13 +101,6 @@ def test_bools_and_numbers_have_the_text_form_of_json(tmp_path, ending):
         assert examples == [TextExample(text, None, text) for text in expected]
 
 
-@pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "parquet"])
-def test_scores_are_floats(tmp_path, ending):
-    rows = [{"s": "one", "label": 2.5}, {"s": "two", "label": -1.0}]
-    folder = write_rows(tmp_path, f"dev.{ending}", rows)
-    assert [example.label for example in read(SCORES, folder, "dev")] == [2.5, -1.0]
-
-
 @pytest.mark.parametrize(
     ("name", "text", "separator"),
     [
@@ -171,13 +164,6 @@ def test_blanks_around_labels_are_removed(tmp_path, ending, task_type):
     assert read(task, folder, "train") == [TextExample(" x ", None, label) for label in labels]
 
 
-def test_a_blank_label_of_a_test_file_is_no_label(tmp_path):
-    counts = Counter()
-    folder = write(tmp_path, "test.tsv", "s\tlabel\nx\t \ny\t b\n")
-    assert [e.label for e in read(SINGLE, folder, "test", counts)] == [None, "b"]
-    assert not counts
-
-
 @pytest.mark.parametrize(
     ("name", "text", "task_type", "message"),
     [
@@ -193,11 +179,6 @@ def test_labels_that_do_not_suffice_are_refused(tmp_path, name, text, task_type,
     location = DataLocation(data_dir=write(tmp_path, name, text))
     with pytest.raises(InputError, match=message):
         prepared(custom_task(SENTENCE, task_type), location)
-
-
-def test_one_label_suffices_for_multi_label(tmp_path):
-    location = DataLocation(data_dir=write(tmp_path, "train.tsv", "s\tlabel\nx\ta\n"))
-    assert prepared(custom_task(SENTENCE, "multi_label"), location).labels == ("a",)
 
 
 ROW = '{"s": "x", "label": "a"}\n'
@@ -315,11 +296,3 @@ def test_the_fingerprint_depends_on_content_and_columns(tmp_path):
     assert first == fingerprint("one.csv", TextColumns("s"))
     assert first != fingerprint("two.csv", SENTENCE)
     assert first != fingerprint("one.csv", TextColumns("t"))
-
-
-def test_facts_of_the_three_task_types():
-    assert SINGLE.facts.saved() == {
-        "task": "custom", "task_type": "classification", "labels": ["a", "b"], "pair": False
-    }  # fmt: skip
-    assert SCORES.facts.labels == () and SCORES.best_by == ("spearman", 1)
-    assert TOPICS.facts.threshold == 0.5 and TOPICS.best_by == ("micro_f1", 1)

@@ -1,7 +1,6 @@
 """Reading data sets of tensorflow-datasets: mock data, and data sets written by the tests."""
 
 import dataclasses
-import pathlib
 from collections import Counter
 
 import numpy as np
@@ -50,30 +49,6 @@ def build(folder, name, features, examples_by_split):
     return DataLocation(tfds_name=name, tfds_data_dir=str(folder / "tfds"))
 
 
-class Reviews(tfds.core.GeneratorBasedBuilder):
-    """A builder as a user writes it."""
-
-    # tensorflow-datasets finds the code of a builder with a package that it does not install.
-    code_path = pathlib.Path(__file__)
-    VERSION = tfds.core.Version("1.0.0")
-
-    def _info(self):
-        label = tfds.features.ClassLabel(names=["neg", "pos"])
-        return self.dataset_info_from_configs(
-            features=tfds.features.FeaturesDict({"text": TEXT, "label": label})
-        )
-
-    def _split_generators(self, dl_manager):
-        return {"train": self._examples(5), "test": self._examples(3)}
-
-    def _generate_examples(self):
-        raise NotImplementedError
-
-    def _examples(self, count):
-        for number in range(count):
-            yield number, {"text": f"review {number} é", "label": ("pos", "neg")[number % 2]}
-
-
 def read(task, kind, location, counts=None):
     return [
         list(task.read(split, Counter() if counts is None else counts))
@@ -89,9 +64,17 @@ def task_of(name, labels, pair=True, task_type="classification"):
     return ClassificationTask(name, labels, pair, None, task_type)
 
 
-def test_a_locally_written_builder_is_read(tmp_path):
-    Reviews(data_dir=tmp_path).download_and_prepare()
-    location = DataLocation(tfds_name="reviews", tfds_data_dir=str(tmp_path))
+def build_reviews(folder):
+    """Writes a data set with a train split of five reviews, and a test split of three."""
+    label = tfds.features.ClassLabel(names=["neg", "pos"])
+    rows = [{"text": f"review {n} é", "label": ("pos", "neg")[n % 2]} for n in range(5)]
+    return build(
+        folder, "reviews", {"text": TEXT, "label": label}, {"train": rows, "test": rows[:3]}
+    )
+
+
+def test_the_splits_of_a_data_set_are_read(tmp_path):
+    location = build_reviews(tmp_path)
     assert find_text_features(location) == ("text", None)
     task = prepared(custom_task(TextColumns("text")), location)
     assert task.labels == ("neg", "pos")
@@ -105,11 +88,9 @@ def test_a_locally_written_builder_is_read(tmp_path):
 
 
 def test_another_split_or_a_part_can_be_named(tmp_path):
-    Reviews(data_dir=tmp_path).download_and_prepare()
-    location = DataLocation(
-        tfds_name="reviews", tfds_data_dir=str(tmp_path), train_file="train[:4]",
-        dev_file="train[4:]",
-    )  # fmt: skip
+    location = dataclasses.replace(
+        build_reviews(tmp_path), train_file="train[:4]", dev_file="train[4:]"
+    )
     task = labelled(["neg", "pos"], "text")
     (train,), (dev,) = read(task, "train", location), read(task, "dev", location)
     assert (len(train), len(dev)) == (4, 1)

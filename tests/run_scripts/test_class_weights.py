@@ -75,15 +75,8 @@ def test_bad_weights_are_refused(folder):
     scores = {"train_file": folder / "scores.csv", "task_type": "regression"}
     cases = [
         ({"class_weights": "pos"}, "--class_weights must be balanced, or label=weight", "'pos'"),
-        ({"class_weights": "pos=-1"}, "from 0 to 1,000,000. Received: 'pos=-1'"),
-        ({"class_weights": "pos=inf"}, "Received: 'pos=inf'"),
-        ({"class_weights": "pos=nan"}, "Received: 'pos=nan'"),
-        ({"class_weights": ""}, "Received: ''"),
-        ({"class_weights": "pos=1,pos=2"}, "--class_weights has the label 'pos' twice"),
         ({"class_weights": "pso=2"}, "has the label 'pso'", "Give labels of neg, pos."),
-        ({"class_weights": "neg=0,pos=0"}, "--class_weights gives the weight 0 to all labels"),
         ({"class_weights": "balanced", **scores}, "of the type regression", "--class_weights."),
-        ({"class_weights": "pos=2", "task_type": "multi_label"}, "of the type multi_label"),
     ]
     results = run_main(CLASSIFIER, *(command(folder, do_train=True, **each) for each, *_ in cases))
     for result, (_, *words) in zip(results, cases, strict=True):

@@ -172,17 +172,14 @@ def test_an_ensemble_of_equal_runs_gives_the_answers_of_one_run(folder):
 
 
 def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
-    (folder / "empty.json").write_text('{"data": []}')
     (folder / "predictions.json").write_text(json.dumps(data_set(2, False, seed=0)))
     unlabelled = json.dumps(data_set(2, False, seed=0, with_answers=False))
     (folder / "unlabelled.json").write_text(unlabelled)
     train = {"do_train": True}
     cases = [
-        ({**train, "train_file": folder / "empty.json"}, "empty.json", "no examples"),
         ({**train, "train_file": folder / "train-v2.0.json"},
          "data[0].paragraphs[0].qas[1]", "version_2_with_negative"),
         ({**train, "doc_stride": 0}, "--doc_stride must be at least 1"),
-        ({"do_predict": True, "data_dir": None}, "There is no dev data. Give --data_dir"),
         ({**train, "do_eval": True, "predict_file": folder / "unlabelled.json"},
          "unlabelled.json", "'q0' has no answers"),
         ({**train, "do_predict": True, "output_dir": folder,

@@ -9,15 +9,10 @@ from bert_tf import weights
 from bert_tf.config import BertConfig
 from bert_tf.conversion import read_weights
 from bert_tf.errors import InputError
-from bert_tf.export import exporter
-from bert_tf.export.job import read_training
-from bert_tf.export.served import load_served
-from bert_tf.export.settings import ServingSettings
-from bert_tf.modeling import BertClassifier, BertEncoder, arrays_by_name
-from bert_tf.pretrained import load
-from bert_tf.training.config import TrainingConfig, to_json_dict
+from bert_tf.modeling import BertEncoder, arrays_by_name
+from bert_tf.training.config import to_json_dict
 from bert_tf.training.lifecycle import run_state
-from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+from bert_tf.training.lifecycle.run_folder import RunFolder
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]
 CONFIG = BertConfig(6, 8, 1, 2, 8, max_position_embeddings=16, type_vocab_size=2)
@@ -111,48 +106,3 @@ def test_every_value_of_the_state_is_read_back(tmp_path):
     run_state.write_state(str(tmp_path), to_json_dict(written))
     read = run_state.read_state(str(tmp_path))
     assert repr(read) == repr(written)  # NaN is not equal to NaN
-
-
-# Reads a file of a run outside of its checkpoints: the run is resumed, exported or converted.
-def resume(run):
-    training = TrainingConfig(num_train_steps=20, num_warmup_steps=0, data={"init_checkpoint": ""})
-    RunFolder(str(run), CheckpointMetadata(CONFIG.to_dict())).check_same_run(training)
-
-
-def export(run):
-    exporter._with_best_threshold(ServingSettings(), str(run))
-    read_training(str(run))
-
-
-ONE_OBJECT = "is damaged: it must contain one JSON object"
-# A row: the use, the change, words of the message.
-RUN_ROWS = [
-    (resume, put("training_config.json", "[]"), "training_config.json", ONE_OBJECT),
-    (resume, put("training_config.json", '{"data": {"init_checkpoint": 5}}'), "init_checkpoint=5"),
-    (resume, put("bert_config.json", "[]"), "bert_config.json", ONE_OBJECT),
-    (export, put("training_config.json", "[]"), "training_config.json", ONE_OBJECT),
-    (export, put("squad_threshold.json", "{}"), "null_score_diff_threshold must be a number"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("row", RUN_ROWS, ids=lambda row: f"{row[0].__name__}: {row[2][:40]}")
-def test_odd_files_of_a_run_are_refused(valid, tmp_path, row):
-    use, change, *words = row
-    run = tmp_path / "run"
-    shutil.copytree(valid, run)
-    (run / "bert_config.json").write_text(json.dumps(CONFIG.to_dict()))
-    (run / "training_config.json").write_text("{}")
-    change(run)
-    with pytest.raises(InputError) as error:
-        use(run)
-    message = str(error.value)
-    assert all(word in message for word in words), message
-    assert "\n" not in message
-
-
-def test_repeated_labels_are_not_exported(tmp_path):
-    facts = {"labels": ["a", "a"], "pair": False, "max_seq_length": 8, "task_type": "multi_label"}
-    arrays = arrays_by_name(BertClassifier(CONFIG, 2, seed=1))
-    weights.write_into(str(tmp_path / "a"), arrays, CONFIG.to_dict(), VOCABULARY, True, facts)
-    with pytest.raises(InputError, match="must have one different label"):
-        load_served(load(str(tmp_path / "a")))

@@ -85,35 +85,20 @@ def start():
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory, start):
-    """Returns the folders of four runs: one is not interrupted, the others are, and then resumed.
+    """Returns the folders of three runs: one is not interrupted, the others are, and then resumed.
 
     SIGTERM leaves a checkpoint of step 33; SIGKILL leaves a checkpoint of step 25, and a log entry
     of step 30. The uninterrupted run has one step in each call of the graph.
     """
-    names = ("whole", "terminated", "killed", "older")
+    names = ("whole", "terminated", "killed")
     folders = {name: tmp_path_factory.mktemp(name) for name in names}
     assert start(folders["whole"], iterations_per_loop=1) == 0
     assert start(folders["terminated"], signal.SIGTERM) == 0
     assert start(folders["killed"], signal.SIGKILL) == -signal.SIGKILL
-    assert start(folders["older"], signal.SIGTERM) == 0
-    assert [latest_valid_step(folders[name]) for name in names[1:]] == [
-        STOP_AT,
-        SAVE_STEPS,
-        STOP_AT,
-    ]
+    assert [latest_valid_step(folders[name]) for name in names[1:]] == [STOP_AT, SAVE_STEPS]
     assert [entry["step"] for entry in entries_of(folders["killed"])] == [10, 20, 30]
-    forget_totals(folders["older"])
-    assert [start(folders[name]) for name in names[1:]] == [0, 0, 0]
+    assert [start(folders[name]) for name in names[1:]] == [0, 0]
     return folders
-
-
-def forget_totals(folder):
-    """Removes the totals from the newest checkpoint, as if an older version had written it."""
-    (state,) = folder.glob(f"checkpoints/*{STOP_AT}/state.json")
-    values = json.loads(state.read_text())
-    assert values.pop("unlogged")["steps"] == STOP_AT % LOG_STEPS
-    del values["facts_sha256"]
-    state.write_text(json.dumps(values))
 
 
 def entries_of(folder, kind="train"):
@@ -154,10 +139,3 @@ def curve(folder):
     """Returns the steps and values of the loss in TensorBoard."""
     events = EventAccumulator(str(folder), purge_orphaned_data=False).Reload().Tensors("loss")
     return {event.step: event.tensor_proto.SerializeToString() for event in events}
-
-
-def test_a_checkpoint_of_an_older_version_without_totals_is_resumed(folders):
-    entries, expected = (entries_of(folders[name]) for name in ("older", "whole"))
-    assert [entry["step"] for entry in entries] == [10, 20, 30, 40, 50]
-    different = [a["step"] for a, b in zip(entries, expected, strict=True) if a != b]
-    assert different == [40]  # the mean over 7 of the 10 steps

@@ -21,11 +21,6 @@ from bert_tf.training.step import non_finite
 from bert_tf.training.step.objective import ORIGIN
 
 TARGETS = ("masked_lm_positions", "masked_lm_ids", "next_sentence_labels")
-VARIABLE_OF_LAYER = {  # one variable of each layer
-    "embeddings/norm": "embeddings/LayerNorm/gamma",
-    "layer_0/attention/query": "layer_0/attention/self/query/kernel",
-    "layer_1/output": "layer_1/output/dense/kernel",
-}
 
 
 def batches_with_infinity(*steps):
@@ -116,8 +111,7 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path):
     assert all(np.isfinite(variable.numpy()).all() for variable in run.objective.variables.values())
 
 
-@pytest.mark.parametrize("kind", [tf.errors.UnavailableError, tf.errors.AbortedError])
-def test_the_message_of_a_lost_worker_ends_with_a_word(tmp_path, kind):
+def test_the_message_of_a_lost_worker_ends_with_a_word(tmp_path):
     class Writer:
         def wait(self):
             pass
@@ -125,7 +119,7 @@ def test_the_message_of_a_lost_worker_ends_with_a_word(tmp_path, kind):
     failures = FailureMessages(NO_LOOKUP, RunFolder(str(tmp_path)), Writer())
     cause = "Failed to connect to remote host:\n" + "refused " * 40
     with pytest.raises(InputError) as raised, failures.explain(7):
-        raise kind(None, None, cause)
+        raise tf.errors.UnavailableError(None, None, cause)
     message = str(raised.value)
     start = "After step 7: another worker has ended (Failed to connect to remote host: refused "
     assert message.startswith(start)
@@ -170,24 +164,19 @@ def test_debug_nans_names_the_layer(tmp_path, objective, words):
         runs.train(run, batches_with_infinity(), describe=lambda origin: "file 7")
 
 
-@pytest.mark.parametrize("layer", ["embeddings/norm", "layer_0/attention/query", "layer_1/output"])
-def test_debug_nans_names_the_layer_of_a_bert_model(layer):
+def test_debug_nans_names_the_layer_of_a_bert_model():
     config = BertConfig(
         vocab_size=20, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
         intermediate_size=8, max_position_embeddings=8, type_vocab_size=2,
     )  # fmt: skip
     objective = PretrainingObjective(BertPretrainer(config))
-    (kernel,) = [
-        weight.value
-        for name, weight in objective.variables.items()
-        if name.endswith(VARIABLE_OF_LAYER[layer])
-    ]
+    kernel = objective.variables["bert/encoder/layer_0/attention/self/query/kernel"]
     kernel.assign(tf.fill(kernel.shape, np.nan))
     batch = {name: tf.ones([2, 8], tf.int32) for name in ("input_ids", "input_mask", "segment_ids")}
     batch |= {name: tf.ones([2, 1], tf.int32) for name in TARGETS}
     batch["masked_lm_weights"] = tf.ones([2, 1])
     cause = non_finite.find_cause(objective, batch, tf.constant([1, 2]))
-    assert cause.endswith(f"/bert/{layer}")
+    assert cause.endswith("/bert/layer_0/attention/query")
 
 
 def test_debug_nans_gives_the_same_weights(tmp_path):

@@ -129,18 +129,6 @@ def test_classifier_through_fit_follows_the_original():
     compare_with_checkpoint(model, golden / "step20/model.ckpt-20")
 
 
-def test_mixed_bfloat16_follows_the_original_roughly():
-    golden = GOLDEN / "google_classifier"
-    trajectory = dict(np.load(golden / "trajectory.npz"))
-    config = BertConfig.from_dict(CONFIG)
-    model = BertClassifier(config, num_labels=3, classifier_dropout=0.0, dtype="mixed_bfloat16")
-    load(model, golden / "init/model.ckpt")
-    compile_released(model, trajectory, CLASSIFIER_LOSS)
-    logs = fit(model, classifier_batches(trajectory), 0, 20)
-    assert all(slot.dtype == "float32" for slot in model.optimizer.variables[1:])
-    np.testing.assert_allclose(logs["loss"], trajectory["losses"], atol=0.1)
-
-
 @pytest.fixture(scope="module")
 def two_replicas(tmp_path_factory):
     folder = tmp_path_factory.mktemp("two_replicas")
@@ -273,27 +261,6 @@ def test_own_patterns_exclude_from_weight_decay():
         np.testing.assert_allclose(found, factor * value, rtol=1e-6)
 
 
-def small_batches():
-    trajectory = dict(np.load(GOLDEN / "google_classifier/trajectory.npz"))
-    inputs, labels = classifier_batches(trajectory)
-    return {name: value[0] for name, value in inputs.items()}, labels["logits"][0]
-
-
-def test_frozen_encoder_keeps_its_weights():
-    inputs, labels = small_batches()
-    model = make("classifier")
-    model.bert.trainable = False
-    model.compile(AdamWeightDecay(0.01), CLASSIFIER_LOSS)
-    before = [variable.numpy() for variable in model.bert.weights]
-    head = [variable.numpy() for variable in model.head.weights]
-    model.fit(inputs, {"logits": labels}, epochs=2, verbose=0)
-    for variable, value in zip(model.bert.weights, before, strict=True):
-        np.testing.assert_array_equal(variable, value)
-    for variable, value in zip(model.head.weights, head, strict=True):
-        assert np.abs(variable - value).max() > 1e-3
-    assert len(model.optimizer.variables) == 2 + 2 * 2  # steps, learning rate, slots of the head
-
-
 def test_variable_without_gradient_keeps_value_and_slots():
     model = runs.make_model()
     optimizer = AdamWeightDecay(0.5)
@@ -329,9 +296,7 @@ def test_mixed_float16_is_refused():
     ("field", "value"),
     [
         ("learning_rate", 0),
-        ("weight_decay_rate", -0.1),
         ("clip_norm", 0),
-        ("beta_1", -0.1),
         ("beta_2", 1.0),
         ("exclude_from_weight_decay", "bias"),
     ],
@@ -339,16 +304,6 @@ def test_mixed_float16_is_refused():
 def test_wrong_arguments_are_refused(field, value):
     with pytest.raises(InputError, match=f"^{field} must be .* Received"):
         AdamWeightDecay(**{field: value})
-
-
-@pytest.mark.parametrize(
-    "option",
-    ["global_clipnorm", "clipnorm", "clipvalue", "use_ema", "loss_scale_factor",
-     "gradient_accumulation_steps", "weight_decay"],
-)  # fmt: skip
-def test_keras_options_with_another_meaning_are_not_accepted(option):
-    with pytest.raises(TypeError, match=option):
-        AdamWeightDecay(**{option: 2})
 
 
 def test_keras_methods_with_another_meaning_are_refused():
@@ -370,16 +325,6 @@ def test_schedule(decay):
         np.testing.assert_allclose(float(schedule(step)), expected, rtol=1e-5, atol=1e-11)
 
 
-def test_schedule_in_another_keras_optimizer():
-    variable = keras.Variable(np.zeros(1, np.float32))
-    optimizer = keras.optimizers.SGD(WarmupSchedule(1.0, 4, 2))
-    optimizer.build([variable])
-    for _ in range(4):
-        optimizer.apply([tf.ones(1)])
-    rates = [reference.learning_rate(step, 1.0, 4, 2) for step in range(4)]
-    np.testing.assert_allclose(variable, [-sum(rates)], rtol=1e-6)
-
-
 def test_own_betas():
     variable = keras.Variable(np.ones(3, np.float32), name="kernel")
     optimizer = AdamWeightDecay(0.5, clip_norm=None, beta_1=0.8, beta_2=0.98)
@@ -391,16 +336,6 @@ def test_own_betas():
             "kernel", expected, gradient, slots, 0.5, (0.8, 0.98)
         )
     np.testing.assert_allclose(variable, expected, rtol=1e-5)
-
-
-def test_released_defaults():
-    config = AdamWeightDecay().get_config()
-    assert config["learning_rate"] == pytest.approx(5e-5)
-    assert (config["weight_decay_rate"], config["clip_norm"]) == (0.01, 1.0)
-    assert (config["beta_1"], config["beta_2"]) == (0.9, 0.999)
-    assert WarmupSchedule(1, 10).get_config() == {
-        "learning_rate": 1.0, "num_train_steps": 10, "num_warmup_steps": 0, "decay": "released",
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -423,7 +358,6 @@ def test_config_is_stored_as_json(learning_rate):
     ("field", "value"),
     [
         ("learning_rate", 0.0),
-        ("num_train_steps", 0),
         ("num_warmup_steps", -1),
         ("num_warmup_steps", 11),
         ("decay", "exponential"),
@@ -433,13 +367,6 @@ def test_wrong_arguments_of_the_schedule_are_refused(field, value):
     arguments = {"learning_rate": 1e-4, "num_train_steps": 10, field: value}
     with pytest.raises(InputError, match=f"^{field} must be .* Received"):
         WarmupSchedule(**arguments)
-
-
-def test_schedule_with_numpy_numbers_is_stored_as_json():
-    schedule = WarmupSchedule(np.float32(0.5), np.int64(10), np.int64(2))
-    text = json.dumps(keras.saving.serialize_keras_object(schedule))
-    copy = keras.saving.deserialize_keras_object(json.loads(text))
-    np.testing.assert_array_equal([copy(1), copy(2)], [0.25, np.float32(0.4)])
 
 
 @pytest.mark.parametrize("decay", ["released", "linear", "cosine"])

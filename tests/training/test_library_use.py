@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError, TrainingInterrupted
+from bert_tf.errors import TrainingInterrupted
 from bert_tf.pretraining import pretrain
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
 from bert_tf.training.callbacks.evaluation import HeldOutData
@@ -231,10 +231,3 @@ def test_seed_and_precision_come_from_the_training_config_only(tmp_path, kind, f
         computed = {layer.compute_dtype for layer in objective.model._flatten_layers()}
         assert computed == {dtype}
         assert {variable.dtype for variable in objective.variables.values()} == {"float32"}
-
-
-def test_train_can_be_called_once(tmp_path):
-    trainer = runs.make_trainer(tmp_path)
-    runs.train(trainer)
-    with pytest.raises(InputError, match=r"after this run started\. Start it again"):
-        runs.train(trainer)

@@ -55,7 +55,7 @@ def test_an_evaluation_does_not_replace_files_of_others(tmp_path):
     folder.check_same_run()
 
 
-@pytest.mark.parametrize("name", ["best", "checkpoints"])
+@pytest.mark.parametrize("name", ["best", "checkpoints", "checkpoints/step-00000020"])
 def test_a_run_in_a_folder_of_another_run_is_refused(tmp_path, name, monkeypatch):
     runs.run(tmp_path)
     (tmp_path / "best").mkdir(exist_ok=True)

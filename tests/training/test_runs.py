@@ -40,7 +40,7 @@ def test_a_run_stops_before_the_end_of_its_schedule_and_resumes(tmp_path):
     for stop_at in (6, 11, 0):
         runtime = RuntimeConfig(stop_at_step=stop_at)
         trainer = runs.make_trainer(tmp_path / "parts", runtime=runtime)
-        assert runs.train(trainer) == (stop_at or 20)
+        assert runs.train(trainer) == trainer.load_result() == (stop_at or 20)
     for name, value in expected.items():
         np.testing.assert_array_equal(trainer.objective.variables[name].numpy(), value)
 
@@ -55,13 +55,6 @@ def test_a_damaged_checkpoint_is_ignored_with_a_warning(tmp_path, caplog):
     resumed = runs.run(tmp_path)
     for name, value in expected.items():
         np.testing.assert_array_equal(resumed[name], value)
-
-
-def test_the_result_that_is_loaded_after_training_is_the_new_one(tmp_path):
-    runs.train(runs.make_trainer(tmp_path, runtime=RuntimeConfig(stop_at_step=6)))
-    resumed = runs.make_trainer(tmp_path, runtime=RuntimeConfig(stop_at_step=11))
-    runs.train(resumed)
-    assert resumed.load_result() == 11
 
 
 def test_damaged_checkpoints_are_removed_before_valid_ones(tmp_path):
@@ -97,7 +90,8 @@ def test_a_run_of_an_older_version_is_resumed(tmp_path):
     path.write_text(json.dumps(settings))
     state_path = tmp_path / "parts/checkpoints/step-00000007/state.json"
     state = json.loads(state_path.read_text())
-    del state["elapsed_secs"], state["time_is_up"], state["facts_sha256"]
+    for name in ("elapsed_secs", "time_is_up", "unlogged", "facts_sha256"):
+        del state[name]
     state_path.write_text(json.dumps(state))
     for name, value, default in (("adam_beta_2", 0.98, 0.999), ("time_budget_secs", 60.0, 0.0)):
         with pytest.raises(InputError, match=rf"{name}={default}, but this run has {name}={value}"):
@@ -154,19 +148,10 @@ def test_a_damaged_record_is_reported_with_the_step(tmp_path):
     ("kind", "field", "value"),
     [
         (TrainingConfig, "global_batch_size", 0),
-        (TrainingConfig, "num_train_steps", 10**20),
         (TrainingConfig, "learning_rate", float("nan")),
-        (TrainingConfig, "clip_norm", 0.0),
-        (TrainingConfig, "layer_decay", float("nan")),
         (TrainingConfig, "num_warmup_steps", 21),
-        (TrainingConfig, "seed", -1),
-        (TrainingConfig, "adam_beta_1", -0.1),
         (TrainingConfig, "adam_beta_2", 1.0),
-        (TrainingConfig, "time_budget_secs", -1.0),
-        (RuntimeConfig, "eval_steps", -1),
         (RuntimeConfig, "log_steps", 0),
-        (RuntimeConfig, "iterations_per_loop", 10**30),
-        (RuntimeConfig, "stop_at_step", -1),
         (RuntimeConfig, "profile_steps", (5, 5)),
     ],
 )

@@ -9,13 +9,10 @@ import pytest
 import tensorflow as tf
 from reference import optimization as reference
 
-from bert_tf.errors import InputError, TrainingInterrupted
-from bert_tf.training.callbacks.metric_logging import MetricLogging
+from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.reporting.metrics import MetricAccumulator
 from bert_tf.training.step import schedule
-from bert_tf.training.step.step_runner import StepResult
 
 # Upper limits of the tests are far above the expected values, because machines can be slow.
 MAX_OVERSHOOT_SECS = 60.0
@@ -101,48 +98,12 @@ def test_the_seconds_continue_from_the_checkpoint(tmp_path):
     assert all(entry["time_budget_used"] >= 0.9999 for entry in entries if entry["step"] > 5)
 
 
-def test_a_run_that_was_stopped_by_a_signal_ends_at_0(tmp_path):
-    with pytest.raises(TrainingInterrupted):
-        runs.run(tmp_path, stop_at=7, time_budget_secs=2.0)
-    state = saved_state(tmp_path)[1]
-    assert state["step"] == 7 and state["elapsed_secs"] > 0 and not state["time_is_up"]
-    runs.run(tmp_path, time_budget_secs=2.0)
-    assert_ended_at_0(tmp_path, 2.0)
-
-
 def test_one_step_with_the_learning_rate_0_follows_a_long_evaluation(tmp_path):
     runs.train(make_trainer(tmp_path, 1000.0, stop_at_step=5))
     change_state(tmp_path, elapsed_secs=1005.0)
     assert runs.train(make_trainer(tmp_path, 1000.0)) == 6
     assert_ended_at_0(tmp_path, 1000.0)
     assert runs.train(make_trainer(tmp_path, 1000.0)) == 6  # the run is complete
-
-
-def test_the_clock_is_not_read_without_a_time_budget(tmp_path, monkeypatch):
-    def fail():
-        raise AssertionError("tf.timestamp was called")
-
-    monkeypatch.setattr(tf, "timestamp", fail)
-    assert runs.train(runs.make_trainer(tmp_path)) == 20
-    assert saved_state(tmp_path)[1]["elapsed_secs"] == 0
-    assert all("time_budget_used" not in entry for entry in runs.log_entries(tmp_path))
-    with pytest.raises(AssertionError, match="was called"):
-        runs.train(make_trainer(tmp_path / "budget", 1.0))
-
-
-def test_the_progress_display_shows_the_seconds(tmp_path):
-    class Display:
-        def update(self, units, note):
-            self.shown = units, note
-
-    objective = runs.Regression(0, "float32")
-    scalars = {"learning_rate": 0.1, "time_budget_used": 0.25}
-    result = StepResult(3, {"loss": 6.0}, {"weight": 4.0}, scalars, 0, np.zeros([0, 2]))
-    for budget, note in ((0.0, "loss 1.5000"), (60.0, "15 of 60 s, loss 1.5000")):
-        display = Display()
-        metrics = MetricAccumulator(objective, {})
-        MetricLogging(metrics, None, 1, display, budget).after_steps(result, secs=1.0)
-        assert display.shown == (3, note)
 
 
 @pytest.mark.slow

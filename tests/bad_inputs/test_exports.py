@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import importlib.util
 import json
 import shutil
 
@@ -17,7 +16,6 @@ from bert_tf.export.settings import ServingSettings
 from bert_tf.json_files import sha256_of_values
 
 EXPORT, PREDICT = "bert_tf.run_scripts.export_model", "bert_tf.run_scripts.predict"
-HAS_LITE = importlib.util.find_spec("ai_edge_litert") is not None
 CHECKPOINT = "--checkpoint=ckpt/classification"
 MODEL = "--model=served"
 # The flags, with paths in the folder of the test, and words of the message.
@@ -52,10 +50,6 @@ PREDICT_ROWS = [
     ([MODEL, "--context=a", "--question=b"], ["takes a list of texts for each of text"]),
     (["--model=evil", "--text=a"], ["evil is refused", "WriteFile", "--trust=True"]),
 ]  # fmt: skip
-LITE_ROWS = [
-    (["--model=cut.tflite", "--text=a"], ["cut.tflite", "damaged"]),
-    (["--model=middle.tflite", "--text=a"], ["middle.tflite is damaged", "SHA-256"]),
-]  # fmt: skip
 
 
 def flip(content, place):
@@ -79,10 +73,7 @@ def folder(tmp_path_factory):
     """A folder with a checkpoint, its export, damaged copies of the export, and odd files."""
     folder = tmp_path_factory.mktemp("exports")
     path, _ = export_models.write_checkpoint("classification", folder / "ckpt")
-    settings = ServingSettings(format="both" if HAS_LITE else "saved_model",
-                               tflite_precisions=["float32"] if HAS_LITE else
-                               ServingSettings().tflite_precisions)  # fmt: skip
-    exporter.export(path, str(folder / "served"), settings)
+    exporter.export(path, str(folder / "served"), ServingSettings())
     for name, (file, change) in DAMAGE.items():
         place = folder / name / "1" / file
         shutil.copytree(folder / "served/1", folder / name / "1")
@@ -97,10 +88,6 @@ def folder(tmp_path_factory):
     shutil.copytree(folder / "served", folder / "incomplete")
     (folder / "incomplete/2/variables").mkdir(parents=True)
     write_evil_model(folder / "evil")
-    if HAS_LITE:
-        content = (folder / "served/1/tflite/float32.tflite").read_bytes()
-        for name, changed in {"cut": half(content), "middle": flip(content, 4000)}.items():
-            (folder / f"{name}.tflite").write_bytes(changed)
     return folder
 
 
@@ -132,7 +119,6 @@ def write_model(path, function):
 def test_bad_input_is_refused_in_one_line(folder):
     before = sorted(str(path) for path in folder.rglob("*"))
     rows = [*((EXPORT, *row) for row in EXPORT_ROWS), *((PREDICT, *row) for row in PREDICT_ROWS)]
-    rows += [(PREDICT, *row) for row in LITE_ROWS] if HAS_LITE else []
     results = run_mains([(program, flags) for program, flags, _ in rows], cwd=folder, secs=60)
     failed = []
     for (_, flags, words), result in zip(rows, results, strict=True):

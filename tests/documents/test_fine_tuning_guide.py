@@ -1,7 +1,6 @@
 """The commands of docs/fine_tuning.md run as they are written there, up to an exported model."""
 
 import csv
-import json
 import os
 import pathlib
 import re
@@ -11,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 from guide_program import write_checkpoints
+from run_programs import results_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 GOOD, BAD = ["good", "with", "all"], ["not", "without", "long"]
@@ -57,20 +57,5 @@ def test_the_commands_lead_from_csv_files_to_a_served_classifier(tmp_path):
     served = [line.split("\t") for line in lines[-2:]]
     assert [row[2] for row in served] == ["A good film.", "Too long."]
     assert {row[0] for row in served} <= {"positive", "negative"}
-
-    out = tmp_path / "classifier"
-    predictions = [json.loads(line) for line in (out / "predictions.jsonl").open()]
-    assert [each["text_a"] for each in predictions] == [
-        row["sentence"] for row in csv.DictReader((tmp_path / "reviews/test.csv").open())
-    ]
-    probabilities = [
-        line.split("\t") for line in (out / "test_results.tsv").read_text().split("\n")
-    ]
-    for each, row in zip(predictions, probabilities[:-1], strict=True):
-        label = ["negative", "positive"].index(each["predicted"])  # the sorted labels
-        assert each["probability"] == pytest.approx(max(map(float, row)))
-        assert np.argmax(np.array(row, float)) == label
-    report = (out / "eval_report.txt").read_text()
-    assert re.search(r"^negative .* 20$", report, re.M)
-    results = dict(line.split(" = ") for line in (out / "eval_results.txt").open())
+    results = results_of(tmp_path / "classifier")
     assert {"eval_accuracy", "eval_loss", "eval_macro_f1"} <= results.keys()

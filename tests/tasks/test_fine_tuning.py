@@ -139,16 +139,21 @@ def test_the_result_of_an_earlier_run_is_removed_before_training(data_dir, tmp_p
     assert not (tmp_path / "out/results.json").exists()
 
 
-def test_predictions_that_are_not_finite_are_refused(data_dir, tmp_path):
+def write_model(data_dir, bias):
+    """Writes a model whose biases have this value; returns its path."""
     config = json.loads(pathlib.Path(data_dir, "config.json").read_text())
     model = bert_tf.BertClassifier(bert_tf.BertConfig.from_dict(config), num_labels=2)
     for variable in model.trainable_variables:
-        variable.assign(np.full(variable.shape, 3e38, np.float32))
+        if variable.name == "bias":
+            variable.assign(np.full(variable.shape, bias, np.float32))
     tokenizer, facts = bert_tf.BertTokenizer(VOCABULARY), GLUE_TASKS["sst-2"].facts.saved()
-    path = bert_tf.save_checkpoint(model, tokenizer, tmp_path / "model", **facts)
-    phases = RunPhases(False, False, True)
+    return bert_tf.save_checkpoint(model, tokenizer, f"{data_dir}/model", **facts)
+
+
+def test_predictions_that_are_not_finite_are_refused(data_dir, tmp_path):
+    phases, model = RunPhases(False, False, True), write_model(data_dir, 3e38)
     with pytest.raises(InputError, match="for example 1 of the test split are NaN or infinite"):
-        run(data_dir, tmp_path / "out", phases, model=path)
+        run(data_dir, tmp_path / "out", phases, model=model)
     assert not list((tmp_path / "out").glob("*.tsv")), "no predictions"
 
 
@@ -173,5 +178,6 @@ def test_limits_use_the_first_examples(data_dir, tmp_path):
 
 def test_an_evaluation_without_labels_is_refused(data_dir, tmp_path, monkeypatch):
     monkeypatch.setattr(ClassificationResults, "metrics", lambda _: {})
+    model = write_model(data_dir, 0)
     with pytest.raises(InputError, match=r"No example of .*dev\.tsv has a label or an answer"):
-        run(data_dir, tmp_path / "out", stop_at_step=2)
+        run(data_dir, tmp_path / "out", RunPhases(False, True), model=model)

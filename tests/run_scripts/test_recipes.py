@@ -79,6 +79,32 @@ def test_two_phases_share_one_schedule(tmp_path):
     assert second[2]["learning_rate"] == pytest.approx(1e-4 * (1 - 19 / 20), rel=1e-4)
 
 
+def test_the_recipe_of_mosaic_bert(tmp_path, capfd):
+    out = run_recipe(
+        tmp_path, "mosaic_bert", STEPS="100", WARMUP="",
+        PRECISION="float32", GLUE="my_glue",
+    )  # fmt: skip
+    settings = json.loads((out / "model/training_config.json").read_text())
+    expected = {
+        "num_train_steps": 100, "num_warmup_steps": 6, "adam_beta_1": 0.9, "adam_beta_2": 0.98,
+        "learning_rate": 5e-4, "optimizer": "adamw", "schedule": "linear",
+    }  # fmt: skip
+    assert {name: settings[name] for name in expected} == expected
+    # MosaicML multiplies each weight by 1 - 1e-5 in a step with the peak learning rate.
+    assert settings["weight_decay_rate"] * settings["learning_rate"] == pytest.approx(1e-5)
+    logged = training_metrics(out / "model")
+    # 6 of 100 steps are warm-up. Step n uses the learning rate after n - 1 steps.
+    assert logged[4]["learning_rate"] == pytest.approx(5e-4 * 3 / 6, rel=1e-4)
+    assert logged[100]["learning_rate"] == pytest.approx(5e-4 * 1 / 94, rel=1e-4)
+    assert "next_sentence_loss" not in logged[1]
+    assert "masked_lm_accuracy" in (out / "model/eval_results.txt").read_text()
+    text = capfd.readouterr().out
+    assert (
+        f"MODEL='{out}/model' GLUE='my_glue'" in text
+        and "bash run_scripts/recipes/table1_glue.sh" in text
+    )
+
+
 def test_glue(tmp_path, model):
     data = paper_data.write_glue(tmp_path / "glue")
     # One task for pairs with two dev splits, one with a correlation, and one with single texts.

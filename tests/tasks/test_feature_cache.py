@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.tasks import feature_cache
-from bert_tf.tasks.feature_cache import FeatureCache, FeatureSettings
+from bert_tf.tasks.feature_cache import FeatureCache
 
 SHAPE = (2, 3)
 KEY = {"source": "a"}
@@ -160,10 +160,3 @@ def test_a_full_disk_is_noticed_before_the_computation(tmp_path, monkeypatch):
     assert encoder.computed == [] and not (tmp_path / "cache").exists()
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(size, 0, size))
     write(tmp_path / "cache", lengths, encoder)
-
-
-def test_remote_folders_and_other_dtypes_are_refused():
-    with pytest.raises(InputError, match=r"must be in a local folder\. Received: gs://a/b"):
-        FeatureSettings("gs://a/b")
-    with pytest.raises(InputError, match="feature_dtype must be one of float16, float32"):
-        FeatureSettings("a", "bfloat16")

@@ -9,13 +9,11 @@ import tensorflow as tf
 from reference import long_texts as reference
 from tiny_objectives import make_objective
 
-from bert_tf.errors import InputError
 from bert_tf.tasks import batches
 from bert_tf.tasks.class_weights import weights_of_records
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.long_texts import LongTexts
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
-from bert_tf.tasks.classification.sources.glue import glue_task
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.task import LABEL_WEIGHTS, RECORD_WEIGHTS, DataLocation
@@ -195,15 +193,3 @@ def test_the_training_loss_is_the_mean_over_texts_of_the_means_of_their_windows(
     sums = objective.sums(batch, training=True, seed=tf.constant([1, 2]))
     loss = float(objective.loss(sums, objective.counts(batch)))
     assert loss == pytest.approx(sum(of_texts) / 3, rel=1e-5)
-
-
-def test_values_out_of_range_and_pairs_are_refused():
-    for values, message in (
-        (("window",), "long_texts must be one of truncate, windows. Received: 'window'"),
-        (("windows", 0), "doc_stride must be at least 1. Received: 0"),
-        (("windows", 1, 0), "max_windows must be at least 1. Received: 0"),
-    ):
-        with pytest.raises(InputError, match=message):
-            LongTexts(*values)
-    with pytest.raises(InputError, match=r"single texts\. Received: the task mrpc, which has pai"):
-        dataclasses.replace(glue_task("MRPC"), long_texts=WINDOWS)

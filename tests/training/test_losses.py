@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.training.step.losses import correct_predictions, cross_entropy
+from bert_tf.training.step.losses import cross_entropy
 
 
 @pytest.mark.parametrize("shape", [[7], [3, 5]])
@@ -26,8 +26,3 @@ def test_cross_entropy_and_gradient_equal_tensorflow(shape, scale):
         results.append((value.numpy(), tape.gradient(total, logits).numpy()))
     np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(results[0][1], results[1][1], atol=1e-6)
-
-
-def test_correct_predictions():
-    logits = tf.constant([[0.0, 2.0, 1.0], [5.0, -1.0, 4.0]])
-    np.testing.assert_array_equal(correct_predictions(logits, tf.constant([1, 2])), [1.0, 0.0])

@@ -129,6 +129,18 @@ def test_classifier_through_fit_follows_the_original():
     compare_with_checkpoint(model, golden / "step20/model.ckpt-20")
 
 
+def test_mixed_bfloat16_follows_the_original_roughly():
+    golden = GOLDEN / "google_classifier"
+    trajectory = dict(np.load(golden / "trajectory.npz"))
+    config = BertConfig.from_dict(CONFIG)
+    model = BertClassifier(config, num_labels=3, classifier_dropout=0.0, dtype="mixed_bfloat16")
+    load(model, golden / "init/model.ckpt")
+    compile_released(model, trajectory, CLASSIFIER_LOSS)
+    logs = fit(model, classifier_batches(trajectory), 0, 20)
+    assert all(slot.dtype == "float32" for slot in model.optimizer.variables[1:])
+    np.testing.assert_allclose(logs["loss"], trajectory["losses"], atol=0.1)
+
+
 @pytest.fixture(scope="module")
 def two_replicas(tmp_path_factory):
     folder = tmp_path_factory.mktemp("two_replicas")
@@ -373,3 +385,13 @@ def test_wrong_arguments_of_the_schedule_are_refused(field, value):
 def test_the_rate_is_0_after_a_warmup_of_the_whole_run(decay):
     schedule = WarmupSchedule(1.0, 10, 10, decay)
     np.testing.assert_allclose([schedule(0), schedule(9), schedule(10)], [0, 0.9, 0], atol=1e-6)
+
+
+def test_released_defaults():
+    config = AdamWeightDecay().get_config()
+    assert config["learning_rate"] == pytest.approx(5e-5)
+    assert (config["weight_decay_rate"], config["clip_norm"]) == (0.01, 1.0)
+    assert (config["beta_1"], config["beta_2"]) == (0.9, 0.999)
+    assert WarmupSchedule(1, 10).get_config() == {
+        "learning_rate": 1.0, "num_train_steps": 10, "num_warmup_steps": 0, "decay": "released",
+    }  # fmt: skip

@@ -4,8 +4,7 @@
 # Hardware   a GPU of 12 GB holds 12 sequences of BERT-Base: --gradient_accumulation_steps=4.
 # Time       not known.
 # Expected   dev: EM 80.8 and F1 88.5 for BERT-Base; 84.1 and 90.9 for BERT-Large (SIZE=large).
-#            This recipe has not been run at this size; tests/run_scripts/test_recipes.py runs a
-#            small version.
+#            This recipe has not been run at this size; a test checks its commands.
 #
 # MODEL=uncased_L-12_H-768_A-12 SQUAD=squad OUT=squad_run \
 #   bash run_scripts/recipes/table2_squad.sh [further flags of run_squad.py]

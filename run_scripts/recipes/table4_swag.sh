@@ -5,8 +5,7 @@
 #            --gradient_accumulation_steps=2.
 # Time       not known.
 # Expected   dev: accuracy 81.6 for BERT-Base, 86.6 for BERT-Large (SIZE=large).
-#            This recipe has not been run at this size; tests/run_scripts/test_recipes.py runs a
-#            small version.
+#            This recipe has not been run at this size; a test checks its commands.
 #
 # MODEL=uncased_L-12_H-768_A-12 SWAG=swag OUT=swag_run \
 #   bash run_scripts/recipes/table4_swag.sh [further flags of run_swag.py]

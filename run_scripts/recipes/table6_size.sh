@@ -12,8 +12,7 @@
 #            12   768  12           3.99    84.4  86.7   92.9
 #            12  1024  16           3.54    85.7  86.9   93.3
 #            24  1024  16           3.23    86.6  87.8   93.7
-#            This recipe has not been run at this size; tests/run_scripts/test_recipes.py runs a
-#            small version.
+#            This recipe has not been run at this size; a test checks its commands.
 #
 # TEXT='wiki/*.txt' VOCAB=vocab.txt GLUE=glue_data OUT=sizes \
 #   bash run_scripts/recipes/table6_size.sh [further flags of run_pretraining.py]

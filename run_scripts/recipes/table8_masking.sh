@@ -13,8 +13,7 @@
 #              80    20    0  84.4            95.2          94.7
 #               0    20   80  83.7            94.8          94.6
 #               0     0  100  83.6            94.9          94.6
-#            This recipe has not been run at this size; tests/run_scripts/test_recipes.py runs a
-#            small version.
+#            This recipe has not been run at this size; a test checks its commands.
 #
 # TEXT='wiki/*.txt' VOCAB=vocab.txt CONFIG=bert_config.json GLUE=glue_data CONLL=conll2003 \
 #   OUT=masking bash run_scripts/recipes/table8_masking.sh [further flags of run_pretraining.py]

@@ -1,12 +1,20 @@
-"""A BERT with 8 hidden units for tests of programs, and the files of its architecture."""
+"""A BERT with 8 hidden units, and the files of its architecture."""
 
 import json
+
+from bert_tf.config import BertConfig
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
 CONFIG = {
     "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
     "intermediate_size": 8, "max_position_embeddings": 16, "type_vocab_size": 2,
 }  # fmt: skip
+
+
+def small_config(vocab_size, **changes):
+    """Returns a config of two layers with 8 hidden units; changes are of its other values."""
+    sizes = {**CONFIG, "num_hidden_layers": 2, "intermediate_size": 16, "vocab_size": vocab_size}
+    return BertConfig(**{**sizes, **changes})
 
 
 def write_architecture(folder, vocabulary=VOCABULARY, hidden_size=8, **changes):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_bert import small_config
 
-from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import (
     BertClassifier,
@@ -14,15 +14,7 @@ from bert_tf.modeling import (
     variables_by_name,
 )
 
-CONFIG = BertConfig(
-    vocab_size=50,
-    hidden_size=32,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=64,
-    max_position_embeddings=16,
-    type_vocab_size=2,
-)
+CONFIG = small_config(50, hidden_size=32, num_attention_heads=4, intermediate_size=64)
 
 
 @pytest.fixture(scope="module")

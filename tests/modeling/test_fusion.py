@@ -5,8 +5,8 @@ import collections
 import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
+from tiny_bert import small_config
 
-from bert_tf.config import BertConfig
 from bert_tf.modeling import BertEncoder
 
 LAYERS = 2
@@ -15,14 +15,7 @@ LAYERS = 2
 @pytest.fixture(scope="module")
 def fused():
     """Returns a Counter of fused operations; a key names the operations that were fused."""
-    config = BertConfig(
-        vocab_size=20,
-        hidden_size=16,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=2,
-        intermediate_size=32,
-        type_vocab_size=2,
-    )
+    config = small_config(20, hidden_size=16, num_hidden_layers=LAYERS, intermediate_size=32)
     model = BertEncoder(config, seed=0)
     names = ("input_ids", "input_mask", "segment_ids")
     spec = {name: tf.TensorSpec([None, None], tf.int32) for name in names}

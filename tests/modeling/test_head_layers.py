@@ -3,16 +3,14 @@
 import numpy as np
 import pytest
 from reference.bilstm import bilstm
+from tiny_bert import small_config
 
-from bert_tf import BertClassifier, BertConfig, BertSpanPredictor, BertTagger
+from bert_tf import BertClassifier, BertSpanPredictor, BertTagger
 from bert_tf.errors import InputError
 from bert_tf.head_config import FEATURE_LAYERS, HeadConfig
 from bert_tf.modeling.head_layers import HeadLayers
 
-CONFIG = BertConfig(
-    vocab_size=50, hidden_size=8, num_hidden_layers=5, num_attention_heads=2, intermediate_size=16,
-    max_position_embeddings=16, type_vocab_size=2, initializer_range=0.5,
-)  # fmt: skip
+CONFIG = small_config(50, num_hidden_layers=5, initializer_range=0.5)
 LENGTHS = [9, 1, 5]
 MODELS = {BertTagger: {"num_labels": 3}, BertClassifier: {"num_labels": 3}, BertSpanPredictor: {}}
 

@@ -3,19 +3,12 @@
 import keras
 import numpy as np
 import pytest
+from tiny_bert import small_config
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertEncoder, BertPretrainer, variables_by_name
 
-CONFIG = BertConfig(
-    vocab_size=50,
-    hidden_size=32,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=64,
-    max_position_embeddings=16,
-    type_vocab_size=2,
-)
+CONFIG = small_config(50, hidden_size=32, num_attention_heads=4, intermediate_size=64)
 
 
 def test_initial_weights_have_a_truncated_normal_distribution():

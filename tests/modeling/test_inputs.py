@@ -6,15 +6,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_bert import small_config
 
-from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertClassifier, BertMultipleChoice, BertPretrainer
 
-CONFIG = BertConfig(
-    vocab_size=300, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
-    intermediate_size=8, max_position_embeddings=10, type_vocab_size=2,
-)  # fmt: skip
+CONFIG = small_config(300, num_hidden_layers=1, max_position_embeddings=10)
 IDS = np.ones((2, 6), np.int32)
 EXPECTED = (
     "Expected: a dict {input_ids: int32 [B, S], input_mask: int32 [B, S] (1 = token, 0 = padding; "

@@ -4,15 +4,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_bert import small_config
 
-from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertClassifier, Dense, arrays_by_name, variables_by_name
 
-CONFIG = BertConfig(
-    vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
-    intermediate_size=16, max_position_embeddings=10, type_vocab_size=2, initializer_range=0.3,
-)  # fmt: skip
+CONFIG = small_config(30, initializer_range=0.3)
 INPUTS = {"input_ids": np.random.default_rng(0).integers(1, 30, (4, 6)).astype(np.int32)}
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_bert import small_config
 
 from bert_tf import modeling
 from bert_tf.config import BertConfig
-from bert_tf.modeling.token_rows import TokenRows
 
 S = 14
 LENGTHS = {
@@ -28,11 +28,8 @@ MODELS = {
 
 
 def config(attention="bidirectional"):
-    return BertConfig(
-        vocab_size=30, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
-        intermediate_size=32, max_position_embeddings=S, hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0, attention=attention,
-    )  # fmt: skip
+    without_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return small_config(30, hidden_size=16, attention=attention, **without_dropout)
 
 
 def batch(name, lengths):
@@ -63,15 +60,18 @@ def weights_of(name, outputs, mask):
     return found
 
 
-def results(model, inputs, weights):
-    """Returns the weighted sum, the weighted outputs and the gradients of all variables."""
+def compiled(model, inputs, weights):
+    """Returns a function for batches of any size; it traces the model once.
+
+    The function returns the weighted sum, the weighted outputs and the gradients of all variables.
+    """
     variables = [variable.value for variable in model.trainable_variables]
 
-    def spec(value):
-        return tf.TensorSpec([None] * value.ndim, tf.int32)
+    def specs(arrays):
+        return {k: tf.TensorSpec([None] * v.ndim, v.dtype) for k, v in arrays.items()}
 
-    @tf.function(autograph=False, input_signature=[{k: spec(v) for k, v in inputs.items()}])
-    def call(inputs):
+    @tf.function(autograph=False, input_signature=[specs(inputs), specs(weights)])
+    def call(inputs, weights):
         with tf.GradientTape() as tape:
             outputs = model(inputs, training=True)
             used = {key: outputs[key] * value for key, value in weights.items()}
@@ -79,39 +79,39 @@ def results(model, inputs, weights):
         gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
         return loss, used, [tf.convert_to_tensor(each) for each in gradients]
 
-    return call({key: tf.constant(value) for key, value in inputs.items()})
+    return call
 
 
-@pytest.mark.parametrize("lengths", LENGTHS)
 @pytest.mark.parametrize("name", MODELS)
-def test_outputs_and_gradients_are_those_of_padded_batches(name, lengths):
-    model = MODELS[name](config(), seed=1)
-    compare(model, name, LENGTHS[lengths])
+def test_outputs_and_gradients_are_those_of_padded_batches(name):
+    compare(MODELS[name](config(), seed=1), name)
 
 
 @pytest.mark.parametrize("attention", ["bidirectional", "causal"])
 def test_also_with_recomputation_and_causal_attention(attention):
-    model = modeling.BertEncoder(config(attention), seed=1, recompute=True)
-    for lengths in LENGTHS.values():
-        compare(model, "encoder", lengths)
+    compare(modeling.BertEncoder(config(attention), seed=1, recompute=True), "encoder")
 
 
-def compare(model, name, lengths):
-    inputs, mask = batch(name, lengths)
+def compare(model, name):
     if hasattr(model, "dropout"):
         model.dropout.rate = 0.0  # that of the head is not in the config
-    model.skip_padding = False
-    weights = weights_of(name, model(inputs), mask)
-    loss, outputs, gradients = results(model, inputs, weights)
-    model.skip_padding = True
-    found_loss, found_outputs, found_gradients = results(model, inputs, weights)
-    assert abs(found_loss - loss) <= 1e-5 * max(1.0, abs(float(loss)))
-    for key, value in outputs.items():
-        scale = np.abs(value).max(initial=1e-30)
-        np.testing.assert_allclose(found_outputs[key], value, atol=1e-5 * scale, err_msg=key)
-    norm = float(tf.linalg.global_norm(gradients))
-    for one, two in zip(gradients, found_gradients, strict=True):
-        assert float(tf.norm(one - two)) <= 1e-5 * norm
+    batches = {case: batch(name, lengths) for case, lengths in LENGTHS.items()}
+    weights = {case: weights_of(name, model(each[0]), each[1]) for case, each in batches.items()}
+    results = []
+    for skips in (False, True):
+        model.skip_padding = skips
+        call = compiled(model, batches["mixed"][0], weights["mixed"])
+        results.append({case: call(batches[case][0], weights[case]) for case in LENGTHS})
+    for case in LENGTHS:
+        (loss, outputs, gradients), found = (each[case] for each in results)
+        found_loss, found_outputs, found_gradients = found
+        assert abs(found_loss - loss) <= 1e-5 * max(1.0, abs(float(loss))), case
+        for key, value in outputs.items():
+            scale = np.abs(value).max(initial=1e-30)
+            np.testing.assert_allclose(found_outputs[key], value, atol=1e-5 * scale, err_msg=key)
+        norm = float(tf.linalg.global_norm(gradients))
+        for one, two in zip(gradients, found_gradients, strict=True):
+            assert float(tf.norm(one - two)) <= 1e-5 * norm, case
 
 
 def test_hidden_states_at_padding_are_zero():
@@ -139,13 +139,3 @@ def test_dropout_masks_depend_only_on_the_seed():
     one, same, other = (call(tf.constant(seed)) for seed in ([1, 0], [1, 0], [2, 0]))
     np.testing.assert_array_equal(one, same)
     assert np.abs(np.subtract(one, other)).max() > 0
-
-
-def test_rows_of_tokens_and_back():
-    mask = tf.constant([[1, 0, 1], [0, 0, 0], [1, 1, 1]])
-    x = tf.reshape(tf.range(18.0), (3, 3, 2))
-    layout = TokenRows(mask, skips_padding=True)
-    rows = layout.of_batch(x)
-    np.testing.assert_array_equal(rows, [[0, 1], [4, 5], [12, 13], [14, 15], [16, 17]])
-    expected = x * tf.cast(mask, tf.float32)[:, :, None]
-    np.testing.assert_array_equal(layout.to_batch(rows), expected)

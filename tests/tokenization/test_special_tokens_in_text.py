@@ -14,7 +14,6 @@ from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-MASK = 4
 PRIVATE = ["\ue000", "\ue001", "\ue004", "\ue005", "\ue006", "\uf8ff"]
 LETTERS = [*"aeσςあ中1,.=[]", *PRIVATE[:2], "mask"]
 TOKENS = [*SPECIAL, *LETTERS, *(f"##{letter}" for letter in "aeσςあ1"), "##\ue001"]
@@ -102,27 +101,12 @@ def test_special_tokens_are_found_next_to_every_kind_of_character(token, do_lowe
     assert_cut(texts, do_lower_case)
 
 
-def test_a_special_token_directly_after_a_letter_is_found():
-    tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=True)
-    ids, starts, ends = tokenizer.tokenize_with_offsets("a[MASK]e")
-    assert ids.numpy().tolist() == [5, MASK, 6]
-    assert list(zip(starts.numpy(), ends.numpy(), strict=True)) == [(0, 1), (1, 7), (7, 8)]
-    assert tokenizer.words("a[MASK]e").numpy().tolist() == [b"a", b"[MASK]", b"e"]
-
-
 def test_similar_texts_are_not_special_tokens():
     assert_cut(["[mask]", "[MASK", "MASK]", "[ MASK]", "[MA\u00adSK]", "[M\u0301ASK]", "［MASK］"])
 
 
 def test_special_tokens_are_found_next_to_invalid_utf8():
     assert_cut([b"\xff[MASK]\xff", b"a\xc3[MASK]", b"\xee\x80[MASK]\x80", b"\xed\xa0\x80[SEP]a"])
-
-
-def test_special_tokens_are_ordinary_text_by_default():
-    text = "a[MASK]"
-    released = reference.Tokenizer(TOKENS, True).tokenize(text)
-    assert BertTokenizer(TOKENS).tokenize(text).numpy().tolist() == released
-    assert MASK not in released
 
 
 def test_private_use_characters_in_a_text_are_ordinary_text():
@@ -165,17 +149,6 @@ def test_a_vocabulary_with_nearly_all_private_use_characters():
     assert_cut(["a[MASK]\ue000[SEP]\uf8ff\uf8fa"], tokens=tokens)
     with pytest.raises(InputError, match=r"6 characters from U\+E000 to U\+F8FF .* leaves 5"):
         BertTokenizer([*tokens, "\uf8fa"], special_tokens_in_text=True)
-
-
-def test_special_tokens_are_found_in_a_saved_model(tmp_path):
-    module = tf.Module()
-    module.tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=True)
-    signature = [tf.TensorSpec([None], tf.string)]
-    module.run = tf.function(module.tokenizer.tokenize_with_offsets, signature)
-    tf.saved_model.save(module, str(tmp_path))
-    ids, starts, _ = tf.saved_model.load(str(tmp_path)).run(["aa[MASK]", "", "[MASK]中"])
-    assert ids.to_list() == [[5, TOKENS.index("##a"), MASK], [], [MASK, TOKENS.index("中")]]
-    assert starts.to_list() == [[0, 1, 2], [], [0, 6]]
 
 
 def test_tokenize_in_lite_refuses_special_tokens_in_text():

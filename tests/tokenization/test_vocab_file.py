@@ -61,11 +61,6 @@ def test_invalid_files_are_refused_with_the_line(tmp_path, content, message):
     assert path in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_the_tokenizer_accepts_a_path_object(tmp_path):
-    write(tmp_path, "\n".join(GOOD))
-    assert BertTokenizer(tmp_path / "vocab.txt").vocabulary == GOOD
-
-
 def test_a_vocabulary_of_special_tokens_only_is_refused():
     with pytest.raises(InputError, match="cannot use the vocabulary"):
         BertTokenizer(GOOD[:5])

@@ -55,14 +55,6 @@ def test_a_full_stdout_is_reported_in_one_line(body, flags):
     assert (done.returncode, done.stderr) == (2, message)
 
 
-def test_an_error_is_reported_although_stdout_is_full():
-    with open("/dev/full", "w") as full:
-        done = run("print('a'); raise InputError('b')", stdout=full)
-    # Without a buffer, the first error is that of stdout.
-    assert done.returncode == 2 and done.stderr.startswith("error: ")
-    assert len(done.stderr.splitlines()) == 1
-
-
 def test_other_errors_of_the_system_keep_their_traceback():
     done = run("print('a'); open('/nowhere/x')")
     assert done.returncode == 1 and "FileNotFoundError" in done.stderr and done.stdout == "a\n"

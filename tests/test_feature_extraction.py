@@ -2,33 +2,24 @@
 
 import gzip
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from run_programs import run_mains
+from tiny_bert import small_config
 
-from bert_tf import weights
-from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.feature_extraction import output
 from bert_tf.feature_extraction.extraction_config import ExtractionConfig
 from bert_tf.feature_extraction.extractor import FeatureExtractor
-from bert_tf.modeling import BertEncoder, variables_by_name
+from bert_tf.modeling import BertEncoder
+from bert_tf.pretrained import save_checkpoint
 from bert_tf.tokenization import BertTokenizer
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "new", "york", "play", "##ing", "##s"]
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY),
-    hidden_size=8,
-    num_hidden_layers=3,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=12,
-    type_vocab_size=2,
-    initializer_range=0.5,
-)
+SIZES = {"num_hidden_layers": 3, "max_position_embeddings": 12}
+CONFIG = small_config(len(VOCABULARY), initializer_range=0.5, **SIZES)
 LINES = ["New York plays", "playing ||| new playings", "", "york " * 30]
 # The at most 12 ids of each line; [CLS] is 2 and [SEP] is 3. A second text has segment id 1.
 IDS = [[2, 5, 6, 7, 9, 3], [2, 7, 8, 3, 5, 7, 8, 9, 3], [2, 3], [2, *[6] * 10, 3]]
@@ -124,20 +115,19 @@ def test_npz_and_tfrecord_shards_hold_all_lines(encoder, expected, tmp_path):
     np.testing.assert_allclose(values.reshape(shape)[0], expected[1][3], atol=1e-5)
 
 
-def run_extract_features(folder, input_file, stdin=""):
-    command = [
-        sys.executable, "-m", "bert_tf.run_scripts.extract_features", f"--input_file={input_file}",
-        f"--output_file={folder}/out.jsonl", f"--init_checkpoint={folder}/model",
-        "--layers=-1,-3", "--max_seq_length=12",
+def run_extract_features(folder, input_file):
+    flags = [
+        f"--input_file={input_file}", f"--output_file={folder}/out.jsonl",
+        f"--init_checkpoint={folder}/model", "--layers=-1,-3", "--max_seq_length=12",
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False, input=stdin)
-    assert done.returncode == 0, done.stderr
+    command = "bert_tf.run_scripts.extract_features", flags
+    (result,) = run_mains([command], stdin=folder / "in.txt")
+    assert result.code == 0, result
     return (folder / "out.jsonl").read_text()
 
 
 def test_extract_features_writes_the_released_format(encoder, expected, tmp_path):
-    arrays = {name: np.asarray(v) for name, v in variables_by_name(encoder).items()}
-    weights.write_into(str(tmp_path / "model"), arrays, CONFIG.to_dict(), VOCABULARY, True)
+    save_checkpoint(encoder, BertTokenizer(VOCABULARY), tmp_path / "model")
     text = "\n".join(LINES) + "\n"
     (tmp_path / "in.txt").write_text(text)
     (tmp_path / "in.txt.gz").write_bytes(gzip.compress(text.encode()))
@@ -157,5 +147,5 @@ def test_extract_features_writes_the_released_format(encoder, expected, tmp_path
             np.testing.assert_array_equal(values, values.round(6))
             np.testing.assert_allclose(values, state, atol=2e-6 + 1e-5)
     # Standard input and a compressed file give the same features.
-    for input_file, stdin in (("-", text), (tmp_path / "in.txt.gz", "")):
-        assert run_extract_features(tmp_path, input_file, stdin).splitlines() == texts
+    for input_file in ("-", tmp_path / "in.txt.gz"):
+        assert run_extract_features(tmp_path, input_file).splitlines() == texts

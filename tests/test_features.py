@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import features
-from bert_tf.errors import InputError
 
 SIZES = {"S": 8, "P": 3}
 
@@ -55,24 +54,6 @@ def test_model_garden_feature_names_are_recognized():
     assert names["input_ids"] == "input_word_ids" and names["segment_ids"] == "input_type_ids"
     parsed = features.parser(features.PRETRAINING, SIZES, names)(tf.constant([record]))
     np.testing.assert_array_equal(parsed["input_ids"], data["input_ids"])
-
-
-def test_a_feature_of_another_length_is_refused():
-    record = features.encode(columns(1), features.PRETRAINING)[0]
-    with pytest.raises(InputError, match=r"a\.tfrecord .* length 8, but length 16"):
-        features.names_in(record, features.PRETRAINING, {"S": 16, "P": 3}, "a.tfrecord")
-
-
-def test_a_missing_feature_is_refused():
-    data = columns(1)
-    record = features.encode(data, features.INPUTS)[0]
-    with pytest.raises(InputError, match="no feature masked_lm_positions"):
-        features.names_in(record, features.PRETRAINING, SIZES, "a.tfrecord")
-
-
-def test_a_record_that_is_not_an_example_is_refused():
-    with pytest.raises(InputError, match=r"a\.tfrecord contains a record that is not"):
-        features.names_in(b"\xff\xff\xff", features.PRETRAINING, SIZES, "a.tfrecord")
 
 
 @pytest.mark.parametrize("largest", [1, 127, 128, 16383, 16384, 30521, 2**31 - 1, 2**62, -1])

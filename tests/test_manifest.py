@@ -85,16 +85,6 @@ def test_a_shard_is_found_under_every_form_of_its_path(tmp_path, monkeypatch, pl
     assert read.find_shard("b.tfrecord") is None
 
 
-def test_urls_are_relative_to_the_folder_of_their_manifest_only():
-    name = "gs://bucket/records/a.tfrecord"
-    assert manifest.relative_path(name, "gs://bucket/records") == "a.tfrecord"
-    assert manifest.absolute_path("a.tfrecord", "gs://bucket/records") == name
-    assert manifest.relative_path(name, "/records") == name
-    assert manifest.absolute_path(name, "/records") == name
-    assert manifest.relative_path("/records/a", "gs://bucket") == "/records/a"
-    assert manifest.absolute_path("/records/a", "gs://bucket") == "/records/a"
-
-
 def test_manifests_on_remote_storage(tmp_path):
     folder = "ram://test_manifest"
     shard = Shard(f"{folder}/a.tfrecord", 2, "", "train", 1)
@@ -149,15 +139,3 @@ def test_manifests_in_all_folders_are_found_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "x")
     found = [each.path for each in manifest.manifests_next_to(["1"])]
     assert found == ["a.manifest.json", "b.manifest.json"]
-
-
-def test_all_entries_of_a_file_are_listed(tmp_path):
-    new = shard_of(tmp_path / "b.tfrecord")
-    old = dataclasses.replace(new, sha256="0" * 64)
-    other = shard_of(tmp_path / "a.tfrecord")
-    written(tmp_path, other, old, name="a")
-    written(tmp_path, new, name="b")
-    manifests = manifest.manifests_next_to([new.path])
-    assert [shard for _, shard in manifest.list_shards(manifests, new.path)] == [old, new]
-    assert [m.path for m, _ in manifest.list_shards(manifests, other.path)] == [manifests[0].path]
-    assert manifest.list_shards(manifests, str(tmp_path / "c.tfrecord")) == []

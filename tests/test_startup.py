@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import tiny_bert
 import tiny_corpus
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -129,11 +130,11 @@ def test_an_unused_gpu_is_reported_after_the_lines_with_the_reason(tmp_path, gpu
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_stderr_of_a_run_has_only_lines_of_the_program(tmp_path):
     (tmp_path / "corpus.txt").write_text(tiny_corpus.text_of(tiny_corpus.corpus(20)))
-    size = {"vocab_size": len(tiny_corpus.VOCABULARY), "hidden_size": 8, "num_hidden_layers": 1}
-    config = {**size, "num_attention_heads": 2, "intermediate_size": 8}
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    sizes = {"vocab_size": len(tiny_corpus.VOCABULARY), "max_position_embeddings": 32}
+    (tmp_path / "config.json").write_text(json.dumps({**tiny_bert.CONFIG, **sizes}))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
 

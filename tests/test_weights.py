@@ -1,6 +1,5 @@
 """Weights folders: round trips, checksums, `vocab.txt`, and reading by the safetensors package."""
 
-import hashlib
 import json
 import math
 import pathlib
@@ -59,11 +58,6 @@ def test_files_are_readable_without_our_code(folder):
         assert json.load(file)["hidden_size"] == 4
 
 
-def test_vocabulary_sha256_is_the_hash_of_the_joined_entries():
-    expected = hashlib.sha256("[PAD]\na\né".encode()).hexdigest()
-    assert weights.vocabulary_sha256(VOCABULARY) == expected
-
-
 @pytest.mark.parametrize("name", ["model.safetensors", "vocab.txt"])
 def test_a_changed_byte_is_refused(folder, name):
     path = f"{folder}/{name}"
@@ -81,7 +75,6 @@ def test_a_changed_byte_is_refused(folder, name):
     [
         ("{", "weights.json is damaged"),
         ("[]", r"weights.json is damaged: it must contain one JSON object. Received: \[\]"),
-        ('{"format": 3}', r'weights.json must contain "format": 2. Received: 3'),
         ('{"format": 2}', r"weights.json is damaged or was replaced: its SHA-256"),
         ('{"format": 1, "labels": "no"}', "damaged: labels must be a list of strings"),
     ],
@@ -97,7 +90,6 @@ def test_an_invalid_facts_file_is_refused(folder, content, message):
     ("name", "change"),
     [
         ("bert_config.json", {"num_attention_heads": 4}),
-        ("bert_config.json", {"hidden_act": "relu"}),
         ("weights.json", {"labels": ["yes", "no"]}),
         ("weights.json", {"format": 1}),
         ("weights.json", {"do_lower_case": False}),
@@ -135,11 +127,6 @@ def test_a_folder_without_vocabulary_is_written_and_read(tmp_path):
     read = weights.read_weights_folder(path)
     assert read.vocabulary is None
     assert read.do_lower_case is None
-
-
-def test_a_missing_folder_is_refused(tmp_path):
-    with pytest.raises(InputError, match="There is no file"):
-        weights.read_weights_folder(str(tmp_path / "missing"))
 
 
 def test_entries_in_a_weights_folder_keep_their_white_space(tmp_path):

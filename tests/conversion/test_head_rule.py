@@ -5,14 +5,12 @@ import logging
 
 import numpy as np
 import pytest
+from tiny_bert import small_config
 
 import bert_tf
 from bert_tf.modeling import variables_by_name
 
-CONFIG = bert_tf.BertConfig(
-    vocab_size=7, hidden_size=4, num_hidden_layers=2, num_attention_heads=2, intermediate_size=8,
-    max_position_embeddings=6, type_vocab_size=2, initializer_range=0.5,
-)  # fmt: skip
+CONFIG = small_config(7, hidden_size=4, max_position_embeddings=6, initializer_range=0.5)
 MNLI = {"task": "mnli", "labels": ["contradiction", "entailment", "neutral"], "pair": True}
 # The encoder has 39 weights: 5 of the embeddings, 16 in each of 2 layers, 2 of the pooler.
 # Facts of another task than MNLI with three labels, so that the shapes agree, and the reason.

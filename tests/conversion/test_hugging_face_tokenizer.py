@@ -176,110 +176,57 @@ def added_token(content) -> dict:
     return {"content": content, **flags, "special": True}
 
 
-# The contents of the tokenizer files in a folder with `vocab.txt`, the ids that AutoTokenizer of
-# transformers 5.23 gives for TEXTS[0] without [CLS] and [SEP], and the reason for a refusal. The
-# ids of transformers 4.57 are the same, with two exceptions: 4.57 cannot read a list of
-# `extra_special_tokens`, and does not add a token under a name that it does not know.
+# The content of tokenizer_config.json and of other files in a folder with `vocab.txt`, the ids that
+# AutoTokenizer of transformers 5.23 gives for TEXTS[0] without [CLS] and [SEP], and the reason for
+# a refusal. The ids of transformers 4.57 are the same, with two exceptions: 4.57 cannot read a list
+# of `extra_special_tokens`, and does not add a token under a name that it does not know.
 UNCASED = [6, 7, 11, 12, 13, 8, 16, 1, 17, 1, 1, 1]
 CASED = [5, 10, 12, 13, 8, 16, 1, 17, 1, 1, 1]
 WITH_X = [6, 7, 11, 12, 13, 8, 18, 1, 1, 1]
 WITH_UNUSED = [6, 7, 11, 12, 13, 8, 16, 1, 17, 15]
 SPECIAL_TOKENS_FILE = "special_tokens_map.json"
 AUTO_TOKENIZERS = [
-    ({}, UNCASED, ""),
-    ({CONFIG_FILE: {"do_lower_case": False}}, CASED, ""),
-    (
-        {
-            CONFIG_FILE: {
-                "do_lower_case": False, "strip_accents": False,
-                "tokenizer_class": "BertTokenizerFast",
-            }
-        },
-        CASED, "",
-    ),
-    (
-        {
-            CONFIG_FILE: {
-                "do_lower_case": True, "strip_accents": True, "tokenize_chinese_chars": True,
-                "tokenizer_class": "DistilBertTokenizer",
-            }
-        },
-        UNCASED, "",
-    ),
-    (
-        {
-            CONFIG_FILE: {
-                "strip_accents": None, "tokenizer_class": "ElectraTokenizer",
-                "do_basic_tokenize": False, "never_split": ["Ab"], "bos_token": None,
-                "sep_token": {**added_token("[SEP]"), "__type": "AddedToken"},
-            }
-        },
-        UNCASED, "",
-    ),
-    (
-        {
-            CONFIG_FILE: {
-                "bos_token": "[CLS]", "eos_token": "[SEP]",
-                "additional_special_tokens": ["[MASK]"],
-            },
-            "added_tokens.json": {},
-            SPECIAL_TOKENS_FILE: {"unk_token": "[UNK]", "mask_token": added_token("[MASK]")},
-        },
-        UNCASED, "",
-    ),
-    (
-        {
-            CONFIG_FILE: {"added_tokens_decoder": {"2": added_token("[CLS]")}},
-            SPECIAL_TOKENS_FILE: {"additional_special_tokens": ["<x>"]},
-        },
-        UNCASED, "",
-    ),
-    (
-        {CONFIG_FILE: {"strip_accents": False}}, [6, 7, 10, *UNCASED[3:]],
-        "strip_accents is false (supported: null, true)",
-    ),
-    (
-        {CONFIG_FILE: {"tokenize_chinese_chars": False}}, [6, 7, 11, 12, 14, *UNCASED[5:]],
-        "tokenize_chinese_chars is false (supported: true)",
-    ),
-    (
-        {
-            CONFIG_FILE: {
-                "tokenizer_class": "BertJapaneseTokenizer", "word_tokenizer_type": "basic",
-                "subword_tokenizer_type": "wordpiece",
-            }
-        },
-        [5, 10, 12, 14, *CASED[4:]], 'tokenizer_class is "BertJapaneseTokenizer"',
-    ),
-    (
-        {CONFIG_FILE: {"unk_token": "c"}}, [8 if each == 1 else each for each in UNCASED],
-        'tokenizer_config.json/unk_token is "c" (supported: "[UNK]")',
-    ),
-    (
-        {CONFIG_FILE: {"cls_token": "[unused1]"}}, WITH_UNUSED,
-        'tokenizer_config.json/cls_token is "[unused1]" (supported: "[CLS]")',
-    ),
-    (
-        {CONFIG_FILE: {"added_tokens_decoder": {"18": added_token("<x>")}}}, WITH_X,
-        'tokenizer_config.json adds the tokens "<x>"',
-    ),
-    ({"added_tokens.json": {"<x>": 18}}, WITH_X, 'added_tokens.json adds the tokens "<x>"'),
-    (
-        {CONFIG_FILE: {"extra_special_tokens": ["<x>"]}}, WITH_X,
-        'tokenizer_config.json adds the tokens "<x>"',
-    ),
-    (
-        {SPECIAL_TOKENS_FILE: {"additional_special_tokens": ["[unused1]"]}}, WITH_UNUSED,
-        'special_tokens_map.json adds the tokens "[unused1]"',
-    ),
-    ({CONFIG_FILE: {"x_token": "<x>"}}, WITH_X, 'tokenizer_config.json adds the tokens "<x>"'),
+    ({}, {}, UNCASED, ""),
+    ({"do_lower_case": False}, {}, CASED, ""),
+    ({"do_lower_case": False, "strip_accents": False, "tokenizer_class": "BertTokenizerFast"}, {},
+     CASED, ""),
+    ({"do_lower_case": True, "strip_accents": True, "tokenize_chinese_chars": True,
+      "tokenizer_class": "DistilBertTokenizer"}, {}, UNCASED, ""),
+    ({"strip_accents": None, "tokenizer_class": "ElectraTokenizer", "do_basic_tokenize": False,
+      "never_split": ["Ab"], "bos_token": None,
+      "sep_token": {**added_token("[SEP]"), "__type": "AddedToken"}}, {}, UNCASED, ""),
+    ({"bos_token": "[CLS]", "eos_token": "[SEP]", "additional_special_tokens": ["[MASK]"]},
+     {"added_tokens.json": {},
+      SPECIAL_TOKENS_FILE: {"unk_token": "[UNK]", "mask_token": added_token("[MASK]")}},
+     UNCASED, ""),
+    ({"added_tokens_decoder": {"2": added_token("[CLS]")}},
+     {SPECIAL_TOKENS_FILE: {"additional_special_tokens": ["<x>"]}}, UNCASED, ""),
+    ({"strip_accents": False}, {}, [6, 7, 10, *UNCASED[3:]],
+     "strip_accents is false (supported: null, true)"),
+    ({"tokenize_chinese_chars": False}, {}, [6, 7, 11, 12, 14, *UNCASED[5:]],
+     "tokenize_chinese_chars is false (supported: true)"),
+    ({"tokenizer_class": "BertJapaneseTokenizer", "word_tokenizer_type": "basic",
+      "subword_tokenizer_type": "wordpiece"}, {}, [5, 10, 12, 14, *CASED[4:]],
+     'tokenizer_class is "BertJapaneseTokenizer"'),
+    ({"unk_token": "c"}, {}, [8 if each == 1 else each for each in UNCASED],
+     'tokenizer_config.json/unk_token is "c" (supported: "[UNK]")'),
+    ({"cls_token": "[unused1]"}, {}, WITH_UNUSED,
+     'tokenizer_config.json/cls_token is "[unused1]" (supported: "[CLS]")'),
+    ({"added_tokens_decoder": {"18": added_token("<x>")}}, {}, WITH_X,
+     'tokenizer_config.json adds the tokens "<x>"'),
+    ({}, {"added_tokens.json": {"<x>": 18}}, WITH_X, 'added_tokens.json adds the tokens "<x>"'),
+    ({"extra_special_tokens": ["<x>"]}, {}, WITH_X, 'tokenizer_config.json adds the tokens "<x>"'),
+    ({}, {SPECIAL_TOKENS_FILE: {"additional_special_tokens": ["[unused1]"]}}, WITH_UNUSED,
+     'special_tokens_map.json adds the tokens "[unused1]"'),
+    ({"x_token": "<x>"}, {}, WITH_X, 'tokenizer_config.json adds the tokens "<x>"'),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("files", "expected", "problem"), AUTO_TOKENIZERS)
+@pytest.mark.parametrize(("config", "others", "expected", "problem"), AUTO_TOKENIZERS)
 def test_ids_equal_those_of_auto_tokenizer_or_the_setting_is_refused(
-    tmp_path, files, expected, problem
+    tmp_path, config, others, expected, problem
 ):
+    files = {CONFIG_FILE: config, **others} if config else others
     contents = read_weights(folder(tmp_path, TOKENS, **files))
     lower = contents.do_lower_case is not False
     ids = BertTokenizer(TOKENS, lower).tokenize(TEXTS[0]).numpy().tolist()

@@ -8,19 +8,16 @@ import zipfile
 import numpy as np
 import pytest
 from run_programs import assert_refused, run_mains
+from tiny_bert import small_config
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import write_weights
-from bert_tf.conversion.checkpoint_contents import CheckpointContents
-from bert_tf.modeling import BertEncoder, variables_by_name
+from bert_tf.modeling import BertEncoder
+from bert_tf.pretrained import save_checkpoint
 from bert_tf.tokenization import BertTokenizer
 
 # "Ab" is one token in cased text and two tokens in lower-cased text: "a", "##b".
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Ab", "a", "##b", "c", "."]
-CONFIG = BertConfig(
-    vocab_size=10, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
-    intermediate_size=12, max_position_embeddings=16, type_vocab_size=2, initializer_range=0.5,
-)  # fmt: skip
+CONFIG = small_config(10, intermediate_size=12, initializer_range=0.5)
 TEXT = "Ab c"
 # The tokens of TEXT for each value of do_lower_case.
 TOKENS = {False: ["[CLS]", "Ab", "c", "[SEP]"], True: ["[CLS]", "a", "##b", "c", "[SEP]"]}
@@ -38,10 +35,9 @@ def one_model(tmp_path_factory):
     """Returns a folder with a cased model in two formats, and its last output for TEXT."""
     root = tmp_path_factory.mktemp("models")
     encoder = BertEncoder(CONFIG, seed=0)
-    arrays = {name: np.asarray(v) for name, v in variables_by_name(encoder).items()}
-    weights = CheckpointContents("source", "bert-tf", arrays, CONFIG, VOCABULARY, False)
-    write_weights(weights, str(root / "cased_L-2_H-8_A-2"), "google")
-    write_weights(weights, str(root / "hugging_face"), "hugging_face")
+    tokenizer = BertTokenizer(VOCABULARY, do_lower_case=False)
+    save_checkpoint(encoder, tokenizer, root / "cased_L-2_H-8_A-2", "google")
+    save_checkpoint(encoder, tokenizer, root / "hugging_face", "hugging_face")
     with zipfile.ZipFile(root / "released.zip", "w") as archive:
         for file in (root / "cased_L-2_H-8_A-2").iterdir():
             archive.write(file, f"cased_L-2_H-8_A-2/{file.name}")
@@ -51,7 +47,6 @@ def one_model(tmp_path_factory):
     (root / "hub").mkdir()
     hub = HUB.format(folder=str(root / "hugging_face"))
     (root / "hub/huggingface_hub.py").write_text(hub)
-    tokenizer = BertTokenizer(VOCABULARY, do_lower_case=False)
     packed = tokenizer.pack(tokenizer.tokenize([TEXT]), seq_length=4)
     expected = np.asarray(encoder(packed)["sequence_output"])[0]
     return root, expected

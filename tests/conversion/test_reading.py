@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
+from tiny_bert import small_config
 
 from bert_tf import modeling
 from bert_tf import weights as our_folder
@@ -113,16 +114,6 @@ def test_slots_and_step_of_a_google_checkpoint_are_read():
     assert len(weights.slots) == 2 * len(weights.arrays)
 
 
-def test_config_and_vocabulary_in_the_same_folder_are_read(tmp_path):
-    for file in (GOLDEN / "google_pretraining/init").iterdir():
-        shutil.copy(file, tmp_path)
-    shutil.copy(GOLDEN / "google_pretraining/bert_config.json", tmp_path)
-    (tmp_path / "vocab.txt").write_text("[PAD]\nwörd\n", encoding="utf-8")
-    weights = read_weights(str(tmp_path / "bert_model.ckpt"))
-    assert weights.config.hidden_size == 48
-    assert weights.vocabulary == ["[PAD]", "wörd"]
-
-
 def test_old_names_shards_and_half_precision_are_read(tmp_path):
     """Tests gamma/beta, names without `bert.`, position_ids, float16 and several weight files."""
     source = GOLDEN / "huggingface/pretraining"
@@ -221,10 +212,7 @@ def test_too_few_layers_are_refused():
 
 
 def test_layers_are_selected_bit_for_bit(tmp_path):
-    config = BertConfig(
-        vocab_size=9, hidden_size=8, num_hidden_layers=3, num_attention_heads=2,
-        intermediate_size=8, max_position_embeddings=16,
-    )  # fmt: skip
+    config = small_config(9, num_hidden_layers=3)
     model = modeling.BertClassifier(config, num_labels=2)
     save_checkpoint(model, None, tmp_path / "model", labels=["a", "b"])
     contents = read_weights(str(tmp_path / "model"))

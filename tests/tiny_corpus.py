@@ -1,4 +1,4 @@
-"""A small vocabulary, texts that use it, and records of these texts, for tests of `data_prep`."""
+"""A small vocabulary, texts that use it, and records of these texts."""
 
 import random
 
@@ -67,6 +67,14 @@ def parsed(paths, length, predictions, compression=""):
     parse = features.parser(features.PRETRAINING, {"S": length, "P": predictions})
     batches = [parse(batch) for batch in data]
     return {k: np.concatenate([b[k].numpy() for b in batches]) for k in batches[0]}
+
+
+def write_records(path, records, compression=""):
+    """Writes serialized records as a TFRecord file; returns its path as text."""
+    with tf.io.TFRecordWriter(str(path), compression) as writer:
+        for record in records:
+            writer.write(record)
+    return str(path)
 
 
 def make(tmp_path, vocab_file, text, name="out/data.tfrecord", workers=1, **flags):

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny_bert
 import tiny_corpus
 from run_programs import assert_refused, run_main, run_mains
 
@@ -195,10 +196,8 @@ def test_an_unmasked_record_that_does_not_fit_is_named(folder):
 
 
 def program(folder, *flags):
-    (folder / "config.json").write_text(json.dumps({
-        "vocab_size": len(tiny_corpus.VOCABULARY), "hidden_size": 8, "num_hidden_layers": 1,
-        "num_attention_heads": 2, "intermediate_size": 16, "max_position_embeddings": LENGTH,
-    }))  # fmt: skip
+    sizes = {"vocab_size": len(tiny_corpus.VOCABULARY), "max_position_embeddings": LENGTH}
+    (folder / "config.json").write_text(json.dumps({**tiny_bert.CONFIG, **sizes}))
     return "bert_tf.run_scripts.run_pretraining", [
         f"--bert_config_file={folder}/config.json", "--do_train=true", "--num_train_steps=6",
         "--train_batch_size=8", f"--output_dir={folder}/run", *flags,

@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny_bert
 import tiny_corpus
 from run_programs import assert_refused, run_mains
 
@@ -19,10 +20,7 @@ from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.training.config import RunPhases, TrainingConfig
 from bert_tf.training.step.objective import loss_and_metrics
 
-FIELDS = {
-    "vocab_size": 11, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
-    "intermediate_size": 8, "max_position_embeddings": 6, "type_vocab_size": 2,
-}  # fmt: skip
+FIELDS = {**tiny_bert.CONFIG, "vocab_size": 11, "max_position_embeddings": 6}
 BATCH = {
     "input_ids": np.array([[2, 5, 6, 3, 7, 3], [2, 8, 3, 9, 0, 0]], np.int32),
     "input_mask": np.array([[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0]], np.int32),

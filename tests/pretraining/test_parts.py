@@ -101,10 +101,8 @@ def test_a_run_reads_parts_if_its_checkpoint_has_their_position(tmp_path):
 
 @pytest.mark.slow
 def test_runs_with_parts_resume_on_other_numbers_of_workers(tmp_path):
-    records = str(tmp_path / "records")
-    with tf.io.TFRecordWriter(records) as writer:
-        for record in features.encode(layout_runs.columns(), features.PRETRAINING):
-            writer.write(record)
+    examples = features.encode(layout_runs.columns(), features.PRETRAINING)
+    records = tiny_corpus.write_records(tmp_path / "records", examples)
     workers = {
         number: {"kind": "multi_worker_mirrored", "workers": number, "records": records}
         for number in (2, 4)

@@ -2,103 +2,90 @@
 
 import functools
 import json
+import pathlib
 import shutil
 
 import numpy as np
 import pytest
+import tiny_bert
 import tiny_corpus
-from run_programs import assert_refused, run_main
+from run_programs import as_flags, assert_refused, run_main
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, variables_by_name
 from bert_tf.training.lifecycle.run_folder import RunFolder
 
-FIELDS = {
-    "vocab_size": len(tiny_corpus.VOCABULARY), "hidden_size": 8, "num_hidden_layers": 1,
-    "num_attention_heads": 2, "intermediate_size": 8, "max_position_embeddings": 16,
-    "type_vocab_size": 2,
-}  # fmt: skip
+PROGRAM = "bert_tf.run_scripts.run_pretraining"
+FIELDS = {**tiny_bert.CONFIG, "vocab_size": len(tiny_corpus.VOCABULARY)}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def folder(tmp_path_factory):
+    """A folder with records, a copy of them with a damaged record, and an architecture."""
     folder = tmp_path_factory.mktemp("run")
     vocab = tiny_corpus.vocabulary_file(folder)
     text = tiny_corpus.text_of(tiny_corpus.corpus(20))
     _, (records,) = tiny_corpus.make(
         folder, vocab, text, max_seq_length=16, max_predictions_per_seq=3
     )
+    content = bytearray(pathlib.Path(records).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / "damaged.tfrecord").write_bytes(content)
     (folder / "config.json").write_text(json.dumps(FIELDS))
-    (result,) = run_main("bert_tf.run_scripts.run_pretraining", [
-        f"--input_file={records}", f"--bert_config_file={folder}/config.json",
-        f"--vocab_file={vocab}", f"--output_dir={folder}/run", "--max_seq_length=16",
-        "--max_predictions_per_seq=3", "--do_train=true", "--num_train_steps=6",
-        "--num_warmup_steps=1", "--train_batch_size=4", "--log_steps=2", "--eval_steps=3",
-        "--max_eval_steps=2",
-    ])  # fmt: skip
+    return folder
+
+
+def run_all(folder, *commands):
+    """Runs the program with flags for the records; each command is a dict of further flags."""
+    flags = {
+        "input_file": folder / "out/data.tfrecord", "bert_config_file": folder / "config.json",
+        "vocab_file": folder / "vocab.txt", "max_seq_length": 16, "max_predictions_per_seq": 3,
+        "train_batch_size": 4,
+    }  # fmt: skip
+    return run_main(PROGRAM, *(as_flags({**flags, **each}) for each in commands))
+
+
+@pytest.fixture(scope="module")
+def run(folder):
+    flags = {
+        "output_dir": folder / "run", "do_train": True, "num_train_steps": 6,
+        "num_warmup_steps": 1, "log_steps": 2, "eval_steps": 3, "max_eval_steps": 2,
+    }  # fmt: skip
+    (result,) = run_all(folder, flags)
     assert result.code == 0, result.err
     return folder / "run", result.messages
 
 
-def test_evaluation_reports_a_damaged_record(run):
-    folder = run[0].parent
-    (records,) = folder.glob("**/*.tfrecord")
-    damaged = bytearray(records.read_bytes())
-    damaged[len(damaged) // 2] ^= 1
-    (folder / "damaged.tfrecord").write_bytes(damaged)
-    command = [
-        f"--eval_input_file={folder}/damaged.tfrecord", f"--output_dir={folder}/run",
-        f"--input_file={folder}/damaged.tfrecord",
-        f"--bert_config_file={folder}/config.json", f"--vocab_file={folder}/vocab.txt",
-        "--max_seq_length=16", "--max_predictions_per_seq=3", "--do_eval=true",
-        "--max_eval_steps=0",
-    ]  # fmt: skip
-    (result,) = run_main("bert_tf.run_scripts.run_pretraining", command)
-    assert result.code == 2, result.err
-    assert "damaged.tfrecord cannot be read: " in result.messages[-1]
-    assert result.messages[-1].endswith("or give --skip_bad_records=true.")
-    command[0] = f"--eval_input_file={records}"
+def test_a_damaged_record_of_the_evaluation_is_reported(folder, run, tmp_path):
+    alone = {"output_dir": run[0], "do_eval": True, "max_eval_steps": 0}
+    in_training = {
+        "output_dir": tmp_path / "run", "do_train": True, "num_train_steps": 2, "eval_steps": 1,
+        "max_eval_steps": 0,
+    }  # fmt: skip
+    damaged = {"eval_input_file": folder / "damaged.tfrecord"}
+    for result in run_all(folder, {**alone, **damaged}, {**in_training, **damaged}):
+        assert result.code == 2, result.err
+        assert "damaged.tfrecord cannot be read: " in result.messages[-1]
+        assert result.messages[-1].endswith("or give --skip_bad_records=true.")
     with RunFolder(str(run[0])).locked():
-        results = run_main(
-            "bert_tf.run_scripts.run_pretraining", command, [*command, "--skip_bad_records"]
-        )
+        results = run_all(folder, alone, {**alone, "skip_bad_records": True})
     for result in results:
         assert result.code == 2, result
         assert "Another run is training or evaluating in" in result.messages[-1]
     assert not (run[0] / "salvaged").exists() and not (run[0] / "eval_results.txt").exists()
 
 
-@pytest.mark.parametrize(("steps", "warmup"), [(9, 0), (200, 20), (100_000, 10_000)])
-def test_the_default_of_the_warm_up_follows_the_steps(run, tmp_path, steps, warmup):
-    folder = run[0].parent
-    (records,) = folder.glob("[!d]*/*.tfrecord")
-    (result,) = run_main("bert_tf.run_scripts.run_pretraining", [
-        f"--input_file={records}", f"--bert_config_file={folder}/config.json",
-        f"--vocab_file={folder}/vocab.txt", f"--output_dir={tmp_path}/run", "--max_seq_length=16",
-        "--max_predictions_per_seq=3", "--do_train=true", f"--num_train_steps={steps}",
-        "--train_batch_size=4", "--stop_at_step=1",
-    ])  # fmt: skip
-    assert result.code == 0, result.err
-    settings = json.loads((tmp_path / "run/training_config.json").read_text())
-    assert settings["num_warmup_steps"] == warmup
-
-
-def test_training_reports_a_damaged_record_of_the_evaluation(run, tmp_path):
-    folder = run[0].parent
-    records = next(path for path in folder.glob("**/*.tfrecord") if path.name != "damaged.tfrecord")
-    damaged = bytearray(records.read_bytes())
-    damaged[len(damaged) // 2] ^= 1
-    (tmp_path / "damaged.tfrecord").write_bytes(damaged)
-    (result,) = run_main("bert_tf.run_scripts.run_pretraining", [
-        f"--input_file={records}", f"--eval_input_file={tmp_path}/damaged.tfrecord",
-        f"--bert_config_file={folder}/config.json", f"--vocab_file={folder}/vocab.txt",
-        f"--output_dir={tmp_path}/run", "--max_seq_length=16", "--max_predictions_per_seq=3",
-        "--do_train=true", "--num_train_steps=2", "--num_warmup_steps=1", "--train_batch_size=4",
-        "--eval_steps=1", "--max_eval_steps=0",
-    ])  # fmt: skip
-    assert result.code == 2, result.err
-    assert "damaged.tfrecord cannot be read: " in result.messages[-1]
+def test_the_default_of_the_warm_up_follows_the_steps(folder, tmp_path):
+    expected = {9: 0, 200: 20, 100_000: 10_000}
+    flags = {"do_train": True, "stop_at_step": 1}
+    commands = [
+        {**flags, "num_train_steps": each, "output_dir": tmp_path / str(each)} for each in expected
+    ]
+    for result, (steps, warmup) in zip(run_all(folder, *commands), expected.items(), strict=True):
+        assert result.code == 0, result.err
+        settings = json.loads((tmp_path / f"{steps}/training_config.json").read_text())
+        assert settings["num_warmup_steps"] == warmup
 
 
 def test_each_evaluation_reports_the_accuracies_of_the_majority(run):
@@ -144,63 +131,51 @@ def test_tensorboard_events_contain_samples_and_hyperparameters(run):
     assert "_hparams_/session_start_info" in train.PluginTagToContent("hparams")
 
 
-def test_evaluation_takes_model_and_lengths_from_the_run_and_the_records(run):
-    folder = run[0].parent
-    (records,) = folder.glob("[!d]*/*.tfrecord")
-    start = ["--do_eval=true", f"--output_dir={run[0]}"]
-    eval_only, input_only, no_records = run_main(
-        "bert_tf.run_scripts.run_pretraining",
-        [*start, f"--eval_input_file={records}"],
-        [*start, f"--input_file={records}"],
-        start,
-    )
+def test_evaluation_takes_model_and_lengths_from_the_run_and_the_records(folder, run):
+    start = {"do_eval": True, "output_dir": run[0]}
+    records = folder / "out/data.tfrecord"
+    commands = {**start, "eval_input_file": records}, {**start, "input_file": records}, start
+    eval_only, input_only, no_records = run_main(PROGRAM, *map(as_flags, commands))
     assert eval_only.code == input_only.code == 0, eval_only.err + input_only.err
     assert eval_only.out == input_only.out and "global_step = 6" in eval_only.out
     assert_refused(no_records, "--input_file is required")
     (run[0] / "eval_results.txt").unlink()  # another test expects none
 
 
-def test_only_do_eval_and_eval_steps_evaluate(run, tmp_path):
-    folder = run[0].parent
-    (records,) = folder.glob("[!d]*/*.tfrecord")
-    common = [
-        f"--input_file={records}", f"--eval_input_file={records}", "--do_train=true",
-        f"--bert_config_file={folder}/config.json", f"--vocab_file={folder}/vocab.txt",
-        "--num_train_steps=2", "--train_batch_size=4",
-    ]  # fmt: skip
-    without, with_eval = run_main(
-        "bert_tf.run_scripts.run_pretraining",
-        [*common, f"--output_dir={tmp_path}/without"],
-        [*common, f"--output_dir={tmp_path}/with", "--do_eval=true", "--max_eval_steps=1"],
+def test_only_do_eval_and_eval_steps_evaluate(folder, tmp_path):
+    other = "\n".join([*tiny_corpus.VOCABULARY[:-1], "other"]) + "\n"
+    (tmp_path / "other.txt").write_text(other)
+    flags = {
+        "eval_input_file": folder / "out/data.tfrecord", "do_train": True, "num_train_steps": 2,
+    }  # fmt: skip
+    changes = {"bert_config_file": "tiny", "vocab_file": tmp_path / "other.txt"}
+    without, with_eval, refused = run_all(
+        folder,
+        {**flags, "output_dir": tmp_path / "without"},
+        {**flags, "output_dir": tmp_path / "with", "do_eval": True, "max_eval_steps": 1},
+        {**flags, "output_dir": tmp_path / "x", **changes},
     )
     assert without.code == with_eval.code == 0, without.err + with_eval.err
     assert "eval" not in without.err and without.out == ""
     warning = "The evaluation reads training records (1 of 1 files"
     assert warning in with_eval.err and "Give other records as eval_input_file" in with_eval.err
-    other = "\n".join([*tiny_corpus.VOCABULARY[:-1], "other"]) + "\n"
-    (tmp_path / "other.txt").write_text(other)
-    common[3:5] = ["--bert_config_file=tiny", f"--vocab_file={tmp_path}/other.txt"]
-    (refused,) = run_main(
-        "bert_tf.run_scripts.run_pretraining", [*common, f"--output_dir={tmp_path}/x"]
-    )
     assert_refused(refused, "Give the --vocab_file that the records were created with.")
 
 
-def test_a_run_resumes_without_the_checkpoint_that_it_started_from(run, tmp_path):
-    folder = run[0].parent
-    (records,) = folder.glob("[!d]*/*.tfrecord")
+def test_a_run_resumes_without_the_checkpoint_that_it_started_from(folder, run, tmp_path):
     shutil.copytree(run[0], tmp_path / "first")
     shutil.copytree(run[0], tmp_path / "second")
 
     def command(steps, **flags):
         values = {
-            "input_file": records, "do_train": True, "output_dir": tmp_path / "out",
-            "num_train_steps": 4, "train_batch_size": 4, "stop_at_step": steps, **flags,
+            "input_file": folder / "out/data.tfrecord", "do_train": True,
+            "output_dir": tmp_path / "out", "num_train_steps": 4, "train_batch_size": 4,
+            "stop_at_step": steps,
         }  # fmt: skip
-        return [f"--{name}={value}" for name, value in values.items()]
+        return as_flags({**values, **flags})
 
     vocab = {"vocab_file": tmp_path / "first/gone/vocab.txt"}
-    run_program = functools.partial(run_main, "bert_tf.run_scripts.run_pretraining")
+    run_program = functools.partial(run_main, PROGRAM)
     (started,) = run_program(command(1, init_checkpoint=tmp_path / "first"))
     assert started.code == 0, started.err
     moved, others = run_program(

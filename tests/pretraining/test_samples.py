@@ -1,8 +1,8 @@
 """The Markdown report of predictions for masked sentences, compared with literal text."""
 
 import numpy as np
+from tiny_bert import small_config
 
-from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, variables_by_name
 from bert_tf.pretraining import samples
 
@@ -52,11 +52,7 @@ def test_a_wrong_next_sentence_prediction_is_not_bold():
 
 
 def test_predictions_of_a_model_with_constant_logits():
-    config = BertConfig(
-        vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
-        intermediate_size=16, type_vocab_size=2,
-    )  # fmt: skip
-    model = BertPretrainer(config, next_sentence=False)
+    model = BertPretrainer(small_config(len(VOCABULARY)), next_sentence=False)
     weights = variables_by_name(model)
     # With gamma 0 the output of the transform is 0, so the logits equal the output bias.
     weights["cls/predictions/transform/LayerNorm/gamma"].assign(np.zeros(8))

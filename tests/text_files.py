@@ -15,12 +15,16 @@ TEXT_ENDINGS = [".txt", ".txt.gz", ""]
 
 
 def write(path, documents, feature="text"):
-    """Writes documents in the format of the file's ending; a document is a string of lines."""
+    """Writes documents in the format of the file's ending; a document is a string of lines.
+
+    In a TFRecord file, it may be bytes.
+    """
     name, path = path.name, str(path)
     if ".tfrecord" in name:
         with tf.io.TFRecordWriter(path, "GZIP" if name.endswith(".gz") else "") as writer:
             for text in documents:
-                features = {feature: {"bytes_list": {"value": [text.encode()]}}}
+                text = text.encode() if isinstance(text, str) else text
+                features = {feature: {"bytes_list": {"value": [text]}}}
                 writer.write(tf.train.Example(features={"feature": features}).SerializeToString())
         return path
     if ".parquet" in name:

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 import tensorflow as tf
-from tiny_corpus import corpus, make, text_of
+from tiny_corpus import corpus, make, text_of, write_records
 
 from bert_tf.data_prep.runners import record_reading
 from bert_tf.errors import InputError
@@ -19,13 +19,6 @@ def good(tmp_path, vocab_file):
     """Returns the serialized records of a file without damage."""
     _, (path,) = make(tmp_path, vocab_file, text_of(corpus(40)), "good/a.tfrecord", dupe_factor=3)
     return [each.numpy() for each in tf.data.TFRecordDataset(path)]
-
-
-def write(path, examples):
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for each in examples:
-            writer.write(each)
-    return path
 
 
 def without(record, name):
@@ -48,14 +41,14 @@ def examples(lines):
 )
 def test_a_file_of_other_records_is_refused(tmp_path, inspect, good, damage, words):
     with pytest.raises(InputError, match=f"/b {words}"):
-        inspect(write(tmp_path / "b", map(damage, good)))
+        inspect(write_records(tmp_path / "b", map(damage, good)))
 
 
 def test_a_file_with_other_lengths_is_refused(tmp_path, vocab_file, inspect, good):
     text = text_of(corpus(40))
     _, (other,) = make(tmp_path, vocab_file, text, "other/a.tfrecord", max_seq_length=64)
     with pytest.raises(InputError, match=f"{other} has input_ids of length 64, but length 128"):
-        inspect(write(tmp_path / "a", good), other)
+        inspect(write_records(tmp_path / "a", good), other)
 
 
 def starts(raw):
@@ -73,14 +66,15 @@ def test_the_damaged_record_is_reported_and_the_records_before_it_are_read(
     tmp_path, monkeypatch, inspect, good, kind, number
 ):
     monkeypatch.setattr(record_reading, "_BATCH", 4)
-    raw = bytearray(write(tmp_path / "a", good).read_bytes())
+    write_records(tmp_path / "a", good)
+    raw = bytearray((tmp_path / "a").read_bytes())
     start = starts(raw)[number]
     if kind == "cut":
         del raw[start + 20 :]
     else:
         raw[start + (40 if kind == "bit in the record" else 1)] ^= 1
     (tmp_path / "a").write_bytes(raw)
-    passed, lines, (broken,) = inspect(tmp_path / "a", write(tmp_path / "b", good[13:20]))
+    passed, lines, (broken,) = inspect(tmp_path / "a", write_records(tmp_path / "b", good[13:20]))
     assert not passed
     assert "cannot be read from this record on" in broken
     assert broken.endswith(f", 1 found: {tmp_path}/a record {number}")
@@ -89,8 +83,9 @@ def test_the_damaged_record_is_reported_and_the_records_before_it_are_read(
 
 
 def test_a_truncated_gzip_file_is_read_up_to_its_end(tmp_path, inspect, good):
-    packed = gzip.compress(write(tmp_path / "plain", good[:10]).read_bytes())
-    other = write(tmp_path / "next", good[10:17])
+    write_records(tmp_path / "plain", good[:10])
+    packed = gzip.compress((tmp_path / "plain").read_bytes())
+    other = write_records(tmp_path / "next", good[10:17])
     for length in (len(packed) // 3, len(packed) // 2, len(packed) - 20):
         (tmp_path / "cut").write_bytes(packed[:length])
         passed, lines, (broken,) = inspect(tmp_path / "cut", other)
@@ -99,8 +94,8 @@ def test_a_truncated_gzip_file_is_read_up_to_its_end(tmp_path, inspect, good):
 
 
 def test_empty_shards_are_reported_but_are_not_a_fault(tmp_path, inspect, good):
-    full = write(tmp_path / "full", good)
-    empty = write(tmp_path / "empty", [])
+    full = write_records(tmp_path / "full", good)
+    empty = write_records(tmp_path / "empty", [])
     passed, lines, _ = inspect(empty, full)
     assert passed
     assert f"{empty} holds no record" in lines
@@ -108,7 +103,7 @@ def test_empty_shards_are_reported_but_are_not_a_fault(tmp_path, inspect, good):
 
 def test_input_without_valid_records_is_refused(tmp_path, inspect):
     with pytest.raises(InputError, match=r"No record of .* can be read: the files hold no record"):
-        inspect(write(tmp_path / "empty", []))
+        inspect(write_records(tmp_path / "empty", []))
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InputError, match="dangling cannot be read: No such file or directory"):
         inspect(tmp_path / "dang*")
@@ -121,7 +116,7 @@ def test_a_shard_that_differs_from_its_manifest_is_reported(tmp_path, vocab_file
     assert inspect(*paths)[0]
     # Write the same valid records in another order.
     found = [each.numpy() for each in tf.data.TFRecordDataset(str(paths[1]))]
-    write(paths[1], [found[1], found[0], *found[2:]])
+    write_records(paths[1], [found[1], found[0], *found[2:]])
     passed, _, (broken,) = inspect(*paths)
     assert not passed
     assert "SHA-256" in broken and broken.endswith(f", 1 found: {paths[1]}")

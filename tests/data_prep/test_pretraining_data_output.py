@@ -165,26 +165,3 @@ def test_outputs_that_differ_only_after_tfrecord_have_separate_files():
         "train": [f"out/more-0000{number}-of-00002.tfrecord-7" for number in (0, 1)],
         "eval": ["out/more.eval-00000-of-00001.tfrecord-7"],
     }
-
-
-def test_files_that_overwrite_removes_are_listed_before_and_after(tmp_path, vocab_file, capfd):
-    text = text_of(corpus(10))
-    make(tmp_path, vocab_file, text, "out/part.0")
-    source, other = str(tmp_path / "corpus.txt"), [str(tmp_path / "out/part.1")]
-    config = RecordsConfig(vocab_file, random_seed=1)
-    with pytest.raises(InputError, match=r"overwrite=True .*; that also removes .*/out/part\.0\."):
-        local.create(config, source, other, 1)
-    assert (tmp_path / "out/part.0").exists()
-    capfd.readouterr()
-    local.create(config, source, other, 1, overwrite=True)
-    assert f": {tmp_path}/out/part.0\n" in capfd.readouterr().err
-    assert not (tmp_path / "out/part.0").exists()
-
-
-@pytest.mark.parametrize("pattern", ["broken.txt", "brok*"])
-def test_a_dangling_link_is_refused(tmp_path, vocab_file, pattern):
-    (tmp_path / "broken.txt").symlink_to("/nonexistent")
-    config, output = RecordsConfig(vocab_file), [str(tmp_path / "out/a.tfrecord")]
-    with pytest.raises(InputError, match=r"cannot be read: No such file|No input file matches"):
-        local.create(config, str(tmp_path / pattern), output, 1)
-    assert not (tmp_path / "out").exists()

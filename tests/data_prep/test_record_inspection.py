@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from reference import pretraining_data as released
 from run_programs import assert_refused, run_main
-from tiny_corpus import CLS, MASK, SEP, VOCABULARY, corpus, make, parsed, text_of
+from tiny_corpus import CLS, MASK, SEP, VOCABULARY, corpus, make, parsed, text_of, write_records
 
 from bert_tf.data_prep.pretraining_data import expected_distribution, record_rules, stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
@@ -35,13 +35,6 @@ def example(length, predictions, instance, v2=False):
         "next_sentence_labels": ints([int(instance["random"])], 1),
     }
     return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
-
-
-def write(path, examples, compression=""):
-    with tf.io.TFRecordWriter(str(path), compression) as writer:
-        for each in examples:
-            writer.write(each)
-    return str(path)
 
 
 @pytest.fixture(scope="module")
@@ -113,14 +106,14 @@ def test_unexpected_figures_of_records_are_reported(
     tmp_path, inspect, released_instances, change, flags, unexpected
 ):
     instances = change(released_instances)
-    path = write(tmp_path / "a", [example(64, 10, each) for each in instances])
+    path = write_records(tmp_path / "a", [example(64, 10, each) for each in instances])
     assert inspect(path, **flags).unexpected == unexpected
 
 
 def test_too_few_short_sequences_are_reported(tmp_path, inspect, monkeypatch, released_instances):
     monkeypatch.setattr(expected_distribution, "_MAX_SEQUENCES_PER_DOCUMENT", 4)
     full = [each for each in released_instances if len(each["unmasked"]) == 64]
-    path = write(tmp_path / "a", [example(64, 10, each) for each in full])
+    path = write_records(tmp_path / "a", [example(64, 10, each) for each in full])
     assert inspect(path).unexpected == {"sequences below 64 tokens"}
     assert inspect(path, short_seq_prob=0.0).passed
 
@@ -128,9 +121,9 @@ def test_too_few_short_sequences_are_reported(tmp_path, inspect, monkeypatch, re
 def test_equal_records_are_found_in_a_sample(tmp_path, inspect, monkeypatch, released_instances):
     monkeypatch.setattr(stats, "MAX_HASHES", 500)
     good = released_instances
-    once = write(tmp_path / "a", [example(64, 10, each) for each in good])
+    once = write_records(tmp_path / "a", [example(64, 10, each) for each in good])
     assert inspect(once).passed
-    again = write(tmp_path / "b", [example(64, 10, each) for each in good + good[:200]])
+    again = write_records(tmp_path / "b", [example(64, 10, each) for each in good + good[:200]])
     assert inspect(again).unexpected == {EQUAL}
 
 
@@ -144,9 +137,9 @@ def test_both_ways_of_rounding_are_accepted_but_not_both_in_the_same_records(
         prob = math.floor(length * 0.15 + 0.5) / length if length in (10, 30, 50) else 0.15
         up += mask_again([each], seed, prob)
     assert sum(len(each["unmasked"]) == 30 for each in up)
-    even = inspect(write(tmp_path / "e", [example(64, 10, e) for e in released_instances]))
+    even = inspect(write_records(tmp_path / "e", [example(64, 10, e) for e in released_instances]))
     assert "half to even, as Python 3" in even.out and even.passed
-    half_up = inspect(write(tmp_path / "u", [example(64, 10, each) for each in up]))
+    half_up = inspect(write_records(tmp_path / "u", [example(64, 10, each) for each in up]))
     assert "half up, as Python 2" in half_up.out and half_up.passed
     assert inspect(f"{tmp_path}/e,{tmp_path}/u").unexpected == {"predictions for each length"}
 
@@ -155,7 +148,7 @@ def test_both_ways_of_rounding_are_accepted_but_not_both_in_the_same_records(
 def test_the_exit_code_shows_whether_the_records_are_as_expected(
     tmp_path, vocab_file, released_instances
 ):
-    path = write(tmp_path / "a", [example(64, 10, each) for each in released_instances])
+    path = write_records(tmp_path / "a", [example(64, 10, each) for each in released_instances])
     flags = [f"--input_file={path}", f"--vocab_file={vocab_file}"]
     good, wrong, missing = run_main(
         "bert_tf.data_prep.inspect_records",
@@ -215,7 +208,7 @@ def test_compressed_records_of_the_model_garden_are_read(tmp_path, vocab_file):
         "tokens": ["[CLS]", "wae", "[MASK]", "[SEP]", "wad", "[SEP]"], "positions": [2],
         "labels": ["wac"], "segment_ids": [0, 0, 0, 0, 1, 1], "random": True,
     }  # fmt: skip
-    path = write(tmp_path / "garden.tfrecord", [example(8, 2, instance, v2=True)], "GZIP")
+    path = write_records(tmp_path / "garden.tfrecord", [example(8, 2, instance, v2=True)], "GZIP")
     (batch,) = record_reading.read_records(path, None, 0)
     broken_rules = record_rules.broken_rules(
         batch.columns, stages.vocabulary(RecordsConfig(vocab_file))

@@ -1,12 +1,9 @@
 """Each input format, for vocabulary training and for record creation."""
 
-import collections
 import gzip
 import hashlib
 import json
 import os
-import subprocess
-import sys
 import threading
 
 import pyarrow
@@ -14,6 +11,7 @@ import pyarrow.parquet
 import pytest
 import tensorflow as tf
 import text_files
+from run_programs import run_mains
 from tiny_corpus import corpus
 
 from bert_tf.data_prep import word_counts
@@ -151,15 +149,8 @@ def test_input_format_overrides_the_file_name(tmp_path, vocab_file):
     assert create(vocab_file, tmp_path / "a.data", tmp_path / "b", **flags) == expected
 
 
-def second_record_is_not_utf8(path):
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for value in (b"wab", b"wa\xff"):
-            features = {"text": {"bytes_list": {"value": [value]}}}
-            writer.write(tf.train.Example(features={"feature": features}).SerializeToString())
-
-
 def test_a_place_that_is_not_utf8_is_named(tmp_path, vocab_file):
-    second_record_is_not_utf8(tmp_path / "a.tfrecord")
+    text_files.write(tmp_path / "a.tfrecord", [b"wab", b"wa\xff"])
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"wab\nwa\xff"))
     for name, place in (("a.tfrecord", "record"), ("a.txt.gz", "line")):
         # Vocabulary training ignores bytes that are not valid UTF-8.
@@ -234,18 +225,13 @@ def test_pipes_are_for_vocabulary_training_only(tmp_path, vocab_file):
 
 
 def test_vocabulary_from_standard_input(tmp_path):
-    content = b"wab wac\nwad\n" * 50
-    (tmp_path / "text.txt").write_bytes(content)
-    vocabularies = []
-    for name in ("-", f"{tmp_path}/text.txt"):
-        flags = [f"--input_file={name}", f"--output_file={tmp_path}/vocab.txt", "--vocab_size=120"]
-        command = [sys.executable, "-m", "bert_tf.data_prep.train_vocabulary", *flags]
-        subprocess.run(command, input=content, capture_output=True, check=True)
-        vocabularies.append((tmp_path / "vocab.txt").read_bytes())
-    assert vocabularies[0] == vocabularies[1]
-
-
-def test_counts_are_sums_over_the_files(tmp_path):
-    paths = [text_files.write(tmp_path / f"text{ending}", DOCUMENTS) for ending in ENDINGS]
-    expected = collections.Counter({word: len(ENDINGS) * n for word, n in WORDS.items()})
-    assert count(",".join(paths)) == expected
+    text = tmp_path / "text.txt"
+    text.write_bytes(b"wab wac\nwad\n" * 50)
+    commands = [
+        ("bert_tf.data_prep.train_vocabulary",
+         [f"--input_file={name}", f"--output_file={tmp_path}/{output}", "--vocab_size=120"])
+        for name, output in (("-", "a.txt"), (text, "b.txt"))
+    ]  # fmt: skip
+    results = run_mains(commands, stdin=text)
+    assert [result.code for result in results] == [0, 0], results
+    assert (tmp_path / "a.txt").read_bytes() == (tmp_path / "b.txt").read_bytes()

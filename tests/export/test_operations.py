@@ -19,33 +19,6 @@ def write_file(text):
     return text
 
 
-def nested(text):
-    @tf.function
-    def inner(each):
-        return write_file(each)
-
-    return inner(text)
-
-
-def in_loop(text):
-    def body(step, each):
-        return step + 1, write_file(each)
-
-    return tf.while_loop(lambda step, _: step < 1, body, [0, text])[1]
-
-
-def in_branch(text):
-    return tf.cond(tf.size(text) > 0, lambda: write_file(text), lambda: text)
-
-
-def in_case(text):
-    return tf.switch_case(tf.size(text), [lambda: write_file(text), lambda: text])
-
-
-def in_map(text):
-    return tf.map_fn(lambda each: write_file(each), text)
-
-
 def in_gradient(text):
     @tf.custom_gradient
     def function(value):
@@ -63,47 +36,16 @@ def in_gradient(text):
     return tf.fill(tf.shape(text), tf.strings.as_string(tape.gradient(result, value)))
 
 
-def save(text):
-    tf.raw_ops.SaveV2(
-        prefix=text[0], tensor_names=["a"], shape_and_slices=[""], tensors=[tf.zeros([1])]
-    )
-    return text
-
-
-def merge(text):
-    tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=text, destination_prefix=text[0])
-    return text
-
-
-def print_to_file(text):
-    tf.print("line", output_stream="file://evil.txt")
-    return text
-
-
 SIGNATURES = {
     "WriteFile": write_file,
-    "WriteFile in a function": nested,
-    "WriteFile in a loop": in_loop,
-    "WriteFile in a branch": in_branch,
-    "WriteFile in a case": in_case,
-    "WriteFile in a map": in_map,
+    "WriteFile in a loop": lambda text: tf.map_fn(write_file, text),
     "WriteFile in a gradient": in_gradient,
-    "SaveV2": save,
-    "RestoreV2": lambda text: tf.raw_ops.RestoreV2(
-        prefix=text[0], tensor_names=["a"], shape_and_slices=[""], dtypes=[tf.string]
-    )[0],
-    "MergeV2Checkpoints": merge,
-    "ReadFile": lambda text: tf.map_fn(tf.io.read_file, text),
-    "MatchingFiles": lambda text: tf.io.matching_files(text),
     "EagerPyFunc": lambda text: tf.py_function(lambda each: each, [text], tf.string),
-    "PyFunc": lambda text: tf.numpy_function(lambda each: each, [text], tf.string),
-    "PrintV2": print_to_file,
-    "DecodeProtoV2": lambda text: tf.io.decode_proto(
-        text, "a.B", ["c"], [tf.string], descriptor_source="evil.bin"
-    )[1][0],
-    "TextLineDataset": lambda text: tf.data.TextLineDataset(text).reduce(
-        "", lambda _, each: each
-    ),
+}
+# Each reads or writes files, or runs Python code.
+WITH_EFFECTS = {
+    "DecodeProtoV2", "EagerPyFunc", "MatchingFiles", "MergeV2Checkpoints", "PrintV2", "PyFunc",
+    "ReadFile", "RestoreV2", "SaveV2", "TextLineDataset", "WriteFile",
 }  # fmt: skip
 
 
@@ -166,9 +108,9 @@ def test_a_trusted_graph_is_loaded_without_the_check(tmp_path):
     assert (tmp_path / "evil.txt").exists()
 
 
-def test_the_list_has_only_operations_of_tensorflow_serving():
+def test_the_list_has_only_operations_of_tensorflow_serving_without_effects():
     allowed = ALLOWED.read_text("utf-8").split()
-    assert allowed == sorted(set(allowed))
+    assert allowed == sorted(set(allowed)) and not WITH_EFFECTS & set(allowed)
     assert set(allowed) <= set(OF_TENSORFLOW.read_text("utf-8").split())
 
 

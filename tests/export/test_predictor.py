@@ -1,9 +1,9 @@
-"""`Predictor`: decoded predictions, batches, threads, and refused input."""
+"""`Predictor` and predict.py: decoded predictions, batches, tables, and refused input."""
 
-import concurrent.futures
 import csv
 import datetime
 import json
+import shutil
 
 import export_models
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 import tensorflow as tf
 from run_programs import assert_refused, run_main
+from tensorflow.core.protobuf import saved_model_pb2
 
 import bert_tf
 
@@ -79,18 +80,14 @@ def test_each_kind_is_decoded(exported):
         assert values == sorted(values, reverse=True) and len(values) == 10
 
 
-def test_threads_get_the_answers_of_one_thread(exported):
-    predictor = bert_tf.Predictor(exported("classification"))
-    rng = np.random.default_rng(0)
-    requests = [
-        [" ".join(rng.choice(list("abcdefgh"), rng.integers(0, 20))) for _ in range(size)]
-        for size in rng.integers(1, 8, 200)
-    ]
-    expected = [predictor(each) for each in requests]
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(predictor, requests))
-    for a, b in zip(expected, found, strict=True):
-        assert [each["label"] for each in a] == [each["label"] for each in b]
+def test_a_changed_graph_is_refused_unless_it_is_trusted(exported, tmp_path):
+    folder = shutil.copytree(exported("classification"), tmp_path / "copy")
+    model = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+    model.meta_graphs[0].meta_info_def.tensorflow_version = "1"
+    (folder / "saved_model.pb").write_bytes(model.SerializeToString())
+    with pytest.raises(bert_tf.InputError, match=r"saved_model\.pb was changed after the export"):
+        bert_tf.Predictor(folder)
+    assert bert_tf.Predictor(folder, trust=True)("a")["label"] in export_models.LABELS
 
 
 def test_wrong_input_is_refused(exported):
@@ -107,15 +104,26 @@ def test_wrong_input_is_refused(exported):
     assert predictor(["\ud800 a"])[0]["label"]  # a lone surrogate
 
 
-def test_the_program_answers_questions_and_fills_masks(exported):
-    by_flags, by_lines, masks, vector, scores = run_main(
+def test_the_program_prints_the_predictions_of_each_kind(exported):
+    texts = TEXTS[:-1]  # without a tab
+    given = [f"--text={text}" for text in texts]
+    labels, number, by_flags, by_lines, masks, vector, scores = run_main(
         "bert_tf.run_scripts.predict",
+        [f"--model={exported('multi_label')}", *given],
+        [f"--model={exported('regression')}", *given, "--batch_size=2"],
         [f"--model={exported('span')}", "--question=a b", "--context=c d e f"],
         [f"--model={exported('span')}", "--text=a b ||| c d e f", "--format=jsonl"],
         [f"--model={exported('fill_mask')}", "--text=a [MASK] b"],
         [f"--model={exported('embedding')}", "--text=a", "--format=jsonl"],
         [f"--model={exported('fill_mask')}", "--score", "--text=a b c", "--format=text"],
     )
+    several = [each["labels"] for each in bert_tf.Predictor(exported("multi_label"))(texts)]
+    lines = [f"{','.join(each)}\t{text}" for each, text in zip(several, texts, strict=True)]
+    assert labels.out.splitlines() == lines
+    rows = [line.split("\t") for line in number.out.splitlines()]
+    expected = [each["score"] for each in bert_tf.Predictor(exported("regression"))(texts)]
+    np.testing.assert_allclose([float(score) for score, _ in rows], expected, atol=1e-4)
+    assert [text for _, text in rows] == texts
     answer = json.loads(by_lines.out)
     assert by_flags.out == f"{answer['answer']}\t{answer['probability']:.4f}\ta b ||| c d e f\n"
     token, text = masks.out.rstrip("\n").split("\t")

@@ -8,6 +8,7 @@ import export_models
 import numpy as np
 import pytest
 import tensorflow as tf
+from ner_data import tags_of
 from reference import conlleval
 
 import bert_tf
@@ -33,22 +34,6 @@ def entities_of(tags):
         if conlleval.starts(before, now):
             start = place
     return found
-
-
-def tags_of(entities, length, scheme):
-    """Returns the tags of entities in a scheme."""
-    tags = ["O"] * length
-    for number, (kind, start, end) in enumerate(entities):
-        before = entities[number - 1] if number else None
-        touches = before is not None and before[0] == kind and before[2] == start
-        for place in range(start, end):
-            prefix = "I"
-            if place == start and (scheme != "iob1" or touches):
-                prefix = "B"
-            if scheme == "iobes" and place == end - 1:
-                prefix = "S" if place == start else "E"
-            tags[place] = f"{prefix}-{kind}"
-    return tags
 
 
 @pytest.mark.parametrize("scheme", ["iob1", "iob2", "iobes"])

@@ -3,6 +3,7 @@
 import collections
 
 import pytest
+from tiny_bert import small_config
 
 import bert_tf
 from benchmarks import squad_saved_model
@@ -22,11 +23,8 @@ def test_real_questions_get_the_answers_of_run_squad(test_data, tmp_path):
     path = str(test_data / "data/squad/dev-v1.1.json")
     examples = list(read_examples(path, False, False, collections.Counter()))[::EVERY]
     tokenizer = bert_tf.BertTokenizer(str(test_data / "data/vocab/bert-base-uncased-vocab.txt"))
-    config = bert_tf.BertConfig(
-        vocab_size=len(tokenizer.vocabulary), hidden_size=16, num_hidden_layers=2,
-        num_attention_heads=2, intermediate_size=32, max_position_embeddings=96,
-        initializer_range=0.5,
-    )  # fmt: skip
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "max_position_embeddings": 96}
+    config = small_config(len(tokenizer.vocabulary), initializer_range=0.5, **sizes)
     model = bert_tf.BertSpanPredictor(config, seed=3)
     folder = bert_tf.save_checkpoint(model, tokenizer, str(tmp_path / "model"), **FACTS)
     checkpoint = bert_tf.load(folder)

@@ -1,4 +1,4 @@
-"""Exports of multi-label and regression models, and their predictions by predict.py."""
+"""Exports of multi-label and regression models, and of heads of Hugging Face."""
 
 import json
 import logging
@@ -9,7 +9,6 @@ import export_models
 import numpy as np
 import pytest
 import tensorflow as tf
-from run_programs import assert_refused, run_main
 
 import bert_tf
 from bert_tf.export import exporter
@@ -93,25 +92,6 @@ def test_a_regression_model_gives_its_logit_as_score(tokenizer, tmp_path):
     assert len(set(expected)) > 2
 
 
-def test_the_facts_in_the_folder_tell_the_type(tokenizer, tmp_path):
-    cases = {
-        "multi_label": (classifier([0.0, 0.0, 0.0]), {"labels": LABELS, "threshold": 0.25}),
-        "regression": (classifier([0.0]), {"labels": []}),
-        "classification": (classifier([0.0, 0.0, 0.0]), {"labels": LABELS}),
-    }
-    for task_type, (model, arguments) in cases.items():
-        folder = bert_tf.export_model(
-            model, tokenizer, tmp_path / task_type, max_seq_length=12, task_type=task_type,
-            **arguments,
-        )  # fmt: skip
-        with open(f"{folder}/assets.extra/weights.json", encoding="utf-8") as file:
-            facts = json.load(file)
-        shown = {
-            name: facts[name] for name in ("labels", "task_type", "threshold") if name in facts
-        }
-        assert shown == {**arguments, "task_type": task_type}
-
-
 def test_models_that_do_not_suit_the_type_are_refused(tokenizer, tmp_path):
     one, three = classifier([0.0]), classifier([0.0, 0.0, 0.0])
     cases = {
@@ -129,10 +109,15 @@ def test_models_that_do_not_suit_the_type_are_refused(tokenizer, tmp_path):
         "threshold must be above 0 and below 1. Received: 1": (
             three, {"task_type": "multi_label", "labels": LABELS, "threshold": 1},
         ),
+        "par=True has no effect for the task classification": (
+            three, {"labels": LABELS, "par": True},
+        ),
+        "max_seq_length must be from 3 to 16": (three, {"labels": LABELS, "max_seq_length": 17}),
     }  # fmt: skip
     for message, (model, arguments) in cases.items():
+        arguments = {"max_seq_length": 12, **arguments}
         with pytest.raises(bert_tf.InputError, match=message):
-            bert_tf.export_model(model, tokenizer, tmp_path / "out", max_seq_length=12, **arguments)
+            bert_tf.export_model(model, tokenizer, tmp_path / "out", **arguments)
         assert not (tmp_path / "out").exists()
 
 
@@ -174,42 +159,3 @@ def test_a_fine_tuned_folder_of_hugging_face_is_exported_for_its_head(tmp_path, 
         found = outputs[key].numpy().reshape(wanted.shape)
         is_token = expected["input_mask"] == 1 if found.ndim > 1 and found.shape[1] == 20 else ...
         np.testing.assert_allclose(found[is_token], wanted[is_token], atol=1e-5)
-
-
-def test_what_a_folder_of_hugging_face_does_not_state_are_flags(tmp_path):
-    folder = shutil.copytree(GOLDEN / "question_answering", tmp_path / "model")
-    flags = [f"--checkpoint={folder}", f"--export_dir={tmp_path}/out", "--pair=true"]
-    (refused,) = run_main("bert_tf.run_scripts.export_model", flags)
-    assert_refused(refused, "--pair=True has no effect for the task span")
-
-
-def test_predict_prints_labels_and_scores(tokenizer, tmp_path):
-    model = classifier([0.3, -0.2, -0.5])
-    bert_tf.export_model(
-        model, tokenizer, tmp_path / "labels", labels=LABELS, max_seq_length=12,
-        task_type="multi_label", threshold=0.4,
-    )  # fmt: skip
-    regression = classifier([2.5])
-    bert_tf.export_model(
-        regression, tokenizer, tmp_path / "score", max_seq_length=12, task_type="regression"
-    )
-    texts = [f"--text={text}" for text in TEXTS]
-    plain, labels, score = run_main(
-        "bert_tf.run_scripts.predict",
-        [f"--model={tmp_path}/labels", *texts],
-        [f"--model={tmp_path}/labels", *texts, "--format=jsonl"],
-        [f"--model={tmp_path}/score", *texts, "--batch_size=2"],
-    )
-    probabilities = sigmoid(logits_of(model, tokenizer, TEXTS))
-    names = selected(probabilities, 0.4)
-    expected = [f"{','.join(n)}\t{text}" for n, text in zip(names, TEXTS, strict=True)]
-    assert plain.out.splitlines() == expected
-    records = [json.loads(line) for line in labels.out.splitlines()]
-    assert [list(record) for record in records] == [["text", "labels", "probabilities"]] * 5
-    assert [record["labels"] for record in records] == names
-    found = [[record["probabilities"][name] for name in LABELS] for record in records]
-    np.testing.assert_allclose(found, probabilities, atol=1e-5)
-    expected = logits_of(regression, tokenizer, TEXTS)[:, 0]
-    rows = [line.split("\t") for line in score.out.splitlines()]
-    assert [text for _, text in rows] == TEXTS
-    np.testing.assert_allclose([float(number) for number, _ in rows], expected, atol=1e-4)

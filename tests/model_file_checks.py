@@ -1,5 +1,7 @@
 """Inputs and expected values for the tests of TFLite and ONNX files."""
 
+import functools
+
 import export_models
 import numpy as np
 import tensorflow as tf
@@ -26,20 +28,23 @@ def random_inputs(length, seed=0):
     return {"input_ids": ids * mask, "input_mask": mask, "segment_ids": segments * mask}
 
 
+@functools.cache
+def model_of(kind):
+    model, _ = export_models.model_of(kind)
+    return model
+
+
 def expected_outputs(kind, inputs):
     """Returns the outputs of the Keras model, as a plain function of its logits."""
-    model, _ = export_models.model_of(kind)
     if kind == "choice":
         inputs = {name: value[:, None] for name, value in inputs.items()}
-    outputs = model(inputs, training=False)
+    outputs = model_of(kind)(inputs, training=False)
     outputs = {name: np.array(value) for name, value in outputs.items() if tf.is_tensor(value)}
     if kind in ("classification", "pair"):
         return {"probabilities": export_models.softmax(outputs["logits"])}
     if kind == "multi_label":
         return {"probabilities": 1 / (1 + np.exp(-outputs["logits"]))}
-    if kind == "regression":
-        return {"score": outputs["logits"][:, 0]}
-    if kind == "choice":
+    if kind in ("regression", "choice"):
         return {"score": outputs["logits"][:, 0]}
     if kind == "embedding":
         weights = inputs["input_mask"][..., None]
@@ -48,8 +53,10 @@ def expected_outputs(kind, inputs):
     return outputs
 
 
-def check_outputs(kind, found, expected, precision):
+def check_outputs(kind, found, inputs, precision):
+    """Compares the outputs of a file for ids with those of the Keras model."""
     assert set(found) == set(OUTPUTS[kind])
+    expected = expected_outputs(kind, inputs)
     for name, value in found.items():
         assert value.dtype == np.float32 and value.shape == expected[name].shape
         scale = max(1, np.abs(expected[name]).max())

@@ -1,8 +1,12 @@
 """Tiny checkpoints of all kinds of models that can be exported, for the tests of exports."""
 
+import functools
 import json
+import shutil
+import tempfile
 
 import numpy as np
+from tiny_bert import small_config
 
 import bert_tf
 from bert_tf.conversion import CheckpointContents
@@ -11,10 +15,7 @@ from bert_tf.modeling import arrays_by_name
 from bert_tf.pretrained import Pretrained
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{c}" for c in "abc")]
-CONFIG = bert_tf.BertConfig(
-    vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
-    intermediate_size=16, max_position_embeddings=16, type_vocab_size=2, initializer_range=0.5,
-)  # fmt: skip
+CONFIG = small_config(len(VOCABULARY), initializer_range=0.5)
 LABELS = ["x", "y, z", "ž"]
 TAGS = ["O", "B-ž", "I-ž", "B-x-y", "I-x-y"]
 SPAN_FACTS = {
@@ -80,12 +81,20 @@ def model_of(kind):
     return model, facts
 
 
+@functools.cache
+def _saved_once(kind):
+    """Returns a temporary folder with a weights folder, and the model."""
+    model, facts = model_of(kind)
+    folder = tempfile.TemporaryDirectory()
+    tokenizer = bert_tf.BertTokenizer(VOCABULARY)
+    bert_tf.save_checkpoint(model, tokenizer, f"{folder.name}/model", **facts)
+    return folder, model
+
+
 def write_checkpoint(kind, folder):
     """Writes a weights folder; returns its path and the model."""
-    model, facts = model_of(kind)
-    tokenizer = bert_tf.BertTokenizer(VOCABULARY)
-    path = bert_tf.save_checkpoint(model, tokenizer, str(folder / kind), **facts)
-    return path, model
+    saved, model = _saved_once(kind)
+    return shutil.copytree(f"{saved.name}/model", str(folder / kind)), model
 
 
 def served(model, tokenizer, **facts):

@@ -29,6 +29,13 @@ KINDS = (
 )  # fmt: skip
 # The kinds whose TFLite files can contain the tokenizer.
 KINDS_WITH_TEXT_INPUT = ("classification", "pair", "multi_label", "regression", "embedding")
+# float16 is the dtype of weights only: two kinds have such files.
+LITE_PRECISIONS = {
+    kind: ("float32", "float16", "int8")
+    if kind in ("classification", "multi_label")
+    else ("float32", "int8")
+    for kind in KINDS
+}
 
 
 def text_names(kind):

@@ -52,7 +52,10 @@ def settings_of(kind, format):
     if importlib.util.find_spec("ai_edge_litert") is None:
         return ServingSettings()
     takes_texts = kind in export_models.KINDS_WITH_TEXT_INPUT
-    return ServingSettings(format="both", tflite_text_input=takes_texts)
+    precisions = export_models.LITE_PRECISIONS[kind]
+    return ServingSettings(
+        format="both", tflite_text_input=takes_texts, tflite_precisions=precisions
+    )
 
 
 @pytest.fixture(scope="session")

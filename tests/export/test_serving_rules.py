@@ -15,26 +15,27 @@ TEXTS = ["a b c", "", "Ž é [MASK] d", "h"]
 
 @pytest.fixture(scope="module", params=export_models.KINDS)
 def export(request, exported):
-    """The kind, the folder, and the signatures in its saved_model.pb."""
+    """The kind, the folder, the signatures in its saved_model.pb, and the loaded model."""
     folder = exported(request.param)
     model = saved_model_pb2.SavedModel()
     with open(f"{folder}/saved_model.pb", "rb") as file:
         model.ParseFromString(file.read())
     (graph,) = model.meta_graphs
     assert list(graph.meta_info_def.tags) == ["serve"]
-    return request.param, folder, {n: s for n, s in graph.signature_def.items() if n != INIT}
+    signatures = {n: s for n, s in graph.signature_def.items() if n != INIT}
+    return request.param, folder, signatures, tf.saved_model.load(folder)
 
 
-def run(folder, name, inputs):
-    """Returns the outputs of a signature for arrays."""
-    model = tf.saved_model.load(folder)
+def run(model, inputs):
+    """Returns the outputs of `serving_default` for arrays."""
     tensors = {key: tf.constant(value, tf.string if value.dtype == object else None)
                for key, value in inputs.items()}  # fmt: skip
-    return {key: value.numpy() for key, value in model.signatures[name](**tensors).items()}
+    outputs = model.signatures["serving_default"](**tensors)
+    return {key: value.numpy() for key, value in outputs.items()}
 
 
 def test_signatures_follow_the_rules_of_the_three_apis(export):
-    _, _, signatures = export
+    _, _, signatures, _ = export
     for name, signature in signatures.items():
         serving_rules.check_predict(signature)
         APIS.get(name, serving_rules.check_predict)(signature)
@@ -45,7 +46,7 @@ def test_signatures_follow_the_rules_of_the_three_apis(export):
 
 
 def test_rows_and_columns_of_rest_bodies_give_the_same_answers(export):
-    kind, folder, signatures = export
+    kind, _, signatures, model = export
     columns = export_models.inputs_of(kind, TEXTS)
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     bodies = [{"instances": rows}, {"inputs": columns}]
@@ -56,7 +57,7 @@ def test_rows_and_columns_of_rest_bodies_give_the_same_answers(export):
     for body in bodies:
         body = json.loads(json.dumps(body))
         inputs, is_row_format = serving_rules.parse_body(body, signatures["serving_default"])
-        outputs = run(folder, "serving_default", inputs)
+        outputs = run(model, inputs)
         response = json.loads(json.dumps(serving_rules.to_response(outputs, is_row_format)))
         answers.append(as_rows(response, list(outputs)))
     assert len(answers[0]) == len(TEXTS)
@@ -74,8 +75,8 @@ def as_rows(response, names):
 
 
 def test_the_stored_request_is_answered(export):
-    _, folder, signatures = export
+    _, folder, signatures, model = export
     with open(f"{folder}/assets.extra/request.json", encoding="utf-8") as file:
         inputs, _ = serving_rules.parse_body(json.load(file), signatures["serving_default"])
-    outputs = run(folder, "serving_default", inputs)
+    outputs = run(model, inputs)
     assert all(len(value) == 1 for value in outputs.values())

@@ -78,13 +78,10 @@ def test_a_threshold_includes_its_own_value(tokenizer, tmp_path):
     assert higher.from_texts(["a"])["labels"].numpy().tolist() == [b""]
 
 
-def test_a_regression_model_gives_its_logit_as_score(tokenizer, tmp_path):
+def test_a_regression_model_gives_its_logit_as_score(tokenizer):
     model = classifier([250.0])  # a score above 1, whose float32 rounding exceeds 1e-5
-    folder = bert_tf.export_model(
-        model, tokenizer, tmp_path / "served", labels=[], max_seq_length=12,
-        task_type="regression",
-    )  # fmt: skip
-    found = tf.saved_model.load(folder).signatures["serving_default"](text=tf.constant(TEXTS))
+    facts = {"labels": [], "pair": False, "max_seq_length": 12, "task_type": "regression"}
+    found = export_models.served(model, tokenizer, **facts).from_texts(tf.constant(TEXTS))
     assert found.keys() == {"score"}
     assert found["score"].shape == (len(TEXTS),)
     expected = logits_of(model, tokenizer, TEXTS)[:, 0]

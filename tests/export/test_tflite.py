@@ -40,8 +40,10 @@ def runner_of(path):
     return interpreter.Interpreter(path).get_signature_runner()
 
 
-@pytest.mark.parametrize("precision", LITE_PRECISIONS)
-@pytest.mark.parametrize("kind", export_models.KINDS)
+@pytest.mark.parametrize(
+    ("kind", "precision"),
+    [(kind, each) for kind, found in export_models.LITE_PRECISIONS.items() for each in found],
+)
 def test_outputs_are_those_of_the_keras_model(exported, kind, precision):
     run = runner_of(lite_path(exported(kind), precision))
     for length in (1, 2, 7, 12, 16, 7):  # 16 is the number of positions
@@ -60,7 +62,7 @@ def test_outputs_are_those_of_the_keras_model(exported, kind, precision):
 
 @pytest.mark.parametrize("kind", export_models.KINDS)
 def test_operations_are_built_in(exported, kind):
-    for precision in LITE_PRECISIONS:
+    for precision in export_models.LITE_PRECISIONS[kind]:
         found = interpreter.Interpreter(lite_path(exported(kind), precision))
         names = {each["op_name"] for each in found._get_ops_details()}
         assert "FULLY_CONNECTED" in names and "GELU" in names

@@ -270,6 +270,9 @@ def write_manifest(
 
     Returns:
         The report for each split.
+
+    Raises:
+        InputError: The shards do not contain all rows.
     """
     config, vocabulary = job.config, stages.vocabulary(job.config)
     is_static = config.masking == "static"
@@ -295,6 +298,15 @@ def write_manifest(
         "inputs": list(job.inputs),
     }
     shards = tuple(_shard(job, intermediate, *key) for key in job.shard_keys)
+    for split, report in reports.items():
+        written = sum(shard.examples for shard in shards if shard.split == split)
+        planned = sum(part.rows for part in plans[split])
+        if not written == planned == report["examples"]:
+            raise InputError(
+                f"{planned:,} examples of {split} were planned, {report['examples']:,} were made, "
+                f"and {written:,} are in the shards, so the runner lost or repeated work. Remove "
+                f"{job.work_folder} and give another runner."
+            )
     files.write_json(job.stem + STATS_SUFFIX, reports)
     Manifest(job.manifest_path, shards, facts).write()
     files.write_text(job.completed_path, job.fingerprint + "\n")

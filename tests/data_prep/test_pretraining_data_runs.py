@@ -133,6 +133,18 @@ def test_a_run_keeps_text_and_shards_of_an_interrupted_run(
     assert hidden_folders(tmp_path) == [] and contents(tmp_path) == job.expected
 
 
+def test_counts_that_differ_from_the_plan_end_the_run(job, tmp_path, monkeypatch):
+    write_part = stages.write_part
+
+    def write_a_row_twice(files, split, number, rows):
+        write_part(files, split, number, rows[[*range(len(rows)), 0]])
+
+    monkeypatch.setattr(stages, "write_part", write_a_row_twice)
+    with pytest.raises(InputError, match=r"examples of train were planned, [\d,]+ were made"):
+        local.create(job.config, job.source, [f"{tmp_path}/a.tfrecord"], 1)
+    assert not (tmp_path / "a.COMPLETED").exists()
+
+
 def test_intermediate_files_of_another_job_are_not_used(job, tmp_path, monkeypatch):
     output = [f"{tmp_path}/a.tfrecord"]
     with monkeypatch.context() as patched:

@@ -81,8 +81,9 @@ def import_tensorflow(report_unused_gpus: bool = True) -> None:
         gpus = tensorflow.config.list_physical_devices("GPU")
     if device_files and not gpus:
         print(
-            f"This machine has {', '.join(device_files)}, but TensorFlow lists no GPU. The lines "
-            "above give the reason; TF_CPP_MIN_LOG_LEVEL=0 shows all lines of TensorFlow.",
+            f"This machine has {', '.join(device_files)}, but TensorFlow lists no GPU. If there "
+            "are lines above, they give the reason. TF_CPP_MIN_LOG_LEVEL=0 shows all lines of "
+            "TensorFlow.",
             file=sys.stderr,
         )
 

@@ -121,8 +121,8 @@ def test_an_unused_gpu_is_reported_after_the_lines_with_the_reason(tmp_path, gpu
     loaded = LOADED.replace("return []", f"return {gpus}")
     result = run_with_tensorflow(tmp_path, loaded, program=program)
     note = (
-        "This machine has /dev/nvidia0, /dev/nvidia1, but TensorFlow lists no GPU. The lines above "
-        "give the reason; TF_CPP_MIN_LOG_LEVEL=0 shows all lines of TensorFlow."
+        "This machine has /dev/nvidia0, /dev/nvidia1, but TensorFlow lists no GPU. If there are "
+        "lines above, they give the reason. TF_CPP_MIN_LOG_LEVEL=0 shows all lines of TensorFlow."
     )
     assert result.stderr.splitlines() == [
         CUINIT, UNKNOWN, "a line from the search for devices", *([] if gpus else [note]),

@@ -53,8 +53,8 @@ def salvage(paths: Sequence[str], folder: str) -> list[str]:
                 )
             is_damaged = counts[_DAMAGED] or counts[_LOST]
             if is_damaged:
-                end = " and the end of the file" * counts[_LOST]
-                _LOGGER.warning("%s: left out %d damaged records%s", path, counts[_DAMAGED], end)
+                end = ", and its end" * counts[_LOST]
+                _LOGGER.warning("damaged records of %s left out: %d%s", path, counts[_DAMAGED], end)
             used.append(_copy(path, folder) if is_damaged else path)
             progress.update(1)
     return used

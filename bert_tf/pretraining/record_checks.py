@@ -63,10 +63,10 @@ def checked_records(
         others = sorted(names - {"max_predictions_per_seq"})
         masking.check_effect(False, "records of --masking=dynamic", *others)
         return records
-    if vocabulary is None:
+    if vocabulary is None or model.objective == "causal":
         raise InputError(
             f"The records of {both[0]} are unmasked. They need vocab_file, because the masks are "
-            "made while training."
+            f"made while training, and an objective with masks. Received: {model.objective}."
         )
     masking = dataclasses.replace(masking, max_predictions_per_seq=records.max_predictions_per_seq)
     return dataclasses.replace(records, masks=DynamicMasks(masking, vocabulary))
@@ -191,7 +191,7 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
             manifest, shard = listed[-1]
             raise InputError(
                 f"{path} has {tf.io.gfile.stat(path).length:,} bytes, but {shard.bytes:,} by "
-                f"{manifest.path}. Copy it again, create it again, or give skip_bad_records=true."
+                f"{manifest.path}. Copy it again, or create it again."
             )
         names = check_record(_first_record(path), sizes, path)
     return names
@@ -255,7 +255,7 @@ def _outside(values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, t
     for name in filter(_BOUNDS.__contains__, values):
         letter = _BOUNDS[name]
         limit = int(sizes.get(letter, letter))
-        expected = f"{_SIZE_NAMES.get(letter, 'the number of values')} is {limit}"
+        expected = "0 or 1 is expected" if letter == "2" else f"{_SIZE_NAMES[letter]} is {limit}"
         # As a uint64, a negative number is larger than every limit.
         found[name] = tf.bitcast(values[name], tf.uint64) >= limit, expected
     if _WEIGHTS in values:

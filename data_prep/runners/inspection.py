@@ -26,7 +26,8 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
         Whether all records obey all rules and all figures are as expected.
 
     Raises:
-        InputError: The vocabulary cannot be read, or no record can be read.
+        InputError: The vocabulary cannot be read, no record can be read, or a record has other
+            features or lengths.
     """
     vocabulary = stages.vocabulary(config)
     tokens = stages.tokenizer(config.vocab_file, config.do_lower_case).vocabulary

@@ -49,8 +49,9 @@ def read_records(patterns: str, masks: DynamicMasks, max_seq_length: int) -> Ite
         max_seq_length: The length S of unmasked records.
 
     Raises:
-        InputError: No file matches, a file cannot be opened, or its first record lacks a feature or
-            has other lengths than that of the first file.
+        InputError: No file matches, a file cannot be opened, a record lacks a feature or has other
+            lengths than that of the first file, or an unmasked record does not fit `masks` or
+            `max_seq_length`.
     """
     sizes: dict[str, int] = {}
     for path in manifest.find_records(patterns):
@@ -59,9 +60,16 @@ def read_records(patterns: str, masks: DynamicMasks, max_seq_length: int) -> Ite
         for serialized, damage in _read_serialized(path):
             if serialized and parse is None:
                 parse = _parser(serialized[0], path, sizes, masks, max_seq_length)
-            columns = parse(serialized) if serialized else {}
+            end = start + len(serialized)
+            try:
+                columns = parse(serialized) if serialized else {}
+            except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:
+                raise InputError(
+                    f"A record of {path}, from {start} to {end - 1}, has other features or lengths "
+                    "than the first one of the file. Create the file again."
+                ) from error
             yield Batch(path, start, len(serialized), columns, damage)
-            start += len(serialized)
+            start = end
 
 
 def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:

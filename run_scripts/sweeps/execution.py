@@ -44,7 +44,7 @@ def execute(plan: Plan, store: SweepStore, parallel: int, keep_all: bool) -> dic
         with contextlib.closing(ends):
             for number, (run, error) in enumerate(ends, len(finished) + 1):
                 text = f"{number} of {len(plan.runs())}: {run.name}"
-                result = None if error else dev_result.read(plan.folder(run))
+                result = dev_result.read(plan.folder(run))
                 if result is None:
                     failed[run] = error or "the program computed no metric on the dev split"
                     _LOGGER.warning("%s failed: %s (%s)", text, failed[run], store.log(run))

@@ -18,7 +18,11 @@ _OWN = {
     "export_dir": "all runs would export to this folder; export the best run after the sweep",
 }
 _NEEDED = ("do_train", "do_eval")
-_DATA = ("task_name", "data_dir", "dev_file", "predict_file", "tfds_name", "label_column")
+# Flags of the task and of its dev split.
+_DATA = (
+    "task_name", "data_dir", "dev_file", "predict_file", "max_eval_examples", "tfds_name",
+    "tfds_data_dir", "task_type", "labels", "label_column", "eval_fraction", "xnli_language",
+)  # fmt: skip
 _ONE_TASK = "a sweep compares runs of one task on one dev split. Start a sweep for each of them"
 # Why a flag cannot be in the grid.
 _NOT_IN_GRID = {**dict.fromkeys(_DATA, _ONE_TASK), **_OWN}

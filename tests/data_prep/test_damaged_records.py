@@ -42,6 +42,9 @@ def examples(lines):
 def test_a_file_of_other_records_is_refused(tmp_path, inspect, good, damage, words):
     with pytest.raises(InputError, match=f"/b {words}"):
         inspect(write_records(tmp_path / "b", map(damage, good)))
+    late = [*good[:7], damage(good[7]), *good[8:]]
+    with pytest.raises(InputError, match=rf"/c, from 0 to {len(good) - 1}, has other features"):
+        inspect(write_records(tmp_path / "c", late))
 
 
 def test_a_file_with_other_lengths_is_refused(tmp_path, vocab_file, inspect, good):

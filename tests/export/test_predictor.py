@@ -1,5 +1,6 @@
 """`Predictor` and predict.py: decoded predictions, batches, tables, and refused input."""
 
+import concurrent.futures
 import csv
 import datetime
 import json
@@ -78,6 +79,16 @@ def test_each_kind_is_decoded(exported):
     for mask in masks[0]["masks"]:
         values = list(mask["probabilities"].values())
         assert values == sorted(values, reverse=True) and len(values) == 10
+
+
+def test_threads_get_the_answers_of_one_thread(exported):
+    predictor = bert_tf.Predictor(exported("classification"))
+    requests = [["a b c"[: 1 + number % 5]] * (1 + number % 3) for number in range(40)]
+    expected = [predictor(each) for each in requests]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(predictor, requests))
+    for a, b in zip(expected, found, strict=True):
+        assert [each["label"] for each in a] == [each["label"] for each in b]
 
 
 def test_a_changed_graph_is_refused_unless_it_is_trusted(exported, tmp_path):

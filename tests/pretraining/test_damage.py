@@ -66,8 +66,8 @@ def test_records_with_flipped_bytes_are_dropped(
     flip(path, *(STARTS[record] + place for record, place in flipped))
     unchanged, copy = damage.salvage([intact, path], str(tmp_path / "salvaged"))
     assert unchanged == intact
-    end = " and the end of the file" * truncated_files
-    assert caplog.messages == [f"{path}: left out {damaged_records} damaged records{end}"]
+    end = ", and its end" * truncated_files
+    assert caplog.messages == [f"damaged records of {path} left out: {damaged_records}{end}"]
     assert read(copy) == [r for n, r in enumerate(RECORDS) if n not in dropped]
 
 

@@ -76,6 +76,18 @@ def test_a_damaged_record_of_the_evaluation_is_reported(folder, run, tmp_path):
     assert not (run[0] / "salvaged").exists() and not (run[0] / "eval_results.txt").exists()
 
 
+def test_damaged_records_are_left_out_on_request(folder, tmp_path):
+    flags = {"output_dir": tmp_path, "do_train": True, "num_train_steps": 2, "eval_steps": 1}
+    data = {
+        "input_file": folder / "damaged.tfrecord",
+        "eval_input_file": folder / "out/data.tfrecord",
+    }
+    (result,) = run_all(folder, {**flags, **data, "skip_bad_records": True})
+    assert result.code == 0, result
+    assert f"damaged records of {data['input_file']} left out: 1" in result.err
+    assert len(list((tmp_path / "salvaged").iterdir())) == 1
+
+
 def test_the_default_of_the_warm_up_follows_the_steps(folder, tmp_path):
     expected = {9: 0, 200: 20, 100_000: 10_000}
     flags = {"do_train": True, "stop_at_step": 1}

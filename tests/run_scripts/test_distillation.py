@@ -27,9 +27,9 @@ def write_model(folder, model, lower=True, vocabulary=VOCABULARY, **facts):
     return model, tokenizer
 
 
-def write_classifier(folder, labels=("neg", "pos")):
-    model = bert_tf.BertClassifier(config(), num_labels=len(labels), seed=1)
-    write_model(folder, model, labels=list(labels), pair=False, task_type="classification")
+def write_classifier(folder, labels=("neg", "pos"), pair=False, seed=1):
+    model = bert_tf.BertClassifier(config(), num_labels=len(labels), seed=seed)
+    write_model(folder, model, labels=list(labels), pair=pair, task_type="classification")
 
 
 @pytest.fixture
@@ -117,6 +117,28 @@ def test_runs_share_the_cache_and_resume_to_the_same_bits(folder):
 
 
 @pytest.mark.slow
+def test_what_identifies_the_loss_and_the_initial_weights_must_not_change(folder):
+    write_classifier(folder / "teacher")
+    write_classifier(folder / "second", seed=2)
+    changes = [
+        {"teacher": folder / "second"}, {"init_layers": "1,2"}, {"distillation_temperature": 4},
+        {"unlabelled_file": folder / "texts.tsv"}, {"teacher": None, "init_layers": None},
+    ]  # fmt: skip
+    model = {"init_checkpoint": folder / "teacher"}
+    first, *others, last = run_main(
+        CLASSIFIER,
+        command(folder, stop_at_step=2),
+        *(command(folder, **each) for each in changes[:-1]),
+        command(folder, **changes[-1], **model),
+    )
+    assert first.code == 0, first
+    words = ("teacher=", "--init_layers=[0, 2]", "--distillation_temperature=2", "unlabelled_file")
+    for result, word in zip(others, words, strict=True):
+        assert_refused(result, word)
+    assert_refused(last, "num_hidden_layers=2, but this run has num_hidden_layers=3")
+
+
+@pytest.mark.slow
 def test_taggers_and_span_predictors_learn_from_teachers_with_other_heads(folder):
     labels = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
     head = bert_tf.HeadConfig(kind="bilstm", lstm_layers=1, lstm_size=4)
@@ -171,6 +193,9 @@ def test_a_frozen_encoder_with_a_teacher(folder):
 def test_bad_input_is_refused_before_anything_is_written(folder):
     write_classifier(folder / "teacher")
     write_classifier(folder / "labels", labels=("neg", "neutral", "pos"))
+    write_classifier(folder / "pairs", pair=True)
+    write_model(folder / "scores", bert_tf.BertClassifier(config(), num_labels=1, seed=1),
+                labels=[], task_type="regression")  # fmt: skip
     write_model(folder / "encoder", bert_tf.BertEncoder(config(), seed=1))
     write_model(folder / "cased", bert_tf.BertEncoder(config(), seed=1), lower=False)
     other = [*VOCABULARY[:-2], *VOCABULARY[:-3:-1]]
@@ -179,13 +204,19 @@ def test_bad_input_is_refused_before_anything_is_written(folder):
     none = {"teacher": None, "init_layers": None, "init_checkpoint": folder / "encoder"}
     cases = [
         ({"teacher": folder / "labels"}, "teacher=", "has the labels neg, neutral, pos, but"),
+        ({"teacher": folder / "pairs"}, "for pairs of texts, not for single texts"),
+        ({"teacher": folder / "scores"}, "is a model for regression, not for classification"),
         ({"teacher": folder / "encoder"}, "has no weights for a BertClassifier"),
         ({"teacher": folder / "none"}, "There is no checkpoint"),
         ({**small, "init_checkpoint": folder / "cased"}, "do_lower_case=True, and the model has"),
         ({**small, "init_checkpoint": folder / "other"}, "vocabulary_sha256", "the same ids"),
         ({"init_layers": "0,3"}, "--init_layers has the block 3, but", "has the blocks 0 to 2"),
+        ({"init_layers": "0,x"}, "--init_layers must be numbers", "Received: '0,x'"),
         ({"init_checkpoint": folder / "encoder"}, "--init_layers builds", "Give one of them"),
+        ({"bert_config_file": "tiny"}, "--init_layers builds", "Give one of them"),
         ({"distillation_weight": 1.5}, "--distillation_weight must be from 0 to 1"),
+        ({"distillation_temperature": 0}, "--distillation_temperature must be from 0.01"),
+        ({"unlabelled_file": folder / "none.tsv"}, "There is no file"),
         ({"feature_cache_dir": "gs://a/b"}, "must be in a local folder"),
         ({**none, "init_layers": "0,1"}, "--init_layers needs", "--teacher"),
         ({**none, "distillation_weight": 0.5}, "--distillation_weight needs"),
@@ -199,4 +230,11 @@ def test_bad_input_is_refused_before_anything_is_written(folder):
     (result,) = run_main(CLASSIFIER, command(folder, head="bilstm"))
     assert result.code == 2 and "a linear head, and the task has 2 BiLSTM" in result.messages[-1]
     assert result.messages[-1].endswith("with --do_train=True and --init_head=False."), result
+    squad = {"train_file": folder / "train.json", "output_dir": folder / "out", "do_train": True}
+    (result,) = run_main(SQUAD, as_flags({**squad, "feature_cache_dir": folder / "cache"}))
+    assert_refused(result, "--feature_cache_dir needs", "--teacher")
+    (result,) = run_main(
+        CLASSIFIER, command(folder, output_dir=folder, teacher=folder / "teacher", overwrite=True)
+    )
+    assert_refused(result, "--overwrite removes the run in", "--teacher=")
     assert not (folder / "out").exists()

@@ -1,4 +1,6 @@
-"""quickstart.py replaces no files of others."""
+"""quickstart.py replaces no files of others, and continues in its own folder."""
+
+import json
 
 import pytest
 from absl.testing import flagsaver
@@ -17,3 +19,26 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
     ):
         quickstart.main()
     assert path.read_text() == "mine" and not (tmp_path / "stages").exists()
+
+
+def test_a_quickstart_continues_in_its_folder(tmp_path, monkeypatch):
+    """The first stage is interrupted; then it runs; then it is complete."""
+    runs = []
+
+    def run_command(words):
+        runs.append(words)
+        state = json.loads((tmp_path / "stages/sample_data.json").read_text())
+        assert not state["done"]
+        if len(runs) == 1:
+            raise KeyboardInterrupt
+        (tmp_path / "sample").mkdir()
+
+    monkeypatch.setattr(quickstart, "run_command", run_command)
+    for expected in (1, 2, 2):
+        quickstart.check_output_dir(str(tmp_path))
+        stages = quickstart.Stages(str(tmp_path), quickstart.SMOKE)
+        try:
+            stages.run("sample data", "sample", quickstart.SAMPLE_DATA)
+        except KeyboardInterrupt:
+            assert not runs[1:]
+        assert len(runs) == expected

@@ -301,6 +301,7 @@ def save(plan):
         ("x=1,2", 2, [*PROGRAM, "--labels=a"]),
         ("y=1,2", 2, PROGRAM),
         ("x=2,1", 2, PROGRAM),
+        ("x=1,2", 1, PROGRAM),
     ],
 )
 def test_another_sweep_in_the_folder_is_refused(tmp_path, grid, seeds, command):

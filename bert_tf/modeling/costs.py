@@ -109,9 +109,11 @@ def training_step_memory(
     per_logit = 3 * _FLOAT32 + (size if size != _FLOAT32 else 0)
     logits = batch_size * predictions * config.vocab_size * per_logit
     # In the backward pass, the gradients of a block take as much memory as the activations of the
-    # block. With recomputation, at most half of these gradients exist at the same time. The memory
-    # of the logits has been freed before these gradients exist.
-    gradients = max(0, block // 2 - logits) if recompute else block
+    # block. With recomputation, at most half of these gradients exist at the same time, or four
+    # tensors of the size of the attention probabilities. The memory of the logits has been freed
+    # before these gradients exist.
+    maps = 4 * batch_size * config.num_attention_heads * length * length * size
+    gradients = max(0, max(block // 2, maps) - logits) if recompute else block
     return {
         "weights": numbers * _FLOAT32 + (numbers * size if size != _FLOAT32 else 0),
         "moments": (2 + averaged) * numbers * _FLOAT32,

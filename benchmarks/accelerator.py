@@ -21,31 +21,16 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 import jax
 import jax.numpy as jnp
 import keras
-import numpy as np
+import training
 
-from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, costs, dropout, fused
 
-# Sequences, tokens, and masked tokens of each sequence.
-SHAPES = [(256, 128, 20), (64, 512, 76)]
+SHAPES = ["base-256x128", "base-64x512"]
 STEPS, TURNS = 10, 5
-CONFIG = BertConfig.named("base", 30522)
+CONFIG = training.config_of("base")
 
 # JAX needs seeds of the type uint32. TensorFlow, for which the models are written, uses int32.
 dropout._FixedSeed.next = lambda self, ordered=True: self._seed.astype("uint32")
-
-
-def batch_of(size, length, predictions):
-    rng = np.random.default_rng(0)
-    positions = np.stack([np.sort(rng.permutation(length)[:predictions]) for _ in range(size)])
-    return {
-        "input_ids": rng.integers(0, CONFIG.vocab_size, (size, length)).astype(np.int32),
-        "input_mask": np.ones((size, length), np.int32),
-        "segment_ids": (np.arange(length) >= length // 2).astype(np.int32)[None].repeat(size, 0),
-        "masked_lm_positions": positions.astype(np.int32),
-        "masked_lm_ids": rng.integers(0, CONFIG.vocab_size, (size, predictions)),
-        "next_sentence_labels": rng.integers(0, 2, size),
-    }
 
 
 def derived_attention(query, key, value, bias, keep, scale):
@@ -69,7 +54,7 @@ def make_bert_tf(batch, attention):
         total = 0.0
         for logits, labels in (
             (outputs["masked_lm_logits"], batch["masked_lm_ids"]),
-            (outputs["next_sentence_logits"], batch["next_sentence_labels"]),
+            (outputs["next_sentence_logits"], batch["next_sentence_labels"][:, 0]),
         ):
             log_probs = jax.nn.log_softmax(logits)
             total -= jnp.take_along_axis(log_probs, labels[..., None], -1).mean()
@@ -93,16 +78,7 @@ def make_transformers(batch, compiled):
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = transformers.BertForPreTraining(transformers.BertConfig()).train().to(device)
-    labels = np.full(batch["input_ids"].shape, -100)
-    np.put_along_axis(labels, batch["masked_lm_positions"].astype(int), batch["masked_lm_ids"], 1)
-    arrays = {
-        "input_ids": batch["input_ids"],
-        "attention_mask": batch["input_mask"],
-        "token_type_ids": batch["segment_ids"],
-        "labels": labels,
-        "next_sentence_label": batch["next_sentence_labels"],
-    }
-    inputs = {name: torch.tensor(value).long().to(device) for name, value in arrays.items()}
+    inputs = training.transformers_inputs(batch, device)
     call = torch.compile(model) if compiled else model
 
     def run(steps):
@@ -134,7 +110,8 @@ def main():
     print(f"matrix products: {peak / 1e12:.0f} TFLOP/s")
     own = fused.attention
     for shape in SHAPES:
-        flops, batch = costs.training_step_flops(CONFIG, *shape), batch_of(*shape)
+        _, *sizes = training.SHAPES[shape]
+        flops, batch = costs.training_step_flops(CONFIG, *sizes), training.batch_of(shape)
         systems = {
             "bert-tf": lambda batch=batch: make_bert_tf(batch, own),
             "bert-tf, derived gradients": lambda batch=batch: make_bert_tf(
@@ -158,8 +135,8 @@ def main():
         for name, times in secs.items():
             found = statistics.median(times)
             print(
-                f"{shape[0]} x {shape[1]}, {name}: {found * 1e3:.1f} ms, "
-                f"{shape[0] * shape[1] / found:,.0f} tokens/s, {flops / found / peak:.0%}",
+                f"{shape}, {name}: {found * 1e3:.1f} ms, "
+                f"{sizes[0] * sizes[1] / found:,.0f} tokens/s, {flops / found / peak:.0%}",
                 flush=True,
             )
 

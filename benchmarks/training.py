@@ -42,6 +42,7 @@ from bert_tf.errors import InputError
 SHAPES = {
     "small": ("small", 16, 128, 20), "small-512": ("small", 4, 512, 76),
     "base": ("base", 8, 128, 20), "base-512": ("base", 2, 512, 76), "tiny": ("tiny", 2, 128, 20),
+    "base-256x128": ("base", 256, 128, 20), "base-64x512": ("base", 64, 512, 76),
 }  # fmt: skip
 VOCABULARY = 30522
 DROPOUT = 0.1
@@ -149,15 +150,10 @@ def make_keras_hub(shape, precision, compiled):
     return lambda steps: model.fit(data, steps_per_epoch=steps, verbose=0)
 
 
-def make_transformers(shape, precision, compiled):
-    """Returns a function that runs a number of steps of transformers' model in a PyTorch loop."""
+def transformers_inputs(batch, device="cpu"):
+    """Returns the arguments of transformers' BertForPreTraining for a batch."""
     import torch
-    import transformers
 
-    config, batch = config_of(shape), batch_of(shape)
-    options = transformers.BertConfig(**config.to_dict())
-    model = transformers.BertForPreTraining(options).train()
-    optimizer = torch.optim.AdamW(model.parameters(), RATE, weight_decay=DECAY, fused=True)
     labels = np.full(batch["input_ids"].shape, -100)
     np.put_along_axis(labels, batch["masked_lm_positions"], batch["masked_lm_ids"], 1)
     arrays = {
@@ -167,7 +163,21 @@ def make_transformers(shape, precision, compiled):
         "labels": labels,
         "next_sentence_label": batch["next_sentence_labels"][:, 0],
     }
-    inputs = {name: torch.tensor(value, dtype=torch.int64) for name, value in arrays.items()}
+    return {
+        name: torch.tensor(value, dtype=torch.int64, device=device)
+        for name, value in arrays.items()
+    }
+
+
+def make_transformers(shape, precision, compiled):
+    """Returns a function that runs a number of steps of transformers' model in a PyTorch loop."""
+    import torch
+    import transformers
+
+    options = transformers.BertConfig(**config_of(shape).to_dict())
+    model = transformers.BertForPreTraining(options).train()
+    optimizer = torch.optim.AdamW(model.parameters(), RATE, weight_decay=DECAY, fused=True)
+    inputs = transformers_inputs(batch_of(shape))
     call = torch.compile(model) if compiled else model
 
     def run(steps):

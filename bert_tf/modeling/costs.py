@@ -112,7 +112,7 @@ def training_step_memory(
     # block. With recomputation, at most half of these gradients exist at the same time, or four
     # tensors of the size of the attention probabilities. The memory of the logits has been freed
     # before these gradients exist.
-    maps = 4 * batch_size * config.num_attention_heads * length * length * size
+    maps = 4 * _num_scores(config, batch_size, length) * size
     gradients = max(0, max(block // 2, maps) - logits) if recompute else block
     return {
         "weights": numbers * _FLOAT32 + (numbers * size if size != _FLOAT32 else 0),
@@ -122,6 +122,11 @@ def training_step_memory(
         "activations": kept + gradients + tokens * hidden * (_FLOAT32 + size),
         "logits": logits,
     }
+
+
+def _num_scores(config: BertConfig, batch_size: int, length: int) -> int:
+    """Returns the number of attention scores of one block."""
+    return batch_size * config.num_attention_heads * length * length
 
 
 def _block_activation_bytes(config: BertConfig, batch_size: int, length: int, size: int) -> int:
@@ -136,6 +141,6 @@ def _block_activation_bytes(config: BertConfig, batch_size: int, length: int, si
     # Each of the two layer normalizations keeps its normalized values in float32.
     normalized = 2 * tokens * hidden * _FLOAT32
     # The block keeps the attention probabilities and, with dropout, also the mask: a byte each.
-    scores = batch_size * config.num_attention_heads * length * length
+    scores = _num_scores(config, batch_size, length)
     maps = scores * (size + (config.attention_probs_dropout_prob > 0))
     return size * tokens * (narrow * hidden + wide) + maps + normalized

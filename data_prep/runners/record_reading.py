@@ -63,6 +63,7 @@ def read_records(patterns: str, masks: DynamicMasks, max_seq_length: int) -> Ite
             end = start + len(serialized)
             try:
                 columns = parse(serialized) if serialized else {}
+            # TensorFlow's message can contain bytes of the record that are not UTF-8.
             except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:
                 raise InputError(
                     f"A record of {path}, from {start} to {end - 1}, has other features or lengths "

@@ -1,6 +1,8 @@
-"""Counts lines of code: without docstrings, comments and blank lines.
+"""Counts lines and tokens of code: without docstrings, comments and blank lines.
 
 python tools/count_lines.py [folder of a checkout]
+
+Size is compared in tokens, so that blank lines, line breaks and comments cost nothing.
 """
 
 import ast
@@ -8,45 +10,62 @@ import io
 import pathlib
 import sys
 import tokenize
+from collections import Counter
+from collections.abc import Iterator
 
-_FOLDERS = (
-    "bert_tf/*.py", "bert_tf/tokenization", "bert_tf/masking", "bert_tf/modeling",
-    "bert_tf/training", "bert_tf/pretraining", "bert_tf/tasks", "bert_tf/feature_extraction",
-    "bert_tf/conversion", "bert_tf/export", "data_prep", "run_scripts",
-)  # fmt: skip
+_PRODUCT = ("bert_tf", "data_prep", "run_scripts")
 _OTHERS = ("tests", "benchmarks", "tools")
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _NOT_CODE = {
-    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
     tokenize.ENDMARKER,
-}  # fmt: skip
+}
 
 
-def code_lines(source: str) -> int:
-    """Returns the number of lines of code in the source of a module."""
+def code_tokens(source: str) -> Iterator[tokenize.TokenInfo]:
+    """Yields the tokens of a module, without docstrings, comments, line ends and indentation."""
     docstrings: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
             first = node.body[0]
             docstrings.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
-    code: set[int] = set()
+
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in _NOT_CODE:
-            code.update(range(token.start[0], token.end[0] + 1))
-    return len(code - docstrings)
+        if token.type not in _NOT_CODE and token.start[0] not in docstrings:
+            yield token
+
+
+def code_lines(source: str) -> set[int]:
+    """Returns the numbers of the lines of code in the source of a module."""
+    found: set[int] = set()
+    for token in code_tokens(source):
+        found.update(range(token.start[0], token.end[0] + 1))
+    return found
 
 
 def main() -> None:
-    """Prints the lines of code of each package, of all programs, and of the tests."""
+    """Prints lines and tokens of each package, of the product, and of tests and tools."""
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    total = 0
-    for name in (*_FOLDERS, *_OTHERS):
-        files = root.glob(name if name.endswith(".py") else f"{name}/**/*.py")
-        lines = sum(code_lines(path.read_text("utf-8")) for path in files)
-        total += lines * (name in _FOLDERS)
-        if name == _OTHERS[0]:
-            print(f"{total:7,}  sum")
-        print(f"{lines:7,}  {name}")
+    lines: Counter[str] = Counter()
+    tokens: Counter[str] = Counter()
+
+    for folder in (*_PRODUCT, *_OTHERS):
+        for path in sorted((root / folder).rglob("*.py")):
+            source = path.read_text("utf-8")
+            # The first two folders: bert_tf/tasks for bert_tf/tasks/squad/squad_task.py.
+            package = "/".join(path.relative_to(root).parts[:-1][:2])
+            name = package if folder in _PRODUCT else folder
+            for each in [name, *(["product"] if folder in _PRODUCT else [])]:
+                lines[each] += len(code_lines(source))
+                tokens[each] += sum(1 for _ in code_tokens(source))
+
+    print("  lines   tokens")
+    for name in lines:
+        print(f"{lines[name]:7,} {tokens[name]:8,}  {name}")
 
 
 if __name__ == "__main__":

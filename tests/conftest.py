@@ -9,6 +9,7 @@ import pytest
 # A shell lets programs that it starts in the background ignore SIGINT, and so do their children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # as all programs do
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

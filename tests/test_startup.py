@@ -50,19 +50,20 @@ command_line.run(main)
 """
 
 
-def run_with_tensorflow(tmp_path, last_lines, *flags, log_level=None, program=PROGRAM):
+def run_with_tensorflow(tmp_path, last_lines, *flags, given=(), program=PROGRAM):
     """Runs a program with a TensorFlow that writes `KNOWN` and `UNKNOWN`, then runs `last_lines`.
 
-    The lines are written to file descriptor 2, as TensorFlow's C++ code does.
+    The lines are written to file descriptor 2, as TensorFlow's C++ code does. `given` has pairs of
+    variables of the environment and their values.
     """
     package = tmp_path / "tensorflow"
     package.mkdir()
     text = "\n".join([*KNOWN, UNKNOWN]) + "\n"
     (package / "__init__.py").write_text(f"import os\nos.write(2, {text.encode()!r})\n{last_lines}")
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "KERAS_BACKEND": "jax"}
-    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
-    if log_level:
-        environment["TF_CPP_MIN_LOG_LEVEL"] = log_level
+    for name in ("TF_CPP_MIN_LOG_LEVEL", "TF_ENABLE_ONEDNN_OPTS"):
+        environment.pop(name, None)
+    environment |= dict(given)
     return subprocess.run(
         [sys.executable, "-c", program, *flags],
         env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60,
@@ -71,6 +72,7 @@ def run_with_tensorflow(tmp_path, last_lines, *flags, log_level=None, program=PR
 
 LOADED = """
 assert os.environ["KERAS_BACKEND"] == "tensorflow"  # and not the backend that the user has set
+assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "1"
 class config:
     @staticmethod
     def list_physical_devices(kind):
@@ -89,8 +91,10 @@ def test_known_lines_are_hidden_and_other_lines_are_kept(tmp_path, flags):
     ]  # fmt: skip
 
 
-def test_log_level_0_shows_all_lines(tmp_path):
-    result = run_with_tensorflow(tmp_path, LOADED, log_level="0")
+def test_values_of_the_user_are_kept_and_log_level_0_shows_all_lines(tmp_path):
+    given = [("TF_CPP_MIN_LOG_LEVEL", "0"), ("TF_ENABLE_ONEDNN_OPTS", "0")]
+    loaded = LOADED.replace('ONEDNN_OPTS"] == "1"', 'ONEDNN_OPTS"] == "0"')
+    result = run_with_tensorflow(tmp_path, loaded, given=given)
     assert result.stderr.splitlines()[: len(KNOWN) + 1] == [*KNOWN, UNKNOWN]
 
 

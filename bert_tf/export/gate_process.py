@@ -12,6 +12,8 @@ import numpy as np
 from bert_tf.errors import InputError
 from bert_tf.export.requests import Request
 
+# As `startup.set_environment` sets it for programs; in Python, this process may lack it.
+_DEFAULTS = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 # This process may have all the memory of the GPUs.
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 with open(os.path.join(os.path.dirname(__file__), "gate_program.py"), encoding="utf-8") as _file:
@@ -34,7 +36,7 @@ class Gate:
         self._process = subprocess.Popen(
             [python, "-c", _PROGRAM],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            text=True, cwd=os.sep, env={**os.environ, **_ENVIRONMENT},
+            text=True, cwd=os.sep, env={**_DEFAULTS, **os.environ, **_ENVIRONMENT},
         )  # fmt: skip
 
     def run(

@@ -20,6 +20,7 @@ from bert_tf.export.requests import Request, example_requests, labelled_requests
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import Pretrained
+from bert_tf.training.strategy import emulation_of_bfloat16
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -39,6 +40,9 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
         InputError: The checkpoint cannot be exported for the task.
     """
     served = _load(job.checkpoint, job.settings)
+    if emulation := _emulation(job.settings):
+        _LOGGER.warning("warning: %s", emulation)
+
     labelled = labelled_requests(served, job.dev_data) if job.dev_data else []
     return functools.partial(_write, job, served, labelled)
 
@@ -48,6 +52,12 @@ def _load(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
     served = load_served(checkpoint, settings)
     served.model.skip_padding = True
     return served
+
+
+def _emulation(settings: ServingSettings) -> str | None:
+    """Returns a remark about an export in a dtype that this machine emulates."""
+    emulation = emulation_of_bfloat16() if settings.precision == "bfloat16" else None
+    return emulation and f"{emulation} Give precision=float32 for servers like this machine."
 
 
 def _write(
@@ -74,7 +84,11 @@ def _write(
         single = dataclasses.replace(settings, precision="float32")
         signatures = _load(checkpoint, single).signatures()
     expected = gate.outputs_in_memory(signatures, requests)
-    report = gate.judge(served, requests, expected, outputs, gate.LIMITS[settings.precision])
+    limits = gate.LIMITS[settings.precision]
+    try:
+        report = gate.judge(served, requests, expected, outputs, limits)
+    except GateError as error:
+        raise GateError(" ".join([str(error), _emulation(settings) or ""]).strip()) from error
     _LOGGER.info(
         "%d outputs compared with the model in memory: the largest difference is %.1e "
         "(export_report.json states all).", len(report["outputs"]),

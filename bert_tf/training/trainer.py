@@ -38,7 +38,7 @@ from bert_tf.training.reporting.summaries import Summaries
 from bert_tf.training.step.objective import MakeObjective, Objective, loss_and_metrics
 from bert_tf.training.step.step_runner import StepResult, StepRunner
 from bert_tf.training.step.step_scalars import add_to_totals
-from bert_tf.training.strategy import WorkerSync, make_strategy
+from bert_tf.training.strategy import WorkerSync, emulation_of_bfloat16, make_strategy
 
 _LOGGER = logging.getLogger(__name__)
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
@@ -139,6 +139,8 @@ class Trainer:
         strategy = make_strategy(runtime)
         self._workers = WorkerSync(strategy)
         self.is_chief, self.replicas = self._workers.is_chief, strategy.num_replicas_in_sync
+        if training.precision == "bfloat16" and (emulation := emulation_of_bfloat16()):
+            _LOGGER.warning("warning: %s Give precision=float32.", emulation)
         with strategy.scope():
             dtype = _POLICIES[training.precision]
             self.objective = make_objective(seed=training.seed, dtype=dtype)

@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import os
+import re
 
 import export_models
 import numpy as np
 import pytest
 import tensorflow as tf
+from processors import EMULATION, needs_bfloat16
 from run_programs import assert_refused, run_main
 
 import bert_tf
@@ -19,6 +21,7 @@ from bert_tf.export.served.fill_mask import ServedPretrainer
 from bert_tf.export.served.span_predictor import ServedSpanPredictor
 from bert_tf.export.settings import ServingSettings
 from bert_tf.tasks.squad.best_answers import AnswerSettings
+from bert_tf.training import strategy
 from bert_tf.training.config import TrainingConfig, to_json_dict
 
 SINGLE, HALF = gate.LIMITS["float32"], gate.LIMITS["bfloat16"]
@@ -48,6 +51,7 @@ def test_each_kind_passes_and_has_all_files(exported, kind):
     }
 
 
+@needs_bfloat16
 def test_bfloat16_weights_are_compared_with_the_float32_model(exported, tmp_path):
     path, _ = export_models.write_checkpoint("pair", tmp_path)
     folder = exporter.export(path, str(tmp_path / "half"), ServingSettings(precision="bfloat16"))
@@ -64,6 +68,24 @@ def test_bfloat16_weights_are_compared_with_the_float32_model(exported, tmp_path
     )
     assert half.dtype == full.dtype == tf.float32
     assert 0 < np.abs(half - full).max() < 0.05
+
+
+def test_emulated_bfloat16_is_named_as_the_reason(tmp_path, monkeypatch, caplog, without_gate):
+    path, _ = export_models.write_checkpoint("pair", tmp_path)
+    (tmp_path / "cpuinfo").write_text("flags : avx2")
+    monkeypatch.setattr(strategy, "_CPU_INFO", str(tmp_path / "cpuinfo"))
+
+    def refuse(*_):
+        raise gate.GateError("It differs. Nothing was exported.")
+
+    monkeypatch.setattr(gate, "judge", refuse)
+    message = r"bfloat16 is emulated, .* Give precision=float32 for servers like this machine\."
+    with pytest.raises(gate.GateError, match=rf"It differs\. Nothing was exported\. {message}"):
+        exporter.export(path, str(tmp_path / "half"), ServingSettings(precision="bfloat16"))
+    assert re.search(f"warning: {message}", caplog.text)
+
+    with pytest.raises(gate.GateError, match=r"^It differs\. Nothing was exported\.$"):
+        exporter.export(path, str(tmp_path / "single"))
 
 
 def failed(served, expected, actual, *further, limits=SINGLE):
@@ -135,9 +157,10 @@ def test_ties_may_be_decided_differently_but_nothing_else(tmp_path):
 def test_the_program_exports_with_flags_and_refuses_in_one_line(tmp_path):
     path, _ = export_models.write_checkpoint("fill_mask", tmp_path)
     command = [f"--checkpoint={path}", f"--export_dir={tmp_path}/served", "--task=embedding"]
+    precision = "float32" if EMULATION else "bfloat16"  # emulated outputs may differ too much
     exported, without_pairs = run_main(
         "bert_tf.run_scripts.export_model",
-        [*command, "--pooling=first", "--max_seq_length=5", "--precision=bfloat16"],
+        [*command, "--pooling=first", "--max_seq_length=5", f"--precision={precision}"],
         [*command, "--pair=true"],
     )
     assert exported.code == 0, exported

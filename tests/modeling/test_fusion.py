@@ -4,6 +4,7 @@ import collections
 
 import pytest
 import tensorflow as tf
+from processors import needs_onednn
 from tensorflow.python.eager import context
 from tiny_bert import small_config
 
@@ -32,6 +33,7 @@ def fused():
     )
 
 
+@needs_onednn
 def test_every_product_is_fused_with_its_bias_and_activation(fused):
     assert fused[("BiasAdd", "GeluApproximate")] == LAYERS
     # The dense layers are the pooler and six layers in each block: query, key, value, attention

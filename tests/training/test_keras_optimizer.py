@@ -7,6 +7,7 @@ import re
 import keras
 import keras_fit_runs as runs
 import numpy as np
+import processors
 import pytest
 import tensorflow as tf
 from reference import optimization as reference
@@ -138,7 +139,9 @@ def test_mixed_bfloat16_follows_the_original_roughly():
     compile_released(model, trajectory, CLASSIFIER_LOSS)
     logs = fit(model, classifier_batches(trajectory), 0, 20)
     assert all(slot.dtype == "float32" for slot in model.optimizer.variables[1:])
-    np.testing.assert_allclose(logs["loss"], trajectory["losses"], atol=0.1)
+    # In emulation, the result of each operation is rounded, not only that of fused ones.
+    atol = 0.5 if processors.EMULATION else 0.1
+    np.testing.assert_allclose(logs["loss"], trajectory["losses"], atol=atol)
 
 
 @pytest.fixture(scope="module")

@@ -63,17 +63,17 @@ def check_outputs(kind, found, inputs, precision):
         assert np.abs(value - expected[name]).max() <= TOLERANCES[precision] * scale, name
 
 
-def check_predictions(found, expected):
-    """Compares predictions; numbers may differ by rounding."""
+def check_predictions(found, expected, tolerance=1e-4):
+    """Compares predictions; numbers may differ by rounding, relative to those above 1."""
     if isinstance(expected, dict):
         assert set(found) == set(expected)
         found, expected = [found[each] for each in expected], list(expected.values())
     if isinstance(expected, (float, np.ndarray)):
-        np.testing.assert_allclose(found, expected, atol=1e-4, rtol=1e-4)
+        np.testing.assert_allclose(found, expected, atol=tolerance, rtol=tolerance)
     elif isinstance(expected, list):
         assert len(found) == len(expected)
         for one, other in zip(found, expected, strict=True):
-            check_predictions(one, other)
+            check_predictions(one, other, tolerance)
     else:
         assert found == expected
 

@@ -132,13 +132,12 @@ def test_tasks_with_other_outputs_have_no_client(exported):
     assert "onnx_client.py" not in os.listdir(f"{folder}/assets.extra")
 
 
-def test_large_rows_do_not_coarsen_other_rows():
-    rng = np.random.default_rng(0)
-    weights = rng.standard_normal((64, 32)).astype(np.float32)
+def one_product(weights):
+    """Returns an ONNX model that multiplies `x` by weights."""
     helper = onnx.helper
     shapes = {
         name: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["B", size])
-        for name, size in (("x", 64), ("y", 32))
+        for name, size in zip("xy", weights.shape, strict=True)
     }
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "weights"], ["y"], name="product")], "model",
@@ -146,15 +145,46 @@ def test_large_rows_do_not_coarsen_other_rows():
     )  # fmt: skip
     versions = [helper.make_opsetid("", onnx_conversion.OPSET)]
     model = helper.make_model(graph, opset_imports=versions, ir_version=8)
-    quantized = onnx_conversion.quantize(model.SerializeToString())
+    return model.SerializeToString()
+
+
+def test_large_rows_do_not_coarsen_other_rows():
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((64, 32)).astype(np.float32)
+    quantized = onnx_conversion.quantize(one_product(weights))
     x = rng.standard_normal((4, 64)).astype(np.float32)
     x *= np.array([[1], [1000], [0], [1e-3]], np.float32)
+
     (y,) = session_of(quantized).run(None, {"x": x})
     errors, largest = np.abs(y - x @ weights).max(axis=1), np.abs(x @ weights).max(axis=1)
     assert (errors <= 0.02 * largest).all()
-    assert any(
-        n.op_type == "MatMulInteger" for n in onnx.ModelProto.FromString(quantized).graph.node
-    )
+
+    nodes = onnx.ModelProto.FromString(quantized).graph.node
+    assert any(node.op_type == "MatMulInteger" for node in nodes)
+
+
+@pytest.mark.parametrize("inputs", [1, 2, 7, 64])
+def test_products_do_not_saturate_in_16_bits(inputs):
+    """Processors without VNNI add the products of two neighboring inputs in 16 bits."""
+    rng = np.random.default_rng(inputs)
+    weights = rng.standard_normal((inputs, 16)).astype(np.float32)
+    weights[:, 0] = 3.0  # the largest sums
+    weights[:, 1] = -3.0
+    weights[:, 2] = 0.0
+    quantized = onnx_conversion.quantize(one_product(weights))
+
+    x = np.array([[1], [-1]], np.float32) * np.ones(inputs, np.float32)
+    (y,) = session_of(quantized).run(None, {"x": x})
+    np.testing.assert_allclose(y, x @ weights, atol=0.01 * 3 * inputs)
+
+    tensors = onnx.ModelProto.FromString(quantized).graph.initializer
+    (integers,) = (each for each in tensors if each.data_type == onnx.TensorProto.INT8)
+    integers = onnx.numpy_helper.to_array(integers).astype(int)
+    assert integers.shape == weights.shape
+    pairs = np.pad(integers, [(0, inputs % 2), (0, 0)]).reshape(-1, 2, 16)
+    largest_activation = 255
+    assert (largest_activation * np.maximum(pairs, 0).sum(axis=1)).max() <= 2**15 - 1
+    assert (largest_activation * np.minimum(pairs, 0).sum(axis=1)).min() >= -(2**15)
 
 
 def test_int8_files_are_refused_for_their_metric(tmp_path, monkeypatch):

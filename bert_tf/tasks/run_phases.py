@@ -137,9 +137,9 @@ class FineTuningRun:
         results = self._evaluate(step) if phases.evaluate and not same_splits else {}
         if phases.predict and is_chief:
             results |= self._predict(step)
-        # A test split has results if it has labels.
+        # The split to predict has results if it has labels.
         labelled = splits["dev"] or (splits["test"] if results else ())
-        if labelled and is_chief:
+        if labelled and labelled[0].split.kind == "dev" and is_chief:
             dev_examples.write(self.folder.path, self._evaluator.sampled[labelled[0].split.name])
             self._write_result(results)
         return results

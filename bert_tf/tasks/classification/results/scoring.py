@@ -122,7 +122,8 @@ class ClassificationResults(TextResults):
         return {"predicted": self._names[best], "probability": shortest_float(values[best])}
 
     def complete(self, folder: str) -> None:
-        """Logs a warning if the model predicts the same label for many examples."""
+        """Logs the order of the labels, and warns if many examples have the same prediction."""
+        super().complete(folder)
         count = self._predicted.total()
         if count >= _MANY and len(self._predicted) == 1 and self._split:
             _LOGGER.warning(

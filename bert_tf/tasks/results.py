@@ -62,6 +62,19 @@ class TaskResults:
         """
         return {}
 
+    def undefined(self, metric: str) -> str:
+        """Returns why a metric has no definition for the examples; "" if it has one.
+
+        Called after `metrics`, if there are metrics. Such a metric has the value 0.
+
+        Args:
+            metric: The metric that selects the best weights.
+
+        Returns:
+            What the split has, such as "no entity".
+        """
+        return ""
+
     def report(self) -> str:
         """Returns a readable report, called only if there are metrics; "" if there is none.
 

@@ -239,3 +239,24 @@ def test_labels_that_are_numbers_have_the_order_of_numbers_or_of_a_model(folder)
     for name in ("other", "further", "student"):
         assert facts_of(folder / name)["labels"] == ["10", "1", "2"], name
     assert "The head is that of" in results[3].err
+
+
+def test_a_metric_without_a_definition_is_no_reason_for_another_learning_rate(folder):
+    (folder / "topics.csv").write_text("sentence,label\n" + "a b,x\nb,\n" * 8)
+    (folder / "none.csv").write_text("sentence,label\na,\nb,\n")
+    (folder / "scores.csv").write_text("sentence,label\n" + "a b,1\nb,2.5\n" * 8)
+    (folder / "equal.csv").write_text("sentence,label\na,2\nb,2\n")
+    flags = {"task_name": "custom", "data_dir": None, "do_train": True, "do_eval": True}
+    cases = [
+        ("multi_label", "topics", "none", "has no label, so micro_f1 is not defined"),
+        ("regression", "scores", "equal", "has equal scores, so spearman is not defined"),
+    ]
+    results = run_main("bert_tf.run_scripts.run_classifier", *(
+        command(folder, **flags, task_type=task_type, train_file=folder / f"{train}.csv",
+                dev_file=folder / f"{dev}.csv", output_dir=folder / task_type)
+        for task_type, train, dev, _ in cases
+    ))  # fmt: skip
+    for done, (task_type, _, dev, words) in zip(results, cases, strict=True):
+        assert done.code == 0, done
+        assert f"{dev}.csv {words}" in done.err and "lower learning rate" not in done.err
+        assert json.loads((folder / task_type / "results.json").read_text())["baseline"] is None

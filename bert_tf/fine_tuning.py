@@ -131,10 +131,15 @@ def run(
     pretrained = model.pretrained
     tokenizer = pretrained.tokenizer
     pretrained.config.check_length(config.max_seq_length)
-    inputs = TaskInputs(location, phases, tokenizer, config.max_seq_length, model.facts)
-    task = _with_trained_head(task, model.facts).prepare(inputs)
     length, texts = config.max_seq_length, distillation.unlabelled_file if distillation else None
-    teacher = _read_teacher(distillation, task, model, length) if distillation else None
+    source = RunModel(distillation.teacher) if distillation else model
+
+    # The labels of a teacher must have its order; a head of init_checkpoint is kept only with its.
+    stated = (model.run_data, source.pretrained.facts, pretrained.facts)
+    labels = [each["labels"] for each in stated if each.get("labels")]
+    inputs = TaskInputs(location, phases, tokenizer, length, model.facts, labels)
+    task = _with_trained_head(task, model.facts).prepare(inputs)
+    teacher = _read_teacher(distillation, source, task, model, length) if distillation else None
     data = TaskData(task, location, tokenizer, config, phases, model.output_dir or "", texts)
     steps, warmup_steps = data.num_steps(training.global_batch_size)
     selects_by_dev = phases.train and runtime.early_stopping_evals > 0
@@ -186,21 +191,20 @@ def _student(distillation: DistillationConfig, model: RunModel) -> RunModel:
 
 
 def _read_teacher(
-    settings: DistillationConfig, task: Task, student: RunModel, max_seq_length: int
+    settings: DistillationConfig, source: RunModel, task: Task, student: RunModel, length: int
 ) -> Teacher:
-    """Reads the teacher of a run, and checks that the model can learn its outputs.
+    """Returns the teacher of a run, after a check that the model can learn its outputs.
 
     Raises:
-        InputError: The teacher cannot be read, or has another task, other labels, another
-            vocabulary or casing, or fewer positions, or the folder of the cache is not local.
+        InputError: The teacher has another task, other labels, another vocabulary or casing, or
+            fewer positions, or the folder of the cache is not local.
     """
     folder = settings.feature_cache_dir or os.path.join(student.output_dir or "", "features")
-    cache = FeatureSettings(folder, "float32")
-    pretrained = RunModel(settings.teacher).pretrained
+    cache, pretrained = FeatureSettings(folder, "float32"), source.pretrained
     task = _with_trained_head(task, pretrained.facts)
     facts = task.facts.saved()
     pretrained.check_task(facts, "teacher")
-    pretrained.config.check_length(max_seq_length)
+    pretrained.config.check_length(length)
     own, tokenizer = pretrained.tokenizer, student.pretrained.tokenizer
     for name in ("vocabulary_sha256", "do_lower_case"):
         if getattr(own, name) != getattr(tokenizer, name):

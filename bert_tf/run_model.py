@@ -80,6 +80,12 @@ class RunModel:
         return dict(contents.extra) if contents else {}
 
     @functools.cached_property
+    def run_data(self) -> dict[str, Any]:
+        """The settings of the run's data and initial weights; {} without a run to resume."""
+        run = self.trained_run
+        return RunFolder(run).read_settings().get("data", {}) if run else {}
+
+    @functools.cached_property
     def initial_weights(self) -> str | None:
         """Text that identifies the initial weights of the training; None if they are random.
 
@@ -91,8 +97,8 @@ class RunModel:
         if not self.trains:
             return None
         given = self._existing["init_checkpoint"]
-        if run := self.trained_run:
-            recorded = RunFolder(run).read_settings().get("data", {}).get("init_checkpoint")
+        if self.trained_run:
+            recorded = self.run_data.get("init_checkpoint")
             # Earlier versions recorded the path, some of them the absolute one.
             if not given and self.init_checkpoint and recorded is None:
                 return self.init_checkpoint  # a wrong path: the run began with random weights

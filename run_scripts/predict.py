@@ -41,6 +41,7 @@ from bert_tf.errors import InputError
 from bert_tf.output_paths import check_output_file
 from bert_tf.progress import Progress
 from bert_tf.run_scripts import prediction_tables
+from bert_tf.tasks.results import with_prediction
 from bert_tf.tasks.tables import ENDINGS
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def write(found: Iterator[tuple[Any, dict[str, Any]]]) -> None:
 
     ending = _output_ending()
     rows = (
-        prediction_tables.with_prediction(line if isinstance(line, dict) else {"text": line}, each)
+        with_prediction(line if isinstance(line, dict) else {"text": line}, each)
         for line, each in found
     )
     with contextlib.ExitStack() as stack:

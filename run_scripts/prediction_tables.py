@@ -3,7 +3,7 @@
 import csv
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 from bert_tf.errors import InputError
@@ -60,19 +60,6 @@ def _texts(row: Row, columns: Sequence[str], place: str) -> list[str]:
             "choices, separated by commas, as text_b_column."
         )
     return [text_of(value, place) for value in values]
-
-
-def with_prediction(row: Row, prediction: Mapping[str, Any]) -> Row:
-    """Returns a row with the columns of its prediction; existing columns keep their values.
-
-    A column of the prediction whose name exists gets the prefix "predicted_".
-    """
-    row = dict(row)
-    for name, value in prediction.items():
-        while name in row:
-            name = f"predicted_{name}"
-        row[name] = value
-    return row
 
 
 def write_lines(rows: Iterable[Row], ending: str, stream: IO[str]) -> None:

@@ -17,8 +17,8 @@ Fine-tuning on your own train, dev and test files with named columns (.tsv, .csv
 Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl, eval_results.txt, and
 eval_report.txt with the metrics of each class. With --do_predict=true also writes test_results.tsv
 (one line per example of the test split, with the probabilities of the labels, separated by tabs),
-predictions.jsonl, and for GLUE tasks the file for the GLUE server. The same command resumes an
-interrupted run.
+predictions.jsonl, for GLUE tasks the file for the GLUE server and, if the test split has labels,
+test_results.txt and test_report.txt. The same command resumes an interrupted run.
 """
 
 import dataclasses
@@ -58,7 +58,8 @@ config_flags.define(
 )
 flags.DEFINE_list(
     "labels", None,
-    "Task custom: the labels, in order. Default: the sorted labels of the train split.",
+    "Task custom: the labels, in order. Default: those of the train split, in the order of the run "
+    "in --output_dir, of --teacher or of --init_checkpoint if it has the same labels, else sorted.",
 )  # fmt: skip
 flags.DEFINE_float(
     "threshold", 0.5, "Task custom, multi_label: a label with this probability is predicted."

@@ -14,7 +14,8 @@ any number of choices, which may differ between lines:
 Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl, eval_results.txt, and
 eval_report.txt with the predictions for a few examples. With --do_predict=true also writes
 test_results.tsv (one line per example of the test file, with the probabilities of its choices,
-separated by tabs) and predictions.jsonl. The same command resumes an interrupted run.
+separated by tabs), predictions.jsonl and, if the test file has labels, test_results.txt and
+test_report.txt. The same command resumes an interrupted run.
 """
 
 from absl import flags

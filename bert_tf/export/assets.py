@@ -14,6 +14,7 @@ from bert_tf import files, json_files, weights
 from bert_tf.export.job import ExportJob
 from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
 from bert_tf.export.model_files.report import NAMES, TEXT_DIFFERENCES, table_of
+from bert_tf.export.predictions import SEPARATORS, separator_of
 from bert_tf.export.served.load import served_class
 from bert_tf.tasks.task import DEV_EXAMPLES
 
@@ -61,9 +62,13 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
     """
     config, facts = job.checkpoint.config, job.checkpoint.facts
     tokenizer, version = job.checkpoint.tokenizer, importlib.metadata.version("bert-tf")
+    labels = facts.get("labels", [])
     rows = {
         "task": job.task,
-        "labels": ", ".join(facts.get("labels", [])),
+        "labels": ", ".join(labels),
+        "separator of several labels": SEPARATORS[separator_of(labels)]
+        if job.task == "multi_label"
+        else "",
         "longest sequence": f"{report['max_seq_length']} tokens",
         "long texts": facts.get("long_texts"),
         "layers, width, heads": f"{config.num_hidden_layers}, {config.hidden_size}, "

@@ -1,6 +1,6 @@
 """The predictions of exported models, as Python values and as text, for each task."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,13 @@ _OF_WORDS = ("words", "tags", "probabilities", "start", "end")
 _OF_ENTITIES = ("entities", "entity_types", "entity_start", "entity_end")
 
 Prediction = dict[str, Any]
+# The separators of several labels, with their names; no label has a tab.
+SEPARATORS = {",": "comma", ";": "semicolon", "|": "vertical bar", "\t": "tab"}
+
+
+def separator_of(labels: Collection[str]) -> str:
+    """Returns the first of `SEPARATORS` that no label contains."""
+    return next(each for each in SEPARATORS if not any(each in label for label in labels))
 
 
 def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
@@ -41,7 +48,6 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
     order = np.argsort(-values, kind="stable")
     probabilities = {labels[index]: float(values[index]) for index in order.tolist()}
     if "labels" in outputs:
-        # The output joins the labels by commas, and a label may contain a comma.
         reached = values >= facts["threshold"]
         chosen = [label for label, is_in in zip(labels, reached, strict=True) if is_in]
         return {"labels": chosen, "probabilities": probabilities}
@@ -54,7 +60,8 @@ def as_columns(prediction: Prediction) -> list[str]:
     if "label" in prediction:
         return [prediction["label"], f"{prediction['probability']:.4f}"]
     if "labels" in prediction:
-        return [",".join(prediction["labels"])]
+        separator = separator_of(prediction["probabilities"])
+        return [separator.join(prediction["labels"])]
     if "entities" in prediction:
         return [" ".join(f"[{each['type']} {each['text']}]" for each in prediction["entities"])]
     if "choice" in prediction:

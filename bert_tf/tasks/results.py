@@ -1,6 +1,7 @@
 """`TaskResults`: the metrics of a split, its report, and the files with its predictions."""
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from bert_tf import files
 from bert_tf.errors import InputError
 
+_LOGGER = logging.getLogger(__name__)
 _MAX_SAMPLES = 10
 # The outputs of the model for one record, by name; without the batch dimension.
 Outputs = Mapping[str, np.ndarray]
@@ -32,6 +34,8 @@ class TaskResults:
 
     def __init__(self) -> None:
         self._samples: list[str] = []
+        self._num_lines = 0  # of the examples in the files
+        self._count = 0  # of the examples with a label, if the subclass counts them
 
     def decode(self, example: Any, outputs: Sequence[Outputs]) -> Any:
         """Returns the prediction for an example; by default, the outputs for its only record.
@@ -57,6 +61,19 @@ class TaskResults:
         is not known is omitted.
         """
         return {}
+
+    def undefined(self, metric: str) -> str:
+        """Returns why a metric has no definition for the examples; "" if it has one.
+
+        Called after `metrics`, if there are metrics. Such a metric has the value 0.
+
+        Args:
+            metric: The metric that selects the best weights.
+
+        Returns:
+            What the split has, such as "no entity".
+        """
+        return ""
 
     def report(self) -> str:
         """Returns a readable report, called only if there are metrics; "" if there is none.
@@ -95,8 +112,16 @@ class TaskResults:
                     self.score(example, prediction)
                 for file, text in zip(opened, self.lines(example, prediction), strict=False):
                     file.write(text.encode())
+                self._num_lines += 1
             for file in opened:
                 file.write(self.end_of_files().encode())
+        if 0 < self._count < self._num_lines:
+            _LOGGER.warning(
+                "warning: the metrics are those of %s of %s examples. The others have no label, or "
+                "one that the model does not know.",
+                f"{self._count:,}",
+                f"{self._num_lines:,}",
+            )
         self.complete(folder)
 
     def _add_sample(self, text: str) -> None:
@@ -115,6 +140,19 @@ def with_baselines(results: TaskResults) -> dict[str, float]:
     baselines = results.baseline() if values else {}
     known = {f"{name}_baseline": baselines.get(name) for name in values}
     return {**values, **{name: value for name, value in known.items() if value}}
+
+
+def with_prediction(row: Mapping[str, Any], prediction: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a row with the columns of its prediction; existing columns keep their values.
+
+    A column of the prediction whose name exists gets the prefix "predicted_".
+    """
+    row = dict(row)
+    for name, value in prediction.items():
+        while name in row:
+            name = f"predicted_{name}"
+        row[name] = value
+    return row
 
 
 def shortest_float(value: Any) -> float:

@@ -100,7 +100,7 @@ class FineTuningRun:
         table, sizes = self.data.task.table, self.data.sizes
         self._parse = batches.make_parser(table, sizes, self._skips_padding)
         self._evaluator = SplitEvaluator(self.data, objective.outputs, self._parse)
-        self._baseline: dict[str, float] = {}  # of the first evaluated split
+        self._baselines: dict[str, dict[str, float]] = {}  # of each evaluated split, by its name
 
     def run(self, check_only: bool = False) -> PhaseResults:
         """Runs the phases.
@@ -137,9 +137,9 @@ class FineTuningRun:
         results = self._evaluate(step) if phases.evaluate and not same_splits else {}
         if phases.predict and is_chief:
             results |= self._predict(step)
-        # A test split has results if it has labels.
+        # The split to predict has results if it has labels.
         labelled = splits["dev"] or (splits["test"] if results else ())
-        if labelled and is_chief:
+        if labelled and labelled[0].split.kind == "dev" and is_chief:
             dev_examples.write(self.folder.path, self._evaluator.sampled[labelled[0].split.name])
             self._write_result(results)
         return results
@@ -255,7 +255,7 @@ class FineTuningRun:
             found, values = self._evaluator.score(split)
             if number == 0 and "loss" in values:
                 results["loss"] = values["loss"]  # google-research/bert writes the loss twice
-            self._baseline = self._baseline or found.baseline()
+            self._keep_baseline(split, found)
             with_suffix = split.split.with_suffix
             results |= {with_suffix(f"eval_{name}"): value for name, value in values.items()}
             if self._trainer.is_chief:
@@ -282,7 +282,7 @@ class FineTuningRun:
             values = with_baselines(found) if found.scores_predictions else {}
             if not values:
                 continue
-            self._baseline = self._baseline or found.baseline()
+            self._keep_baseline(split, found)
             if split.split.kind == "test":  # the report of a dev split is that of the evaluation
                 self._write_report(split, found)
             results |= {split.split.result_name(name): value for name, value in values.items()}
@@ -292,6 +292,18 @@ class FineTuningRun:
             write_results(os.path.join(self.folder.path, name), results)
         return results
 
+    def _keep_baseline(self, split: SplitData, found: TaskResults) -> None:
+        """Keeps the metrics of a constant prediction, or warns that there is no metric."""
+        metric = self.data.task.best_by[0]
+        reason = found.undefined(metric)
+        if reason:
+            _LOGGER.warning(
+                "warning: %s has %s, so %s is not defined: the value 0 does not show how good the "
+                "model is. Give another %s file.",
+                split.split.source.name, reason, metric, split.split.kind,
+            )  # fmt: skip
+        self._baselines[split.split.name] = {} if reason else found.baseline()
+
     def _write_result(self, results: dict[str, float]) -> None:
         """Writes results.json, if the results are those of a dev split.
 
@@ -300,7 +312,7 @@ class FineTuningRun:
         task, splits = self.data.task, self.data.splits
         split, metric = (splits["dev"] or splits["test"])[0].split, task.best_by[0]
         result = dev_result.make_result(
-            task, split.with_suffix(f"eval_{metric}"), results, self._baseline
+            task, split.with_suffix(f"eval_{metric}"), results, self._baselines.get(split.name, {})
         )
         if result is None:
             return
@@ -320,7 +332,7 @@ class FineTuningRun:
         if name not in results:
             return ""
         kind = evaluated[0].split.kind
-        baseline = self._baseline.get(metric) if kind == "dev" else None
+        baseline = self._baselines[evaluated[0].split.name].get(metric)
         note = f" ({baseline:.4f} for a constant prediction)" if baseline else ""
         return f"{task.name}: {metric} {results[name]:.4f} on the {kind} split{note}."
 

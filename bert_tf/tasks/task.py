@@ -71,6 +71,8 @@ class TaskInputs:
         tokenizer: The tokenizer of the model.
         max_seq_length: The number of tokens of a record.
         trained: The facts of the trained model that is used; {} if the run trains.
+        stated_labels: The labels that the earlier run, the teacher and the initial model state, as
+            far as they do.
     """
 
     location: DataLocation
@@ -78,6 +80,12 @@ class TaskInputs:
     tokenizer: "BertTokenizer"
     max_seq_length: int
     trained: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    stated_labels: Sequence[Sequence[str]] = ()
+
+    def in_stated_order(self, labels: Sequence[str]) -> Sequence[str]:
+        """Returns labels in the order of the first model that states the same ones, if any does."""
+        same = (each for each in self.stated_labels if sorted(each) == sorted(labels))
+        return next(same, labels)
 
 
 class Task:

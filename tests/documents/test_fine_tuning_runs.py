@@ -18,7 +18,7 @@ def test_each_task_trains_and_writes_its_files(tmp_path, monkeypatch):
         lines = (tmp_path / "runs" / folder / "eval_results.txt").read_text().splitlines()
         assert f"eval_{metric}" in dict(line.split(" = ") for line in lines)
     (prediction,) = (tmp_path / "runs/topics/predictions.jsonl").read_text().splitlines()
-    assert json.loads(prediction)["text_a"] == "good"
+    assert json.loads(prediction)["text"] == "good"
     assert bert_tf.load("runs/topics").facts["labels"] == ["art", "fun"]
     assert bert_tf.load("runs/entities").facts["labels"] == ["O", "B-PER", "I-PER"]
     assert bert_tf.load("runs/squad").facts["doc_stride"] == 16

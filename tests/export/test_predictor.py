@@ -4,6 +4,7 @@ import concurrent.futures
 import csv
 import datetime
 import json
+import pathlib
 import shutil
 
 import export_models
@@ -129,8 +130,12 @@ def test_the_program_prints_the_predictions_of_each_kind(exported):
         [f"--model={exported('fill_mask')}", "--score", "--text=a b c", "--format=text"],
     )
     several = [each["labels"] for each in bert_tf.Predictor(exported("multi_label"))(texts)]
-    lines = [f"{','.join(each)}\t{text}" for each, text in zip(several, texts, strict=True)]
-    assert labels.out.splitlines() == lines
+    lines = [f"{';'.join(each)}\t{text}" for each, text in zip(several, texts, strict=True)]
+    assert labels.out.splitlines() == lines  # a label contains a comma
+    served = [each["labels"].decode() for each in outputs_of(exported("multi_label"), texts)]
+    assert served == [line.rpartition("\t")[0] for line in lines]
+    card = pathlib.Path(exported("multi_label"), "assets.extra/model_card.md").read_text()
+    assert "| separator of several labels | semicolon |\n" in card
     rows = [line.split("\t") for line in number.out.splitlines()]
     expected = [each["score"] for each in bert_tf.Predictor(exported("regression"))(texts)]
     np.testing.assert_allclose([float(score) for score, _ in rows], expected, atol=1e-4)

@@ -78,6 +78,22 @@ def test_a_threshold_includes_its_own_value(tokenizer, tmp_path):
     assert higher.from_texts(["a"])["labels"].numpy().tolist() == [b""]
 
 
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["arts", "arts, culture", "culture"], "arts;arts, culture;culture"),
+        (["a;b", "c", "d"], "a;b,c,d"),
+        (["a,b", "c;d", "e"], "a,b|c;d|e"),
+        (["a,b", "c;d", "e|f"], "a,b\tc;d\te|f"),
+    ],
+)
+def test_served_labels_are_joined_by_what_no_label_contains(tokenizer, labels, expected):
+    model = classifier([9.0, 9.0, 9.0])
+    facts = {"labels": labels, "pair": False, "max_seq_length": 12, "task_type": "multi_label"}
+    served = export_models.served(model, tokenizer, **facts, threshold=0.01)
+    assert served.from_texts(["a"])["labels"].numpy()[0].decode() == expected
+
+
 def test_a_regression_model_gives_its_logit_as_score(tokenizer):
     model = classifier([250.0])  # a score above 1, whose float32 rounding exceeds 1e-5
     facts = {"labels": [], "pair": False, "max_seq_length": 12, "task_type": "regression"}

@@ -64,7 +64,7 @@ def test_a_run_averages_windows_and_its_export_too(folder):
     assert count == 25 + several
     assert results_of(folder / "out")["global_step"] == int(count / 4 * 2)
     rows = [json.loads(row) for row in (folder / "out/predictions.jsonl").open()]
-    assert [row["text_a"] for row in rows] == [*map(text, range(24)), ""]
+    assert [row["sentence"] for row in rows] == [*map(text, range(24)), ""]
     assert same.code == 0, same
     np.testing.assert_allclose(predicted(folder / "same"), predicted(folder / "out"), atol=1e-6)
     assert_refused(other, "with --max_windows=2", "this run has --max_windows=3")

@@ -121,7 +121,7 @@ def test_a_folder_of_hugging_face_predicts_the_labels_of_its_config(tmp_path):
     assert done.code == 0, done
     rows = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").open()]
     loaded = bert_tf.load(model)
-    inputs = loaded.tokenizer.encode([row["text_a"] for row in rows], seq_length=16)
+    inputs = loaded.tokenizer.encode([row["sentence"] for row in rows], seq_length=16)
     best = np.argmax(loaded.model(bert_tf.BertClassifier)(inputs)["logits"], -1)
     assert [row["predicted"] for row in rows] == [("bad", "fair", "good")[i] for i in best]
 
@@ -168,10 +168,10 @@ def test_one_table_is_split_by_a_hash_of_its_texts(folder):
     )
     assert done.code == 0, done.err
     predicted = [json.loads(line) for line in (folder / "out/predictions.jsonl").open()]
-    tested = {row["text_a"] for row in predicted}
+    tested = {row["sentence"] for row in predicted}
     # All rows of a text are in the same split, and keep their other columns.
     expected = [(n, text) for n, text, _ in rows[1:] if text in tested]
-    assert [(row["id"], row["text_a"]) for row in predicted] == expected
+    assert [(row["id"], row["sentence"]) for row in predicted] == expected
     assert 0.15 < len(tested) / len(set(texts)) < 0.45
     sizes = [
         len(list(tf.data.TFRecordDataset(str(folder / f"out/{name}.tf_record"))))
@@ -191,3 +191,72 @@ def test_one_table_is_split_by_a_hash_of_its_texts(folder):
     assert_refused(too_much, "must be at least 0, and less than 1 together. Received: 0.5 and 0.5.")
     assert_refused(glue, "are for --task_name=custom")
     assert_refused(missing, "has no column 't' (--text_a_column), 'l' (--label_column)")
+
+
+def facts_of(folder):
+    path = max((folder / "checkpoints").glob("*/weights.json"))
+    return json.loads(path.read_text())
+
+
+def test_labels_that_are_numbers_have_the_order_of_numbers_or_of_a_model(folder):
+    labels = ("1", "2", "10")
+    rows = [("id", "review", "stars")]
+    rows += [(f"{number}", "a b bc"[: 1 + number % 6], labels[number % 3]) for number in range(24)]
+    (folder / "stars.csv").write_text("".join(",".join(row) + "\n" for row in rows))
+    flags = {
+        "task_name": "custom", "data_dir": None, "train_file": folder / "stars.csv",
+        "text_a_column": "review", "label_column": "stars", "do_train": True,
+    }  # fmt: skip
+    other = {**flags, "output_dir": folder / "other"}
+    known = {**flags, "vocab_file": None, "bert_config_file": None}
+    results = run_main(
+        "bert_tf.run_scripts.run_classifier",
+        command(folder, **flags, do_predict=True, predict_file=folder / "stars.csv"),
+        command(folder, **other, labels="10,1,2", stop_at_step=2),
+        command(folder, **other),
+        command(folder, **known, init_checkpoint=folder / "other", output_dir=folder / "further"),
+        command(folder, **known, teacher=folder / "other", init_layers="0",
+                output_dir=folder / "student"),
+    )  # fmt: skip
+    assert [each.code for each in results] == [0] * 5, results
+    assert facts_of(folder / "out")["labels"] == ["1", "2", "10"]
+    assert "test_results.tsv has a column for each label, in this order: 1, 2, 10." in (
+        results[0].err
+    )
+    # The file has labels, so its predictions have metrics.
+    predicted = [json.loads(line) for line in (folder / "out/predictions.jsonl").open()]
+    assert [(row["id"], row["review"], row["stars"]) for row in predicted] == rows[1:]
+    assert [*predicted[0]] == ["id", "review", "stars", "predicted", "probability"]
+    columns = np.loadtxt(folder / "out/test_results.tsv").argmax(axis=1)
+    assert [labels[column] for column in columns] == [row["predicted"] for row in predicted]
+    accuracy = np.mean([row["predicted"] == row["stars"] for row in predicted])
+    scores = results_of(folder / "out", "test_results.txt")
+    assert scores["test_accuracy"] == pytest.approx(accuracy)
+    assert {"test_loss", "test_macro_f1", "global_step"} <= scores.keys()
+    assert (folder / "out/test_report.txt").read_text().startswith("accuracy ")
+    assert f"custom: accuracy {accuracy:.4f} on the test split" in results[0].out
+
+    for name in ("other", "further", "student"):
+        assert facts_of(folder / name)["labels"] == ["10", "1", "2"], name
+    assert "The head is that of" in results[3].err
+
+
+def test_a_metric_without_a_definition_is_no_reason_for_another_learning_rate(folder):
+    (folder / "topics.csv").write_text("sentence,label\n" + "a b,x\nb,\n" * 8)
+    (folder / "none.csv").write_text("sentence,label\na,\nb,\n")
+    (folder / "scores.csv").write_text("sentence,label\n" + "a b,1\nb,2.5\n" * 8)
+    (folder / "equal.csv").write_text("sentence,label\na,2\nb,2\n")
+    flags = {"task_name": "custom", "data_dir": None, "do_train": True, "do_eval": True}
+    cases = [
+        ("multi_label", "topics", "none", "has no label, so micro_f1 is not defined"),
+        ("regression", "scores", "equal", "has equal scores, so spearman is not defined"),
+    ]
+    results = run_main("bert_tf.run_scripts.run_classifier", *(
+        command(folder, **flags, task_type=task_type, train_file=folder / f"{train}.csv",
+                dev_file=folder / f"{dev}.csv", output_dir=folder / task_type)
+        for task_type, train, dev, _ in cases
+    ))  # fmt: skip
+    for done, (task_type, _, dev, words) in zip(results, cases, strict=True):
+        assert done.code == 0, done
+        assert f"{dev}.csv {words}" in done.err and "lower learning rate" not in done.err
+        assert json.loads((folder / task_type / "results.json").read_text())["baseline"] is None

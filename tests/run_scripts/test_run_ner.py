@@ -67,8 +67,9 @@ def facts_of(folder):
 def test_a_run_is_trained_scored_and_tags_files(folder):
     out = folder / "out"
     (folder / "words.txt").write_text(lines_of(5, 3, with_tags=False, documents=False))
+    (folder / "none.txt").write_text("ann x O\nlives x O\n")
     everything = {**TRAIN, "do_eval": True, "do_predict": True, "eval_steps": 10}
-    trained, words, dev, further = run_main(
+    trained, words, dev, none, further = run_main(
         MODULE,
         command(folder, **everything, document_context=True, keep_checkpoints=1),
         # The run gives the model, the vocabulary, the labels and the context.
@@ -76,6 +77,8 @@ def test_a_run_is_trained_scored_and_tags_files(folder):
          f"--predict_file={folder}/words.txt"],
         command(folder, do_predict=True, test_file=folder / "testa.txt", data_dir=None,
                 init_checkpoint=out, output_dir=folder / "dev"),
+        command(folder, do_eval=True, dev_file=folder / "none.txt", data_dir=None,
+                init_checkpoint=out, output_dir=folder / "none"),
         command(folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"),
     )  # fmt: skip
     assert trained.code == 0, trained
@@ -117,6 +120,8 @@ def test_a_run_is_trained_scored_and_tags_files(folder):
     again = results_of(folder / "dev", "test_results.txt")
     assert again["test_f1"] == pytest.approx(dev_results["eval_f1"])
     assert f"ner: f1 {again['test_f1']:.4f} on the test split." in dev.out
+    assert none.code == 0 and "none.txt has no entity, so f1 is not defined" in none.err, none
+    assert "lower learning rate" not in none.err
     # Without document context, the facts of the head are equal.
     assert further.code == 0 and "The head is that of" in further.err, further
 

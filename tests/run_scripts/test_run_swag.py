@@ -115,6 +115,10 @@ def test_a_run_learns_and_predicts(folder):
     assert np.mean([row["predicted"] == row["label"] for row in rows]) == pytest.approx(
         results["eval_accuracy"]
     )
+    scores = results_of(folder / "labelled", "test_results.txt")
+    assert scores["test_accuracy"] == pytest.approx(results["eval_accuracy"])
+    assert "predicted: it is a" in (folder / "labelled/test_report.txt").read_text()
+    assert not (out / "test_results.txt").exists()
     assert several.code == 0, several
     rows = predictions_of(own)
     assert [len(row["choices"]) for row in rows] == [len(row["choices"]) for row in more]

@@ -171,6 +171,29 @@ def test_correlations_without_a_definition_are_zero(labels, predicted):
     assert (found["pearson"], found["spearman"]) == (0, 0)
 
 
+def undefined(scorer, labels, metric):
+    outputs = [{"logits": np.zeros(3, np.float32), "probabilities": np.zeros(3, np.float32)}]
+    score(scorer, labels, outputs * len(labels))
+    return scorer.undefined(metric)
+
+
+def test_metrics_are_undefined_without_a_positive_label_or_a_difference():
+    def one_label(names, labels, metric):
+        return undefined(ClassificationResults(names, ()), labels, metric)
+
+    assert one_label(("no", "yes"), ["no", "no"], "f1") == "no example of yes"
+    assert one_label(("no", "yes"), ["yes", "yes"], "f1") == ""
+    assert one_label(("no", "yes"), ["yes"], "matthews_correlation") == "no example of no"
+    assert one_label(("a", "b", "c"), ["b", "c"], "matthews_correlation") == ""
+    assert one_label(("no", "yes"), ["no"], "accuracy") == ""
+    several = MultiLabelResults(("x", "y", "z"), ("micro_f1",))
+    assert undefined(several, [(), ()], "micro_f1") == "no label"
+    assert undefined(several, [("y",)], "micro_f1") == ""
+    scores = RegressionResults((), ("spearman",))
+    assert undefined(scores, [2.0, 2.0], "spearman") == "equal scores"
+    assert undefined(scores, [3.0], "spearman") == ""
+
+
 def test_examples_without_a_label_are_ignored():
     scorer = ClassificationResults(("x", "y"))
     assert score(scorer, [None], [{"logits": np.zeros(2)}]) == {}

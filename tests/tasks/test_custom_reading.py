@@ -138,6 +138,18 @@ def test_a_test_file_does_not_need_labels(tmp_path, name, text, labels, unknown)
     assert counts[UNKNOWN_IN_TEST] == unknown
 
 
+def test_an_empty_cell_of_a_test_file_is_no_label_or_no_labels(tmp_path):
+    folder = write(tmp_path, "test.csv", "s,label\n1,\n2,b\n3, \n")
+    assert [each.label for each in read(SINGLE, folder, "test")] == [None, "b", None]
+    # A text without a topic is scored, too.
+    folder = write(tmp_path, "test.csv", "s,label\n1,\n2,y\n3,w\n")
+    counts = Counter()
+    assert [each.label for each in read(TOPICS, folder, "test", counts)] == [(), ("y",), None]
+    assert counts[UNKNOWN_IN_TEST] == 1
+    folder = write(tmp_path, "test.csv", "s\n1\n")
+    assert [each.label for each in read(TOPICS, folder, "test")] == [None]
+
+
 def test_binary_columns_of_parquet_are_texts(tmp_path):
     encoded = pa.array(["é".encode(), b"x", "é".encode()])
     labels = pa.array(["a", "b", "a"]).dictionary_encode()

@@ -67,12 +67,14 @@ def test_a_run_learns_the_task_and_writes_its_files(data_dir, tmp_path, task_typ
     results = run(data_dir, output, task_type)
     rows = [json.loads(line) for line in (output / "predictions.jsonl").open(encoding="utf-8")]
     scores = np.loadtxt(output / "test_results.tsv", ndmin=2)
-    truth = [label_of(row["text_a"].split(), task_type) for row in rows]
-    assert [row["label"] for row in rows] == truth and len(rows) == len(scores) == 30
+    truth = [label_of(row["text"].split(), task_type) for row in rows]
+    assert [row["target"] for row in rows] == truth and len(rows) == len(scores) == 30
+    values = dict(line.split(" = ") for line in (output / "test_results.txt").open())
     has_report = (output / "eval_report.txt").exists()
     if task_type == "regression":
         found = scipy.stats.spearmanr(truth, [row["score"] for row in rows]).statistic
         assert min(found, results["eval_spearman"], results["eval_pearson"]) > 0.8
+        assert float(values["test_spearman"]) == pytest.approx(found)
         assert not has_report and scores.shape == (30, 1)
         return
     assert has_report
@@ -82,4 +84,7 @@ def test_a_run_learns_the_task_and_writes_its_files(data_dir, tmp_path, task_typ
     )
     found = sklearn.metrics.f1_score(true, chosen, average="micro")
     assert min(found, results["eval_micro_f1"], results["eval_macro_f1"]) > 0.8
+    # Rows without a label are part of it.
+    assert float(values["test_micro_f1"]) == pytest.approx(found) and [] in truth
+    assert (output / "test_report.txt").exists()
     np.testing.assert_array_equal(scores >= 0.5, chosen)

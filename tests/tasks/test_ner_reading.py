@@ -4,13 +4,13 @@ from collections import Counter
 
 import pytest
 from ner_data import make_task, read, write
-from prepared import prepared
+from prepared import TRAIN, prepared
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.ner.conll import ALONE, Columns, render
 from bert_tf.tasks.ner.ner_examples import SKIPPED
 from bert_tf.tasks.ner.ner_task import FORBIDDEN
-from bert_tf.tasks.task import DataLocation
+from bert_tf.tasks.task import DataLocation, TaskInputs
 
 TASK = make_task()
 CONLL_2003 = """-DOCSTART- -X- -X- O
@@ -234,3 +234,11 @@ def test_a_change_of_the_columns_changes_the_fingerprint(tmp_path):
     tasks = [TASK, make_task(columns=Columns(0, 1)), make_task(input_scheme="iob1")]
     found = {task.splits("dev", location)[0].source.fingerprint() for task in tasks}
     assert len(found) == 3
+
+
+def test_tags_have_the_order_of_a_model_with_the_same_tags(tmp_path):
+    path = write(tmp_path / "train.txt", "Ann\tB-PER\nleft\tO\n")
+    task, location = make_task(), DataLocation(train_file=str(path))
+    stated = [["O", "B-PER"], ["I-PER", "O", "B-PER"]]
+    inputs = TaskInputs(location, TRAIN, task.tokenizer, 9, stated_labels=stated)
+    assert task.prepare(inputs).labels == ("I-PER", "O", "B-PER")

@@ -103,6 +103,14 @@ def test_files_without_tags_have_no_scores(tmp_path):
     assert score(make_task(), path, ["O"] * 3, "test").metrics() == {}
 
 
+def test_f1_is_undefined_without_an_entity(tmp_path):
+    path = write(tmp_path / "a.txt", "Ann\tO\nleft\tO\n")
+    found = score(make_task(), path, ["B-PER", "O"])
+    assert found.metrics()["f1"] == 0 and found.undefined("f1") == "no entity"
+    path = write(tmp_path / "b.txt", "Ann\tB-PER\nleft\tO\n")
+    assert score(make_task(), path, ["O", "O"]).undefined("f1") == ""
+
+
 def test_json_lines(tmp_path):
     rows = [
         {"id": 1, "tokens": ["Ann", "left"], "tags": ["B-PER", "O"]},

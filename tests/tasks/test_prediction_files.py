@@ -15,6 +15,8 @@ def write(
     predictions = [
         {name: np.array(value, np.float32) for name, value in values.items()} for values in outputs
     ]
+    for each in predictions:  # they determine only the loss
+        each["logits"] = np.atleast_1d(next(iter(each.values())))
     results = RESULTS[task_type](labels, split=split, submission=submission)
     results.write(str(folder), zip(examples, predictions, strict=True))
     return {path.name: path.read_bytes().decode() for path in folder.iterdir()}
@@ -35,6 +37,34 @@ def test_classification(tmp_path):
             '{"text_a": "line\\nbreak", "text_b": "", "predicted": "no", "probability": 0.9}\n'
         ),
     }
+
+
+def test_the_columns_of_the_file_keep_their_names_and_values(tmp_path, caplog):
+    columns = ("review", None, "stars")
+    rows = [{"id": "7", "review": "a", "stars": " 2 "}, {"id": "8", "review": "b", "stars": "?"}]
+    examples = [
+        TextExample("a", None, "2", columns, rows[0]),
+        TextExample("b", None, None, columns, rows[1]),
+    ]
+    outputs = [{"probabilities": [0.25, 0.5, 0.25]}, {"probabilities": [0.0, 0.0, 1.0]}]
+    with caplog.at_level("INFO", "bert_tf"):
+        found = write(tmp_path, examples, outputs, ("1", "2", "10"))
+    assert found["predictions.jsonl"] == (
+        '{"id": "7", "review": "a", "stars": "2", "predicted": "2", "probability": 0.5}\n'
+        '{"id": "8", "review": "b", "stars": "?", "predicted": "10", "probability": 1.0}\n'
+    )
+    columns, metrics = (record.getMessage() for record in sorted(caplog.records, key=lambda each:
+                                                                  each.levelno))  # fmt: skip
+    assert columns == "test_results.tsv has a column for each label, in this order: 1, 2, 10."
+    assert metrics.startswith("warning: the metrics are those of 1 of 2 examples.")
+
+
+def test_a_column_of_the_name_of_a_prediction_keeps_its_value(tmp_path):
+    example = TextExample("a", "b", 4.5, ("text_a", "text_b", "score"), {"score": "4.50"})
+    found = write(tmp_path, [example], [{"score": 4.25}], (), "regression")
+    assert found["predictions.jsonl"] == (
+        '{"score": 4.5, "text_a": "a", "text_b": "b", "predicted_score": 4.25}\n'
+    )
 
 
 def test_equal_predictions_are_reported(tmp_path, caplog):

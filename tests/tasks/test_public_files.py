@@ -6,8 +6,11 @@ of the expected error.
 """
 
 import pytest
+from prepared import prepared
 
 from bert_tf.errors import InputError
+from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
+from bert_tf.tasks.task import DataLocation
 
 
 class Refused(tuple):
@@ -18,8 +21,24 @@ def refused(*words):
     return Refused(words)
 
 
+def labels_of(path):
+    """Returns the labels of a train file with the columns `text` and `label`, in their order."""
+    return prepared(custom_task(TextColumns("text")), DataLocation(train_file=str(path))).labels
+
+
 # Tables of classification.
-TABLES = []
+TABLES = [
+    ("labels that are numbers", labels_of, "number_labels.csv", ("1", "2", "10")),
+    ("numbers with a decimal point", labels_of,
+     ("train.jsonl", "".join(f'{{"text": "x", "label": {n}.0}}\n' for n in (10, -1, 2))),
+     ("-1.0", "2.0", "10.0")),
+    ("one label that is no number", labels_of,
+     ("train.csv", "text,label\na,10\nb,2\nc,x\n"), ("10", "2", "x")),
+    ("a label in two lines", labels_of, ("train.csv", 'text,label\na,x\nb,"y\nz"\n'),
+     refused("train.csv, line 3: column 'label' has the label 'y\\nz'", "label_column")),
+    ("a label with a tab", labels_of, ("train.csv", "text,label\na,x\ty\n"),
+     refused("train.csv, line 2: column 'label' has the label 'x\\ty'")),
+]  # fmt: skip
 
 # Choices.
 CHOICES = []

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_tf.conversion.saved_facts import check_labels
 from bert_tf.errors import InputError
+from bert_tf.export.predictions import separator_of
 from bert_tf.export.served import windows
 from bert_tf.export.served.graph_functions import Tensors, adjacent_ties, best_ties
 from bert_tf.export.served.served_model import DEFAULT_LENGTH, ServedModel
@@ -34,7 +35,8 @@ class ServedClassifier(ServedModel):
 
     * classification: `probabilities`, float32 [B, labels], and `label`, string [B].
     * multi_label: `probabilities`, float32 [B, labels], each in [0, 1], and `labels`, string [B]:
-      the labels whose probability reaches the threshold, joined by commas; "" if there are none.
+      the labels whose probability reaches the threshold, joined by `predictions.separator_of` all
+      labels, by default a comma; "" if there are none.
     * regression: `score`, float32 [B].
 
     With `LongTexts.in_windows`, texts may have any length. `ids` and `ids_lengths` then take one
@@ -80,7 +82,7 @@ class ServedClassifier(ServedModel):
         super().__init__(model, checkpoint.tokenizer, length)
         self._labels, self._pair = tf.constant(labels, tf.string), facts["pair"]
         self._parse_label = LabelParser("label", task_type, tuple(labels))
-        self._task_type = task_type
+        self._task_type, self._separator = task_type, separator_of(labels)
         # The lowest probability of the labels that a multi-label classifier returns.
         self._threshold = facts.get("threshold", DEFAULT_THRESHOLD)
         self._long_texts = LongTexts.of_facts(facts)
@@ -190,7 +192,7 @@ class ServedClassifier(ServedModel):
         return {"classes": tf.gather(self._labels, order), "scores": scores}
 
     def _selected(self, probabilities: Any) -> Any:
-        """Returns the labels that reach the threshold, joined by commas, string [B]."""
+        """Returns the labels that reach the threshold, joined by a separator, string [B]."""
         names = tf.broadcast_to(self._labels, tf.shape(probabilities))
         selected = tf.ragged.boolean_mask(names, probabilities >= self._threshold)
-        return tf.strings.reduce_join(selected, axis=-1, separator=",")
+        return tf.strings.reduce_join(selected, axis=-1, separator=self._separator)

@@ -19,10 +19,11 @@ class ChoiceResults(TaskResults):
     """
 
     file_names = ("test_results.tsv", "predictions.jsonl")
+    scores_predictions = True
 
     def __init__(self) -> None:
         super().__init__()
-        self._count, self._correct, self._loss = 0, 0, 0.0
+        self._correct, self._loss = 0, 0.0
         self._labels: Counter[int] = Counter()
 
     def score(self, example: ChoiceExample, prediction: Outputs) -> None:

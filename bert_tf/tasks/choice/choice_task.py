@@ -51,7 +51,7 @@ class ChoiceTask(Task):
     name = "swag"
     table = features.CHOICE
     best_by = ("accuracy", 1)
-    prediction_files = ChoiceResults.file_names
+    prediction_files = (*ChoiceResults.file_names, "test_results.txt", "test_report.txt")
     split_names = _SPLIT_NAMES
     endings = ENDINGS
 

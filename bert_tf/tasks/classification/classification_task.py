@@ -155,7 +155,7 @@ class ClassificationTask(Task):
         ends = [f"_{suffix}" if suffix else "" for suffix in dict.fromkeys(["", *submissions])]
         patterns = (
             "eval_report{}.txt", "eval_results{}.txt", "test_results{}.tsv", "predictions{}.jsonl",
-            "test_results{}.txt",
+            "test_results{}.txt", "test_report{}.txt",
         )  # fmt: skip
         names = [pattern.format(end) for pattern in patterns for end in ends]
         return [*names, *submissions.values(), DEV_EXAMPLES, RESULTS]

@@ -1,10 +1,11 @@
 """The example of classification and regression tasks."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Label = str | float | tuple[str, ...]
+_COLUMNS = ("text_a", "text_b", "label")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -16,10 +17,17 @@ class TextExample:
         text_b: The second sentence of a pair; None for a single sentence.
         label: The label for "classification", the score for "regression", the labels for
             "multi_label"; None if the data has no label.
-        others: The values of the other columns of a test split, by column.
+        columns: The names of the columns of the two texts and of the label in the file.
+        row: The values of all columns of a row of a test split, by column; or {}.
     """
 
     text_a: str
     text_b: str | None = None
     label: Label | None = None
-    others: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    columns: Sequence[str | None] = dataclasses.field(default=_COLUMNS, compare=False)
+    row: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def file_row(self) -> dict[str, Any]:
+        """Returns the row of the file, with the texts and, if it is known, the label."""
+        values = zip(self.columns, (self.text_a, self.text_b, self.label), strict=True)
+        return {**self.row, **{str(name): value for name, value in values if value is not None}}

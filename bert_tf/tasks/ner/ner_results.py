@@ -82,6 +82,10 @@ class NerResults(TaskResults):
         """Returns the metrics if each word has the tag O; see `EntityMetrics.baseline`."""
         return self._metrics.baseline()
 
+    def undefined(self, metric: str) -> str:
+        """Returns "no entity" if the tags have none: there is no F1 without one."""
+        return "" if self._metrics.correct else "no entity"
+
     def report(self) -> str:
         """Returns a table of the scores by type, and the first sentences with their entities."""
         metrics = self._metrics

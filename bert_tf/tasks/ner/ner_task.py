@@ -103,7 +103,8 @@ class NerTask(Task):
         """
         task = dataclasses.replace(self, tokenizer=inputs.tokenizer)
         if inputs.phases.train:
-            return _with_train_labels(task, inputs.location)
+            task = _with_train_labels(task, inputs.location)
+            return dataclasses.replace(task, labels=tuple(inputs.in_stated_order(task.labels)))
         labels = inputs.trained.get("labels")
         if not labels:
             raise InputError(

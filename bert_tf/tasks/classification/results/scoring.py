@@ -58,6 +58,13 @@ class ClassificationResults(TextResults):
         true, _, counts = self._weighted_pairs()
         return self._metrics_of(true, np.full_like(true, self._frequencies().argmax()), counts)
 
+    def undefined(self, metric: str) -> str:
+        """Returns the labels without an example, if F1 or Matthews correlation need one of them."""
+        counts = self._frequencies()
+        missing = [name for name, count in zip(self._names, counts, strict=True) if not count]
+        needs = {"f1": counts[1], "matthews_correlation": np.count_nonzero(counts) > 1}
+        return "" if needs.get(metric, True) else f"no example of {', '.join(missing)}"
+
     def _frequencies(self) -> np.ndarray:
         """Returns the number of examples with each label: int64 [C]."""
         true, _, counts = self._weighted_pairs()
@@ -122,7 +129,8 @@ class ClassificationResults(TextResults):
         return {"predicted": self._names[best], "probability": shortest_float(values[best])}
 
     def complete(self, folder: str) -> None:
-        """Logs a warning if the model predicts the same label for many examples."""
+        """Logs the order of the labels, and warns if many examples have the same prediction."""
+        super().complete(folder)
         count = self._predicted.total()
         if count >= _MANY and len(self._predicted) == 1 and self._split:
             _LOGGER.warning(
@@ -171,6 +179,10 @@ class MultiLabelResults(TextResults):
         best = positive.argmax()
         outcomes[best] = outcomes[best, [1, 0, 3, 2]]  # this label is always predicted
         return self._metrics_of(outcomes)
+
+    def undefined(self, metric: str) -> str:
+        """Returns "no label" if no example has a label: there is no F1 without a true label."""
+        return "" if self._outcomes[:, 2:].any() else "no label"
 
     def _metrics_of(self, outcomes: np.ndarray) -> Mapping[str, float]:
         functions = {
@@ -226,6 +238,10 @@ class RegressionResults(TextResults):
             name: 0.0 if is_constant else functions[name](true, predicted).statistic
             for name in self._metric_names
         }
+
+    def undefined(self, metric: str) -> str:
+        """Returns "equal scores" if the correct scores are equal: there is no correlation then."""
+        return "equal scores" if min(self._true) == max(self._true) else ""
 
     def baseline(self) -> dict[str, float]:
         """Returns a correlation of 0 for each metric, that of constant predictions."""

@@ -5,6 +5,7 @@ them.
 """
 
 import json
+import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,15 +14,21 @@ import numpy as np
 
 from bert_tf.tasks.classification.results.submission import HEADER, Submission
 from bert_tf.tasks.classification.text_examples import TextExample
-from bert_tf.tasks.results import Outputs, TaskResults
+from bert_tf.tasks.results import Outputs, TaskResults, with_prediction
 from bert_tf.tasks.splits import Split
+from bert_tf.tasks.text_tables import shortened
 
+_LOGGER = logging.getLogger(__name__)
 # The number of examples that are scored in one NumPy call.
 _BLOCK = 4096
+_SHOWN_LABELS = 1000
 
 
 class TextResults(TaskResults):
     """The metrics of texts with labels or scores, and the files with the predictions.
+
+    A line of `predictions.jsonl` has the columns of the file, or at least those of the texts and of
+    the label, and then the prediction.
 
     Counts are kept instead of examples where possible, so that a split of any size fits in memory.
     Metrics without a definition for the given examples, such as the correlation with constant
@@ -41,6 +48,7 @@ class TextResults(TaskResults):
     Source: google-research/bert `run_classifier.main` (test_results.tsv).
     """
 
+    scores_predictions = True
     # The name of the output that test_results.tsv contains.
     output = "probabilities"
 
@@ -57,7 +65,7 @@ class TextResults(TaskResults):
         self._index = {label: number for number, label in enumerate(labels)}
         self._threshold, self._split, self._submission = threshold, split, submission
         self._block: list[tuple[Any, Outputs]] = []
-        self._count, self._loss, self._num_lines = 0, 0.0, 0
+        self._loss = 0.0
 
     @property
     def file_names(self) -> list[str]:  # type: ignore[override]
@@ -88,6 +96,7 @@ class TextResults(TaskResults):
     def score(self, example: TextExample, prediction: Outputs) -> None:
         """Adds an example to the metrics; one without a label is ignored."""
         if example.label is not None:
+            self._count += 1
             self._block.append((example.label, prediction))
             if len(self._block) >= _BLOCK:
                 self._flush()
@@ -98,7 +107,6 @@ class TextResults(TaskResults):
             names = [name for name in ("logits", "probabilities") if name in self._block[0][1]]
             stacked = {name: np.stack([each[name] for _, each in self._block]) for name in names}
             self._loss += float(self._add(labels, stacked["logits"].astype(np.float64), stacked))
-            self._count += len(labels)
             self._block = []
 
     def _add(self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs) -> float:
@@ -134,21 +142,27 @@ class TextResults(TaskResults):
         """Returns the lines of an example, with the one for the server if there is a format."""
         values = np.atleast_1d(prediction[self.output])
         predicted = self._as_json(values)
-        row = _texts_and_label(example) | predicted
-        others = {f"input_{n}" if n in row else n: v for n, v in example.others.items()}
+        row = with_prediction(example.file_row(), predicted)
         # Parquet files have values such as dates.
-        text = json.dumps({**others, **row}, ensure_ascii=False, default=str)
+        text = json.dumps(row, ensure_ascii=False, default=str)
         lines = ["\t".join(map(str, values)), text]
         if self._submission:
             value = self._submission.text(next(iter(predicted.values())))
             header = "" if self._num_lines else "\t".join(HEADER) + "\n"
             lines.append(f"{header}{self._num_lines}\t{value}")
-        self._num_lines += 1
         return [f"{line}\n" for line in lines]
 
     def _as_json(self, values: np.ndarray) -> dict[str, Any]:
         """Returns the prediction first, then its probability or those of all labels."""
         raise NotImplementedError
+
+    def complete(self, folder: str) -> None:
+        """Logs the order of the columns of test_results.tsv, which has no header."""
+        if self._names:
+            _LOGGER.info(
+                "%s has a column for each label, in this order: %s.",
+                self.file_names[0], shortened(self._names, _SHOWN_LABELS),
+            )  # fmt: skip
 
 
 def _as_floats(metrics: Callable[[], Mapping[str, float]]) -> dict[str, float]:
@@ -156,12 +170,3 @@ def _as_floats(metrics: Callable[[], Mapping[str, float]]) -> dict[str, float]:
         # scikit-learn and SciPy warn about metrics without a definition; see `TextResults`.
         warnings.simplefilter("ignore")
         return {name: float(value) for name, value in metrics().items()}
-
-
-def _texts_and_label(example: TextExample) -> dict[str, Any]:
-    row: dict[str, Any] = {"text_a": example.text_a}
-    if example.text_b is not None:
-        row["text_b"] = example.text_b
-    if example.label is not None:
-        row["label"] = example.label
-    return row

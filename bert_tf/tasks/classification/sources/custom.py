@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError, check_choice, check_label_names
 from bert_tf.tasks.classification.classification_task import TABLES, ClassificationTask, SplitReader
 from bert_tf.tasks.classification.long_texts import LongTexts
+from bert_tf.tasks.classification.sources.labels import in_order
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
 from bert_tf.tasks.classification.sources.tfds_reader import TfdsReader, TfdsSource
 from bert_tf.tasks.classification.text_examples import TextExample
@@ -83,13 +84,13 @@ class CustomReader(SplitReader):
             return task
         labels = inputs.trained.get("labels")
         if labels is None:
-            labels = self._labels_of_train_split(inputs.location)
+            labels = inputs.in_stated_order(self._labels_of_train_split(inputs.location))
         _check_labels(labels, self.task_type)
         reader = dataclasses.replace(self, labels=tuple(labels))
         return dataclasses.replace(task, labels=tuple(labels), reader=reader)
 
     def _labels_of_train_split(self, location: DataLocation) -> list[str]:
-        """Returns the labels of the train split, sorted; with `eval_fraction`, of the whole file.
+        """Returns the labels of the train split, `in_order`; with `eval_fraction`, of its file.
 
         A data set of tensorflow-datasets can have names for its labels. These names are returned in
         their own order.
@@ -110,7 +111,7 @@ class CustomReader(SplitReader):
                     f"column {self.columns.label!r}. Give the column of the labels, use the task "
                     "type regression for scores, or give all labels."
                 )
-        return sorted(found)
+        return in_order(found)
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Returns the only split of a kind, or those of a data set of tensorflow-datasets.
@@ -133,8 +134,6 @@ class CustomReader(SplitReader):
         is_test = split.kind == "test"
         optional = {columns.label} if is_test else set()
         rows = column_values(path, columns.names, optional, _PARAMETERS, with_row=is_test)
-        if is_test:
-            rows = ((number, [*row, _without(others, columns)]) for number, (*row, others) in rows)
         if source.part:
             (first, last), texts = source.part, 1 if columns.text_b is None else 2
             rows = ((n, row) for n, row in rows if first <= share_of(*row[:texts]) < last)
@@ -145,10 +144,6 @@ class CustomReader(SplitReader):
     def _tfds(self) -> TfdsReader:
         separator = self.columns.label_separator
         return TfdsReader(*self.columns.names, self.labels, self.task_type, separator)
-
-
-def _without(row: Mapping[str, Any], columns: TextColumns) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in columns.names}
 
 
 def custom_task(
@@ -165,7 +160,9 @@ def custom_task(
         task_type: "classification" (one label), "regression" (a score) or "multi_label" (any number
             of labels).
         labels: All labels, in the order of the outputs, or None for those of the trained model or
-            of the train split. Blanks at both ends are removed. Regression has no labels.
+            of the train split, which are sorted (whole numbers by their size) unless a model that
+            the run starts from has the same labels. Blanks at both ends are removed. Regression has
+            no labels.
         threshold: Probability in (0, 1) from which a label is predicted, for "multi_label".
         long_texts: The reading of texts that are longer than the model. Default: truncation.
 

@@ -119,7 +119,7 @@ class GlueReader(SplitReader):
         rows = released_rows(path, columns, optional, header=header, counts=skipped)
         for number, (text_a, text_b, text) in rows:
             label = None if is_test and text in _HIDDEN_LABELS else self._label(text, path, number)
-            yield TextExample(text_a, text_b, label)
+            yield TextExample(text_a, text_b, label, columns)
 
     def _label(self, text: str, path: str, line: int) -> str | float:
         if not self.labels:

@@ -1,12 +1,40 @@
-"""Checks labels that a data file contains, and names places in it."""
+"""Checks and sorts labels that a data file contains, and names places in it."""
 
 import difflib
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.text_tables import shortened
 
 _SHOWN_LABELS = 10
+# Numbers in a column with missing values often have a decimal point, such as 10.0.
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")
+
+
+def in_order(labels: Collection[str]) -> list[str]:
+    """Sorts labels: by their numbers if all of them are whole numbers, else by their texts."""
+    if not all(map(_WHOLE_NUMBER.fullmatch, labels)):
+        return sorted(labels)
+    # The text decides between labels such as "1" and "01".
+    return sorted(labels, key=lambda label: (int(label.split(".")[0]), label))
+
+
+def check_one_line(label: str, place: str) -> None:
+    """Checks that files with a label a line, or a column a label, can contain a label.
+
+    Args:
+        label: The label in the file.
+        place: The file, the line and the column, for the error message.
+
+    Raises:
+        InputError: The label has a tab or a line break.
+    """
+    if "\t" in label or label.splitlines() != [label]:
+        raise InputError(
+            f"{place} has the label {label[:60]!r}, and a label must be in one line, without tabs. "
+            "Correct the label, or give another label_column."
+        )
 
 
 def place_of(path: str, number: int) -> str:

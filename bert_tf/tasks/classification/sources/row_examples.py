@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.sources.labels import check_label, place_of
+from bert_tf.tasks.classification.sources.labels import check_label, check_one_line, place_of
 from bert_tf.tasks.classification.text_examples import Label, TextExample
 
 UNKNOWN_IN_TEST = "test rows with an unknown label"
@@ -89,7 +89,9 @@ class LabelParser:
         label = text_of(value, place).strip()
         if not label:
             raise InputError(f"{place} is empty. Write a label.")
-        if self._labels is not None and label not in self._known:
+        if self._labels is None:
+            check_one_line(label, place)
+        elif label not in self._known:
             check_label(label, self._labels, path, line)
         return label
 
@@ -123,15 +125,15 @@ def examples_of_rows(
 ) -> Iterator[TextExample]:
     """Yields an example for each row.
 
-    In a test split, a label that is missing, empty, unknown or malformed becomes None. Labels of
-    the last two kinds are counted.
+    In a test split, a label that is missing, unknown or malformed becomes None, and so does an
+    empty one, except for "multi_label". Labels that are unknown or malformed are counted.
 
     Args:
         rows: The number of each row, and its first text, second text and label, and for a test
-            split optionally a dict with the other columns.
+            split optionally a dict with all columns.
         path: The file, for error messages.
         kind: "train", "dev" or "test".
-        columns: The names of the three columns, for error messages.
+        columns: The names of the three columns.
         parse_label: Converts the values of the label column.
         counts: Receives the number of test rows with an unknown label.
 
@@ -149,7 +151,7 @@ def examples_of_rows(
             label = _label_of_test(value, path, number, parse_label, counts)
         else:
             label = parse_label(value, path, number)
-        yield TextExample(text_a, text_b, label, *others)
+        yield TextExample(text_a, text_b, label, columns, *others)
     if not number:
         raise InputError(f"{path} has no examples. Give a file with at least one.")
 
@@ -157,10 +159,10 @@ def examples_of_rows(
 def _label_of_test(
     value: Any, path: str, line: int, parse_label: LabelParser, counts: Counter[str]
 ) -> Label | None:
-    if value is None or (isinstance(value, str) and not value.strip()):
+    if value is None:
         return None
     try:
         return parse_label(value, path, line)
     except InputError:
-        counts[UNKNOWN_IN_TEST] += 1
+        counts[UNKNOWN_IN_TEST] += bool(str(value).strip())
         return None

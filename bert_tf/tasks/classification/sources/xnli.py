@@ -85,7 +85,7 @@ class XnliReader(SplitReader):
                 label = "contradiction" if text == "contradictory" else text
                 if label is not None:
                     check_label(label, LABELS, path, number)
-                yield TextExample(text_a, text_b, label)
+                yield TextExample(text_a, text_b, label, columns[:3])
         if not languages & {None, self.language}:
             raise InputError(
                 f"{path} has no row of xnli_language {self.language!r}. Its languages are: "

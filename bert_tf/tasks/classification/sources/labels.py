@@ -1,22 +1,13 @@
-"""Checks labels that a data file contains, and names places in it."""
+"""Checks labels that a data file contains."""
 
 import difflib
 from collections.abc import Sequence
 
 from bert_tf.errors import InputError
+from bert_tf.tasks.tables import place_of
 from bert_tf.tasks.text_tables import shortened
 
 _SHOWN_LABELS = 10
-
-
-def place_of(path: str, number: int) -> str:
-    """Returns the file, and the line of a text file or the row of a Parquet file, for messages.
-
-    Args:
-        path: The file.
-        number: The number of the line or row, from 1.
-    """
-    return f"{path}, {'row' if path.lower().endswith('.parquet') else 'line'} {number}"
 
 
 def check_label(label: str, labels: Sequence[str], path: str, line: int) -> None:

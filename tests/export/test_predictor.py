@@ -193,7 +193,7 @@ def test_a_table_keeps_its_columns_and_its_format(exported, tmp_path):
 def test_tables_of_other_forms(exported, tmp_path):
     model = f"--model={exported('classification')}"
     expected = [each["label"] for each in bert_tf.Predictor(exported("classification"))(["é", "h"])]
-    (tmp_path / "rows.txt").write_bytes("1;é,,\n2;h\n".replace(";", ",").encode("latin-1"))
+    (tmp_path / "rows.txt").write_bytes("1,é\n2,h,,\n".encode("latin-1"))
     (tmp_path / "in.jsonl.gz").write_bytes(gzip.compress('{"text": "é"}\n{"text": "h"}'.encode()))
     (tmp_path / "lines.txt").write_bytes("é\nh\n".encode("utf-16"))
     numbers = ["--input_format=csv", "--header=false", "--text_a_column=1"]
@@ -205,13 +205,11 @@ def test_tables_of_other_forms(exported, tmp_path):
         [model, f"--input_file={tmp_path}/rows.txt", *numbers],
     )
     assert rows.code == packed.code == lines.code == 0, (rows.err, packed.err, lines.err)
-    cells = [line.split(",") for line in rows.out.splitlines()]
+    cells = list(csv.reader(rows.out.splitlines()))
     assert [row[:3] for row in cells] == [["1", "é", expected[0]], ["2", "h", expected[1]]]
     records = [json.loads(line) for line in packed.out.splitlines()]
-    assert [(row["text"], row["label"]) for row in records] == [
-        ("é", expected[0]),
-        ("h", expected[1]),
-    ]
+    assert [row["text"] for row in records] == ["é", "h"]
+    assert [row["label"] for row in records] == expected
     assert [line.split("\t")[0] for line in lines.out.splitlines()] == expected
     assert_refused(refused, "rows.txt is not UTF-8", "such as --encoding=latin-1")
 

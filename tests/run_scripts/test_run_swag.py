@@ -128,7 +128,9 @@ def test_a_run_learns_and_predicts(folder):
 def test_tables_with_tabs_have_all_choices(folder, test_data):
     cases = test_data / "data/public_cases"
     flags = {"train_file": cases / "swag_train.tsv", "predict_file": cases / "swag_test.tsv"}
-    (run,) = run_main(MODULE, command(folder, **flags, do_train=True, do_predict=True))
+    (run,) = run_main(
+        MODULE, command(folder, **flags, do_train=True, do_predict=True, train_batch_size=2)
+    )
     assert run.code == 0, run.err
     (row,) = predictions_of(folder / "out")
     assert row["choices"] == ["Take an umbrella.", "Water the plants.", "Sing.", "Dance."]

@@ -93,9 +93,8 @@ class DataLocation:
         Raises:
             InputError: There is no such file, or there are several.
         """
-        endings = (
-            (*endings, ".txt", ".json") if self.table_format.input_format != "auto" else endings
-        )
+        if self.table_format.input_format != "auto":
+            endings = (*endings, ".txt", ".json")
         names = [f"{name}{ending}" for name in split_names[kind] for ending in endings]
         return self.find_file(kind, names, only_one=True)
 
@@ -119,15 +118,19 @@ class DataLocation:
         folder = self.data_dir
         if not folder:
             raise InputError(f"There is no {kind} data. Give data_dir, or a {kind} file.")
-        packed = [each for name in names for each in (name, f"{name}.gz")]
-        found = [name for name in packed if files.is_file(os.path.join(folder, name))]
+        found = [
+            each
+            for name in names
+            for each in (name, f"{name}.gz")
+            if files.is_file(os.path.join(folder, each))
+        ]
         if not found:
             others = f", nor {', '.join(names[1:])}" if names[1:] else ""
             raise InputError(
                 f"There is no file {names[0]} in {folder}{others}. Give one of these files, or "
                 f"give the file as {kind}_file."
             )
-        if only_one and len(found) > 1:
+        if only_one and len({name.removesuffix(".gz") for name in found}) > 1:
             raise InputError(
                 f"{folder} has several {kind} files: {', '.join(found)}. Remove all but one of "
                 f"them, or give the file as {kind}_file."

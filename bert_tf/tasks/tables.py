@@ -166,7 +166,7 @@ def rows(
     Raises:
         InputError: The file is missing or is not in the format of its name, or a row is malformed.
     """
-    encoding = table_format and table_format.encoding
+    encoding = table_format.encoding if table_format else None
     form = table_format or TableFormat()
     ending = ".tsv" if is_released else form.ending_of(path)
     if not ending:
@@ -269,11 +269,11 @@ def _rows_of_lists(
         raise InputError(f"{path} is empty. A line with the names of the columns is required.")
 
     # The first line has the names, or is a row.
-    place, names = "header line", first
-    if header and (given := header(first)):
-        place, names, lists = "file", given, itertools.chain([(number, first)], lists)
-    check(path, names)
-    keys = _different(names)
+    place, given = "header line", header(first) if header else None
+    if given:
+        place, lists = "file", itertools.chain([(number, first)], lists)
+    check(path, given or first)
+    keys = _different(given or first)
 
     for number, fields in lists:
         is_short = len(fields) < len(keys) and not may_be_short

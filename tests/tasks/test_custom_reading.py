@@ -248,6 +248,8 @@ def test_split_files(tmp_path):
     write(tmp_path, "dev.xlsx", "")
     write(tmp_path, "train.csv.gz", "")
     assert DataLocation(str(tmp_path)).find_table("train") == str(tmp_path / "train.csv.gz")
+    write(tmp_path, "train.csv", "")
+    assert DataLocation(str(tmp_path)).find_table("train") == str(tmp_path / "train.csv")
     write(tmp_path, "test.txt", "")
     location = DataLocation(str(tmp_path), table_format=TableFormat("tsv"))
     assert location.find_table("test") == str(tmp_path / "test.txt")

@@ -144,9 +144,9 @@ CHOICES = [
     ("labels of ARC", choices, rows_of_labels('"B"', '"3"'),
      refused("line 2 has the label 3, but the file has letters and numbers")),
     ("labels from 1", choices, rows_of_labels(1, 3, 2, 1),
-     refused("c.jsonl run from 1 to 3 without 0", "Subtract 1 from each label")),
+     refused("c.jsonl run from 1, and none is 0", "Subtract 1 from each label")),
     ("labels from 1 to predict", choices_to_predict, rows_of_labels(2, 1, 3, 4),
-     refused("c.jsonl run from 1 to 3 without 0")),
+     refused("c.jsonl run from 1, and none is 0")),
     ("one label", lambda path: [row[2] for row in choices(path)], rows_of_labels(1, 1), [1, 1]),
 ]  # fmt: skip
 

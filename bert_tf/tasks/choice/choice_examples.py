@@ -82,8 +82,7 @@ def read_examples(
         place = place_of(path, number)
         columns = _columns(tuple(row))
         context = _text(row[columns[0]], f"{place}: the context")
-        start = row.get("sent2")
-        start = "" if start is None else _text(start, f"{place}: 'sent2'")
+        start = _text(row.get("sent2") or "", f"{place}: 'sent2'")
 
         choices = row.get("choices")
         if columns != _LISTS:

@@ -75,13 +75,12 @@ class ChoiceTask(Task):
             most = max(most, len(each.choices))
             labels.add(each.label)
 
-        # With one label only, nothing tells where the labels start.
-        labels.discard(None)
-        if len(labels) > 1 and labels == {*range(1, len(labels) + 1)}:
+        # Files of a few rows may lack 0, but hardly together with all other files of the run.
+        if {1, 2} <= labels and 0 not in labels:
             raise InputError(
-                f"The labels of {splits[0].source.name} run from 1 to {len(labels)} without 0, "
-                "the index of the first choice. Subtract 1 from each label, or write letters from "
-                "A. If the labels are right, move the correct choice of an example to the start."
+                f"The labels of {splits[0].source.name} run from 1, and none is 0, the index of "
+                "the first choice. Subtract 1 from each label, or write letters from A. If the "
+                "labels are right, move the correct choice of an example to the start."
             )
         return ChoiceTask(most)
 

@@ -146,8 +146,9 @@ class CustomReader(SplitReader):
         names = (columns.text_a, columns.text_b, *labels)
         optional = labels if is_test else ()
         parameters = (*_PARAMETERS[:2], *_PARAMETERS[2:] * len(labels))
-        form = source.table_format
-        rows = column_values(path, names, optional, parameters, is_test, table_format=form)
+        rows = column_values(
+            path, names, optional, parameters, is_test, table_format=source.table_format
+        )
         if len(labels) > 1:
             rows = ((number, _with_one_label(row, labels)) for number, row in rows)
         if is_test:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from bert_tf.tasks.squad.best_answers import AnswerSettings
     from bert_tf.tasks.squad.squad_encoding import WindowSettings
     from bert_tf.tasks.squad.squad_task import SquadTask
+    from bert_tf.tasks.tables import TableFormat
     from bert_tf.tokenization import BertTokenizer
     from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
     from bert_tf.training.lifecycle.run_folder import RunFolder
@@ -83,6 +84,7 @@ _MODULES = {
     "RuntimeConfig": "training.config",
     "ServingSettings": "export.settings",
     "SquadTask": "tasks.squad.squad_task",
+    "TableFormat": "tasks.tables",
     "TextColumns": "tasks.classification.sources.custom",
     "Trainer": "training.trainer",
     "TrainingConfig": "training.config",

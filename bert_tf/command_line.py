@@ -189,12 +189,12 @@ def _name_flags(message: str) -> str:
     """Replaces parameter names with flag names in an error message of the library.
 
     A name without an underscore may be an ordinary word, so such a name is replaced only in
-    `name=True`, `name=False` and, at the start of the message, `name must be` and `name has no`.
+    `name=value` and, at the start of the message, `name must be` and `name has no`.
     """
 
     def replace(match: re.Match[str]) -> str:
         name = FLAG_OF_PARAMETER.get(match[0], match[0])
-        ends = ("=True", "=False", *([" must be", " has no"] if match.start() == 0 else []))
+        ends = ("=", *([" must be", " has no"] if match.start() == 0 else []))
         is_parameter = "_" in name or message.startswith(ends, match.end())
         return f"--{name}" if name in flags.FLAGS and is_parameter else match[0]
 

@@ -5,6 +5,7 @@ available here.
 """
 
 import codecs
+import gzip
 import hashlib
 import json
 import os
@@ -137,48 +138,70 @@ def read_text(path: str) -> str:
     return _decode(path, raw, 1)
 
 
-def _decode(path: str, raw: bytes, first_line: int) -> str:
+def _decode(path: str, raw: bytes, first_line: int, remedy: str = "") -> str:
     """Decodes lines of a UTF-8 file. `first_line` is the number of the first one, from 1."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line = first_line + raw.count(b"\n", 0, error.start)
         raise InputError(
-            f"{path} is not UTF-8: byte 0x{raw[error.start]:02x} in line {line}. Convert it first."
+            f"{path} is not UTF-8: byte 0x{raw[error.start]:02x} in line {line}. Convert it first"
+            f"{remedy}."
         ) from error
 
 
-def read_lines(path: str) -> Iterator[str]:
-    r"""Yields the lines of a UTF-8 file without their line ends, \n or \r\n, as a stream.
+def read_lines(path: str, encoding: str | None = None) -> Iterator[str]:
+    r"""Yields the lines of a text file without their line ends, \n or \r\n, as a stream.
 
-    A byte-order mark at the start is removed.
+    A byte-order mark at the start is removed, and gzip is unpacked.
+
+    Args:
+        path: The file.
+        encoding: The encoding, a parameter of the caller; None for UTF-8.
 
     Raises:
         InputError: As in `read_text`, or a line has more than 64 MiB.
     """
     check_is_file(path)
     rest, number = b"", 1
-    # The times of remote files do not show each change.
-    state, digest = None if "://" in path else size_and_mtime(path), hashlib.sha256()
-    for chunk in _chunks(path):
-        digest.update(chunk)
+    remedy = ", or give its encoding, such as encoding=latin-1" if encoding else ""
+    for chunk in _utf8_chunks(path, encoding or "utf-8"):
         if number == 1 and not rest:
             check_lines(path, chunk)
             chunk = chunk.removeprefix(codecs.BOM_UTF8)
         complete, line_end, end = (rest + chunk).rpartition(b"\n")
         rest = end
         if line_end:
-            lines = _decode(path, complete, number).split("\n")
+            lines = _decode(path, complete, number, remedy).split("\n")
             yield from (line.removesuffix("\r") for line in lines)
             number += len(lines)
         if len(rest) > MAX_LINE_BYTES:
             raise InputError(
                 f"Line {number} of {path} has more than {MAX_LINE_BYTES >> 20} MiB. Split it."
             )
-    if state:
-        _hashes[path] = state, digest.hexdigest()
     if rest:
-        yield _decode(path, rest, number).removesuffix("\r")
+        yield _decode(path, rest, number, remedy).removesuffix("\r")
+
+
+def _utf8_chunks(path: str, encoding: str) -> Iterator[bytes]:
+    """Yields the text of a file in UTF-8; remembers the SHA-256 of a file that is UTF-8 itself."""
+    # The times of remote files do not show each change.
+    state, digest = None if "://" in path else size_and_mtime(path), hashlib.sha256()
+    is_utf8 = codecs.lookup(encoding).name == "utf-8"
+    content = "" if is_utf8 else f" as {encoding}"
+    with explain_read_errors(path, content), gfile().GFile(path, "rb") as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        stream = gzip.GzipFile(fileobj=file) if is_packed else file
+
+        chunks = iter(lambda: stream.read(_CHUNK_BYTES), b"")
+        if not is_utf8:
+            chunks = (text.encode() for text in codecs.iterdecode(chunks, encoding))
+        for chunk in chunks:
+            digest.update(chunk)
+            yield chunk
+    if state and is_utf8 and not is_packed:
+        _hashes[path] = state, digest.hexdigest()
 
 
 def size_and_mtime(path: str) -> tuple[int, int]:

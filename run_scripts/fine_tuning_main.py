@@ -18,6 +18,7 @@ from bert_tf.output_paths import check_output_folder
 from bert_tf.run_scripts import flags as shared
 from bert_tf.run_scripts import head_flags
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
+from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Task
 from bert_tf.training.config import RunPhases
 
@@ -184,7 +185,11 @@ def data_location() -> DataLocation:
     """
     if FLAGS.test_file and FLAGS.predict_file:
         raise InputError("--test_file and --predict_file are the same. Give one of them.")
-    location = config_flags.build(DataLocation, test_file=FLAGS.predict_file or FLAGS.test_file)
+    location = config_flags.build(
+        DataLocation,
+        test_file=FLAGS.predict_file or FLAGS.test_file,
+        table_format=config_flags.build(TableFormat),
+    )
     if location.tfds_name and location.data_dir:
         raise InputError("--data_dir and --tfds_name are two places of the data. Give one of them.")
     return location

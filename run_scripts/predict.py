@@ -36,13 +36,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 from absl import flags
 
-from bert_tf import command_line, files, startup
+from bert_tf import command_line, config_flags, files, startup
 from bert_tf.errors import InputError
 from bert_tf.output_paths import check_output_file
 from bert_tf.progress import Progress
 from bert_tf.run_scripts import prediction_tables
 from bert_tf.tasks.results import with_prediction
-from bert_tf.tasks.tables import ENDINGS
+from bert_tf.tasks.tables import ENDINGS, TableFormat
 
 if TYPE_CHECKING:
     from bert_tf.export.predictor import Predictor
@@ -87,6 +87,7 @@ flags.DEFINE_bool(
     "For a pretrained model: print the sum of the log probabilities of the tokens of each text, "
     "each predicted from all others, instead of the tokens for [MASK].",
 )  # fmt: skip
+config_flags.define(TableFormat)
 flags.DEFINE_enum(
     "format", "text", ["text", "jsonl"],
     "Output format. By default, the rows of a table keep their columns and its format.",
@@ -150,7 +151,7 @@ def write(found: Iterator[tuple[Any, dict[str, Any]]]) -> None:
         if path:
             stream = stack.enter_context(open(path, "w", encoding="utf-8", newline=""))
         if ending:
-            prediction_tables.write_lines(rows, ending, stream)
+            prediction_tables.write_lines(rows, ending, stream, FLAGS.header)
         for text, prediction in found:
             print("\t".join([*as_columns(prediction), text]), file=stream)
 
@@ -162,8 +163,11 @@ def _output_ending() -> str:
 
 def _table_ending() -> str:
     """Returns the ending of --input_file if it is a table, else ""."""
-    ending = os.path.splitext(FLAGS.input_file or "")[1].lower()
-    return ending if ending in ENDINGS else ""
+    return _table_format().ending_of(FLAGS.input_file) if FLAGS.input_file else ""
+
+
+def _table_format() -> TableFormat:
+    return TableFormat(FLAGS.input_format, FLAGS.encoding, FLAGS.header)
 
 
 def check_flags() -> None:
@@ -198,7 +202,7 @@ def check_flags() -> None:
     if not _table_ending() and (FLAGS.text_a_column or FLAGS.text_b_column):
         raise InputError(
             "--text_a_column and --text_b_column are for tables. Give an --input_file whose name "
-            f"ends in one of {', '.join(ENDINGS)}."
+            f"ends in one of {', '.join(ENDINGS)}, or --input_format."
         )
 
 
@@ -217,7 +221,7 @@ def items(predictor: "Predictor") -> Iterator[Item]:
     elif _table_ending():
         columns = (FLAGS.text_a_column, FLAGS.text_b_column)
         yield from prediction_tables.read_rows(
-            FLAGS.input_file, predictor.names, predictor.list_names, columns
+            FLAGS.input_file, predictor.names, predictor.list_names, columns, _table_format()
         )
     else:
         for number, text in enumerate(texts(), start=1):
@@ -242,7 +246,7 @@ def texts() -> Iterator[str]:
     if not path:
         yield from lines_of_pipe(sys.stdin.buffer, "stdin")
     elif "://" in path or os.path.isfile(path) or os.path.isdir(path):
-        yield from files.read_lines(path)
+        yield from files.read_lines(path, FLAGS.encoding)
     else:
         with open(path, "rb") as pipe:
             yield from lines_of_pipe(pipe, path)
@@ -254,11 +258,11 @@ def lines_of_pipe(pipe: IO[bytes], name: str) -> Iterator[str]:
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
         try:
-            yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+            yield line.decode(FLAGS.encoding).removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise InputError(
-                f"{name} is not UTF-8: byte 0x{line[error.start]:02x} in line {number}. Convert it "
-                "first."
+                f"{name} is not {FLAGS.encoding.upper()}: byte 0x{line[error.start]:02x} in line "
+                f"{number}. Convert it first, or give its encoding, such as --encoding=latin-1."
             ) from error
 
 

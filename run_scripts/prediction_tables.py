@@ -1,15 +1,15 @@
 """Tables as input and output of predict.py: rows, and the same rows with columns of predictions."""
 
 import csv
+import functools
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.sources.labels import place_of
 from bert_tf.tasks.classification.sources.row_examples import text_of
-from bert_tf.tasks.tables import column_values
+from bert_tf.tasks.tables import TableFormat, column_values, place_of
 
 Row = dict[str, Any]
 PARAMETERS = ("text_a_column", "text_b_column")
@@ -19,7 +19,11 @@ _ROWS_PER_BATCH = 1024
 
 
 def read_rows(
-    path: str, inputs: Sequence[str], lists: Sequence[str], columns: Sequence[str | None]
+    path: str,
+    inputs: Sequence[str],
+    lists: Sequence[str],
+    columns: Sequence[str | None],
+    table_format: TableFormat,
 ) -> Iterator[tuple[Row, list[str | list[str]]]]:
     """Yields each row of a table, and its value for each input of a model.
 
@@ -29,11 +33,13 @@ def read_rows(
         lists: Those of `inputs` that are lists of texts.
         columns: For each input, its column, or None for the default. A list of texts is a column
             with lists, or several columns, separated by commas.
+        table_format: The form of the table.
 
     Raises:
         InputError: The table is malformed, a column is missing, or a value is not a text.
     """
-    first: Row = next((row for _, (row,) in column_values(path, (), with_row=True)), {})
+    read = functools.partial(column_values, path, with_row=True, table_format=table_format)
+    first: Row = next((row for _, (row,) in read(())), {})
     names = []
     for name, given in zip(inputs, columns, strict=False):
         usual = _USUAL.get(name, name)
@@ -41,7 +47,7 @@ def read_rows(
     parts = [name.split(",") for name in names]
     flat = [column for part in parts for column in part]
     parameters = [PARAMETERS[number] for number, part in enumerate(parts) for _ in part]
-    for number, (*_, row) in column_values(path, flat, (), parameters, with_row=True):
+    for number, (*_, row) in read(flat, (), parameters):
         place = place_of(path, number)
         yield (
             row,
@@ -62,15 +68,16 @@ def _texts(row: Row, columns: Sequence[str], place: str) -> list[str]:
     return [text_of(value, place) for value in values]
 
 
-def write_lines(rows: Iterable[Row], ending: str, stream: IO[str]) -> None:
+def write_lines(rows: Iterable[Row], ending: str, stream: IO[str], header: bool = True) -> None:
     """Writes rows as a .jsonl, .csv or .tsv table; lists and dicts in a cell are JSON."""
     if ending == ".jsonl":
         for row in rows:
             stream.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
         return
     writer = csv.writer(stream, lineterminator="\n")
-    for number, row in enumerate(rows):
-        for cells in [*([list(row)] if number == 0 else []), [*map(_cell, row.values())]]:
+    for row in rows:
+        names, header = [list(row)] if header else [], False
+        for cells in [*names, [*map(_cell, row.values())]]:
             if ending == ".csv":
                 writer.writerow(cells)
             else:  # quotes are ordinary characters

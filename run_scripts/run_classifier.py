@@ -36,10 +36,12 @@ from bert_tf.tasks.classification.sources import custom, tfds_reader
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
 from bert_tf.tasks.classification.sources.xnli import xnli
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
+from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS
 _OTHER_TASKS = ("xnli", "custom")
+_OWN_DATA = ("eval_fraction", "test_fraction", "input_format", "encoding", "header")
 flags.DEFINE_string("task_name", None, f"One of {', '.join((*GLUE_TASKS, *_OTHER_TASKS))}.")
 config_flags.define(
     FineTuningConfig, ("max_seq_length", "class_weights"),
@@ -64,6 +66,7 @@ flags.DEFINE_list(
 flags.DEFINE_float(
     "threshold", 0.5, "Task custom, multi_label: a label with this probability is predicted."
 )
+config_flags.define(TableFormat)
 config_flags.define(DataLocation, ("eval_fraction", "test_fraction", "tfds_name", "tfds_data_dir"))
 fine_tuning_main.define_flags()
 shared.define_distillation_flags()
@@ -96,8 +99,8 @@ def _make_task(location: DataLocation) -> Task:
     name = _task_name()
     if name != "xnli" and FLAGS["xnli_language"].present:
         raise InputError("--xnli_language has no effect without --task_name=xnli.")
-    if name != "custom" and (FLAGS.eval_fraction or FLAGS.test_fraction):
-        raise InputError("--eval_fraction and --test_fraction are for --task_name=custom.")
+    if name != "custom" and any(FLAGS[each].present for each in _OWN_DATA):
+        raise InputError(f"--{', --'.join(_OWN_DATA)} are for --task_name=custom.")
     if name == "xnli":
         return xnli(FLAGS.xnli_language)
     return _make_custom_task(location) if name == "custom" else glue_task(name)

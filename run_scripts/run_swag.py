@@ -5,9 +5,9 @@ r"""Fine-tunes BERT to choose the best of several texts (SWAG, multiple choice),
         --init_checkpoint=$BERT_DIR/bert_model.ckpt --max_seq_length=80 --train_batch_size=16 \
         --learning_rate=2e-5 --num_train_epochs=3.0 --output_dir=/tmp/swag_output/
 
---data_dir contains train.csv, val.csv and test.csv of SWAG, or your own files: .csv with the
-columns sent1, sent2, ending0, ending1 and so on, and label, or .jsonl with one object per line and
-any number of choices, which may differ between lines:
+--data_dir contains train.csv, val.csv and test.csv of SWAG, or your own .csv, .tsv, .jsonl or
+.parquet files with the columns sent1, sent2, ending0, ending1 and so on, and label. Files .jsonl
+and .parquet may have lists of choices instead, whose lengths may differ:
 
     {"context": "It rains.", "choices": ["Take an umbrella.", "Water the plants."], "label": 0}
 
@@ -23,10 +23,12 @@ from absl import flags
 from bert_tf import command_line, config_flags
 from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
+from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS
 config_flags.define(FineTuningConfig, ("max_seq_length",))
+config_flags.define(TableFormat, without=("header",))
 fine_tuning_main.define_flags()
 fine_tuning_main.define_split_flags()
 flags.mark_flags_as_required(["output_dir"])

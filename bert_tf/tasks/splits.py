@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from bert_tf import files
 from bert_tf.errors import InputError, check_at_least
+from bert_tf.tasks.tables import ENDINGS, TableFormat
 
 KINDS = ("train", "dev", "test")
-ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
 # The names of split files without their endings, by kind.
 SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
 
@@ -31,6 +31,7 @@ class DataLocation:
         test_fraction: The same for the test split.
         max_train_examples: Use only the first examples of the train split; 0 means all.
         max_eval_examples: Use only the first examples of each other split; 0 means all.
+        table_format: The form of the user's own tables.
     """
 
     data_dir: str | None = None
@@ -43,6 +44,7 @@ class DataLocation:
     test_fraction: float = 0.0
     max_train_examples: int = 0
     max_eval_examples: int = 0
+    table_format: TableFormat = TableFormat()  # noqa: RUF009 it is immutable
 
     def __post_init__(self) -> None:
         check_at_least(0, self, "max_train_examples", "max_eval_examples")
@@ -85,11 +87,14 @@ class DataLocation:
         Args:
             kind: One of `KINDS`.
             split_names: The names without the ending, by kind.
-            endings: The endings; "" for a name without an ending.
+            endings: The endings; "" for a name without an ending. With a given format of tables,
+                .txt and .json are endings too.
 
         Raises:
             InputError: There is no such file, or there are several.
         """
+        if self.table_format.input_format != "auto":
+            endings = (*endings, ".txt", ".json")
         names = [f"{name}{ending}" for name in split_names[kind] for ending in endings]
         return self.find_file(kind, names, only_one=True)
 
@@ -98,7 +103,8 @@ class DataLocation:
 
         Args:
             kind: One of `KINDS`.
-            names: Paths relative to `data_dir`; the first one that exists is the file.
+            names: Paths relative to `data_dir`; the first one that exists, itself or packed with
+                gzip as .gz, is the file.
             only_one: Whether several files with these names are an error.
 
         Raises:
@@ -112,14 +118,19 @@ class DataLocation:
         folder = self.data_dir
         if not folder:
             raise InputError(f"There is no {kind} data. Give data_dir, or a {kind} file.")
-        found = [name for name in names if files.is_file(os.path.join(folder, name))]
+        found = [
+            each
+            for name in names
+            for each in (name, f"{name}.gz")
+            if files.is_file(os.path.join(folder, each))
+        ]
         if not found:
             others = f", nor {', '.join(names[1:])}" if names[1:] else ""
             raise InputError(
                 f"There is no file {names[0]} in {folder}{others}. Give one of these files, or "
                 f"give the file as {kind}_file."
             )
-        if only_one and len(found) > 1:
+        if only_one and len({name.removesuffix(".gz") for name in found}) > 1:
             raise InputError(
                 f"{folder} has several {kind} files: {', '.join(found)}. Remove all but one of "
                 f"them, or give the file as {kind}_file."
@@ -150,20 +161,23 @@ class FileSource:
         name: The path of the file.
         selection: Values that identify the part of the file that is read, such as columns.
         part: The first and the last share of the texts that are read, by `share_of`; None for all.
+        table_format: The form of the file, if it is a table of the user.
     """
 
     name: str
     selection: tuple[str | None, ...] = ()
     part: tuple[float, float] | None = None
+    table_format: TableFormat = TableFormat()  # noqa: RUF009 it is immutable
 
     def fingerprint(self) -> str:
-        """Returns the SHA-256 of the file, and the selection.
+        """Returns the SHA-256 of the file, the selection, and the form if it is not the default.
 
         Raises:
             InputError: The file is missing, is not a regular file or cannot be read.
         """
         selection = f" {self.selection}" if self.selection else ""
         selection += f" from {self.part[0]!r} to {self.part[1]!r}" if self.part else ""
+        selection += f" {self.table_format}" if self.table_format != TableFormat() else ""
         return f"SHA-256 {files.sha256_of_file(self.name)}{selection}"
 
 

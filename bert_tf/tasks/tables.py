@@ -4,30 +4,93 @@ Tables are .tsv, .csv, .jsonl and .parquet files.
 """
 
 import csv
+import dataclasses
 import itertools
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from bert_tf import file_checks, files, json_files
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, check_choice
 from bert_tf.tasks import parquet_table
-from bert_tf.tasks.splits import ENDINGS
 
+ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
 # The only name in a header line that contains one of these is probably several names.
 _SEPARATORS = re.compile("[,;|\t]")
 
+_EXISTING = "Give the name of one of these columns."
+_FIRST_LINE = (
+    f"{_EXISTING} The first line of the file is read as the names of the columns; if it is a row, "
+    "give header=False, and numbers from 0 as columns."
+)
 
-def lines(path: str) -> Iterator[tuple[int, str]]:
-    r"""Returns the number of each line, from 1, and the line without its end, \n or \r\n.
+# Called with a place in a file and the names of all columns there.
+Check = Callable[[str, Collection[str]], None]
+# Returns the names of the columns for the fields of the first line, or None if they are the names.
+Header = Callable[[Sequence[str]], Sequence[str] | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class TableFormat:
+    """The form of the tables of a user.
+
+    Attributes:
+        input_format: Format of tables. auto: determined by the ending of each file name (.tsv,
+            .csv, .jsonl or .parquet).
+        encoding: Encoding of tables that are not UTF-8, such as latin-1, cp1252 or utf-16.
+        header: Whether the first line of .tsv and .csv tables has the names of the columns. With
+            false, a column is its number, from 0.
 
     Raises:
-        InputError: The file is missing, is not a regular file or is not UTF-8.
+        InputError: The format or the encoding is unknown.
+    """
+
+    CHOICES: ClassVar = {"input_format": ("auto", *(ending[1:] for ending in ENDINGS))}
+
+    input_format: str = "auto"
+    encoding: str = "utf-8"
+    header: bool = True
+
+    def __post_init__(self) -> None:
+        check_choice(self.CHOICES["input_format"], "input_format", self.input_format)
+        try:
+            " ".encode(self.encoding)
+        except LookupError as error:
+            raise InputError(
+                f"encoding must be a known encoding, such as latin-1. Received: {self.encoding!r}."
+            ) from error
+
+    def ending_of(self, path: str) -> str:
+        """Returns the ending of the format of a file, or "" if its name does not tell it."""
+        if self.input_format != "auto":
+            return f".{self.input_format}"
+        ending = os.path.splitext(path.lower().removesuffix(".gz"))[1]
+        return ending if ending in ENDINGS else ""
+
+
+def place_of(path: str, number: int) -> str:
+    """Returns the file, and the line of a text file or the row of a Parquet file, for messages.
+
+    Args:
+        path: The file.
+        number: The number of the line or row, from 1.
+    """
+    return f"{path}, {'row' if path.lower().endswith('.parquet') else 'line'} {number}"
+
+
+def lines(path: str, encoding: str | None = None) -> Iterator[tuple[int, str]]:
+    r"""Returns the number of each line, from 1, and the line without its end, \n or \r\n.
+
+    Args:
+        path: The file; gzip is unpacked.
+        encoding: See `files.read_lines`.
+
+    Raises:
+        InputError: The file is missing, is not a regular file or has another encoding.
     """
     _check_file(path)
-    return enumerate(files.read_lines(path), start=1)
+    return enumerate(files.read_lines(path, encoding), start=1)
 
 
 def _check_file(path: str) -> None:
@@ -43,59 +106,95 @@ def column_values(
     parameters: Sequence[str] = (),
     with_row: bool = False,
     *,
-    header: Sequence[str] | None = None,
+    table_format: TableFormat | None = None,
+    header: Header | None = None,
     remedy: str | None = None,
     is_released: bool = False,
 ) -> Iterator[tuple[int, list[Any]]]:
-    """Yields the number of each row, and the row's values in the given columns.
+    """Yields the number of each row, and the row's values in the given columns; see `rows`.
+
+    Args:
+        path: A table.
+        columns: The names of the columns; the value of None is None.
+        optional: The columns that may be missing; a missing value is None.
+        parameters: For each column, the parameter that names it, for error messages; or ().
+        with_row: Whether a dict with the values of all columns is added to the values of a row.
+        table_format: See `rows`.
+        header: See `rows`.
+        remedy: The end of the message about a missing column, if it differs from the usual one.
+        is_released: See `rows`.
+
+    Raises:
+        InputError: A column is missing, or as in `rows`.
+    """
+    form = table_format or TableFormat()
+    has_names = form.header and form.ending_of(path) in (".csv", ".tsv")
+    remedy = remedy or (_FIRST_LINE if has_names else _EXISTING)
+
+    def check(place: str, existing: Collection[str]) -> None:
+        check_columns(place, existing, columns, optional, parameters, remedy)
+
+    only = None if with_row else columns
+    for number, row in rows(path, check, table_format, header, is_released, only):
+        values: list[Any] = [row.get(name) for name in columns]  # type: ignore[arg-type]
+        yield number, [*values, row] if with_row else values
+
+
+def rows(
+    path: str,
+    check: Check,
+    table_format: TableFormat | None = None,
+    header: Header | None = None,
+    is_released: bool = False,
+    only: Collection[str | None] | None = None,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the number of each row of a table, and the row's values by column.
 
     The number of a row is the number of its first line, from 1; in a Parquet file, the number of
     the row. The values of a `.tsv` or `.csv` file are texts.
 
     Args:
-        path: A `.tsv` or `.csv` file with a header line, or a `.jsonl` or `.parquet` file.
-        columns: The names of the columns; the value of None is None.
-        optional: The columns that may be missing; a missing value is None.
-        parameters: For each column, the parameter that names it, for error messages; or ().
-        with_row: Whether a dict with the values of all columns is added to the values of a row.
-        header: The names of all columns of a text file without a header line.
-        remedy: The end of the message about a missing column, if it differs from the usual one.
+        path: A `.tsv` or `.csv` file with a header line, or a `.jsonl` or `.parquet` file. The text
+            files may be packed with gzip.
+        check: Checks the names of the columns: once, or for each line of a `.jsonl` file.
+        table_format: The form of the file; None for UTF-8 and the format of the file's name.
+        header: For text files whose first line may be a row.
         is_released: Whether the file is a tab-separated one of a public data set. It may have any
             name, and its rows may lack their last fields, whose values are None.
+        only: The columns to read from a Parquet file; None for all.
 
     Raises:
-        InputError: The file is missing or is not in the format of its name, a column is missing, or
-            a row is malformed.
+        InputError: The file is missing or is not in the format of its name, or a row is malformed.
     """
-
-    def check(place: str, existing: Collection[str]) -> None:
-        _check_columns(place, existing, columns, optional, parameters, remedy)
-
-    ending = ".tsv" if is_released else os.path.splitext(path)[1].lower()
-    if ending not in ENDINGS:
-        raise InputError(f"The name of {path} must end in one of {', '.join(ENDINGS)}.")
+    encoding = table_format.encoding if table_format else None
+    form = table_format or TableFormat()
+    ending = ".tsv" if is_released else form.ending_of(path)
+    if not ending:
+        raise InputError(
+            f"The name of {path} must end in one of {', '.join(ENDINGS)}, or input_format must be "
+            "given."
+        )
     if ending == ".parquet":
         _check_file(path)
-        rows = parquet_table.rows(path, check, None if with_row else columns)
-    elif ending == ".jsonl":
-        rows = _json_rows(path, check)
-    else:
-        lists = comma_separated(path) if ending == ".csv" else tab_separated(path)
-        rows = _rows_of_lists(path, lists, check, header, is_released)
-    for number, row in rows:
-        values: list[Any] = [row.get(name) for name in columns]  # type: ignore[arg-type]
-        yield number, [*values, row] if with_row else values
+        return parquet_table.rows(path, check, only)
+    if ending == ".jsonl":
+        return _json_rows(path, check, encoding)
+
+    if not form.header:
+        header = header or (lambda first: [*map(str, range(len(first)))])
+    lists = (comma_separated if ending == ".csv" else tab_separated)(path, encoding)
+    return _rows_of_lists(path, lists, check, header, is_released)
 
 
-def _check_columns(
+def check_columns(
     place: str,
     existing: Collection[str],
     columns: Sequence[str | None],
     optional: Collection[str],
     parameters: Sequence[str],
-    remedy: str | None,
+    remedy: str,
 ) -> None:
-    """Checks that all columns exist, and that no two columns of a table have the same name.
+    """Checks that columns exist, and that no two columns have the name of one of them.
 
     Args:
         place: The file, and the line if the line has its own columns.
@@ -103,14 +202,14 @@ def _check_columns(
         columns: The columns that must exist; None is ignored.
         optional: The columns that may be missing.
         parameters: For each of `columns`, the parameter that names it, for the message; or ().
-        remedy: The end of the message, if it differs from the usual one.
+        remedy: The end of the message about missing columns.
 
     Raises:
         InputError: Columns are missing, or have the same name. The message lists all missing ones.
     """
-    repeated = next((name for name, count in Counter(list(existing)).items() if count > 1), None)
-    if repeated is not None:
-        raise InputError(f"{place} has several columns {repeated!r}. Give them different names.")
+    for name in columns:
+        if [*existing].count(name) > 1:  # type: ignore[arg-type]
+            raise InputError(f"{place} has several columns {name!r}. Give them different names.")
     named = zip(columns, parameters or [""] * len(columns), strict=True)
     missing = [
         f"{name!r} ({parameter})" if parameter else repr(name)
@@ -119,14 +218,10 @@ def _check_columns(
     ]
     if not missing:
         return
+
     # Blanks at the ends of a name are visible only in quotes.
-    names = ", ".join(each if each == each.strip() else repr(each) for each in existing)
-    is_text = os.path.splitext(place)[1].lower() in (".csv", ".tsv")
-    if remedy is None:
-        remedy = "Give the name of one of these columns."
-        if is_text:
-            remedy += " The first line of the file must have the names of the columns."
-    if is_text and len(existing) == 1 and _SEPARATORS.search(names):
+    names = ", ".join(each if each and each == each.strip() else repr(each) for each in existing)
+    if len(existing) == 1 and _SEPARATORS.search(names):
         remedy = "Separate the columns with commas in a .csv file and with tabs in a .tsv file."
     raise InputError(
         f"{place} has no column {', '.join(missing)}. Its columns are: {names[:200]}. {remedy}"
@@ -134,20 +229,24 @@ def _check_columns(
 
 
 def _json_rows(
-    path: str, check: Callable[[str, Collection[str]], None]
+    path: str, check: Check, encoding: str | None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, row in json_lines(path):
+    for number, row in json_lines(path, encoding):
         check(f"{path}, line {number}", row)
         yield number, row
 
 
-def json_lines(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_lines(path: str, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the number and the JSON object of each line that is not empty.
 
     Raises:
         InputError: A line is not a JSON object, or as in `lines`.
     """
-    for number, line in lines(path):
+    for number, line in lines(path, encoding):
+        if number == 1 and line.lstrip().startswith("["):
+            raise InputError(
+                f"{path} is a JSON array. Write one object in each line, as jq -c '.[]' does."
+            )
         if line.strip():
             # Many programs write NaN.
             row = json_files.parse(line, f"{path}, line {number}")
@@ -161,26 +260,41 @@ def json_lines(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
 def _rows_of_lists(
     path: str,
     lists: Iterator[tuple[int, list[str]]],
-    check: Callable[[str, Collection[str]], None],
-    header: Sequence[str] | None,
+    check: Check,
+    header: Header | None,
     may_be_short: bool,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    place = "header line" if header is None else "file"
-    if header is None:
-        _, header = next(lists, (0, None))
-    if header is None:
-        raise InputError(f"{path} is empty. A header line with the names of columns is required.")
-    check(path, header)
+    number, first = next(lists, (0, []))
+    if not first:
+        raise InputError(f"{path} is empty. A line with the names of the columns is required.")
+
+    # The first line has the names, or is a row.
+    place, given = "header line", header(first) if header else None
+    if given:
+        place, lists = "file", itertools.chain([(number, first)], lists)
+    check(path, given or first)
+    keys = _different(given or first)
+
     for number, fields in lists:
-        if len(fields) > len(header) or (len(fields) < len(header) and not may_be_short):
+        is_short = len(fields) < len(keys) and not may_be_short
+        if is_short or "".join(fields[len(keys) :]).strip():
             raise InputError(
-                f"{path}, line {number}: {len(fields)} fields, but the {place} has "
-                f"{len(header)}. Write one field for each column."
+                f"{path}, line {number}: {len(fields)} fields, but the {place} has {len(keys)}. "
+                "Write one field for each column. A .csv field with a comma needs quotes, and a "
+                ".tsv field cannot contain a tab."
             )
-        yield number, dict(itertools.zip_longest(header, fields))
+        yield number, dict(itertools.zip_longest(keys, fields[: len(keys)]))
 
 
-def tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
+def _different(names: Sequence[str]) -> list[str]:
+    """Returns names of columns; those that several columns have get the number of the column."""
+    return [
+        name if names.count(name) == 1 else f"{name} (column {number})".strip()
+        for number, name in enumerate(names)
+    ]
+
+
+def tab_separated(path: str, encoding: str | None = None) -> Iterator[tuple[int, list[str]]]:
     r"""Yields the number and the fields of each line that is not empty.
 
     Quotes are ordinary characters, and a line ends only at \n or \r\n.
@@ -188,18 +302,18 @@ def tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
     Raises:
         InputError: As in `lines`.
     """
-    for number, line in lines(path):
+    for number, line in lines(path, encoding):
         if line:
             yield number, line.split("\t")
 
 
-def comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
+def comma_separated(path: str, encoding: str | None = None) -> Iterator[tuple[int, list[str]]]:
     """Yields each row's first line number and fields; a quoted field may span several lines.
 
     Raises:
         InputError: The file is not CSV, or as in `lines`.
     """
-    reader = csv.reader((f"{line}\n" for _, line in lines(path)), strict=True)
+    reader = csv.reader((f"{line}\n" for _, line in lines(path, encoding)), strict=True)
     first = 1
     while True:
         # The limit is a setting of the process, so it is changed only while a row is read. The

@@ -16,7 +16,8 @@ from bert_tf.config import BertConfig
 from bert_tf.task_facts import TaskFacts
 from bert_tf.tasks.results import Outputs as Outputs
 from bert_tf.tasks.results import TaskResults
-from bert_tf.tasks.splits import ENDINGS, SPLIT_NAMES, DataLocation, FileSource, Split
+from bert_tf.tasks.splits import SPLIT_NAMES, DataLocation, FileSource, Split
+from bert_tf.tasks.tables import ENDINGS
 from bert_tf.training.config import RunPhases
 
 if TYPE_CHECKING:
@@ -189,7 +190,8 @@ class Task:
             InputError: The file of a split does not exist, or there are several.
         """
         path = location.find_table(kind, self.split_names, self.endings)
-        return [Split(kind, FileSource(path, self.selection))]
+        source = FileSource(path, self.selection, table_format=location.table_format)
+        return [Split(kind, source)]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[Any]:
         """Yields the examples of a split up to `split.limit`, without holding them in memory.

@@ -3,6 +3,7 @@
 import concurrent.futures
 import csv
 import datetime
+import gzip
 import json
 import pathlib
 import shutil
@@ -192,6 +193,30 @@ def test_a_table_keeps_its_columns_and_its_format(exported, tmp_path):
         assert [{name: each[name] for name in rows[0]} for each in table] == rows
         assert [each["predicted_label"] for each in table] == expected
         assert all(0 < float(each["probability"]) <= 1 for each in table)
+
+
+def test_tables_of_other_forms(exported, tmp_path):
+    model = f"--model={exported('classification')}"
+    expected = [each["label"] for each in bert_tf.Predictor(exported("classification"))(["é", "h"])]
+    (tmp_path / "rows.txt").write_bytes("1,é\n2,h,,\n".encode("latin-1"))
+    (tmp_path / "in.jsonl.gz").write_bytes(gzip.compress('{"text": "é"}\n{"text": "h"}'.encode()))
+    (tmp_path / "lines.txt").write_bytes("é\nh\n".encode("utf-16"))
+    numbers = ["--input_format=csv", "--header=false", "--text_a_column=1"]
+    rows, packed, lines, refused = run_main(
+        "bert_tf.run_scripts.predict",
+        [model, f"--input_file={tmp_path}/rows.txt", *numbers, "--encoding=latin-1"],
+        [model, f"--input_file={tmp_path}/in.jsonl.gz"],
+        [model, f"--input_file={tmp_path}/lines.txt", "--encoding=utf-16"],
+        [model, f"--input_file={tmp_path}/rows.txt", *numbers],
+    )
+    assert rows.code == packed.code == lines.code == 0, (rows.err, packed.err, lines.err)
+    cells = list(csv.reader(rows.out.splitlines()))
+    assert [row[:3] for row in cells] == [["1", "é", expected[0]], ["2", "h", expected[1]]]
+    records = [json.loads(line) for line in packed.out.splitlines()]
+    assert [row["text"] for row in records] == ["é", "h"]
+    assert [row["label"] for row in records] == expected
+    assert [line.split("\t")[0] for line in lines.out.splitlines()] == expected
+    assert_refused(refused, "rows.txt is not UTF-8", "such as --encoding=latin-1")
 
 
 def test_values_of_a_table_that_differ_from_row_to_row_are_kept(exported, tmp_path):

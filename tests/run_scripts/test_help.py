@@ -36,7 +36,7 @@ TEXTS = {
     "feature_layers", "xnli_language", "tflite_precisions", "text_a_column", "text_b_column",
     "text", "task_name", "question", "layers", "labels", "label_separator", "label_column", "grid",
     "format", "context", "choice", "beam_options", "dask_scheduler", "precision", "scheme",
-    "class_weights", "init_layers",
+    "class_weights", "init_layers", "encoding",
 }  # fmt: skip
 WITHOUT_OPTIONAL_FLAGS = {"run_scripts/make_glue_submission.py"}
 # The import of each of these packages takes half a second or more.

@@ -145,6 +145,31 @@ def test_more_epochs_and_examples_are_refused_by_the_names_of_their_flags(folder
     assert_refused(misspelled, "'mrpcc' is not one of cola", "Did you mean mrpc?")
 
 
+def test_tables_of_other_forms_are_named_by_flags(folder, test_data):
+    source = test_data / "data/public_cases/unnamed_columns_latin1.csv"
+    (folder / "rows.txt").write_bytes(source.read_bytes().split(b"\n", 1)[1])
+    own = {"task_name": "custom", "data_dir": None, "do_train": True, "train_batch_size": 2}
+    columns = {"train_file": source, "text_a_column": "v2", "label_column": "v1"}
+    numbers = {"train_file": folder / "rows.txt", "text_a_column": "1", "label_column": "0"}
+    refused, trained, other, unnamed, glue = run_main(
+        "bert_tf.run_scripts.run_classifier",
+        command(folder, **own, **columns),
+        command(folder, **own, **columns, encoding="latin-1", do_predict=True, test_file=source),
+        command(folder, **own, **columns, encoding="cp1250"),
+        command(folder, **own, **numbers, input_format="csv", encoding="latin-1", header=False,
+                check_only=True, output_dir=folder / "unnamed"),
+        command(folder, task_name="mnli", do_train=True, header=False),
+    )  # fmt: skip
+    assert_refused(refused, "is not UTF-8", "give its encoding, such as --encoding=latin-1")
+    assert trained.code == 0, trained.err
+    rows = [json.loads(line) for line in (folder / "out/predictions.jsonl").open(encoding="utf-8")]
+    for row, expected in zip(rows, [["Go, now", "ham"], ["Win 10 £", "spam"]], strict=True):
+        assert all(value in row.values() for value in expected), row
+    assert_refused(other, "contains a run with training examples of the content=")
+    assert unnamed.code == 0 and "Flags and data are valid." in unnamed.out, unnamed.err
+    assert_refused(glue, "--encoding, --header are for --task_name=custom")
+
+
 def test_one_table_is_split_by_a_hash_of_its_texts(folder):
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(["a", "b", "bc"], 6)) for _ in range(150)]

@@ -129,6 +129,17 @@ def test_a_run_learns_and_predicts(folder):
     assert further.code == 0 and "The head is that of" in further.err, further
 
 
+def test_tables_with_tabs_have_all_choices(folder, test_data):
+    cases = test_data / "data/public_cases"
+    flags = {"train_file": cases / "swag_train.tsv", "predict_file": cases / "swag_test.tsv"}
+    (run,) = run_main(
+        MODULE, command(folder, **flags, do_train=True, do_predict=True, train_batch_size=2)
+    )
+    assert run.code == 0, run.err
+    (row,) = predictions_of(folder / "out")
+    assert row["choices"] == ["Take an umbrella.", "Water the plants.", "Sing.", "Dance."]
+
+
 def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
     good = {"context": "a", "choices": ["a", "b"], "label": 0}
     write_rows(folder / "range.jsonl", [good, {**good, "label": 2}])

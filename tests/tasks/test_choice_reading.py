@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 from prepared import prepared
+from tables_of_rows import write_rows
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.choice.choice_examples import UNKNOWN_IN_TEST, ChoiceExample, read_examples
@@ -51,6 +52,24 @@ def test_the_official_file_is_read_with_its_quoting(tmp_path):
     path = write(tmp_path, "train.csv", f"{HEADER}\n{ROWS}")
     assert read(path, "train") == EXAMPLES
     assert read(write(tmp_path, "windows.csv", f"\ufeff{HEADER}\r\n{ROWS}")) == EXAMPLES
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+def test_all_formats_give_equal_examples(tmp_path, ending):
+    swag = [
+        {"sent1": "c", "sent2": "s", "ending0": "a, b", "ending1": "é", "ending2": "d", "label": 2},
+        {"sent1": "", "sent2": "", "ending0": "e", "ending1": "f", "ending2": None, "label": 0},
+    ]
+    expected = [
+        ChoiceExample("c", ("s a, b", "s é", "s d"), 2), ChoiceExample("", ("e", "f"), 0),
+    ]  # fmt: skip
+    assert read(write_rows(tmp_path / f"train.{ending}", swag), "train") == expected
+    if ending in ("jsonl", "parquet"):
+        lists = [
+            {"context": e.context, "choices": list(e.choices), "label": "ABC"[e.label]}
+            for e in expected
+        ]
+        assert read(write_rows(tmp_path / f"lists.{ending}", lists), "train") == expected
 
 
 def test_columns_are_found_by_name_in_any_order(tmp_path):
@@ -148,8 +167,11 @@ def test_malformed_json_lines_are_refused(tmp_path, change, words):
     text = f"{json.dumps(GOOD)}\n\n{json.dumps({**GOOD, **change})}\n"
     refused(write(tmp_path, "dev.jsonl", text), "line 3", *words)
     missing = {name: value for name, value in GOOD.items() if name not in change}
-    if missing != GOOD and None in change.values():
+    if "label" in change and None in change.values():
         refused(write(tmp_path, "dev.jsonl", json.dumps(missing)), "line 1", *words)
+    elif None in change.values():
+        names = f"no column '{next(iter(change))}'. Its columns are: {', '.join(missing)}."
+        refused(write(tmp_path, "dev.jsonl", json.dumps(missing)), "line 1", names)
 
 
 def test_other_files_are_refused(tmp_path):

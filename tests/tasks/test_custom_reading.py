@@ -1,12 +1,12 @@
 """Reading the user's own data from literal files."""
 
-import csv
 import json
 from collections import Counter
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+import tables_of_rows
 from prepared import prepared
 
 from bert_tf.errors import InputError
@@ -14,6 +14,7 @@ from bert_tf.tasks import parquet_table
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.classification.sources.row_examples import UNKNOWN_IN_TEST
 from bert_tf.tasks.classification.text_examples import TextExample
+from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DataLocation
 
 SENTENCE = TextColumns("s")
@@ -29,17 +30,7 @@ def write(folder, name, text):
 
 def write_rows(folder, name, rows):
     """Writes rows in the format of the file name; the keys of the first row are the header."""
-    path = folder / name
-    if name.endswith("parquet"):
-        pa.parquet.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
-    elif name.endswith("jsonl"):
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    else:
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            delimiter = "\t" if name.endswith("tsv") else ","
-            writer = csv.DictWriter(file, rows[0], delimiter=delimiter)
-            writer.writeheader()
-            writer.writerows(rows)
+    tables_of_rows.write_rows(folder / name, rows)
     return str(folder)
 
 
@@ -267,6 +258,13 @@ def test_split_files(tmp_path):
     with pytest.raises(InputError, match="Give data_dir, or a train file"):
         DataLocation().find_table("train")
     write(tmp_path, "dev.xlsx", "")
+    write(tmp_path, "train.csv.gz", "")
+    assert DataLocation(str(tmp_path)).find_table("train") == str(tmp_path / "train.csv.gz")
+    write(tmp_path, "train.csv", "")
+    assert DataLocation(str(tmp_path)).find_table("train") == str(tmp_path / "train.csv")
+    write(tmp_path, "test.txt", "")
+    location = DataLocation(str(tmp_path), table_format=TableFormat("tsv"))
+    assert location.find_table("test") == str(tmp_path / "test.txt")
     explicit = DataLocation(dev_file=str(tmp_path / "dev.xlsx"))
     (split,) = SINGLE.splits("dev", explicit)
     with pytest.raises(InputError, match=r"must end in one of \.tsv, \.csv"):
@@ -293,18 +291,26 @@ def test_invalid_settings_are_refused():
         custom_task(SENTENCE, "multi_label", ["a"], threshold=1.0)
     with pytest.raises(InputError, match=r"must differ. Received: s, s, label\."):
         TextColumns("s", "s")
+    with pytest.raises(InputError, match=r"encoding must be a known encoding, .* 'latin-99'"):
+        TableFormat(encoding="latin-99")
+    with pytest.raises(InputError, match=r"input_format must be one of auto, tsv, csv, jsonl, "):
+        TableFormat("xlsx")
 
 
 def test_the_fingerprint_depends_on_content_and_columns(tmp_path):
     write(tmp_path, "one.csv", "s,label\n")
     write(tmp_path, "two.csv", "s,label\nx,a\n")
 
-    def fingerprint(name, columns):
+    def fingerprint(name, columns, **form):
         task = custom_task(columns, labels=["a", "b"])
-        (split,) = task.splits("dev", DataLocation(dev_file=str(tmp_path / name)))
+        form = TableFormat(**form)
+        location = DataLocation(dev_file=str(tmp_path / name), table_format=form)
+        (split,) = task.splits("dev", location)
         return split.source.fingerprint()
 
     first = fingerprint("one.csv", SENTENCE)
     assert first == fingerprint("one.csv", TextColumns("s"))
     assert first != fingerprint("two.csv", SENTENCE)
     assert first != fingerprint("one.csv", TextColumns("t"))
+    for form in ({"encoding": "latin-1"}, {"header": False}, {"input_format": "csv"}):
+        assert first != fingerprint("one.csv", SENTENCE, **form)

@@ -18,10 +18,9 @@ from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
 from bert_tf.tasks.classification.results.scoring import MultiLabelResults, RegressionResults
 from bert_tf.tasks.classification.results.text_results import TextResults
-from bert_tf.tasks.classification.sources.labels import place_of
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, text_of
 from bert_tf.tasks.classification.text_examples import TextExample
-from bert_tf.tasks.tables import column_values
+from bert_tf.tasks.tables import column_values, place_of
 from bert_tf.tasks.task import Outputs
 
 DEFAULT_THRESHOLD = 0.5

@@ -1,27 +1,31 @@
-"""Reads the CSV files of SWAG, and JSON lines with any number of choices."""
+"""Reads tables of choices: those of SWAG, and tables with lists of any number of choices."""
 
 import dataclasses
-import os
+import functools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.tasks import tables
+from bert_tf.tasks.tables import TableFormat, place_of
 
-ENDINGS = (".csv", ".jsonl")
 UNKNOWN_IN_TEST = "test rows with an unknown label"
 # Each record has room for the choices of the example with the most choices.
 _MAX_CHOICES = 1000
 _CHOICE = re.compile(r"ending([0-9]{1,3})")
+_LISTS = ("context", "choices")
 # The columns of the released files of SWAG, which also exist without the line of names.
 _RELEASED = (
     "", "video-id", "fold-ind", "startphrase", "sent1", "sent2", "gold-source", "ending0",
     "ending1", "ending2", "ending3", "label",
 )  # fmt: skip
-_REMEDY = "Name the columns sent1, sent2, ending0, ending1 and so on, and label."
-_INDEX = re.compile(r"[0-9]{1,9}")
+_REMEDY = (
+    "Name the columns sent1, sent2, ending0, ending1 and so on, and label; or, with a list of "
+    "texts, context, choices and label."
+)
+_LABEL = re.compile(r"[0-9]{1,9}|[A-Z]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,20 +48,22 @@ class ChoiceExample:
         return row if self.label is None else {**row, "label": self.label}
 
 
-def read_examples(path: str, kind: str, counts: Counter[str]) -> Iterator[ChoiceExample]:
-    """Yields the examples of a file, in their order.
+def read_examples(
+    path: str, kind: str, counts: Counter[str], table_format: TableFormat | None = None
+) -> Iterator[ChoiceExample]:
+    """Yields the examples of a table, in their order.
 
-    A `.csv` file has the columns of SWAG: `sent1` (the context), `sent2` (the common start of the
-    choices), `ending0`, `ending1` and so on, and `label`. Without a line of column names, the
-    columns have the positions of the released files. Empty endings at the end of a row are no
-    choices. A `.jsonl` file has one JSON object per line: `context`, `choices` (a list of texts),
-    `label` and, optionally, `sent2`.
+    The columns are those of SWAG: `sent1` (the context), `sent2` (the common start of the choices),
+    `ending0`, `ending1` and so on, and `label`. Without a line of column names, the columns have
+    the positions of the released files. Empty endings at the end of a row are no choices. Or the
+    columns are `context`, `choices` (a list of texts), `label` and, optionally, `sent2`.
 
     Args:
         path: The file.
         kind: "train", "dev" or "test". A label may be missing only in "test". There, a label that
-            is not the index of a choice counts as missing.
+            is not the index or the letter of a choice counts as missing.
         counts: Receives the number of test rows with such a label.
+        table_format: See `tables.rows`.
 
     Raises:
         InputError: The file is missing, or has another format, or a row is malformed.
@@ -65,37 +71,45 @@ def read_examples(path: str, kind: str, counts: Counter[str]) -> Iterator[Choice
     Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", section 4.4. The
     second text is `sent2`, a blank, and the ending.
     """
-    is_json = os.path.splitext(path)[1].lower() == ".jsonl"
-    rows = _json_rows(path) if is_json else _csv_rows(path, kind != "test")
-    for number, context, start, choices, label in rows:
-        place = f"{path}, line {number}"
-        context = _text(context, f"{place}: the context")
-        texts = _choices(_text(start, f"{place}: 'sent2'"), choices, place)
-        yield ChoiceExample(context, texts, _label(label, len(texts), kind, counts, place))
+
+    def check(place: str, names: Collection[str]) -> None:
+        columns = _columns(tuple(names))
+        optional = ("label",) if columns == _LISTS or kind == "test" else ()
+        tables.check_columns(place, names, (*columns, "label"), optional, (), _REMEDY)
+
+    are_letters: set[bool] = set()
+    for number, row in tables.rows(path, check, table_format, _released_names):
+        place = place_of(path, number)
+        columns = _columns(tuple(row))
+        context = _text(row[columns[0]], f"{place}: the context")
+        start = _text(row.get("sent2") or "", f"{place}: 'sent2'")
+
+        choices = row.get("choices")
+        if columns != _LISTS:
+            choices = [row[name] for name in columns[2:]]
+            # A row may have fewer choices than the file has columns.
+            while choices and (choices[-1] is None or not str(choices[-1]).strip()):
+                choices.pop()
+        texts = _choices(start, choices, place)
+        label = _label(row.get("label"), len(texts), kind, counts, place, are_letters)
+        yield ChoiceExample(context, texts, label)
 
 
-def _json_rows(path: str) -> Iterator[tuple[Any, ...]]:
-    names = ("context", "sent2", "choices", "label")
-    for number, (context, start, *others) in tables.column_values(path, names, names):
-        yield number, context, "" if start is None else start, *others
-
-
-def _csv_rows(path: str, needs_label: bool) -> Iterator[tuple[Any, ...]]:
-    _, first = next(tables.comma_separated(path), (0, []))
+def _released_names(first: Sequence[str]) -> Sequence[str] | None:
+    """Returns the columns of a file of SWAG without a line of names."""
     has_names = {"sent1", "sent2", "ending0"} & {*first}
     is_released = not has_names and len(first) in (len(_RELEASED) - 1, len(_RELEASED))
-    header = _RELEASED[: len(first)] if is_released else None
-    matches = map(_CHOICE.fullmatch, header or first)
-    numbers = [int(match[1]) for match in matches if match]
-    endings = [f"ending{number}" for number in range(max([1, *numbers]) + 1)]
-    optional = () if needs_label else ("label",)
-    for number, (context, start, label, *choices) in tables.column_values(
-        path, ("sent1", "sent2", "label", *endings), optional, header=header, remedy=_REMEDY
-    ):
-        # A row may have fewer choices than the file has columns.
-        while choices and not choices[-1].strip():
-            choices.pop()
-        yield number, context, start, choices, label
+    return _RELEASED[: len(first)] if is_released else None
+
+
+@functools.lru_cache
+def _columns(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the columns of the texts, of which the first is the context, for those of a row."""
+    if "sent1" not in names and {*_LISTS} & {*names}:
+        return _LISTS
+    matches = map(_CHOICE.fullmatch, names)
+    last = max([1, *(int(match[1]) for match in matches if match)])
+    return "sent1", "sent2", *(f"ending{number}" for number in range(last + 1))
 
 
 def _choices(start: str, choices: Any, place: str) -> tuple[str, ...]:
@@ -130,15 +144,40 @@ def _shown(value: Any) -> str:
     return "nothing" if value is None else repr(value)[:60]
 
 
-def _label(label: Any, num_choices: int, kind: str, counts: Counter[str], place: str) -> int | None:
+def _label(
+    label: Any,
+    num_choices: int,
+    kind: str,
+    counts: Counter[str],
+    place: str,
+    are_letters: set[bool],
+) -> int | None:
     """Returns the index of the correct choice, or None if it is not known.
 
+    Args:
+        label: The value in the file.
+        num_choices: The number of choices.
+        kind: See `read_examples`.
+        counts: See `read_examples`.
+        place: The file and the line, for messages.
+        are_letters: Receives whether the label is a letter. Some data sets have both forms, with
+            numbers from 1.
+
     Raises:
-        InputError: In a train or dev file, the label is missing or is not the index of a choice.
+        InputError: In a train or dev file, the label is missing or is not the index of a choice. Or
+            it is a letter and labels before are numbers, or the reverse.
     """
     text = "" if label is None else str(label).strip()
-    if _INDEX.fullmatch(text) and int(text) < num_choices:
-        return int(text)
+    if _LABEL.fullmatch(text):
+        are_letters.add(text.isalpha())
+        if len(are_letters) > 1:
+            raise InputError(
+                f"{place} has the label {text}, but the file has letters and numbers as labels. "
+                "Write all as letters from A, or all as numbers from 0."
+            )
+        index = ord(text) - ord("A") if text.isalpha() else int(text)
+        if index < num_choices:
+            return index
     if kind == "test":
         if text:
             counts[UNKNOWN_IN_TEST] += 1
@@ -146,5 +185,5 @@ def _label(label: Any, num_choices: int, kind: str, counts: Counter[str], place:
     received = f"the label {label!r:.60}" if text else "no label"
     raise InputError(
         f"{place} has {received}. Write the index of the correct choice, from 0 to "
-        f"{num_choices - 1}. Only a test file may lack labels."
+        f"{num_choices - 1}, or its letter. Only a test file may lack labels."
     )

@@ -4,6 +4,7 @@ Shape letters: N examples, C choices, S sequence length, R sequences of all exam
 """
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,9 +14,10 @@ import tensorflow as tf
 
 from bert_tf import features
 from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
 from bert_tf.modeling import BertMultipleChoice
 from bert_tf.task_facts import ROOM, TaskFacts
-from bert_tf.tasks.choice.choice_examples import ENDINGS, ChoiceExample, read_examples
+from bert_tf.tasks.choice.choice_examples import ChoiceExample, read_examples
 from bert_tf.tasks.choice.choice_objective import ChoiceObjective
 from bert_tf.tasks.choice.choice_results import ChoiceResults
 from bert_tf.tasks.splits import SPLIT_NAMES, Split
@@ -53,7 +55,6 @@ class ChoiceTask(Task):
     best_by = ("accuracy", 1)
     prediction_files = (*ChoiceResults.file_names, "test_results.txt", "test_report.txt")
     split_names = _SPLIT_NAMES
-    endings = ENDINGS
 
     def prepare(self, inputs: TaskInputs) -> "ChoiceTask":
         """Returns the task with room for all choices of the files that the run reads.
@@ -61,7 +62,7 @@ class ChoiceTask(Task):
         Reads the files once, and holds no example in memory.
 
         Raises:
-            InputError: A file is missing or malformed.
+            InputError: A file is missing or malformed, or the labels are counted from 1.
         """
         location = inputs.location
         splits = [
@@ -69,8 +70,19 @@ class ChoiceTask(Task):
             for kind in inputs.phases.kinds
             for split in self.splits(kind, location)
         ]
-        sizes = (len(each.choices) for split in splits for each in self.read(split, Counter()))
-        return ChoiceTask(max(sizes, default=_FEWEST_CHOICES))
+        most, labels = _FEWEST_CHOICES, set()
+        for each in itertools.chain(*(self.read(split, Counter()) for split in splits)):
+            most = max(most, len(each.choices))
+            labels.add(each.label)
+
+        # Files of a few rows may lack 0, but hardly together with all other files of the run.
+        if {1, 2} <= labels and 0 not in labels:
+            raise InputError(
+                f"The labels of {splits[0].source.name} run from 1, and none is 0, the index of "
+                "the first choice. Subtract 1 from each label, or write letters from A. If the "
+                "labels are right, move the correct choice of an example to the start."
+            )
+        return ChoiceTask(most)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -84,7 +96,8 @@ class ChoiceTask(Task):
 
     def examples(self, split: Split, counts: Counter[str]) -> Iterator[ChoiceExample]:
         """Yields the examples of a split; see `read_examples`."""
-        return read_examples(split.source.name, split.kind, counts)
+        source: Any = split.source
+        return read_examples(source.name, split.kind, counts, source.table_format)
 
     def encode(
         self, examples: Sequence[ChoiceExample], tokenizer: BertTokenizer, max_seq_length: int

@@ -17,7 +17,8 @@ class TextExample:
         text_b: The second sentence of a pair; None for a single sentence.
         label: The label for "classification", the score for "regression", the labels for
             "multi_label"; None if the data has no label.
-        columns: The names of the columns of the two texts and of the label in the file.
+        columns: The names of the columns of the two texts and of the label in the file. The third
+            is None if several columns are labels; they are in `row`.
         row: The values of all columns of a row of a test split, by column; or {}.
     """
 
@@ -30,4 +31,5 @@ class TextExample:
     def file_row(self) -> dict[str, Any]:
         """Returns the row of the file, with the texts and, if it is known, the label."""
         values = zip(self.columns, (self.text_a, self.text_b, self.label), strict=True)
-        return {**self.row, **{str(name): value for name, value in values if value is not None}}
+        used = {name: value for name, value in values if None not in (name, value)}
+        return {**self.row, **used}

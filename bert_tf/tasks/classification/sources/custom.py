@@ -37,7 +37,9 @@ class TextColumns:
         text_a: Task custom: column of the sentence, or of the first sentence of a pair. With
             --tfds_name, the default is the text feature of the data set.
         text_b: Task custom: column of the second sentence of a pair. Default: single sentences.
-        label: Task custom: column of the label; test files may lack this column.
+        label: Task custom: column of the label; test files may lack this column. For multi_label,
+            several columns, separated by commas, are the labels: each has 1 for texts with its
+            label, and 0 for others.
         label_separator: Task custom, multi_label: text between the labels of an example. JSON lines
             and Parquet files may contain lists instead.
 
@@ -83,11 +85,19 @@ class CustomReader(SplitReader):
         if self.labels is not None:
             return task
         labels = inputs.trained.get("labels")
+        if labels is None and len(self._label_columns) > 1:
+            labels = self._label_columns
         if labels is None:
             labels = inputs.in_stated_order(self._labels_of_train_split(inputs.location))
         _check_labels(labels, self.task_type)
         reader = dataclasses.replace(self, labels=tuple(labels))
         return dataclasses.replace(task, labels=tuple(labels), reader=reader)
+
+    @property
+    def _label_columns(self) -> tuple[str, ...]:
+        """The column of the labels, or several columns that are labels themselves."""
+        label = self.columns.label
+        return tuple(label.split(",")) if self.task_type == "multi_label" else (label,)
 
     def _labels_of_train_split(self, location: DataLocation) -> list[str]:
         """Returns the labels of the train split, `in_order`; with `eval_fraction`, of its file.
@@ -123,7 +133,8 @@ class CustomReader(SplitReader):
             return self._tfds().splits(kind, location)
         part = location.part(kind)
         path = location.find_table("train" if part else kind)
-        return [Split(kind, FileSource(path, dataclasses.astuple(self.columns), part))]
+        selection = dataclasses.astuple(self.columns)
+        return [Split(kind, FileSource(path, selection, part, location.table_format))]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
         """Yields the examples of a split; see `row_examples.examples_of_rows`."""
@@ -132,18 +143,35 @@ class CustomReader(SplitReader):
         source: Any = split.source
         path, columns = source.name, self.columns
         is_test = split.kind == "test"
-        optional = {columns.label} if is_test else set()
-        rows = column_values(path, columns.names, optional, _PARAMETERS, with_row=is_test)
+        labels = self._label_columns
+        names = (columns.text_a, columns.text_b, *labels)
+        optional = labels if is_test else ()
+        parameters = (*_PARAMETERS[:2], *_PARAMETERS[2:] * len(labels))
+        rows = column_values(
+            path, names, optional, parameters, is_test, table_format=source.table_format
+        )
+        names = columns.names
+        if len(labels) > 1:
+            names = (columns.text_a, columns.text_b, None)
+            rows = ((number, _with_one_label(row, labels)) for number, row in rows)
         if source.part:
             (first, last), texts = source.part, 1 if columns.text_b is None else 2
             rows = ((n, row) for n, row in rows if first <= share_of(*row[:texts]) < last)
             path = f"The {split.kind} part of {path}"
         parser = LabelParser(columns.label, self.task_type, self.labels, columns.label_separator)
-        return examples_of_rows(rows, path, split.kind, columns.names, parser, counts)
+        return examples_of_rows(rows, path, split.kind, names, parser, counts)
 
     def _tfds(self) -> TfdsReader:
         separator = self.columns.label_separator
         return TfdsReader(*self.columns.names, self.labels, self.task_type, separator)
+
+
+def _with_one_label(row: Sequence[Any], labels: Sequence[str]) -> list[Any]:
+    """Replaces the values of the columns of labels by one dict, or by None without any value."""
+    end = 2 + len(labels)
+    values = row[2:end]
+    is_known = values != [None] * len(labels)
+    return [*row[:2], dict(zip(labels, values, strict=True)) if is_known else None, *row[end:]]
 
 
 def custom_task(

@@ -1,10 +1,11 @@
-"""Checks and sorts labels that a data file contains, and names places in it."""
+"""Checks and sorts labels that a data file contains."""
 
 import difflib
 import re
 from collections.abc import Collection, Sequence
 
 from bert_tf.errors import InputError
+from bert_tf.tasks.tables import place_of
 from bert_tf.tasks.text_tables import shortened
 
 _SHOWN_LABELS = 10
@@ -35,16 +36,6 @@ def check_one_line(label: str, place: str) -> None:
             f"{place} has the label {label[:60]!r}, and a label must be in one line, without tabs. "
             "Correct the label, or give another label_column."
         )
-
-
-def place_of(path: str, number: int) -> str:
-    """Returns the file, and the line of a text file or the row of a Parquet file, for messages.
-
-    Args:
-        path: The file.
-        number: The number of the line or row, from 1.
-    """
-    return f"{path}, {'row' if path.lower().endswith('.parquet') else 'line'} {number}"
 
 
 def check_label(label: str, labels: Sequence[str], path: str, line: int) -> None:

@@ -38,7 +38,8 @@ def released_rows(
     """
     required = [name for name in columns if name is not None and name not in optional]
     remedy = f"Give the official file of this task, with {', '.join(required)} in its first line."
-    rows = column_values(path, columns, optional, header=header, remedy=remedy, is_released=True)
+    names = (lambda _: header) if header else None
+    rows = column_values(path, columns, optional, header=names, remedy=remedy, is_released=True)
     for number, values in rows:
         missing = [
             name for name, value in zip(columns, values, strict=True)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.sources.labels import check_label, check_one_line, place_of
+from bert_tf.tasks.classification.sources.labels import check_label, check_one_line
 from bert_tf.tasks.classification.text_examples import Label, TextExample
+from bert_tf.tasks.tables import place_of
 
 UNKNOWN_IN_TEST = "test rows with an unknown label"
 # The records store scores as float32.
@@ -96,10 +97,20 @@ class LabelParser:
         return label
 
     def _several_labels(self, value: Any, path: str, line: int) -> tuple[str, ...]:
+        if isinstance(value, dict):
+            value = [name for name in value if self._is_set(name, value[name], path, line)]
         if not isinstance(value, (list, tuple)):
             text = text_of(value, f"{place_of(path, line)}: column {self._column!r}")
             value = [part for part in map(str.strip, text.split(self._separator)) if part]
         return tuple(dict.fromkeys(self._one_label(part, path, line) for part in value))
+
+    def _is_set(self, name: str, value: Any, path: str, line: int) -> bool:
+        """Returns whether the column of a label has 1, in any spelling."""
+        place = f"{place_of(path, line)}: column {name!r}"
+        text = text_of(value, place).strip().lower().removesuffix(".0")
+        if text not in ("0", "1", "false", "true"):
+            raise InputError(f"{place} of a label must have 0 or 1. Received: {value!r:.60}.")
+        return text in ("1", "true")
 
     def _score(self, value: Any, path: str, line: int) -> float:
         place = f"{place_of(path, line)}: column {self._column!r}"

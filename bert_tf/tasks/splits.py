@@ -31,6 +31,8 @@ class DataLocation:
         test_fraction: The same for the test split.
         max_train_examples: Use only the first examples of the train split; 0 means all.
         max_eval_examples: Use only the first examples of each other split; 0 means all.
+        allow_skipped: Whether more than half of the rows of a split may be skipped because they
+            cannot be used. Otherwise, the run then stops.
     """
 
     data_dir: str | None = None
@@ -43,6 +45,7 @@ class DataLocation:
     test_fraction: float = 0.0
     max_train_examples: int = 0
     max_eval_examples: int = 0
+    allow_skipped: bool = False
 
     def __post_init__(self) -> None:
         check_at_least(0, self, "max_train_examples", "max_eval_examples")

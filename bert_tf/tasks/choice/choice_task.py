@@ -18,6 +18,7 @@ from bert_tf.task_facts import ROOM, TaskFacts
 from bert_tf.tasks.choice.choice_examples import ENDINGS, ChoiceExample, read_examples
 from bert_tf.tasks.choice.choice_objective import ChoiceObjective
 from bert_tf.tasks.choice.choice_results import ChoiceResults
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.splits import SPLIT_NAMES, Split
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
@@ -69,7 +70,7 @@ class ChoiceTask(Task):
             for kind in inputs.phases.kinds
             for split in self.splits(kind, location)
         ]
-        sizes = (len(each.choices) for split in splits for each in self.read(split, Counter()))
+        sizes = (len(each.choices) for split in splits for each in self.read(split, RowCounts()))
         return ChoiceTask(max(sizes, default=_FEWEST_CHOICES))
 
     @property

@@ -80,7 +80,7 @@ def column_values(
     elif ending == ".jsonl":
         rows = _json_rows(path, check)
     else:
-        lists = comma_separated(path) if ending == ".csv" else tab_separated(path)
+        lists = comma_separated(path, True) if ending == ".csv" else tab_separated(path, True)
         rows = _rows_of_lists(path, lists, check, header, is_released)
     for number, row in rows:
         values: list[Any] = [row.get(name) for name in columns]  # type: ignore[arg-type]
@@ -167,11 +167,14 @@ def _rows_of_lists(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     place = "header line" if header is None else "file"
     if header is None:
-        _, header = next(lists, (0, None))
+        _, header = next(filter(lambda each: each[1] != [""], lists), (0, None))
     if header is None:
         raise InputError(f"{path} is empty. A header line with the names of columns is required.")
     check(path, header)
     for number, fields in lists:
+        # In a file of one column, an empty line is a row.
+        if fields == [""] and len(header) > 1:
+            continue
         if len(fields) > len(header) or (len(fields) < len(header) and not may_be_short):
             raise InputError(
                 f"{path}, line {number}: {len(fields)} fields, but the {place} has "
@@ -180,8 +183,10 @@ def _rows_of_lists(
         yield number, dict(itertools.zip_longest(header, fields))
 
 
-def tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
-    r"""Yields the number and the fields of each line that is not empty.
+def tab_separated(path: str, with_empty: bool = False) -> Iterator[tuple[int, list[str]]]:
+    r"""Yields the number and the fields of each line.
+
+    Empty lines are skipped or, with `with_empty`, have one empty field.
 
     Quotes are ordinary characters, and a line ends only at \n or \r\n.
 
@@ -189,12 +194,14 @@ def tab_separated(path: str) -> Iterator[tuple[int, list[str]]]:
         InputError: As in `lines`.
     """
     for number, line in lines(path):
-        if line:
+        if line or with_empty:
             yield number, line.split("\t")
 
 
-def comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
+def comma_separated(path: str, with_empty: bool = False) -> Iterator[tuple[int, list[str]]]:
     """Yields each row's first line number and fields; a quoted field may span several lines.
+
+    Empty lines are skipped or, with `with_empty`, have one empty field.
 
     Raises:
         InputError: The file is not CSV, or as in `lines`.
@@ -216,6 +223,6 @@ def comma_separated(path: str) -> Iterator[tuple[int, list[str]]]:
             csv.field_size_limit(limit)
         if fields is None:
             return
-        if fields:
-            yield first, fields
+        if fields or with_empty:
+            yield first, fields or [""]
         first = reader.line_num + 1

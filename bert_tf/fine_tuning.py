@@ -149,25 +149,24 @@ def run(
         training, num_train_steps=steps, num_warmup_steps=warmup_steps, data=settings
     )
     fine_tuning_run = FineTuningRun(
-        phases, data, pretrained.config, _run_folder(task, model, config, phases), training,
+        phases, data, pretrained.config, _run_folder(data, model, phases), training,
         runtime, _initializer(task, model, phases, init_head), features, teacher,
     )  # fmt: skip
     return fine_tuning_run.run(check_only)
 
 
-def _run_folder(
-    task: Task, model: RunModel, config: FineTuningConfig, phases: RunPhases
-) -> RunFolder:
+def _run_folder(data: TaskData, model: RunModel, phases: RunPhases) -> RunFolder:
     """Returns the folder of the run, with what is saved about its model."""
-    tokenizer = model.pretrained.tokenizer
+    task, tokenizer = data.task, model.pretrained.tokenizer
     metadata = CheckpointMetadata(
         config=model.pretrained.config.to_dict(),
         vocabulary=tokenizer.vocabulary,
         do_lower_case=tokenizer.do_lower_case,
         # A trained model may be used for another task with the same labels, with another length.
-        extra={**task.facts.saved(), "max_seq_length": config.max_seq_length}
+        extra={**task.facts.saved(), "max_seq_length": data.config.max_seq_length}
         if phases.train
         else task.facts.of_model(),
+        notes=data.notes,
     )
     overwrite = phases.train and model.overwrite
     return RunFolder(model.output_dir or "", metadata, overwrite, task.output_files)

@@ -34,7 +34,8 @@ def define_flags() -> None:
     """Defines the flags of all tasks."""
     flags.DEFINE_string("output_dir", None, "Folder of this run.")
     config_flags.define(
-        DataLocation, ("data_dir", "train_file", "max_train_examples", "max_eval_examples")
+        DataLocation,
+        ("data_dir", "train_file", "max_train_examples", "max_eval_examples", "allow_skipped"),
     )
     flags.DEFINE_string(
         "predict_file", None,

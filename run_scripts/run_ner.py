@@ -7,10 +7,10 @@ r"""Fine-tunes BERT to find named entities, evaluates the model, and tags files.
         --output_dir=/tmp/ner_output/
 
 The files train, dev (also valid or testa) and test (also testb) have one word on each line, with
-its tag in another column (.conll, .txt, .bio, .iob, .tsv), or one sentence on each line (.jsonl):
-{"tokens": [...], "tags": [...]} or {"text": "...", "entities": [{"start": 0, "end": 3, "label":
-"PER"}]}. Tags in IOB1, IOB2 and IOBES are read. A file to predict needs no tags. With the context
-of the document, as in the paper:
+its tag in another column (.conll, .txt, .bio, .iob, .tsv, .csv), or one sentence on each line
+(.jsonl, .json): {"tokens": [...], "tags": [...]} or {"text": "...", "entities": [{"start": 0,
+"end": 3, "label": "PER"}]}. Tags in IOB1, IOB2, IOBES and BILOU and without prefixes are read. A
+file to predict needs no tags. With the context of the document, as in the paper:
 
     python run_scripts/run_ner.py --document_context=true --max_seq_length=512 ...
 

@@ -1,12 +1,12 @@
 """Random tags, small files and tasks, for the tests of named-entity recognition."""
 
 import dataclasses
-from collections import Counter
 
 import numpy as np
 from squad_data import tokenizers
 
 from bert_tf.tasks.ner.ner_task import NerTask
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.task import DataLocation
 
 TYPES = ["PER", "LOC", "creative-work"]
@@ -80,7 +80,7 @@ def read(task, path, kind="dev", limit=0):
     """Returns the examples of a file, and the counts of unusual sentences."""
     location = DataLocation(**{f"{kind}_file": str(path)})
     (split,) = task.splits(kind, location)
-    counts = Counter()
+    counts = RowCounts()
     return list(task.read(dataclasses.replace(split, limit=limit), counts)), counts
 
 

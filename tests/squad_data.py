@@ -4,12 +4,12 @@ import dataclasses
 import functools
 import json
 import random
-from collections import Counter
 
 import numpy as np
 from reference import squad as oracle
 from reference.tokenizer import Tokenizer
 
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.squad.squad_examples import read_examples
@@ -83,7 +83,7 @@ def write(path, data):
 
 def read(path, training=False, version_2=False):
     """Returns the examples of a file, and the counts of skipped questions."""
-    counts = Counter()
+    counts = RowCounts()
     return list(read_examples(path, training, version_2, counts)), counts
 
 

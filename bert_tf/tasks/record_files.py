@@ -51,6 +51,7 @@ class RecordIndex:
         key: Values that identify the content of the record file; see `write`.
         num_examples: N.
         counts: The number of unusual examples, by property; see `Encoded.counts`.
+        notes: See `RowCounts.notes`; {} if there are none.
         starts: int64 [R + 1], the position of each record, and the size of the file.
         num_tokens: uint16 [R], the length of the longest sequence of each record.
         records_per_example: uint32 [N]; None if each example has one record.
@@ -62,6 +63,7 @@ class RecordIndex:
     starts: np.ndarray
     num_tokens: np.ndarray
     records_per_example: np.ndarray | None
+    notes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 class RecordFile:
@@ -142,7 +144,10 @@ def read_index(path: str, key: Mapping[str, Any]) -> RecordIndex | None:
     # Records are read without their checksums, so the file is checked as a whole.
     if facts["key"] != json.loads(json.dumps(key)) or files.sha256_of_file(path) != facts["sha256"]:
         return None
-    return RecordIndex(key, facts["num_examples"], facts["counts"], starts, num_tokens, per_example)
+    return RecordIndex(
+        key, facts["num_examples"], facts["counts"], starts, num_tokens, per_example,
+        facts.get("notes", {}),
+    )  # fmt: skip
 
 
 def write(
@@ -151,6 +156,7 @@ def write(
     encode: Callable[[Sequence[Any]], Encoded],
     table: features.Table,
     key: Mapping[str, Any],
+    notes: Mapping[str, Any] = {},
 ) -> RecordFile:
     """Writes the records of a split, and their index. Both files appear when they are complete.
 
@@ -160,6 +166,7 @@ def write(
         encode: Converts a block of examples to records; called by several threads.
         table: The features to write.
         key: JSON values that identify the content: two files with equal keys have equal content.
+        notes: Further JSON values of the index. They may change while the examples are read.
 
     Raises:
         InputError: The file cannot be written.
@@ -176,7 +183,7 @@ def write(
                 written.append(block)
                 progress.update(block.num_examples)
         file.close()
-        index = _index_of(written, key)
+        index = _index_of(written, key, notes)
         # Before the records, as in `move`.
         _write_index(path + _INDEX_SUFFIX, index, files.sha256_of_file(temporary))
     return RecordFile(path, index)
@@ -240,7 +247,9 @@ def _serialize(table: features.Table, block: tuple[Encoded, int]) -> tuple[list[
     )
 
 
-def _index_of(blocks: Sequence[_Block], key: Mapping[str, Any]) -> RecordIndex:
+def _index_of(
+    blocks: Sequence[_Block], key: Mapping[str, Any], notes: Mapping[str, Any]
+) -> RecordIndex:
     """Returns the index of a file of blocks, of which there is at least one."""
     sizes = np.concatenate([each.sizes for each in blocks]) + _HEADER_BYTES + _FOOTER_BYTES
     per_example = [n for each in blocks if (n := each.records_per_example) is not None]
@@ -252,6 +261,7 @@ def _index_of(blocks: Sequence[_Block], key: Mapping[str, Any]) -> RecordIndex:
         np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
         np.concatenate([each.num_tokens for each in blocks]),
         np.concatenate(per_example).astype(np.uint32) if per_example else None,
+        notes,
     )  # fmt: skip
 
 
@@ -259,7 +269,7 @@ def _write_index(path: str, index: RecordIndex, sha256: str) -> None:
     """Writes the arrays as an .npz file, with the other facts as the bytes of a JSON object."""
     facts = {
         "key": index.key, "num_examples": index.num_examples, "counts": index.counts,
-        "sha256": sha256,
+        "sha256": sha256, "notes": index.notes,
     }  # fmt: skip
     arrays: dict[str, Any] = {"starts": index.starts, "num_tokens": index.num_tokens}
     if index.records_per_example is not None:

@@ -120,6 +120,7 @@ class FineTuningRun:
             return PhaseResults({}, "", is_chief)
         with self._trainer.locked_folder():
             values = self._run_phases(step)
+        self.data.report_warnings()  # again, next to the results
         return PhaseResults(values, self._summary(values), is_chief)
 
     def _run_phases(self, step: int) -> dict[str, float]:

@@ -32,6 +32,8 @@ class DataLocation:
         max_train_examples: Use only the first examples of the train split; 0 means all.
         max_eval_examples: Use only the first examples of each other split; 0 means all.
         table_format: The form of the user's own tables.
+        allow_skipped: Whether more than half of the rows of a split may be skipped because they
+            cannot be used. Otherwise, the run then stops.
     """
 
     data_dir: str | None = None
@@ -45,6 +47,7 @@ class DataLocation:
     max_train_examples: int = 0
     max_eval_examples: int = 0
     table_format: TableFormat = TableFormat()  # noqa: RUF009 it is immutable
+    allow_skipped: bool = False
 
     def __post_init__(self) -> None:
         check_at_least(0, self, "max_train_examples", "max_eval_examples")

@@ -182,7 +182,8 @@ def rows(
 
     if not form.header:
         header = header or (lambda first: [*map(str, range(len(first)))])
-    lists = (comma_separated if ending == ".csv" else tab_separated)(path, encoding)
+    read_lists = comma_separated if ending == ".csv" else tab_separated
+    lists = read_lists(path, encoding, with_empty=True)
     return _rows_of_lists(path, lists, check, header, is_released)
 
 
@@ -264,7 +265,7 @@ def _rows_of_lists(
     header: Header | None,
     may_be_short: bool,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    number, first = next(lists, (0, []))
+    number, first = next((each for each in lists if each[1] != [""]), (0, []))
     if not first:
         raise InputError(f"{path} is empty. A line with the names of the columns is required.")
 
@@ -276,6 +277,9 @@ def _rows_of_lists(
     keys = _different(given or first)
 
     for number, fields in lists:
+        # In a file of one column, an empty line is a row.
+        if fields == [""] and len(keys) > 1:
+            continue
         is_short = len(fields) < len(keys) and not may_be_short
         if is_short or "".join(fields[len(keys) :]).strip():
             raise InputError(
@@ -294,8 +298,12 @@ def _different(names: Sequence[str]) -> list[str]:
     ]
 
 
-def tab_separated(path: str, encoding: str | None = None) -> Iterator[tuple[int, list[str]]]:
-    r"""Yields the number and the fields of each line that is not empty.
+def tab_separated(
+    path: str, encoding: str | None = None, with_empty: bool = False
+) -> Iterator[tuple[int, list[str]]]:
+    r"""Yields the number and the fields of each line.
+
+    Empty lines are skipped or, with `with_empty`, have one empty field.
 
     Quotes are ordinary characters, and a line ends only at \n or \r\n.
 
@@ -303,12 +311,16 @@ def tab_separated(path: str, encoding: str | None = None) -> Iterator[tuple[int,
         InputError: As in `lines`.
     """
     for number, line in lines(path, encoding):
-        if line:
+        if line or with_empty:
             yield number, line.split("\t")
 
 
-def comma_separated(path: str, encoding: str | None = None) -> Iterator[tuple[int, list[str]]]:
+def comma_separated(
+    path: str, encoding: str | None = None, with_empty: bool = False
+) -> Iterator[tuple[int, list[str]]]:
     """Yields each row's first line number and fields; a quoted field may span several lines.
+
+    Empty lines are skipped or, with `with_empty`, have one empty field.
 
     Raises:
         InputError: The file is not CSV, or as in `lines`.
@@ -330,6 +342,6 @@ def comma_separated(path: str, encoding: str | None = None) -> Iterator[tuple[in
             csv.field_size_limit(limit)
         if fields is None:
             return
-        if fields:
-            yield first, fields
+        if fields or with_empty:
+            yield first, fields or [""]
         first = reader.line_num + 1

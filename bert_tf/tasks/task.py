@@ -5,7 +5,6 @@ Shape letters: N examples, R records, B batch.
 
 import dataclasses
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from bert_tf.config import BertConfig
 from bert_tf.task_facts import TaskFacts
 from bert_tf.tasks.results import Outputs as Outputs
 from bert_tf.tasks.results import TaskResults
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.splits import SPLIT_NAMES, DataLocation, FileSource, Split
 from bert_tf.tasks.tables import ENDINGS
 from bert_tf.training.config import RunPhases
@@ -193,7 +193,7 @@ class Task:
         source = FileSource(path, self.selection, table_format=location.table_format)
         return [Split(kind, source)]
 
-    def read(self, split: Split, counts: Counter[str]) -> Iterator[Any]:
+    def read(self, split: Split, counts: RowCounts) -> Iterator[Any]:
         """Yields the examples of a split up to `split.limit`, without holding them in memory.
 
         Args:
@@ -205,7 +205,7 @@ class Task:
         """
         return itertools.islice(self.examples(split, counts), split.limit or None)
 
-    def examples(self, split: Split, counts: Counter[str]) -> Iterator[Any]:
+    def examples(self, split: Split, counts: RowCounts) -> Iterator[Any]:
         """Yields all examples of a split; see `read`."""
         raise NotImplementedError
 

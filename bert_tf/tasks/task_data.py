@@ -5,7 +5,6 @@ import functools
 import logging
 import os
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from bert_tf.tasks.class_weights import check_labels, weights_of_label_ids
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.record_files import WITHOUT_LABELS, RecordFile
 from bert_tf.tasks.results import check_not_replaced
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.splits import KINDS, DataLocation, Split
 from bert_tf.tasks.task import TRUNCATED, Encoded, Task
 from bert_tf.tokenization import BertTokenizer
@@ -42,13 +42,13 @@ class SplitData:
         split: The split.
         key: Values that identify the content of the split's records.
         records: The records.
-        counts: What `TaskData.report` logs; {} if it did, or if the records existed already.
+        counts: What `TaskData.report` logs; empty if it did, or if the records existed already.
     """
 
     split: Split
     key: Mapping[str, Any]
     records: RecordFile
-    counts: Mapping[str, int]
+    counts: RowCounts
 
     @property
     def num_examples(self) -> int:
@@ -160,7 +160,7 @@ class TaskData:
         for data in (data for splits in self.splits.values() for data in splits):
             if data.counts:
                 _report(data)
-                data.counts = {}
+                data.counts = RowCounts()
 
     def write_all_records(self) -> None:
         """Moves the records of all splits to the folder, except those that it contains already.
@@ -179,13 +179,32 @@ class TaskData:
                 )
         self._temporary.cleanup()
 
-    def examples(self, split: Split, counts: Counter[str] | None = None) -> Iterator[Any]:
-        """Yields the examples of a split. `counts` receives the number of unusual rows."""
-        return self.task.read(split, Counter() if counts is None else counts)
+    @property
+    def notes(self) -> dict[str, Mapping[str, Sequence[str]]]:
+        """The notes about the data of each split; see `RowCounts.notes`."""
+        read = (data for splits in self.splits.values() for data in splits)
+        return {f"{data.split.name}_data": data.records.index.notes for data in read}
 
-    def _training_examples(self, split: Split, counts: Counter[str]) -> Iterator[Any]:
-        """Yields the examples of a split and, after those of the train split, unlabelled ones."""
-        yield from self.examples(split, counts)
+    def report_warnings(self) -> None:
+        """Logs the warnings about all splits, also of those that an earlier run has read."""
+        for notes in self.notes.values():
+            _warn(notes)
+
+    def examples(self, split: Split, counts: RowCounts | None = None) -> Iterator[Any]:
+        """Yields the examples of a split. `counts` receives the number of unusual rows."""
+        return self.task.read(split, RowCounts() if counts is None else counts)
+
+    def _training_examples(self, split: Split, counts: RowCounts) -> Iterator[Any]:
+        """Yields the examples of a split and, after those of the train split, unlabelled ones.
+
+        Raises:
+            InputError: Too many rows of the split were skipped.
+        """
+        for example in self.examples(split, counts):
+            counts.num_read += 1
+            yield example
+        counts.check(_description(split), self._location.allow_skipped)
+
         if split.kind == "train" and self._unlabelled:
             yield from map(_Unlabelled, self.examples(self._unlabelled, counts))
 
@@ -210,20 +229,22 @@ class TaskData:
         index = record_files.read_index(path, key)
         if index is not None:
             _warn_about_unknown(split, index.counts)
-            return SplitData(split, key, RecordFile(path, index), {})
-        counts: Counter[str] = Counter()
+            return SplitData(split, key, RecordFile(path, index), RowCounts())
+        counts = RowCounts()
         temporary = os.path.join(self._temporary.name, os.path.basename(path))
         encode = functools.partial(self._encode, split.kind)
         records = record_files.write(
-            temporary, self._training_examples(split, counts), encode, self.task.table, key
-        )
+            temporary, self._training_examples(split, counts), encode, self.task.table, key,
+            counts.notes,
+        )  # fmt: skip
         if not records.index.num_examples:
             skipped = "".join(f" ({count:,} {reason})" for reason, count in counts.items())
             raise InputError(
                 f"The {split.name} split in {split.source.name} has no examples{skipped}. Give a "
                 "file with at least one example."
             )
-        return SplitData(split, key, records, {**counts, **records.index.counts})
+        counts.update(records.index.counts)
+        return SplitData(split, key, records, counts)
 
     def _key(self, split: Split) -> dict[str, Any]:
         further = {}
@@ -264,8 +285,17 @@ def _report(data: SplitData) -> None:
     if total:
         parts.append(f"{counts[_UNKNOWN] / total:.2%} of {total:,} tokens are [UNK]")
     examples = f"{data.num_examples:,} examples"
-    _LOGGER.info("%s: %s.", _description(data.split), ", ".join([examples, *parts]))
+    name = _description(data.split)
+    _LOGGER.info("%s: %s.", name, ", ".join([examples, *parts]))
+    for line in counts.notes["first"] + counts.notes["read"]:
+        _LOGGER.info("%s: %s", name, line)
+    _warn(counts.notes)
     _warn_about_unknown(data.split, counts)
+
+
+def _warn(notes: Mapping[str, Sequence[str]]) -> None:
+    for warning in notes.get("warnings", ()):
+        _LOGGER.warning("warning: %s", warning)
 
 
 def _warn_about_unknown(split: Split, counts: Mapping[str, int]) -> None:

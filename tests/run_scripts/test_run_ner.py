@@ -86,6 +86,9 @@ def test_a_run_is_trained_scored_and_tags_files(folder):
     assert facts["labels"] == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
     assert (facts["task"], facts["task_type"], facts["scheme"]) == ("ner", "tagging", "iob2")
     assert facts["document_context"] is True and facts["max_seq_length"] == 10
+    read = [facts[f"{kind}_data"]["read"] for kind in ("train", "dev", "test")]
+    assert all("words: column 0 of 3; tags: column 2: LOC " in line for (line,) in read)
+    assert f"train ({folder}/train.txt): {read[0][0]}" in trained.err
 
     found = results_of(out, "test_results.txt")
     counts = reference.of_file(out / "predictions.conll", " ")
@@ -124,6 +127,42 @@ def test_a_run_is_trained_scored_and_tags_files(folder):
     assert "lower learning rate" not in none.err
     # Without document context, the facts of the head are equal.
     assert further.code == 0 and "The head is that of" in further.err, further
+
+
+def test_mistaken_columns_and_skipped_sentences(folder, test_data):
+    """A warning is repeated at the end of the run, and in a run that resumes."""
+    cases = test_data / "data/public_cases"
+    malformed = {"do_train": True, "train_file": cases / "most_sentences_malformed.conll"}
+    numbered = {
+        "do_train": True, "train_file": cases / "index_and_nested.tsv", "train_batch_size": 1,
+        "num_train_epochs": 1, "max_seq_length": 16, "output_dir": folder / "numbered",
+    }  # fmt: skip
+    tags = "".join(f"ann {tag}\n\n" for tag in ("B_LOC", "B^LOC", "O", "O"))
+    (folder / "some.conll").write_text(tags)
+    some = {"do_train": True, "train_file": folder / "some.conll"}
+    stopped, allowed, first, again, right, warned = run_main(
+        MODULE,
+        command(folder, **malformed),
+        [*command(folder, **malformed, train_batch_size=1), "--allow_skipped", "--check_only"],
+        command(folder, **numbered),
+        command(folder, **numbered),
+        [*command(folder, **numbered, token_column=1, label_column=2), "--check_only",
+         "--overwrite"],
+        command(folder, **some, train_batch_size=1, num_train_epochs=1, output_dir=folder / "some"),
+    )  # fmt: skip
+    assert_refused(stopped, "line 1", "'O^S-PER'", "75.0%", "--allow_skipped")
+    assert not (folder / "out").exists()
+    assert allowed.code == 0, allowed
+    for result in (first, again):
+        assert result.code == 0, result
+        assert "give its index as token_column" in result.err
+    # Before the training and after it; in a run that was finished, only at its end.
+    assert [each.err.count("warning: The words of") for each in (first, again)] == [2, 1]
+    assert first.err.rindex("warning: The words") > first.err.index("training: 2 of 2 steps")
+    assert right.code == 0 and "LOC 1, ORG 1, PER 2" in right.err, right
+    assert "warning: The words" not in right.err
+    assert warned.code == 0 and warned.err.count("25.0% of the rows of train") == 2, warned
+    assert "some.conll, line 3: the tag 'B^LOC'" in warned.err
 
 
 def test_bad_input_is_refused_and_leaves_nothing_behind(folder):

@@ -56,6 +56,16 @@ def test_all_formats_give_equal_examples(tmp_path, ending):
     ]
 
 
+@pytest.mark.parametrize("ending", ["tsv", "csv"])
+def test_an_empty_line_of_one_column_is_a_text(tmp_path, ending):
+    """A result for each line; with several columns, an empty line is none."""
+    folder = write(tmp_path, f"test.{ending}", "\ns\none\n\ntwo\n")
+    assert [each.text_a for each in read(SINGLE, folder, "test")] == ["one", "", "two"]
+    separator = {"tsv": "\t", "csv": ","}[ending]
+    folder = write(tmp_path, f"test.{ending}", "s|label\none|a\n\ntwo|b\n".replace("|", separator))
+    assert [each.text_a for each in read(SINGLE, folder, "test")] == ["one", "two"]
+
+
 def test_csv_keeps_line_breaks_in_quotes(tmp_path):
     folder = write(tmp_path, "dev.csv", 's,label\n"one\ntwo",a\n')
     assert read(SINGLE, folder, "dev") == [TextExample("one\ntwo", None, "a")]

@@ -1,12 +1,11 @@
 """Reading GLUE files: literal rows for each property of the official files, and real files."""
 
-from collections import Counter
-
 import pytest
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
 from bert_tf.tasks.classification.text_examples import TextExample
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.task import DataLocation
 
 MNLI_START = (
@@ -31,7 +30,7 @@ def read(name, kind, data_dir=None, counts=None, **location):
     """Returns the examples of each split of a kind, by suffix."""
     task = glue_task(name)
     splits = task.splits(kind, DataLocation(data_dir and str(data_dir), **location))
-    counts = Counter() if counts is None else counts
+    counts = RowCounts() if counts is None else counts
     return {split.suffix: list(task.reader.read(split, counts)) for split in splits}
 
 
@@ -114,7 +113,7 @@ def test_short_rows_of_qqp_are_skipped_and_counted(tmp_path):
     header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
     rows = "1\t2\t3\tWhy?\tHow?\t1\n4\t5\t6\tWhat is\nthis?\tThat?\t0\n\n7\t8\t9\tWho?\tMe?\t0\n"
     write(tmp_path, "train.tsv", header + rows)
-    counts = Counter()
+    counts = RowCounts()
     assert read("qqp", "train", tmp_path, counts) == {
         "": [TextExample("Why?", "How?", "1"), TextExample("Who?", "Me?", "0")]
     }
@@ -284,7 +283,7 @@ COUNTS = {
 @pytest.mark.parametrize("case", COUNTS)
 def test_example_counts_are_the_official_ones(test_data, case):
     folder, _, kind = case.rpartition("-")
-    counts = Counter()
+    counts = RowCounts()
     examples = read(folder, kind, test_data / "data/glue" / folder, counts)[""]
     assert len(examples) == COUNTS[case] and not counts
     assert all(example.text_a.strip() for example in examples)

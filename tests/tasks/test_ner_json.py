@@ -91,6 +91,8 @@ def test_an_entity_that_ends_inside_a_word_is_extended_and_counted(tmp_path):
     ((example,), counts) = read(TASK, write_rows(tmp_path, row))
     assert (example.words, example.tags) == (("Annes", "house"), ("B-PER", "O"))
     assert counts == {EXTENDED: 1}
+    (first,) = counts.notes["first"]
+    assert first.endswith("a.jsonl, line 1: 'Anne' is now 'Annes'.")
 
 
 def test_blanks_around_an_entity_are_not_counted(tmp_path):
@@ -153,7 +155,7 @@ def test_malformed_tags_are_skipped_in_train_and_refused_elsewhere(tmp_path, row
 
 
 BAD = [
-    ({"words": ["a"]}, "the keys are words. Expected:"),
+    ({"word": ["a"]}, "the keys are word. Expected:"),
     ({"tokens": "a b", "tags": []}, "'tokens' must be a list of texts. Received: \"a b\""),
     ({"tokens": ["a", ""], "tags": ["O", "O"]}, "a word is empty"),
     ({"text": "a b", "entities": [{"start": 0, "end": 1}]}, "an entity must have a label"),

@@ -129,7 +129,7 @@ def test_damage_is_skipped_in_train_and_refused_elsewhere(tmp_path, damage):
 
 
 def test_a_skipped_sentence_is_no_context(tmp_path):
-    text = "-DOCSTART- O\n\na O\n\nb X\n\nc O\n\n-DOCSTART- O\n\nd X\n\ne O\n"
+    text = "-DOCSTART- O\n\na O\n\nb X-Y\n\nc O\n\n-DOCSTART- O\n\nd X-Y\n\ne O\n"
     path = write(tmp_path / "a.conll", text)
     examples, counts = read(make_task(document_context=True), path, "train")
     assert [each.document for each in examples] == [("a", "c"), ("a", "c"), ("e",)]

@@ -1,7 +1,7 @@
 """WNUT-2017 and Universal NER: all sentences are read, encoded and written."""
 
 import pytest
-from ner_data import outputs_of, read
+from ner_data import make_task, outputs_of, read
 from prepared import prepared
 from reference import conlleval as reference
 
@@ -17,6 +17,23 @@ TYPES = {
     "wnut17": ["corporation", "creative-work", "group", "location", "person", "product"],
     "uner_ewt": ["LOC", "ORG", "PER"],
 }
+
+
+def test_number_signs_are_words(test_data):
+    """No line of these files is a comment, and their columns give no warning."""
+    task, signs = make_task(), 0
+    for name, sizes in SENTENCES.items():
+        for kind in sizes:
+            path = test_data / f"data/ner/{name}_{kind}.conll"
+            examples, counts = read(task, path, kind)
+            words = [word for each in examples for word in each.words]
+            lines = [line for line in path.read_text("utf-8").split("\n") if line.strip()]
+            assert words == [line.split("\t")[0] for line in lines]
+            signs += words.count("#")
+            (summary,) = counts.notes["read"]
+            assert summary.startswith("words: column 0 of 2; tags: column 1: ")
+            assert "scheme iob2" in summary and not counts.notes["warnings"]
+    assert signs == 321
 
 
 @pytest.mark.slow

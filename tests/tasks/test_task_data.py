@@ -1,5 +1,6 @@
 """The share of unknown tokens in the records of a split."""
 
+import json
 import logging
 
 import pytest
@@ -11,6 +12,8 @@ from bert_tf.tasks.classification.sources.glue import glue_task
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.ner.ner_task import NerTask
 from bert_tf.tasks.results import TaskResults, with_baselines
+from bert_tf.tasks.squad.squad_encoding import WindowSettings
+from bert_tf.tasks.squad.squad_task import SquadTask
 from bert_tf.tasks.task import DataLocation
 from bert_tf.tasks.task_data import TaskData
 from bert_tf.training.config import RunPhases
@@ -45,6 +48,73 @@ def test_epochs_of_named_entities_count_windows(tmp_path, length, steps):
     config = FineTuningConfig(max_seq_length=length, num_train_epochs=1)
     data = TaskData(task, location, tokenizer, config, phases, str(tmp_path / "out"))
     assert data.num_steps(1)[0] == steps  # the last sentence is skipped
+
+
+def conll(number, bad):
+    return "".join(f"a B{'^' if n < bad else '-'}PER\n\n" for n in range(number))
+
+
+def json_sentences(number, bad):
+    rows = [{"tokens": ["a"], "tags": ["B^PER" if n < bad else "B-PER"]} for n in range(number)]
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+def squad(number, bad):
+    starts = [9 if n < bad else 0 for n in range(number)]
+    answers = [[{"text": "a", "answer_start": start}] for start in starts]
+    rows = [{"id": f"{n}", "question": "b", "answers": a} for n, a in enumerate(answers)]
+    return json.dumps({"data": [{"paragraphs": [{"context": "a b", "qas": rows}]}]})
+
+
+def qqp(number, bad):
+    rows = ["a\tb" if n < bad else "a\tb\t1" for n in range(number)]
+    return "\n".join(["question1\tquestion2\tis_duplicate", *rows]) + "\n"
+
+
+# For each reader that skips: the task, the name of the file, its content, and how a message names
+# the first row that is skipped.
+SKIPPING = {
+    "columns": (NerTask(), "train.conll", conll, ("train.conll, line 1", "'B^PER'")),
+    "sentences": (NerTask(), "train.jsonl", json_sentences, ("train.jsonl, line 1", "'B^PER'")),
+    "questions": (
+        SquadTask(windows=WindowSettings(max_query_length=8)), "train-v1.1.json", squad,
+        ("train-v1.1.json: data[0].paragraphs[0].qas[0]", "('a', 9)"),
+    ),
+    "pairs": (glue_task("qqp"), "train.tsv", qqp, ("train.tsv, line 2", "'is_duplicate'")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SKIPPING)
+def test_the_share_of_skipped_rows_decides(tmp_path, caplog, name):
+    """10 % and less are reported, more give a warning, and more than half stop the run."""
+    task, file, content, first = SKIPPING[name]
+    phases, tokenizer = RunPhases(True, False), tokenizers(True)[0]
+
+    def read(number, bad, **options):
+        (tmp_path / file).write_text(content(number, bad))
+        location = DataLocation(data_dir=str(tmp_path), **options)
+        done = prepared(task, location, phases, tokenizer, 16)
+        config = FineTuningConfig(max_seq_length=16)
+        data = TaskData(done, location, tokenizer, config, phases, str(tmp_path / "out"))
+        data.write_all_records()
+        return data.notes["train_data"].get("warnings", [])
+
+    with caplog.at_level(logging.INFO):
+        assert read(10, 1) == []
+    assert all(part in caplog.text for part in first)
+    assert "warning" not in caplog.text
+
+    for _ in range(2):  # the second time, the records exist
+        (warning,) = read(10, 5)
+        assert "50.0% of the rows of train" in warning
+        assert all(part in warning for part in first)
+
+    with pytest.raises(InputError) as error:
+        read(10, 6)
+    message = str(error.value)
+    assert "60.0% of the rows" in message and "allow_skipped=True" in message
+    assert "\n" not in message and all(part in message for part in first)
+    assert len(read(10, 6, allow_skipped=True)) == 1
 
 
 def test_nothing_is_written_before_all_splits_are_read(tmp_path):

@@ -112,7 +112,8 @@ def _quantize_products(graph: Any) -> None:
         if node.op_type != "MatMul" or np.ndim(weights.get(node.input[1])) != 2:
             nodes.append(node)
             continue
-        rows, kernel, product = *node.input, node.output[0]
+        rows, kernel = node.input
+        product = node.output[0]
 
         # Several products may have the same rows or the same weights.
         if rows not in quantized_rows:

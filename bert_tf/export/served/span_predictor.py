@@ -1,7 +1,6 @@
 """`ServedSpanPredictor`: answers to questions, which are parts of a context."""
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertSpanPredictor
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.classification.sources.row_examples import text_of
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import SPECIAL_TOKENS, WindowSettings
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
@@ -114,7 +114,7 @@ class ServedSpanPredictor(ServedModel):
         """
         version_2 = self._settings.version_2_with_negative
         if path.lower().endswith(".json"):
-            for example in read_examples(path, False, version_2, Counter()):
+            for example in read_examples(path, False, version_2, RowCounts()):
                 if example.answers is not None:
                     yield (example.question, example.context), example.answers
             return

@@ -1,6 +1,5 @@
 """`ServedTagger`: the tags of words, and the named entities that they mark."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,15 +14,19 @@ from bert_tf.export.served.tags import TagTable
 from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertTagger
 from bert_tf.pretrained import Pretrained
-from bert_tf.tasks.ner import conll, json_sentences
 from bert_tf.tasks.ner.ner_encoding import SPECIAL_TOKENS
 from bert_tf.tasks.ner.ner_metrics import EntityMetrics
+from bert_tf.tasks.ner.ner_task import NerTask
 from bert_tf.tasks.ner.schemes import SCHEMES, scheme_of_labels
+from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import FileSource, Split
 from bert_tf.tasks.task import Outputs
 from bert_tf.tasks.windows import stride_of
 from bert_tf.tasks.words import is_word_start
 
 _WORDS = "words"
+# Invisible characters that the tokenizer removes, at the end of a word; combining marks stay.
+_INVISIBLE_END = r"[\p{Cc}\p{Cf}\x{FFFD}]+$"
 
 
 class ServedTagger(ServedModel):
@@ -87,13 +90,17 @@ class ServedTagger(ServedModel):
         begin = tf.cast(tf.gather(starts.values, first), tf.int32)
         end = tf.cast(tf.gather(ends.values, after - 1), tf.int32)
         row = tf.gather(ids.value_rowids(), first)
+        visible = tf.strings.regex_replace(
+            substrings(text, row, begin, end), _INVISIBLE_END, "", replace_global=False
+        )
+        end = begin + tf.strings.length(visible)
         label, probability = self._labels(ids, starts_word)
         words, count = self._table.words(label, row), tf.shape(text, tf.int64)[0]
         entity_row, kind = (tf.boolean_mask(each, words.is_first) for each in (row, words.kind))
         entity_begin = tf.boolean_mask(begin, words.is_first)
         entity_end = tf.boolean_mask(end, words.is_last)
         of_words = {
-            "words": substrings(text, row, begin, end), "tags": words.tags(self._scheme),
+            "words": visible, "tags": words.tags(self._scheme),
             "probabilities": probability, "start": begin, "end": end,
         }  # fmt: skip
         of_entities = {
@@ -175,17 +182,13 @@ class ServedTagger(ServedModel):
         return row if signature == _WORDS else (" ".join(row[0]),)
 
     def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
-        """Yields words and tags of each sentence in a `.jsonl` file, or in one with columns.
+        """Yields words and tags of each sentence in a file that `NerTask` reads.
 
-        The words are in the first column, and the tags in the last one. Sentences without tags are
-        skipped.
+        In a file with columns, the words are in the first one, and the tags in the last one.
+        Sentences without tags are skipped.
         """
-        counts: Counter[str] = Counter()
-        if path.lower().endswith(".jsonl"):
-            examples = json_sentences.read_examples(path, "test", None, self.tokenizer, counts)
-        else:
-            examples = conll.read_examples(path, "test", conll.Columns(), None, False, counts)
-        for example in examples:
+        task = NerTask(self.tokenizer)
+        for example in task.examples(Split("test", FileSource(path)), RowCounts()):
             if example.tags is not None:
                 yield (list(example.words),), (example.words, example.tags)
 

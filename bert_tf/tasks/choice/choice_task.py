@@ -20,6 +20,7 @@ from bert_tf.task_facts import ROOM, TaskFacts
 from bert_tf.tasks.choice.choice_examples import ChoiceExample, read_examples
 from bert_tf.tasks.choice.choice_objective import ChoiceObjective
 from bert_tf.tasks.choice.choice_results import ChoiceResults
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.splits import SPLIT_NAMES, Split
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
@@ -71,7 +72,7 @@ class ChoiceTask(Task):
             for split in self.splits(kind, location)
         ]
         most, labels = _FEWEST_CHOICES, set()
-        for each in itertools.chain(*(self.read(split, Counter()) for split in splits)):
+        for each in itertools.chain(*(self.read(split, RowCounts()) for split in splits)):
             most = max(most, len(each.choices))
             labels.add(each.label)
 

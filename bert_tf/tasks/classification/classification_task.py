@@ -4,7 +4,6 @@ The programs list the tasks in their help texts, so this module imports TensorFl
 """
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +18,7 @@ from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
 from bert_tf.tasks.classification.results.scoring import RESULTS as RESULTS_BY_TYPE
 from bert_tf.tasks.classification.results.text_results import TextResults
 from bert_tf.tasks.classification.text_examples import TextExample
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.splits import DataLocation, Split
 from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, TRUNCATED, Encoded, Task, TaskInputs
 
@@ -45,7 +45,7 @@ class SplitReader(Protocol):
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Finds the splits of a kind; see `tasks.task.Task`."""
 
-    def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
+    def read(self, split: Split, counts: RowCounts) -> Iterator[TextExample]:
         """Yields the examples of a split; see `tasks.task.Task`."""
 
 
@@ -164,7 +164,7 @@ class ClassificationTask(Task):
         """Finds the splits of a kind; see `tasks.task.Task`."""
         return self.reader.splits(kind, location)
 
-    def examples(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
+    def examples(self, split: Split, counts: RowCounts) -> Iterator[TextExample]:
         """Yields all examples of a split."""
         return self.reader.read(split, counts)
 

@@ -31,5 +31,5 @@ class TextExample:
     def file_row(self) -> dict[str, Any]:
         """Returns the row of the file, with the texts and, if it is known, the label."""
         values = zip(self.columns, (self.text_a, self.text_b, self.label), strict=True)
-        used = {name: value for name, value in values if None not in (name, value)}
+        used = {name: each for name, each in values if name is not None and each is not None}
         return {**self.row, **used}

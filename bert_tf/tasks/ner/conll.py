@@ -1,8 +1,12 @@
 """Reads and writes files with one word and its tag on each line, as in the CoNLL shared tasks.
 
 Each line has the same columns, separated by tabs or by blanks. An empty line, or a line of only
-white space, ends a sentence. A line whose first column is -DOCSTART- starts a document. There are
-no comments: "#" is a word.
+white space, ends a sentence; in a file of one column, other white space than blanks and tabs is a
+word. A line whose first column is -DOCSTART- starts a document. A line that begins with "#" is a
+comment if it has another number of columns than the other lines; otherwise "#" is a word.
+
+A `.csv` file with commas in its first line has a row for each word, after a header line. It is read
+as lines with tabs, without the column that identifies sentences.
 """
 
 import dataclasses
@@ -17,12 +21,16 @@ from bert_tf.tasks.ner.ner_examples import (
     SKIPPED,
     MalformedSentenceError,
     NerExample,
-    check_tag,
     join_documents,
+    read_tag,
 )
+from bert_tf.tasks.ner.schemes import OUTSIDE, Notation, is_tag
+from bert_tf.tasks.row_counts import RowCounts
 
 ALONE = "sentences before the first -DOCSTART- line, without document context"
 _DOCUMENT_MARK = re.compile(r"-DOCSTART-(\s|$)")
+# The names of the columns of `.csv` files that identify sentences begin with one of these.
+_SENTENCE_COLUMNS = ("sentence", "sent_id")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,19 +56,34 @@ class Layout:
         width: The number of columns.
         token: The index of the column of the words.
         label: The index of the column of the tags; None if the file has no tags.
+        end: The end of all lines that is not a column: a tab, or "".
+        notation: How the tags are written. `find_layout` sets it.
     """
 
     separator: str
     width: int
     token: int
     label: int | None
+    end: str = ""
+    notation: Notation = None  # type: ignore[assignment]
 
     def fields(self, line: str) -> list[str]:
         """Returns the columns of a line."""
-        return _fields(line, self.separator)
+        return _fields(line.removesuffix(self.end), self.separator)
+
+    def has_word(self, line: str) -> bool:
+        """Returns whether a line is part of a sentence, and neither blank nor a document mark."""
+        text = line.strip(" \t" if self.width == 1 else None)
+        return bool(text) and not _DOCUMENT_MARK.match(line)
+
+    def is_comment(self, line: str) -> bool:
+        """Returns whether a line is a comment."""
+        # Some comments have empty columns at the end.
+        return line.startswith("#") and len(self.fields(line.rstrip())) != self.width
 
     def with_column(self, line: str, value: str) -> str:
         """Returns a line with one more column at the end; a file of one column gets a tab."""
+        line = line.removesuffix(self.end)
         if self.separator == "\t":
             return f"{line}\t{value}"
         separator = "\t" if self.width == 1 else " "
@@ -72,12 +95,14 @@ class SentenceLines:
     """A sentence in a file.
 
     Attributes:
+        layout: The form of the lines.
         number: The number of the first line, from 1.
-        lines: The lines with the words.
-        before: The lines before them: empty lines, and marks of documents.
+        lines: The lines with the words, and comments between them.
+        before: The lines before them: empty lines, comments and marks of documents.
         after: The lines after them, for the last sentence of the file.
     """
 
+    layout: Layout
     number: int
     lines: tuple[str, ...]
     before: tuple[str, ...]
@@ -88,14 +113,35 @@ class SentenceLines:
         """Whether a mark of a document precedes the sentence."""
         return any(map(_DOCUMENT_MARK.match, self.before))
 
+    @property
+    def notation(self) -> Notation:
+        """The notation of the tags of the file."""
+        return self.layout.notation
+
+    @property
+    def description(self) -> str:
+        """The columns that are read, for the log."""
+        layout = self.layout
+        words = f"words: column {layout.token} of {layout.width}"
+        return words if layout.label is None else f"{words}; tags: column {layout.label}"
+
+    def other_tags(self) -> dict[int, list[str]]:
+        """Returns the tags in the columns that are not read, by their indices."""
+        layout = self.layout
+        lines = itertools.filterfalse(layout.is_comment, self.lines)
+        return {
+            index: [layout.notation.read(value.strip()) or OUTSIDE for value in values]
+            for index, values in enumerate(zip(*map(layout.fields, lines), strict=True))
+            if index not in (layout.token, layout.label)
+        }
+
 
 def read_examples(
     path: str,
     kind: str,
-    columns: Columns,
-    scheme: str | None,
+    layout: Layout | None,
     document_context: bool,
-    counts: Counter[str],
+    counts: RowCounts,
 ) -> Iterator[NerExample]:
     """Yields the sentences of a file, in their order.
 
@@ -104,32 +150,28 @@ def read_examples(
 
     Args:
         path: The file.
-        kind: "train", "dev" or "test". A malformed sentence of a train split is skipped, and test
-            files need no tags.
-        columns: The columns of the words and of the tags.
-        scheme: The scheme of the tags, or None to accept the tags of all schemes.
+        kind: "train", "dev" or "test". A malformed sentence of a train split is skipped.
+        layout: The form of the lines; see `find_layout`.
         document_context: Whether sentences get their documents.
-        counts: Receives the number of skipped sentences, and of sentences without a document.
+        counts: Receives the skipped sentences, and the number of sentences without a document.
 
     Raises:
-        InputError: The file is missing or is not UTF-8, a column does not exist, or a sentence of a
-            dev or test split is malformed: a line has more or fewer columns than the others, a word
-            is empty, or a tag is malformed.
+        InputError: The file is missing or is not UTF-8, or a sentence of a dev or test split is
+            malformed: a line has more or fewer columns than the others, a word is empty, or a tag
+            is malformed.
     """
-    layout: Layout | None = None
     document: list[NerExample] = []
     in_document = False
-    for sentence in _sentences(path):
-        layout = layout or _layout_of(sentence.lines[0], path, columns, needs_tags=kind != "test")
+    for sentence in _sentences(path, layout) if layout else ():
         if document_context and sentence.starts_document:
             yield from join_documents(document)
             document, in_document = [], True
         try:
-            example = _parse(sentence, layout, scheme, path)
-        except MalformedSentenceError:
+            example = _parse(sentence, path)
+        except MalformedSentenceError as error:
             if kind != "train":
                 raise
-            counts[SKIPPED] += 1
+            counts.add(SKIPPED, str(error), is_skipped=True)
             continue
         if in_document:
             document.append(example)
@@ -140,11 +182,74 @@ def read_examples(
     yield from join_documents(document)
 
 
-def _layout_of(line: str, path: str, columns: Columns, needs_tags: bool) -> Layout:
+def find_layout(path: str, kind: str, columns: Columns, scheme: str | None) -> Layout | None:
+    """Returns the form of the lines of a file, which is read; None if it has no words.
+
+    Args:
+        path: The file.
+        kind: "train", "dev" or "test". Test files need no tags.
+        columns: The columns of the words and of the tags.
+        scheme: The scheme of the tags, or None to accept the tags of all schemes.
+
+    Raises:
+        InputError: The file is missing or is not UTF-8, or a column does not exist.
+    """
+    first, end = "", "\t"
+    for _, line in _lines(path):
+        if line.strip() and not _DOCUMENT_MARK.match(line):
+            # Comments may precede the first word.
+            first = line if first[:1] in ("", "#") else first
+            end = end if line.endswith(end) else ""
+    if not first:
+        return None
+    layout = _layout_of(first, end, path, columns, needs_tags=kind != "test")
+
+    tags: Counter[str] = Counter()
+    if layout.label is not None:
+        for sentence in _sentences(path, layout):
+            rows = map(layout.fields, sentence.lines)
+            tags.update(row[layout.label].strip() for row in rows if len(row) == layout.width)
+    return dataclasses.replace(layout, notation=Notation.of(tags, scheme))
+
+
+def _lines(path: str) -> Iterator[tuple[int, str]]:
+    """Yields the number and the text of each line; for CSV, the rows with tabs.
+
+    A sentence starts where a column such as "Sentence #" has another value, which only the first
+    row of a sentence needs; without such a column, after empty lines.
+    """
+    # Some files with the ending .csv have tabs or blanks.
+    first = next((line for _, line in tables.lines(path) if line.strip()), "")
+    if not path.lower().endswith(".csv") or "\t" in first or "," not in first:
+        yield from tables.lines(path)
+        return
+
+    rows = tables.comma_separated(path)
+    previous, header = next(rows)
+    names = enumerate(map(str.lower, header))
+    column = next((n for n, name in names if name.startswith(_SENTENCE_COLUMNS)), None)
+    if is_tag(header[-1]):  # there is no header line
+        previous, rows = 0, tables.comma_separated(path)
+
+    sentence = ""
+    for number, fields in rows:
+        value = "" if number == previous + 1 else str(number)
+        if column is not None:
+            value = fields.pop(column) if column < len(fields) else ""
+        if value and value != sentence:
+            if sentence or column is None:
+                yield number, ""
+            sentence = value
+        previous = number
+        yield number, "\t".join(re.sub(r"[\t\r\n]", " ", field) for field in fields)
+
+
+def _layout_of(line: str, end: str, path: str, columns: Columns, needs_tags: bool) -> Layout:
     """Returns the form of the lines of a file.
 
     Args:
         line: The first line with a word.
+        end: See `Layout`.
         path: The file.
         columns: The columns of the words and of the tags.
         needs_tags: Whether the column of the tags must exist. Otherwise, a file without this column
@@ -154,7 +259,7 @@ def _layout_of(line: str, path: str, columns: Columns, needs_tags: bool) -> Layo
         InputError: A column does not exist.
     """
     separator = "\t" if "\t" in line else " "
-    width = len(_fields(line, separator))
+    width = len(_fields(line.removesuffix(end), separator))
     token = _index(columns.token_column, width)
     label = _index(columns.label_column, width)
     if token is None:
@@ -169,7 +274,7 @@ def _layout_of(line: str, path: str, columns: Columns, needs_tags: bool) -> Layo
             f"column for tags. Received: label_column={columns.label_column}. Give the index of "
             "another column, from 0 or, from the end, from -1."
         )
-    return Layout(separator, width, token, label)
+    return Layout(separator, width, token, label, end)
 
 
 def _index(column: int, width: int) -> int | None:
@@ -187,23 +292,23 @@ def _fields(line: str, separator: str) -> list[str]:
     return line.split("\t") if separator == "\t" else [f for f in line.split(" ") if f]
 
 
-def _sentences(path: str) -> Iterator[SentenceLines]:
+def _sentences(path: str, layout: Layout) -> Iterator[SentenceLines]:
     """Yields the sentences of a file. All of its lines are in one of them."""
     complete: SentenceLines | None = None
     number = 0
     lines: list[str] = []
     before: list[str] = []
     # The last item ends the last sentence, and is no line of the file.
-    numbered: Iterator[tuple[int, str | None]] = tables.lines(path)
-    for line_number, line in itertools.chain(numbered, [(0, None)]):
-        if line is not None and line.strip() and not _DOCUMENT_MARK.match(line):
+    for line_number, line in itertools.chain(_lines(path), [(0, None)]):
+        # A comment before the first word is between the sentences.
+        if line is not None and layout.has_word(line) and (lines or not layout.is_comment(line)):
             number = number if lines else line_number
             lines.append(line)
             continue
         if lines:
             if complete:
                 yield complete
-            complete = SentenceLines(number, tuple(lines), tuple(before))
+            complete = SentenceLines(layout, number, tuple(lines), tuple(before))
             lines, before = [], []
         if line is not None:
             before.append(line)
@@ -211,15 +316,18 @@ def _sentences(path: str) -> Iterator[SentenceLines]:
         yield dataclasses.replace(complete, after=tuple(before))
 
 
-def _parse(sentence: SentenceLines, layout: Layout, scheme: str | None, path: str) -> NerExample:
+def _parse(sentence: SentenceLines, path: str) -> NerExample:
     """Returns a sentence as an example.
 
     Raises:
         MalformedSentenceError: See `read_examples`.
     """
+    layout = sentence.layout
     words: list[str] = []
     tags: list[str] = []
     for number, line in enumerate(sentence.lines, start=sentence.number):
+        if layout.is_comment(line):
+            continue
         fields, place = layout.fields(line), f"{path}, line {number}"
         if len(fields) != layout.width:
             raise MalformedSentenceError(
@@ -230,11 +338,9 @@ def _parse(sentence: SentenceLines, layout: Layout, scheme: str | None, path: st
             raise MalformedSentenceError(f"{place}: the word is empty. Write a word in each line.")
         words.append(fields[layout.token])
         if layout.label is not None:
-            tag = fields[layout.label].strip()
-            check_tag(tag, scheme, place)
-            tags.append(tag)
+            tags.append(read_tag(fields[layout.label], layout.notation, place))
     known_tags = None if layout.label is None else tuple(tags)
-    return NerExample(tuple(words), known_tags, (sentence, layout), tuple(words))
+    return NerExample(tuple(words), known_tags, sentence, tuple(words))
 
 
 def render(example: NerExample, tags: list[str]) -> Iterator[str]:
@@ -246,12 +352,14 @@ def render(example: NerExample, tags: list[str]) -> Iterator[str]:
 
     Args:
         example: A sentence that `read_examples` returned.
-        tags: A tag for each word.
+        tags: A tag for each word, in the notation of `schemes`.
     """
-    sentence, layout = example.origin
+    sentence = example.origin
+    layout, remaining = sentence.layout, iter(map(sentence.layout.notation.write, tags))
     yield from (_render_between(line, layout) for line in sentence.before)
-    for line, tag in zip(sentence.lines, tags, strict=True):
-        yield layout.with_column(line, tag)
+    for line in sentence.lines:
+        is_comment = layout.is_comment(line)
+        yield line if is_comment else layout.with_column(line, next(remaining))
     yield from (_render_between(line, layout) for line in sentence.after)
 
 

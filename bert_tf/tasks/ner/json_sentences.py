@@ -2,10 +2,12 @@
 
 A line has one of two forms:
 
-* {"tokens": ["Ann", "left"], "tags": ["B-PER", "O"]}: words and tags.
+* {"tokens": ["Ann", "left"], "tags": ["B-PER", "O"]}: words and tags. The keys "words" and
+  "ner_tags" are read too.
 * {"text": "Ann left", "entities": [{"start": 0, "end": 3, "label": "PER"}]}: a text, and spans in
   characters. The words of the text are those of the tokenizer: it splits at white space, at
-  punctuation and around Chinese characters.
+  punctuation and around Chinese characters. The spans of doccano are read too: the key "label" or
+  "labels" with [start, end, label], and "start_offset" and "end_offset".
 
 Each line is a document of its own.
 """
@@ -14,6 +16,7 @@ import bisect
 import dataclasses
 import itertools
 import json
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.ner.ner_examples import SKIPPED, MalformedSentenceError, NerExample, check_tag
-from bert_tf.tasks.ner.schemes import Entity, find_entities, is_tag, to_tags
+from bert_tf.tasks.ner.ner_examples import SKIPPED, MalformedSentenceError, NerExample, read_tag
+from bert_tf.tasks.ner.schemes import Entity, Notation, find_entities, is_tag, to_tags
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.tables import json_lines
 from bert_tf.tasks.words import is_word_start
 from bert_tf.tokenization import BertTokenizer
@@ -32,6 +36,8 @@ EXTENDED = "entities that start or end inside a word, extended to the complete w
 PREDICTED = "predicted"
 # The tokenizer is much faster for many texts at a time.
 _LINES_PER_BLOCK = 512
+# Names of keys in the files of other programs. A label that is no list is that of the whole text.
+_OTHER_NAMES = {"tokens": ["words"], "tags": ["ner_tags"], "entities": ["label", "labels"]}
 _FORMS = 'Expected: {"tokens": [...], "tags": [...]}, or {"text": "...", "entities": [...]}.'
 
 Span = tuple[int, int]  # first character, and the one after the last
@@ -44,14 +50,28 @@ class JsonSentence:
     Attributes:
         row: The JSON object.
         spans: The place of each word in the text; None if the line has words instead of a text.
+        notation: How the tags of lines with words are written.
     """
 
     row: Mapping[str, Any]
     spans: tuple[Span, ...] | None
+    notation: Notation
+
+    description = "JSON"  # for the log
+
+    def other_tags(self) -> dict[int, list[str]]:
+        """Returns {}: a line has no columns."""
+        return {}
+
+
+def _value(row: Mapping[str, Any], key: str) -> Any:
+    """Returns the value of a key, or a list with another name of it; None if there is none."""
+    lists = (row[name] for name in _OTHER_NAMES[key] if isinstance(row.get(name), list))
+    return next(lists, None) if row.get(key) is None else row[key]
 
 
 def read_examples(
-    path: str, kind: str, scheme: str | None, tokenizer: BertTokenizer, counts: Counter[str]
+    path: str, kind: str, notation: Notation, tokenizer: BertTokenizer, counts: RowCounts
 ) -> Iterator[NerExample]:
     """Yields the sentences of a file, in their order.
 
@@ -60,9 +80,9 @@ def read_examples(
         kind: "train", "dev" or "test". A sentence of a train split with a malformed tag, or with
             another number of tags than words, is skipped. Test files need neither tags nor
             entities.
-        scheme: The scheme of the tags, or None to accept the tags of all schemes.
+        notation: How the tags are written; see `find_notation`.
         tokenizer: Splits texts into words.
-        counts: Receives the number of skipped sentences, and of extended entities.
+        counts: Receives the skipped sentences, and the extended entities.
 
     Raises:
         InputError: The file is missing or is not UTF-8, or a line is malformed.
@@ -73,17 +93,35 @@ def read_examples(
         texts = [row["text"] for _, row in block if _has_text(row)]
         spans = iter(_find_words(texts, tokenizer, starts_word))
         for number, row in block:
-            line = _Line(f"{path}, line {number}", row, scheme, kind != "test")
+            line = _Line(f"{path}, line {number}", row, notation, kind != "test")
             try:
                 yield line.with_text(next(spans), counts) if _has_text(row) else line.with_tokens()
-            except MalformedSentenceError:
+            except MalformedSentenceError as error:
                 if kind != "train":
                     raise
-                counts[SKIPPED] += 1
+                counts.add(SKIPPED, str(error), is_skipped=True)
+
+
+def find_notation(path: str, scheme: str | None) -> Notation:
+    """Returns how the tags of a file are written; the file is read.
+
+    Args:
+        path: The file.
+        scheme: The scheme of the tags, or None to accept the tags of all schemes.
+
+    Raises:
+        InputError: The file is missing, is not UTF-8 or has a line that is not a JSON object.
+    """
+    tags: Counter[str] = Counter()
+    for _, row in json_lines(path):
+        values = _value(row, "tags")
+        if isinstance(values, list):
+            tags.update(value.strip() for value in values if isinstance(value, str))
+    return Notation.of(tags, scheme)
 
 
 def _has_text(row: Mapping[str, Any]) -> bool:
-    return row.get("tokens") is None and isinstance(row.get("text"), str)
+    return _value(row, "tokens") is None and isinstance(row.get("text"), str)
 
 
 def _find_words(
@@ -92,7 +130,8 @@ def _find_words(
     """Returns the spans of the words of each text, in characters.
 
     A word is a sequence of characters that the tokenizer converts to pieces together. Characters
-    that the tokenizer removes are words only if they are inside or directly after other characters.
+    that the tokenizer removes are part of a word if they are inside of it or, as combining marks,
+    directly after it. Other invisible characters at its end are not.
 
     Args:
         texts: The texts.
@@ -113,8 +152,19 @@ def _find_words(
         pieces = [*first[places[row] : places[row + 1]].tolist(), end]
         # A word ends with the piece before the first piece of the next word.
         pairs = itertools.pairwise(pieces)
-        found.append(tuple((starts[piece], ends[after - 1]) for piece, after in pairs))
+        found.append(
+            tuple(
+                (starts[piece], _visible_end(texts[row], ends[after - 1])) for piece, after in pairs
+            )
+        )
     return found
+
+
+def _visible_end(text: str, end: int) -> int:
+    """Returns the end of a word without the characters that `FullTokenizer` removes there."""
+    while text[end - 1] == "\ufffd" or unicodedata.category(text[end - 1]) in ("Cc", "Cf"):
+        end -= 1
+    return end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,13 +174,13 @@ class _Line:
     Attributes:
         place: The file and the number of the line.
         row: The JSON object.
-        scheme: The scheme of the tags; None if all tags are accepted.
+        notation: How the tags are written.
         needs_tags: Whether tags or entities are required.
     """
 
     place: str
     row: Mapping[str, Any]
-    scheme: str | None
+    notation: Notation
     needs_tags: bool
 
     def with_tokens(self) -> NerExample:
@@ -148,7 +198,6 @@ class _Line:
         if not all(words):
             raise InputError(f"{self.place}: a word is empty. Write words of one or more letters.")
         tags = self._list_of_texts("tags")
-        tags = None if tags is None else [tag.strip() for tag in tags]
         if tags is None and self.needs_tags:
             raise InputError(f"{self.place} has no tags, which this split needs. {_FORMS}")
         if tags is not None and len(tags) != len(words):
@@ -156,14 +205,15 @@ class _Line:
                 f"{self.place} has {len(words)} words and {len(tags)} tags. Write a tag for each "
                 "word."
             )
-        for tag in tags or ():
-            check_tag(tag, self.scheme, self.place)
-        known_tags = None if tags is None else tuple(tags)
-        return NerExample(tuple(words), known_tags, JsonSentence(self.row, None), tuple(words))
+        known_tags = None
+        if tags is not None:
+            known_tags = tuple(read_tag(tag, self.notation, self.place) for tag in tags)
+        origin = JsonSentence(self.row, None, self.notation)
+        return NerExample(tuple(words), known_tags, origin, tuple(words))
 
     def _list_of_texts(self, key: str) -> list[str] | None:
         """Returns the value of a key, or None if it is missing or null."""
-        values = self.row.get(key)
+        values = _value(self.row, key)
         if values is None:
             return None
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
@@ -171,12 +221,12 @@ class _Line:
             raise InputError(f"{self.place}: {key!r} must be a list of texts. Received: {shown}.")
         return values
 
-    def with_text(self, spans: tuple[Span, ...], counts: Counter[str]) -> NerExample:
+    def with_text(self, spans: tuple[Span, ...], counts: RowCounts) -> NerExample:
         """Returns a line with a text.
 
         Args:
             spans: The places of the words.
-            counts: Receives the number of extended entities.
+            counts: Receives the extended entities.
 
         Raises:
             InputError: The entities are missing or malformed.
@@ -184,24 +234,29 @@ class _Line:
         text = self.row["text"]
         words = tuple(text[start:end] for start, end in spans)
         tags = None
-        if self.row.get("entities") is not None:
-            entities = sorted(self._entities(text), key=lambda entity: entity.start)
+        if (rows := _value(self.row, "entities")) is not None:
+            entities = sorted(self._entities(text, rows), key=lambda entity: entity.start)
             found = self._in_words(entities, spans)
             for each, entity in zip(found, entities, strict=True):
                 first, last = spans[each.start], spans[each.end - 1]
                 if first[0] < entity.start or last[1] > entity.end:
-                    counts[EXTENDED] += 1
-            tags = tuple(to_tags(found, len(words), self.scheme or "iob2"))
+                    span = text[entity.start : entity.end]
+                    words_of_span = text[first[0] : last[1]]
+                    counts.add(EXTENDED, f"{self.place}: {span!r:.60} is now {words_of_span!r:.60}")
+            tags = tuple(to_tags(found, len(words), self.notation.scheme or "iob2"))
         elif self.needs_tags:
             raise InputError(f"{self.place} has no entities, which this split needs. {_FORMS}")
-        return NerExample(words, tags, JsonSentence(self.row, spans), words)
+        return NerExample(words, tags, JsonSentence(self.row, spans, self.notation), words)
 
-    def _entities(self, text: str) -> Iterator[Entity]:
+    def _entities(self, text: str, rows: Any) -> Iterator[Entity]:
         """Yields the entities, with `start` and `end` in characters."""
-        rows = self.row["entities"]
         for row in rows if isinstance(rows, list) else [rows]:
-            keys = ("label", "start", "end")
-            values: list[Any] = [row.get(key) for key in keys] if isinstance(row, dict) else []
+            values: list[Any] = []
+            if isinstance(row, dict):
+                places = (row.get(key, row.get(f"{key}_offset")) for key in ("start", "end"))
+                values = [row.get("label"), *places]
+            elif isinstance(row, list) and len(row) == 3:
+                values = [row[2], *row[:2]]
             if not (
                 [type(value) for value in values] == [str, int, int]
                 and is_tag(f"B-{values[0].strip()}")
@@ -244,10 +299,10 @@ def render(example: NerExample, tags: list[str]) -> Iterator[str]:
 
     Args:
         example: A sentence that `read_examples` returned.
-        tags: A tag for each word.
+        tags: A tag for each word, in the notation of `schemes`.
     """
     origin: JsonSentence = example.origin
-    predicted: list[Any] = tags
+    predicted: list[Any] = list(map(origin.notation.write, tags))
     if origin.spans is not None:
         predicted = [
             {

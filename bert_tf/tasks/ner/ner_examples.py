@@ -20,9 +20,10 @@ class NerExample:
 
     Attributes:
         words: The words.
-        tags: The tag of each word, in the scheme of the file; None if they are unknown.
-        origin: The part of the file that contains the sentence, for `conll.render` or
-            `json_sentences.render`.
+        tags: The tag of each word, in the scheme of the file and the notation of `schemes`; None if
+            they are unknown.
+        origin: The part of the file that contains the sentence: a `conll.SentenceLines`, or a
+            `json_sentences.JsonSentence`.
         document: The words of the document that contains the sentence.
         first_word: The index of the first word of the sentence in `document`.
     """
@@ -43,21 +44,23 @@ def join_documents(sentences: Sequence[NerExample]) -> Iterator[NerExample]:
         first_word += len(sentence.words)
 
 
-def check_tag(tag: str, scheme: str | None, place: str) -> None:
-    """Checks a tag.
+def read_tag(tag: str, notation: schemes.Notation, place: str) -> str:
+    """Returns a tag of a file in the notation of `schemes`.
 
     Args:
         tag: The tag.
-        scheme: The scheme of the file, or None if it is unknown.
+        notation: The notation of the file.
         place: The file and the line, for the error message.
 
     Raises:
-        MalformedSentenceError: The tag is not one of the scheme.
+        MalformedSentenceError: The tag is malformed.
     """
-    if not schemes.is_tag(tag, scheme):
-        prefixes = "B-, I-, E- or S-" if scheme in (None, "iobes") else "B- or I-"
+    found = notation.read(tag.strip())
+    if found is None:
+        prefixes = "B- or I-" if notation.scheme in ("iob1", "iob2") else "B-, I-, E- or S-"
         raise MalformedSentenceError(
-            f"{place}: the tag {tag[:60]!r} is malformed. Expected: O, or {prefixes} and a type, "
-            "such as B-PER. Correct the tag, or give the column of the tags as label_column. For a "
-            "file without tags to predict, give a label_column that it does not have."
+            f"{place}: the tag {tag.strip()[:60]!r} is malformed. Expected: O, or {prefixes} and a "
+            "type, such as B-PER. Correct the tag, or give the column of the tags as label_column. "
+            "For a file without tags to predict, give a label_column that it does not have."
         )
+    return found

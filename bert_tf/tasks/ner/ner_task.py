@@ -4,7 +4,6 @@ import collections
 import dataclasses
 import functools
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,8 @@ from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.ner_objective import NerObjective
 from bert_tf.tasks.ner.ner_results import NerResults
+from bert_tf.tasks.ner.split_summary import SplitSummary
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.splits import DataLocation, Split
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
@@ -30,8 +31,10 @@ _STEMS = {
     "dev": ("dev", "valid", "validation", "testa", "eng.testa"),
     "test": ("test", "testb", "eng.testb"),
 }
-_ENDINGS = ("", ".conll", ".txt", ".bio", ".iob", ".tsv", ".jsonl")
-_JSON_ENDING = ".jsonl"
+_JSON_ENDINGS = (".jsonl", ".json")
+# Of files in a folder. Files with other endings, such as .csv and .json, may be next to them for
+# other programs, so they are read only if they are given.
+_ENDINGS = ("", ".conll", ".txt", ".bio", ".iob", ".iob2", ".bmes", ".tsv", ".jsonl")
 _PREDICTIONS, _JSON_PREDICTIONS = "predictions.conll", "predictions.jsonl"
 FORBIDDEN = "tags in an order that their scheme forbids, read as conlleval reads them"
 
@@ -49,8 +52,8 @@ class NerFacts(TaskFacts):
 class NerTask(Task):
     """Predicts a tag for each word.
 
-    The files have one word on each line (see `conll`) or, with the ending .jsonl, one sentence on
-    each line (see `json_sentences`).
+    The files have one word on each line (see `conll`) or, with the ending .jsonl or .json, one
+    sentence on each line (see `json_sentences`).
 
     Attributes:
         tokenizer: The tokenizer of the model. It splits the texts of .jsonl files into words.
@@ -134,32 +137,37 @@ class NerTask(Task):
     def _file_scheme(self) -> str | None:
         return None if self.input_scheme == schemes.DETECT else self.input_scheme
 
-    def read(self, split: Split, counts: Counter[str]) -> Iterator[NerExample]:
+    def read(self, split: Split, counts: RowCounts) -> Iterator[NerExample]:
         """Yields the examples of a split; see `tasks.task.Task`.
 
         A sentence of a train split with a malformed line or tag is skipped and counted. In other
         splits, such a sentence is an error.
         """
-        evidence, has_tags = schemes.SchemeEvidence(), False
+        summary = SplitSummary()
         for example in super().read(split, counts):
-            has_tags = has_tags or example.tags is not None
-            evidence.add(example.tags or ())
+            summary.add(example)
             yield example
-        self._detected_schemes[split] = evidence.scheme() if has_tags else self.scheme
+
+        evidence = summary.evidence
+        self._detected_schemes[split] = evidence.scheme() if summary.has_tags else self.scheme
         if num_forbidden := evidence.num_forbidden(self._file_scheme):
             counts[FORBIDDEN] += num_forbidden
+        summary.report(split.source.name, counts)
 
     @functools.cached_property
     def _detected_schemes(self) -> dict[Split, str]:
         """The scheme of the tags of each split that was read; of the model if it has no tags."""
         return {}
 
-    def examples(self, split: Split, counts: Counter[str]) -> Iterator[NerExample]:
+    def examples(self, split: Split, counts: RowCounts) -> Iterator[NerExample]:
         """Yields all sentences of a split; see `read`."""
         path, kind, scheme = split.source.name, split.kind, self._file_scheme
         if _is_json(path):
-            return json_sentences.read_examples(path, kind, scheme, self.tokenizer, counts)
-        return conll.read_examples(path, kind, self.columns, scheme, self.document_context, counts)
+            notation = json_sentences.find_notation(path, scheme)
+            return json_sentences.read_examples(path, kind, notation, self.tokenizer, counts)
+
+        layout = conll.find_layout(path, kind, self.columns, scheme)
+        return conll.read_examples(path, kind, layout, self.document_context, counts)
 
     def as_row(self, example: NerExample) -> dict[str, Any]:
         """Returns the words and, in the scheme of the model, the tags; see `tasks.task.Task`."""
@@ -195,12 +203,12 @@ class NerTask(Task):
         if self._file_scheme:
             return self._file_scheme
         if split not in self._detected_schemes:
-            collections.deque(self.read(split, Counter()), maxlen=0)
+            collections.deque(self.read(split, RowCounts()), maxlen=0)
         return self._detected_schemes[split]
 
 
 def _is_json(path: str) -> bool:
-    return os.path.splitext(path)[1].lower() == _JSON_ENDING
+    return os.path.splitext(path)[1].lower() in _JSON_ENDINGS
 
 
 def _with_train_labels(task: NerTask, location: DataLocation) -> NerTask:
@@ -214,13 +222,14 @@ def _with_train_labels(task: NerTask, location: DataLocation) -> NerTask:
         InputError: The train split is missing, is malformed or has no entities.
     """
     (split,) = task.splits("train", location)
-    counts: Counter[str] = Counter()
+    counts = RowCounts()
     tags = {tag for example in task.read(split, counts) for tag in example.tags or ()}
     types = schemes.types_of(tags)
     if not types:
         skipped = "".join(f" ({number:,} {reason})" for reason, number in counts.items())
+        found = " ".join(counts.notes["first"] + counts.notes["warnings"])
         raise InputError(
-            f"{split.source.name} has no entities{skipped}, so there is nothing to learn. Give a "
-            "train file with tags such as B-PER."
+            f"{split.source.name} has no entities{skipped}, so there is nothing to learn. {found} "
+            "Give a train file with tags such as B-PER."
         )
     return dataclasses.replace(task, labels=schemes.all_tags(types, task.scheme))

@@ -7,11 +7,14 @@ such as "B-PER". The prefix depends on the scheme:
 * iob1: I for all words; B for the first word of an entity directly after one of the same type.
 * iobes: S for an entity of one word; else B for the first word, E for the last, I for the others.
 
-`find_entities` reads all three schemes without knowing which one it is.
+`find_entities` reads all three schemes without knowing which one it is. `Notation` converts the
+tags of files that are written in another way, such as BILOU or B_PER, to these tags and back.
 """
 
+import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from bert_tf.errors import InputError
@@ -19,7 +22,16 @@ from bert_tf.errors import InputError
 SCHEMES = ("iob2", "iob1", "iobes")
 DETECT = "detect"  # instead of a scheme: that of the tags in each file
 OUTSIDE = "O"
+UNNAMED = "ENTITY"  # the type of the entities of a file whose tags have no types
 _PREFIXES = {"iob2": "BI", "iob1": "BI", "iobes": "BIES"}
+# Files write the tag O in these ways.
+_OUTSIDE_TAGS = (OUTSIDE, "o", "0")
+# The prefixes of BILOU, BMES and BMEWO that have another letter in IOBES.
+_LETTERS = {"L": "E", "M": "I", "U": "S", "W": "S"}
+_FILE_TAG = re.compile(r"(?P<head>[BIESLMUW](?:[-_](?=.)|$))(?P<type>\S*)", re.IGNORECASE)
+# A tag of the scheme IO. Numbers may be the indices of tags whose names are in another file, and
+# one letter before a hyphen may be an unknown prefix.
+_TYPE = re.compile(r"(?!.[-_])[\w./-]*[^\W\d_][\w./-]*")
 
 
 class Entity(NamedTuple):
@@ -103,6 +115,77 @@ def to_tags(entities: Iterable[Entity], length: int, scheme: str) -> list[str]:
 def convert(tags: Sequence[str], scheme: str) -> list[str]:
     """Returns the tags of the same entities in a scheme."""
     return to_tags(find_entities(tags), len(tags), scheme)
+
+
+@dataclasses.dataclass(frozen=True)
+class Notation:
+    """The way in which a file writes its tags.
+
+    Attributes:
+        heads: By prefix, the text before the type: {"B": "B-"}, or "b_" in a file with b_PER. It is
+            "" without prefixes (the scheme IO), where successive words of one type are an entity,
+            and "B" without types, where the type is `UNNAMED`.
+        outside: The tag outside of all entities.
+        scheme: The scheme whose prefixes are accepted; None for those of all schemes.
+    """
+
+    heads: Mapping[str, str]
+    outside: str
+    scheme: str | None
+
+    @classmethod
+    def of(cls, tags: Counter[str], scheme: str | None = None) -> "Notation":
+        """Returns how a file writes its tags, or most of them.
+
+        Args:
+            tags: The number of words with each tag of the file.
+            scheme: The attribute `scheme`.
+        """
+        # From rare to frequent: the last one decides.
+        inside = [tag for tag, _ in reversed(tags.most_common()) if tag not in _OUTSIDE_TAGS]
+        matches = [match for tag in inside if (match := _FILE_TAG.fullmatch(tag))]
+        typed = [match for match in matches if match["type"]]
+        is_bare = len(matches) == len(inside)
+        outside = max(_OUTSIDE_TAGS, key=tags.__getitem__)
+
+        # A column in which no word is outside of entities may have something else than tags.
+        if not typed and not is_bare and tags[outside]:
+            return cls(dict.fromkeys("BIES", ""), outside, scheme)
+
+        known = typed or (matches if is_bare else [])
+        last = known[-1]["head"] if known else "B-"
+        heads = {each: (each.lower() if last.islower() else each) + last[1:] for each in "BIES"}
+        heads |= {_prefix(match): match["head"] for match in known}
+        return cls(heads, outside, scheme)
+
+    def read(self, tag: str) -> str | None:
+        """Returns a tag of the file as one of IOB2 or IOBES; None if it is malformed."""
+        if tag in _OUTSIDE_TAGS:
+            return OUTSIDE
+        if not self.heads["B"]:
+            return f"I-{tag}" if _TYPE.fullmatch(tag) else None
+
+        match = _FILE_TAG.fullmatch(tag)
+        if not match or bool(match["type"]) != (len(self.heads["B"]) > 1):
+            return None
+        found = f"{_prefix(match)}-{match['type'] or UNNAMED}"
+        return found if is_tag(found, self.scheme) else None
+
+    def write(self, tag: str) -> str:
+        """Returns a tag of IOB1, IOB2 or IOBES as the file writes it."""
+        if tag == OUTSIDE:
+            return self.outside
+        prefix, entity_type = split_tag(tag)
+        head = self.heads[prefix]
+        if len(head) == 1:
+            return head if entity_type == UNNAMED else f"{head}-{entity_type}"
+        return head + entity_type
+
+
+def _prefix(match: re.Match[str]) -> str:
+    """Returns the prefix of a tag of a file as that of IOBES."""
+    letter = match["head"][0].upper()
+    return _LETTERS.get(letter, letter)
 
 
 def all_tags(types: Iterable[str], scheme: str) -> tuple[str, ...]:

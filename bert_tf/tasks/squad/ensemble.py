@@ -10,6 +10,7 @@ from typing import Any
 from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.tasks.results import check_not_replaced, with_baselines
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.squad.best_answers import Answer, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
 from bert_tf.tasks.squad.squad_results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadResults
@@ -105,7 +106,7 @@ def _questions(
     """
     if data_file is None:
         return [SquadExample(question, "", (), "", None) for question in answered]
-    counts: collections.Counter[str] = collections.Counter()
+    counts = RowCounts()
     found = read_examples(data_file, False, settings.version_2_with_negative, counts)
     examples = list(itertools.islice(found, limit or None))
     different = {example.id for example in examples} ^ answered.keys()

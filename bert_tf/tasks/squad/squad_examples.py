@@ -3,12 +3,12 @@
 import bisect
 import dataclasses
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bert_tf import files, json_files
 from bert_tf.errors import InputError
+from bert_tf.tasks.row_counts import RowCounts
 
 # The white space of google-research/bert's run_squad; U+202F is a narrow no-break space.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
@@ -40,7 +40,7 @@ class SquadExample:
 
 
 def read_examples(
-    path: str, training: bool, version_2_with_negative: bool, counts: Counter[str]
+    path: str, training: bool, version_2_with_negative: bool, counts: RowCounts
 ) -> Iterator[SquadExample]:
     """Yields the examples of a file, in their order.
 
@@ -80,7 +80,8 @@ def read_examples(
             elif span := _answer_words(question.only_answer(), context, words, starts):
                 yield dataclasses.replace(example, answer_words=span)
             else:
-                counts[SKIPPED] += 1
+                row = f"{question.where}: the answer {question.only_answer()!r:.80}"
+                counts.add(SKIPPED, row, is_skipped=True)
 
 
 def _paragraphs(path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

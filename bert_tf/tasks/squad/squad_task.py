@@ -2,7 +2,6 @@
 
 import dataclasses
 import random
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertSpanPredictor
 from bert_tf.task_facts import DECISION, SETTING, TaskFacts
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.splits import DataLocation, FileSource, Split
 from bert_tf.tasks.squad import squad_encoding
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
@@ -99,7 +99,7 @@ class SquadTask(Task):
         path = location.find_file(kind, [f"{kind}-v{version}.json"])
         return [Split(kind, FileSource(path))]
 
-    def read(self, split: Split, counts: Counter[str]) -> Iterator[SquadExample]:
+    def read(self, split: Split, counts: RowCounts) -> Iterator[SquadExample]:
         """Yields the examples of a split; see `tasks.task.Task`.
 
         Training examples are in the random order of google-research/bert. The batches of a run
@@ -111,7 +111,7 @@ class SquadTask(Task):
         random.Random(_TRAINING_SHUFFLE_SEED).shuffle(shuffled)
         return iter(shuffled)
 
-    def examples(self, split: Split, counts: Counter[str]) -> Iterator[SquadExample]:
+    def examples(self, split: Split, counts: RowCounts) -> Iterator[SquadExample]:
         """Yields the examples of a split in the order of the file."""
         training, version_2 = split.kind == "train", self.answers.version_2_with_negative
         for example in read_examples(split.source.name, training, version_2, counts):

@@ -150,7 +150,7 @@ class CheckpointWriter:
         metadata = self._folder.metadata
         weights.write_into(
             place, arrays, metadata.config, metadata.vocabulary, metadata.do_lower_case,
-            {**metadata.extra, **facts},
+            {**metadata.extra, **metadata.notes, **facts},
         )  # fmt: skip
 
     def __enter__(self) -> "CheckpointWriter":

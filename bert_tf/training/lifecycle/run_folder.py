@@ -65,12 +65,14 @@ class CheckpointMetadata:
         vocabulary: The tokens in the order of their ids, or None if the run has no vocabulary.
         do_lower_case: Whether the tokenizer lower-cases text, or None if the run has no tokenizer.
         extra: Further facts, such as the labels.
+        notes: Facts for readers, which are not compared when a run resumes.
     """
 
     config: Mapping[str, Any]
     vocabulary: Sequence[str] | None = None
     do_lower_case: bool | None = None
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 class RunFolder:

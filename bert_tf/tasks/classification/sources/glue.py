@@ -6,7 +6,6 @@ Labels are in the order of google-research/bert and the Model Garden.
 import dataclasses
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from bert_tf.tasks.classification.sources import tfds_reader
 from bert_tf.tasks.classification.sources.labels import check_label, nearest
 from bert_tf.tasks.classification.sources.released_files import first_row, released_rows
 from bert_tf.tasks.classification.text_examples import TextExample
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.splits import DataLocation, FileSource, Split
 from bert_tf.tasks.task import TaskInputs
 
@@ -97,7 +97,7 @@ class GlueReader(SplitReader):
     def _paths(self, names: Sequence[str]) -> list[str]:
         return [*names, *(f"{self.folder}/{name}" for name in names)]
 
-    def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
+    def read(self, split: Split, counts: RowCounts) -> Iterator[TextExample]:
         """Yields the examples of a file.
 
         In a test file, the label column may be missing, and a label may be empty or -1.

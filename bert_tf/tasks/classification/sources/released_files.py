@@ -1,10 +1,10 @@
 """Reads the tab-separated files of public data sets, whose columns have known names."""
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.tables import column_values, tab_separated
 
 SHORT_ROWS = "short rows skipped"
@@ -21,7 +21,7 @@ def released_rows(
     optional: Collection[str],
     *,
     header: Sequence[str] | None = None,
-    counts: Counter[str] | None = None,
+    counts: RowCounts | None = None,
 ) -> Iterator[tuple[int, list[Any]]]:
     """Yields the line number of each row, and its values in some columns.
 
@@ -45,12 +45,13 @@ def released_rows(
             name for name, value in zip(columns, values, strict=True)
             if value is None and name in required
         ]  # fmt: skip
+        place = f"{path}, line {number}"
         if not missing:
             yield number, values
         elif counts is not None:
-            counts[SHORT_ROWS] += 1
+            counts.add(SHORT_ROWS, f"{place}: {missing[0]!r} is missing", is_skipped=True)
         else:
             raise InputError(
-                f"{path}, line {number} has too few columns: {missing[0]!r} is missing. Remove the "
+                f"{place} has too few columns: {missing[0]!r} is missing. Remove the "
                 "line, or separate its fields with tabs."
             )

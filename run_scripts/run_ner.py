@@ -29,6 +29,7 @@ from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.schemes import DETECT, SCHEMES
+from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS
@@ -42,6 +43,7 @@ config_flags.define(
     texts={"max_seq_length": "Longer sentences are split into windows of this number of tokens."},
 )  # fmt: skip
 config_flags.define(Columns)
+config_flags.define(TableFormat, ("encoding",))
 flags.DEFINE_enum(
     "input_scheme", DETECT, [DETECT, *SCHEMES],
     "Scheme of the tags in the files. detect: the one that the fewest tags violate, for each file.",

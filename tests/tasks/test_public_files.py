@@ -196,6 +196,13 @@ def words(path):
     return [text for text, _ in sentences(path, "test")]
 
 
+def words_in_latin1(path):
+    location = DataLocation(test_file=str(path), table_format=TableFormat(encoding="latin-1"))
+    task = ner_data.make_task()
+    (split,) = task.splits("test", location)
+    return [" ".join(each.words) for each in task.read(split, RowCounts())]
+
+
 def predicted(path):
     """Returns the lines of a file whose predictions are its tags."""
     task = ner_data.make_task()
@@ -210,6 +217,14 @@ KAGGLE = (
     'Sentence: 2,"Rome, Oslo",NNP,B-geo\n'
 )
 NER = [
+    ("latin-1", words_in_latin1, ("a.conll", "Zoë O\n".encode("latin-1")), ["Zoë"]),
+    ("latin-1 in CSV", words_in_latin1, ("a.csv", "Word,Tag\nZoë,O\n".encode("latin-1")), ["Zoë"]),
+    (
+        "latin-1 as UTF-8",
+        words,
+        ("a.conll", "Zoë O\n".encode("latin-1")),
+        refused("a.conll is not UTF-8", "encoding=latin-1"),
+    ),
     (
         "columns that are not the first and the last",
         lambda path: entities(path, SECOND),

@@ -57,6 +57,7 @@ class Layout:
         token: The index of the column of the words.
         label: The index of the column of the tags; None if the file has no tags.
         end: The end of all lines that is not a column: a tab, or "".
+        encoding: The encoding of the file.
         notation: How the tags are written. `find_layout` sets it.
     """
 
@@ -65,6 +66,7 @@ class Layout:
     token: int
     label: int | None
     end: str = ""
+    encoding: str = "utf-8"
     notation: Notation = None  # type: ignore[assignment]
 
     def fields(self, line: str) -> list[str]:
@@ -182,7 +184,9 @@ def read_examples(
     yield from join_documents(document)
 
 
-def find_layout(path: str, kind: str, columns: Columns, scheme: str | None) -> Layout | None:
+def find_layout(
+    path: str, kind: str, columns: Columns, scheme: str | None, encoding: str
+) -> Layout | None:
     """Returns the form of the lines of a file, which is read; None if it has no words.
 
     Args:
@@ -190,12 +194,13 @@ def find_layout(path: str, kind: str, columns: Columns, scheme: str | None) -> L
         kind: "train", "dev" or "test". Test files need no tags.
         columns: The columns of the words and of the tags.
         scheme: The scheme of the tags, or None to accept the tags of all schemes.
+        encoding: The encoding of the file.
 
     Raises:
-        InputError: The file is missing or is not UTF-8, or a column does not exist.
+        InputError: The file is missing or has another encoding, or a column does not exist.
     """
     first, end = "", "\t"
-    for _, line in _lines(path):
+    for _, line in _lines(path, encoding):
         if line.strip() and not _DOCUMENT_MARK.match(line):
             # Comments may precede the first word.
             first = line if first[:1] in ("", "#") else first
@@ -203,6 +208,7 @@ def find_layout(path: str, kind: str, columns: Columns, scheme: str | None) -> L
     if not first:
         return None
     layout = _layout_of(first, end, path, columns, needs_tags=kind != "test")
+    layout = dataclasses.replace(layout, encoding=encoding)
 
     tags: Counter[str] = Counter()
     if layout.label is not None:
@@ -212,24 +218,24 @@ def find_layout(path: str, kind: str, columns: Columns, scheme: str | None) -> L
     return dataclasses.replace(layout, notation=Notation.of(tags, scheme))
 
 
-def _lines(path: str) -> Iterator[tuple[int, str]]:
+def _lines(path: str, encoding: str) -> Iterator[tuple[int, str]]:
     """Yields the number and the text of each line; for CSV, the rows with tabs.
 
     A sentence starts where a column such as "Sentence #" has another value, which only the first
     row of a sentence needs; without such a column, after empty lines.
     """
     # Some files with the ending .csv have tabs or blanks.
-    first = next((line for _, line in tables.lines(path) if line.strip()), "")
+    first = next((line for _, line in tables.lines(path, encoding) if line.strip()), "")
     if not path.lower().endswith(".csv") or "\t" in first or "," not in first:
-        yield from tables.lines(path)
+        yield from tables.lines(path, encoding)
         return
 
-    rows = tables.comma_separated(path)
+    rows = tables.comma_separated(path, encoding)
     previous, header = next(rows)
     names = enumerate(map(str.lower, header))
     column = next((n for n, name in names if name.startswith(_SENTENCE_COLUMNS)), None)
     if is_tag(header[-1]):  # there is no header line
-        previous, rows = 0, tables.comma_separated(path)
+        previous, rows = 0, tables.comma_separated(path, encoding)
 
     sentence = ""
     for number, fields in rows:
@@ -299,7 +305,7 @@ def _sentences(path: str, layout: Layout) -> Iterator[SentenceLines]:
     lines: list[str] = []
     before: list[str] = []
     # The last item ends the last sentence, and is no line of the file.
-    for line_number, line in itertools.chain(_lines(path), [(0, None)]):
+    for line_number, line in itertools.chain(_lines(path, layout.encoding), [(0, None)]):
         # A comment before the first word is between the sentences.
         if line is not None and layout.has_word(line) and (lines or not layout.is_comment(line)):
             number = number if lines else line_number

@@ -71,7 +71,12 @@ def _value(row: Mapping[str, Any], key: str) -> Any:
 
 
 def read_examples(
-    path: str, kind: str, notation: Notation, tokenizer: BertTokenizer, counts: RowCounts
+    path: str,
+    kind: str,
+    notation: Notation,
+    tokenizer: BertTokenizer,
+    counts: RowCounts,
+    encoding: str,
 ) -> Iterator[NerExample]:
     """Yields the sentences of a file, in their order.
 
@@ -83,12 +88,13 @@ def read_examples(
         notation: How the tags are written; see `find_notation`.
         tokenizer: Splits texts into words.
         counts: Receives the skipped sentences, and the extended entities.
+        encoding: The encoding of the file.
 
     Raises:
-        InputError: The file is missing or is not UTF-8, or a line is malformed.
+        InputError: The file is missing or has another encoding, or a line is malformed.
     """
     starts_word = is_word_start(tokenizer.vocabulary)
-    lines = json_lines(path)
+    lines = json_lines(path, encoding)
     while block := list(itertools.islice(lines, _LINES_PER_BLOCK)):
         texts = [row["text"] for _, row in block if _has_text(row)]
         spans = iter(_find_words(texts, tokenizer, starts_word))
@@ -102,18 +108,19 @@ def read_examples(
                 counts.add(SKIPPED, str(error), is_skipped=True)
 
 
-def find_notation(path: str, scheme: str | None) -> Notation:
+def find_notation(path: str, scheme: str | None, encoding: str) -> Notation:
     """Returns how the tags of a file are written; the file is read.
 
     Args:
         path: The file.
         scheme: The scheme of the tags, or None to accept the tags of all schemes.
+        encoding: The encoding of the file.
 
     Raises:
-        InputError: The file is missing, is not UTF-8 or has a line that is not a JSON object.
+        InputError: The file is missing, has another encoding or a line that is not a JSON object.
     """
     tags: Counter[str] = Counter()
-    for _, row in json_lines(path):
+    for _, row in json_lines(path, encoding):
         values = _value(row, "tags")
         if isinstance(values, list):
             tags.update(value.strip() for value in values if isinstance(value, str))

@@ -161,12 +161,16 @@ class NerTask(Task):
 
     def examples(self, split: Split, counts: RowCounts) -> Iterator[NerExample]:
         """Yields all sentences of a split; see `read`."""
-        path, kind, scheme = split.source.name, split.kind, self._file_scheme
+        source: Any = split.source
+        path, kind, scheme = source.name, split.kind, self._file_scheme
+        encoding = source.table_format.encoding
         if _is_json(path):
-            notation = json_sentences.find_notation(path, scheme)
-            return json_sentences.read_examples(path, kind, notation, self.tokenizer, counts)
+            notation = json_sentences.find_notation(path, scheme, encoding)
+            return json_sentences.read_examples(
+                path, kind, notation, self.tokenizer, counts, encoding
+            )
 
-        layout = conll.find_layout(path, kind, self.columns, scheme)
+        layout = conll.find_layout(path, kind, self.columns, scheme, encoding)
         return conll.read_examples(path, kind, layout, self.document_context, counts)
 
     def as_row(self, example: NerExample) -> dict[str, Any]:

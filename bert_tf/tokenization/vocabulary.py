@@ -94,6 +94,13 @@ def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> N
                 f"with one token per line."
             )
         seen[token] = line
+
+    # The reader of a `vocab.txt` drops empty lines at its end.
+    if tokens and not tokens[-1]:
+        raise InputError(
+            f"{source}: line {len(tokens)} is empty, and is the last one. Leave out empty lines at "
+            "the end."
+        )
     missing = [token for token in SPECIAL_TOKENS if token not in seen]
     if missing:
         raise InputError(

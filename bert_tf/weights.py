@@ -267,11 +267,12 @@ def read_vocabulary(path: str) -> list[str]:
         path: The file, UTF-8, local or gs://.
 
     Raises:
-        InputError: The file is missing or not UTF-8.
+        InputError: The file is missing or not UTF-8, or its line ends are CR.
 
     Source: google-research/bert `tokenization.load_vocab`.
     """
     text = files.read_text(path).removeprefix("\ufeff")
+    files.check_lines(path, text.encode())
     entries = [_strip_entry(line) for line in text.split("\n")]
     while entries and not entries[-1]:
         entries.pop()

@@ -1,6 +1,8 @@
 """Writes documents as a file, in any of the formats that `data_prep` reads."""
 
+import bz2
 import gzip
+import html
 import json
 
 import pyarrow
@@ -11,7 +13,8 @@ import tensorflow as tf
 DOCUMENT_ENDINGS = [
     ".jsonl", ".jsonl.gz", ".tfrecord", ".tfrecord.gz", ".tfrecord-00000-of-00001", ".parquet",
 ]  # fmt: skip
-TEXT_ENDINGS = [".txt", ".txt.gz", ""]
+TEXT_ENDINGS = [".txt", ".txt.gz", ".txt.bz2", ""]
+WIKIEXTRACTOR_ENDINGS = ["wiki_00", "wiki_00.bz2"]
 
 
 def write(path, documents, feature="text"):
@@ -33,11 +36,22 @@ def write(path, documents, feature="text"):
         return path
     if ".jsonl" in name:
         content = "".join(json.dumps({"id": 1, feature: text}) + "\n" for text in documents)
+    elif "wiki_" in name:
+        content = "".join(wikiextractor_block(n, text) for n, text in enumerate(documents))
     else:
         content = "\n\n".join(documents) + "\n"
-    with (gzip.open if name.endswith(".gz") else open)(path, "wb") as file:
+    packers = {"gz": gzip.open, "bz2": bz2.open}
+    with packers.get(name.rpartition(".")[2], open)(path, "wb") as file:
         file.write(content.encode())
     return path
+
+
+def wikiextractor_block(number, text):
+    """Returns an article in the form in which `Extractor.extract` of WikiExtractor writes it."""
+    title = f'A & "b" {number}'
+    head = f'<doc id="{number}" url="https://en.wikipedia.org/wiki?curid={number}" title="{title}">'
+    lines = html.escape(text, quote=False).split("\n")
+    return f"{head}\n{title}\n\n" + "\n\n".join(lines) + "\n\n</doc>\n"
 
 
 def write_tfds(folder, documents):

@@ -1,18 +1,22 @@
 """Checks a vocabulary and a casing that the user gives against those of a checkpoint."""
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.errors import InputError
 from bert_tf.tokenization.released_casing import released_casing, validate_case_matches_checkpoint
 from bert_tf.tokenization.vocabulary import (
+    cased_entries,
     check_size,
     check_vocabulary,
     known_casing,
     load_vocabulary,
 )
 from bert_tf.weights import vocabulary_sha256
+
+_LOG = logging.getLogger(__name__)
 
 
 def with_tokenizer(
@@ -41,6 +45,13 @@ def with_tokenizer(
         if len(vocabulary) > size:
             check_size(vocabulary, size, source)
     casing = _casing_of(contents, vocab_file, do_lower_case)
+    if casing and (cased := cased_entries(vocabulary or ())):
+        _LOG.warning(
+            "warning: do_lower_case is True, so no text reaches %s entries of %s, which have "
+            "upper-case letters. Check the do_lower_case of the model.",
+            cased,
+            source,
+        )
     return dataclasses.replace(contents, vocabulary=vocabulary, do_lower_case=casing)
 
 

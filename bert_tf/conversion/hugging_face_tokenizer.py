@@ -193,13 +193,22 @@ def _vocabulary_problems(
 ) -> Iterator[str]:
     if not serialized:
         return
-    tokens = _serialized_vocabulary(serialized)
-    if tokens is None:
-        yield f"{TOKENIZER_FILE}/model/vocab does not hold the ids 0, 1, 2 and so on"
-    # `vocab.txt` is read without the white space around tokens.
-    elif vocabulary is not None and [each.strip() for each in tokens] != [
-        each.strip() for each in vocabulary
-    ]:
+    if vocabulary is None:
+        if _serialized_vocabulary(serialized) is None:
+            yield f"{TOKENIZER_FILE}/model/vocab does not hold the ids 0, 1, 2 and so on"
+        return
+
+    # The last of equal tokens has their id. `vocab.txt` is read without the white space around
+    # tokens, and no text reaches tokens with such white space.
+    ids = (serialized.get("model") or {}).get("vocab")
+    found, expected = (
+        {token: index for token, index in each.items() if token and token == token.strip()}
+        for each in (
+            ids if isinstance(ids, dict) else {},
+            {token: index for index, token in enumerate(vocabulary)},
+        )
+    )
+    if found != expected:
         yield f"vocab.txt and {TOKENIZER_FILE}/model/vocab hold different tokens"
 
 

@@ -51,7 +51,8 @@ class BertTokenizer(tf.Module):
             in a text are ordinary text.
 
     Attributes:
-        vocabulary: The tokens, a list of str. The id of a token is its index.
+        vocabulary: The tokens, a list of str. The id of a token is its index, the last one if it
+            occurs several times.
         do_lower_case: Whether the tokenizer lower-cases, a bool.
         special_tokens_in_text: The constructor argument.
         pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
@@ -77,7 +78,7 @@ class BertTokenizer(tf.Module):
         source = os.fspath(vocab) if isinstance(vocab, (str, os.PathLike)) else tokens
         self._tokens = tuple(tokens)
         self._detokenized = [
-            "" if token in ("[PAD]", "[CLS]", "[SEP]") else f" {token}" for token in tokens
+            "" if token in ("", "[PAD]", "[CLS]", "[SEP]") else f" {token}" for token in tokens
         ]
         self.do_lower_case = known_casing(source, do_lower_case) is not False
         self.special_tokens_in_text = special_tokens_in_text

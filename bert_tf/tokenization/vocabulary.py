@@ -18,10 +18,7 @@ from bert_tf.weights import read_vocabulary, vocabulary_sha256
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _MAX_TOKEN_BYTES = 256  # The WordPiece operation stores a length in 8 bits.
 _MAX_PADDING = 127
-# A token must not contain these characters, because text normalization removes such characters or
-# treats them as separators of words. The WordPiece operation would match a token with a space
-# across two words.
-_SEPARATORS = re.compile(r"[ \t\n\r\x00]")
+_LINE_ENDS = re.compile(r"[\n\r\x00]")
 # A vocabulary is cased if at least this share of its entries, and this number, have upper-case
 # letters: the tokenizer never finds such entries in lower-cased text. Entries in brackets, such as
 # [MASK] and <S>, do not count. The released vocabularies: uncased 0 of 29,523, Chinese 0 of 21,022,
@@ -52,16 +49,17 @@ def load_vocabulary(path: str) -> list[str]:
     r"""Reads and checks a `vocab.txt`: one token per line. The line number, from 0, is the id.
 
     Lines end at \n or \r\n only. White space around a token is removed, as in the released
-    `load_vocab`, except in two tokens of the released Chinese file, U+2028 and ##U+2028.
+    `load_vocab`, except in two tokens of the released Chinese file, U+2028 and ##U+2028. Also as
+    there, the last of equal tokens has their id, and no text reaches an empty line or a token with
+    white space inside. Empty lines at the end are not entries.
 
     Args:
         path: Path of the file, UTF-8, local or gs://.
 
     Raises:
-        InputError: The file does not exist or is not UTF-8; a line before the last token is empty;
-            a token contains a space, tab, line end or NUL, is longer than 256 bytes, or is
-            repeated; or a special token is missing. The message gives the number of the
-            first invalid line.
+        InputError: The file does not exist or is not UTF-8; its line ends are CR; a token contains
+            CR or NUL, or is longer than 256 bytes; or a special token is missing or repeated. The
+            message gives the number of the first invalid line.
     """
     tokens = read_vocabulary(path)
     check_vocabulary(tokens, path)
@@ -80,16 +78,15 @@ def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> N
     """
     seen: dict[str, int] = {}
     for line, token in enumerate(tokens, 1):
-        if not token:
-            raise InputError(f"{source}: line {line} is empty. Each line must hold one token.")
-        if _SEPARATORS.search(token):
+        if _LINE_ENDS.search(token):
             raise InputError(
-                f"{source}: line {line} contains a space, tab, line end or NUL: {token!r}. "
-                f"Each line must hold one token."
+                f"{source}: line {line} contains a line end or NUL: {token[:40]!r}. Each line must "
+                f"hold one token."
             )
-        if token in seen:
+        if token in seen and token in SPECIAL_TOKENS:
             raise InputError(
-                f"{source}: line {line} repeats {token!r} of line {seen[token]}. Remove one."
+                f"{source}: line {line} repeats {token} of line {seen[token]}, so its id is not "
+                f"known. Give the vocab.txt that the model was trained with."
             )
         if len(token.encode()) > _MAX_TOKEN_BYTES:
             raise InputError(
@@ -97,6 +94,13 @@ def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> N
                 f"with one token per line."
             )
         seen[token] = line
+
+    # The reader of a `vocab.txt` drops empty lines at its end.
+    if tokens and not tokens[-1]:
+        raise InputError(
+            f"{source}: line {len(tokens)} is empty, and is the last one. Leave out empty lines at "
+            "the end."
+        )
     missing = [token for token in SPECIAL_TOKENS if token not in seen]
     if missing:
         raise InputError(
@@ -224,12 +228,20 @@ def known_casing(vocab: str | Sequence[str], do_lower_case: bool | None = None) 
         )
     if do_lower_case is not None or recorded is not None:
         return bool(do_lower_case) if recorded is None else recorded
-    tokens = read_vocabulary(vocab) if isinstance(vocab, str) else vocab
-    entries = [token for token in tokens if not _IN_BRACKETS.fullmatch(token)]
-    upper = sum(token != token.lower() for token in entries)
-    if upper < max(_CASED_SHARE * len(entries), _CASED_ENTRIES):
+    cased = cased_entries(read_vocabulary(vocab) if isinstance(vocab, str) else vocab)
+    if not cased:
         return None
     source = vocab if isinstance(vocab, str) else "The vocabulary"
-    message = "%s has upper-case letters in %d of %d entries: do_lower_case is False."
-    _LOG.info(message, source, upper, len(entries))
+    _LOG.info("%s has upper-case letters in %s entries: do_lower_case is False.", source, cased)
     return False
+
+
+def cased_entries(tokens: Sequence[str]) -> str:
+    """Returns how many entries of a cased vocabulary have upper-case letters, such as "30 of 100".
+
+    Entries in brackets do not count. Returns "" if there are too few for a cased vocabulary.
+    """
+    entries = [token for token in tokens if not _IN_BRACKETS.fullmatch(token)]
+    upper = sum(token != token.lower() for token in entries)
+    is_cased = upper >= max(_CASED_SHARE * len(entries), _CASED_ENTRIES)
+    return f"{upper} of {len(entries)}" if is_cased else ""

@@ -41,8 +41,9 @@ class WordPiece(tf.Module):
                 _with_placeholders(tokens), MAX_CHARACTERS, "##", tokens[unk_id], False, False
             )
         except RuntimeError as error:
+            reason = str(error).rstrip(".")
             raise InputError(
-                f"tensorflow_text cannot use the vocabulary: {error}. Give a BERT's vocab.txt."
+                f"tensorflow_text cannot use the vocabulary: {reason}. Give a BERT's vocab.txt."
             ) from error
         self._unk_id = unk_id
         self._limit_position = _limit_position(buffer)
@@ -133,14 +134,17 @@ def _with_placeholders(tokens: Sequence[str]) -> list[str]:
 
     A token of the vocabulary that contains a placeholder character must not match a replaced
     character in a text. By the released rules a token with a placeholder character matches no word,
-    so this function replaces the token with a unique string that no word contains.
+    so this function replaces the token with a unique string that no word contains. So it does with
+    an empty token, with all but the last of equal tokens, and with a token that contains a space,
+    which the WordPiece operation would match across two words.
     """
     punctuation, placeholders = unicode_tables.LATER_PUNCTUATION, unicode_tables.PLACEHOLDERS
     replacements = dict(zip(punctuation, placeholders, strict=True))
-    unmatched = {*map(chr, placeholders), _NEVER_IN_WORDS}
+    unmatched = {*map(chr, placeholders), _NEVER_IN_WORDS, " "}
+    ids = {token: index for index, token in enumerate(tokens) if token}
     return [
         token.translate(replacements)
-        if unmatched.isdisjoint(token)
+        if ids.get(token) == index and unmatched.isdisjoint(token)
         else f"{_NEVER_IN_WORDS}{index}"
         for index, token in enumerate(tokens)
     ]

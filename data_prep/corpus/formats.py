@@ -1,10 +1,13 @@
-"""Reads the input formats: text, JSON lines and TFRecord (optionally with .gz), and Parquet.
+"""Reads the input formats: text, WikiExtractor's, JSON lines, TFRecord and Parquet.
 
-By default, the ending of a file name determines its format. `read_chunks` and `read_lines` read the
-bytes of text and JSON lines files; `read_documents` reads the documents of all formats except text.
+By default, the ending of a file name determines its format, and a text file that begins with the
+markup of WikiExtractor has its format. `read_chunks` and `read_lines` read the bytes of files with
+lines, and unpack .gz and .bz2; `read_documents` reads the documents of all formats except text.
 """
 
+import bz2
 import gzip
+import html
 import itertools
 import json
 import os
@@ -14,14 +17,20 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bert_tf import files, tfrecords
+from bert_tf.data_prep.corpus.prose import hint_about
 from bert_tf.errors import InputError
 from bert_tf.json_files import unique_keys
 
-FORMATS = ("text", "jsonl", "tfrecord", "parquet")
+FORMATS = ("text", "wikiextractor", "jsonl", "tfrecord", "parquet")
 # What error messages call one document, by format.
-UNITS = {"jsonl": "line", "tfrecord": "record", "parquet": "row"}
+UNITS = {"wikiextractor": "article", "jsonl": "line", "tfrecord": "record", "parquet": "row"}
 CHUNK_BYTES = 1 << 19
 _PARQUET_ROWS = 64  # of a document each, which may have up to 8 MiB
+# The endings of packed files, the words for their formats in error messages, and what opens them.
+PACKED: dict[str, tuple[str, Any]] = {
+    ".gz": (" as gzip", gzip.open),
+    ".bz2": (" as bzip2", bz2.open),
+}
 _STDIN = "/dev/stdin"
 _TFRECORD_NAME = re.compile(r"\.tf_?records?(-|$)|\.record$")
 # How files start that are packed or have one of the binary formats.
@@ -31,6 +40,8 @@ _NOT_TEXT = {
     "lz4": rb"\x04\x22\x4d\x18", "feather": rb"ARROW1|FEA1", "parquet": rb"PAR1\x15",
     "tfrecord": rb".{4}\0{4}.{4}\n",
 }  # fmt: skip
+_BLOCK_START, _BLOCK_END = "<doc id=", "</doc>"  # of WikiExtractor
+_BLOCKS = re.compile(rb"(\xef\xbb\xbf)?\s*" + _BLOCK_START.encode())
 _JSON = re.compile(rb'(\xef\xbb\xbf)?\s*(\{\s*"[^"\n]*"\s*:|\[\s*[{"])')
 
 
@@ -38,7 +49,8 @@ def format_of(path: str, input_format: str = "auto") -> str:
     """Returns `input_format`, or if that is "auto", the format for the ending of the path."""
     if input_format != "auto":
         return input_format
-    name = os.path.basename(path).removesuffix(".gz")
+    name, ending = os.path.splitext(os.path.basename(path))
+    name += "" if ending in PACKED else ending
     if _TFRECORD_NAME.search(name):
         return "tfrecord"
     return {".jsonl": "jsonl", ".parquet": "parquet"}.get(os.path.splitext(name)[1], "text")
@@ -52,9 +64,11 @@ def is_pipe(path: str) -> bool:
 def input_files(
     patterns: str, input_format: str, feature: str, allow_pipes: bool = False
 ) -> dict[str, str]:
-    """Finds the input files and checks the start of each file.
+    """Finds the input files, checks the start of each file, and prints what is unusual about it.
 
-    Pipes are not checked, because a pipe can be read only once.
+    If the format is "auto", the start decides whether a text file has the format of WikiExtractor,
+    which is printed. So is a hint about the first file that does not look like prose. Pipes are not
+    checked, because a pipe can be read only once.
 
     Args:
         patterns: Comma-separated list of globs; "-" is standard input.
@@ -76,6 +90,7 @@ def input_files(
     names = (name.strip() for name in patterns.split(","))
     paths = files.expand_globs(_STDIN if name == "-" else name for name in names)
     found = {path: format_of(path, input_format) for path in paths}
+    blocks, hint = [], ""
     for path, file_format in found.items():
         if tf.io.gfile.isdir(path):
             raise InputError(f"{path} is a folder. Give the files in it: {path.rstrip('/')}/*")
@@ -85,29 +100,45 @@ def input_files(
                 f"input_file {name} is a pipe or a device, but the input is read several times. "
                 "Write it to a file first and give that file; a .gz file can be given as it is."
             )
-        if not is_pipe(path):
-            text = file_format == "text"
-            content = read_text(path, input_format) if text else None
-            next(content or read_documents(path, file_format, feature), None)
+        if is_pipe(path):
+            continue
+        is_text = file_format == "text"
+        if is_text and input_format == "auto" and _BLOCKS.match(next(read_chunks(path), b"")):
+            found[path], is_text = "wikiextractor", False
+            blocks.append(path)
+
+        content = read_text(path, input_format) if is_text else None
+        start = next(content or read_documents(path, found[path], feature), b"")
+        hint = hint or hint_about(path, start)
+
+    if blocks:
+        line = f"{len(blocks):,} of {len(found):,} input files, such as {blocks[0]}, begin with"
+        print(f"{line} <doc id= and are read as --input_format=wikiextractor.", file=sys.stderr)
+    if hint:
+        print(hint, file=sys.stderr)
     return found
 
 
-# Text and JSON lines --------------------------------------------------------------------------
+# Files with lines ----------------------------------------------------------------------------
 
 
 def read_text(path: str, input_format: str) -> Iterator[bytes]:
-    """Reads the bytes of a text file or pipe in chunks; .gz files are unpacked.
+    """Reads the bytes of a text file or pipe in chunks; packed files are unpacked.
 
     Args:
         path: The file or pipe.
-        input_format: "auto" refuses JSON lines, which would be read as text because of the name of
-            the file; "text" reads them.
+        input_format: "auto" refuses JSON lines and the markup of WikiExtractor, which would be read
+            as text because of the name of the file; "text" reads them.
 
     Raises:
-        InputError: The file contains JSON lines, or `read_chunks` raises an error.
+        InputError: The file contains JSON lines or WikiExtractor's markup, or `read_chunks` raises
+            an error.
     """
     for number, chunk in enumerate(read_chunks(path)):
-        if number == 0 and input_format == "auto" and _JSON.match(chunk):
+        is_unknown = number == 0 and input_format == "auto"
+        if is_unknown and _BLOCKS.match(chunk):  # a pipe
+            raise InputError(f"{path} begins with <doc id=. Give input_format=wikiextractor.")
+        if is_unknown and _JSON.match(chunk):
             raise InputError(
                 f"{path} contains JSON. Give input_format=jsonl for one object on each line, which "
                 "`jq -c '.[]'` makes of an array; or input_format=text to read it as text."
@@ -116,9 +147,9 @@ def read_text(path: str, input_format: str) -> Iterator[bytes]:
 
 
 def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[bytes]:
-    """Reads the bytes [start, end) of a file or pipe in chunks; .gz files are unpacked.
+    """Reads the bytes [start, end) of a file or pipe in chunks; packed files are unpacked.
 
-    For a .gz file, `start` and `end` are positions in the unpacked content.
+    For a packed file, `start` and `end` are positions in the unpacked content.
 
     Raises:
         InputError: The file cannot be read, or its first bytes show that it is packed, in a
@@ -126,10 +157,10 @@ def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[b
     """
     import tensorflow as tf
 
-    gz = path.endswith(".gz")
+    kind, unpack = PACKED.get(os.path.splitext(path)[1], ("", None))
     open_file: Any = open if is_pipe(path) else tf.io.gfile.GFile
-    with files.explain_read_errors(path, " as gzip" if gz else ""), open_file(path, "rb") as file:
-        stream = gzip.GzipFile(fileobj=file) if gz else file
+    with files.explain_read_errors(path, kind), open_file(path, "rb") as file:
+        stream = unpack(file) if unpack else file
         if start:
             stream.seek(start)
         while chunk := stream.read(min(CHUNK_BYTES, end - start)):
@@ -203,17 +234,19 @@ def not_utf8(source: str, place: str, error: UnicodeDecodeError) -> InputError:
 
 
 def read_documents(path: str, file_format: str, feature: str) -> Iterator[bytes]:
-    """Reads the documents of a JSON lines, TFRecord or Parquet file.
+    """Reads the documents of a file of any format except text.
 
     Args:
-        path: The file; JSON lines and TFRecord files may end in .gz.
-        file_format: "jsonl", "tfrecord" or "parquet".
+        path: The file; files of WikiExtractor, JSON lines and TFRecord files may be packed.
+        file_format: "wikiextractor", "jsonl", "tfrecord" or "parquet".
         feature: JSON key, `tf.train.Example` feature or Parquet column that holds the text.
 
     Raises:
         InputError: The file cannot be read, or it has no text under `feature`. The error is raised
             during the iteration.
     """
+    if file_format == "wikiextractor":
+        return map(str.encode, _articles(path))
     if file_format == "jsonl":
         return map(str.encode, read_json_texts(path, feature))
     return (_tfrecord_texts if file_format == "tfrecord" else _parquet_texts)(path, feature)
@@ -250,6 +283,48 @@ def read_json_texts(
             # A JSON escape can be an unpaired surrogate. It becomes U+FFFD, which the tokenizer
             # drops.
             yield text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _articles(path: str) -> Iterator[str]:
+    """Yields the text of each block of WikiExtractor, with its HTML entities decoded.
+
+    The title, which WikiExtractor repeats in the first line of a block, is left out, and so is a
+    block without other text.
+
+    Raises:
+        InputError: A block has no end, or there is text outside of the blocks.
+
+    Source: https://github.com/attardi/wikiextractor, `Extractor.extract`.
+    """
+    start, first_line, body = "", 0, [""]
+    texts = (text.removesuffix("\n") for text, _ in read_lines(path))
+    lines = (line.strip() for text in texts for line in text.split("\n"))
+    for number, line in enumerate(lines, 1):
+        if line.startswith(_BLOCK_START) and not start:
+            start, first_line, body = html.unescape(line), number, []
+            continue
+        if line.startswith(_BLOCK_START):
+            break
+        if line and not start:
+            raise InputError(
+                f"Line {number} of {path} is outside of the blocks from <doc id=...> to </doc> of "
+                "WikiExtractor. Remove the line, or give input_format=text."
+            )
+
+        if text := html.unescape(line.removesuffix(_BLOCK_END)).strip():
+            body.append(text)
+        if line.endswith(_BLOCK_END):
+            # A title may contain quotation marks, so it is compared with its attribute.
+            is_title = bool(body) and f'title="{body[0]}"' in start
+            if len(body) > is_title:
+                yield "\n".join(body[is_title:])
+            start = ""
+
+    if start:
+        raise InputError(
+            f"The block that starts in line {first_line} of {path} has no </doc>. Extract the file "
+            "again, or remove the block."
+        )
 
 
 def _tfrecord_texts(path: str, feature: str) -> Iterator[bytes]:

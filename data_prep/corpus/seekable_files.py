@@ -1,6 +1,6 @@
 """Uncompressed text or JSON lines files, which record creation can read from any position.
 
-Other input (.gz, TFRecord, Parquet) is first unpacked to such a file.
+All other input, such as packed files and Parquet, is first unpacked to such a file.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ def seekable_files(file_formats: Mapping[str, str], folder: str) -> list[Seekabl
     """
     found = []
     for number, (path, file_format) in enumerate(file_formats.items()):
-        is_seekable = file_format in ("text", "jsonl") and not path.endswith(".gz")
+        is_seekable = file_format in ("text", "jsonl") and not path.endswith((*formats.PACKED,))
         unpacked = os.path.join(folder, f"unpacked-{number:06d}")
         found.append(SeekableFile(path if is_seekable else unpacked, path, file_format))
     return found

@@ -35,7 +35,8 @@ class TextSource:
     Attributes:
         input_file: Comma-separated list of globs; "-" is standard input.
         input_format: Format of the files. auto: determined by the ending of each file name (.jsonl,
-            .jsonl.gz, .tfrecord, .tfrecord.gz, .parquet; all other endings are text).
+            .tfrecord, .parquet, also with .gz or .bz2; all other endings are text), and
+            wikiextractor for text files that begin with <doc id=.
         tfds_name: Data set and split of tensorflow-datasets, such as lm1b:train, instead of
             input_file.
         text_feature: JSON key, tf.train.Example feature or Parquet column that holds the text; not
@@ -118,7 +119,9 @@ def read_blocks(
         texts = counter.counted(split.texts(), True)
         return cut_into_blocks(map(_as_line, texts), source.tfds_name), None
     plain = all(
-        file_format == "text" and not path.endswith(".gz") and not formats.is_pipe(path)
+        file_format == "text"
+        and not path.endswith((*formats.PACKED,))
+        and not formats.is_pipe(path)
         for path, file_format in found.items()
     )
     size = sum(files.gfile().stat(path).length for path in found) if plain else None

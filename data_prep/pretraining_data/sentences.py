@@ -1,5 +1,6 @@
 """Reads the sentences of a segment, block by block. Only one block is in memory at a time."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -11,6 +12,8 @@ from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 # A block has two parts: N sentences that are not empty, and int64 [N], the document number of each
 # sentence. The document numbers are in non-decreasing order.
 Block = tuple[list[str], np.ndarray]
+# White space of several bytes, such as U+00A0 and U+3000.
+_LONG_SPACE = re.compile(r"[^\S\x00-\x7f]")
 
 
 def read(config: RecordsConfig, segment: Segment) -> Iterator[Block]:
@@ -52,7 +55,9 @@ def split_sentences(
         return [], documents
     import tensorflow_text as tf_text
 
-    sentences = tf_text.StateBasedSentenceBreaker().break_sentences(list(paragraphs))
+    # After the end of a sentence, the breaker would cut inside of a space of several bytes.
+    spaced = [_LONG_SPACE.sub(" ", paragraph) for paragraph in paragraphs]
+    sentences = tf_text.StateBasedSentenceBreaker().break_sentences(spaced)
     texts = [text.decode("utf-8").strip() for text in sentences.flat_values.numpy()]
     numbers: np.ndarray = np.repeat(documents, sentences.row_lengths().numpy())
     keep = np.array([bool(text) for text in texts])

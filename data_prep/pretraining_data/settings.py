@@ -38,7 +38,8 @@ class RecordsConfig(MaskingConfig):
         objective: Training objective. mlm_nsp: masked tokens and next sentence, as in BERT. mlm:
             masked tokens only. causal: no masked tokens, for a left-to-right model.
         input_format: Format of the input. auto: by the extension of each file name (.jsonl,
-            .jsonl.gz, .tfrecord, .tfrecord.gz, .parquet; other files are text).
+            .tfrecord, .parquet, also with .gz or .bz2; other files are text), and wikiextractor for
+            text files that begin with <doc id=.
         tfds_name: Data set and split of tensorflow-datasets to read instead of input_file, such as
             imdb_reviews:train.
         tfds_data_dir: Folder that contains the prepared data sets of tensorflow-datasets; empty for
@@ -134,9 +135,9 @@ class RecordsConfig(MaskingConfig):
         if (self.input_format == "tfds") != bool(self.tfds_name):
             raise InputError("input_format=tfds and tfds_name go together; give both or neither.")
 
-    def with_format_of(self, paths: Iterable[str]) -> "RecordsConfig":
+    def with_format_of(self, file_formats: Iterable[str]) -> "RecordsConfig":
         """Replaces the input format "auto" by the format of the files, if all formats are equal."""
-        found = {formats.format_of(path, self.input_format) for path in paths}
+        found = {*file_formats}
         return dataclasses.replace(self, input_format=found.pop()) if len(found) == 1 else self
 
     @property
@@ -171,12 +172,9 @@ class RecordsConfig(MaskingConfig):
         Args:
             vocabulary_sha256: Hexadecimal SHA-256 of the vocabulary.
             inputs: One dictionary per input, in order: the path, and the values that identify the
-                content, such as size and SHA-256.
+                content, such as size, SHA-256 and, if the formats differ, the format.
         """
         content = [{k: v for k, v in each.items() if k != "path"} for each in inputs]
-        if self.input_format == "auto":
-            for each, entry in zip(inputs, content, strict=True):
-                entry["format"] = formats.format_of(each["path"])
         others = ["vocab_file", "tfds_data_dir", "allow_truncation"]
         if self.masking == "static":  # an earlier version had no other
             others.append("masking")

@@ -26,8 +26,8 @@ class RecordsJob:
         config: The settings that determine the bytes of the records.
         stem: Path of the first output file without its extension (see `output_stem`).
         fingerprint: Hexadecimal hash of config, vocabulary and input.
-        inputs: Path, size in bytes and SHA-256 of each input file; for a tensorflow-datasets split,
-            the name of the split and the number of its examples.
+        inputs: Path, size in bytes, SHA-256 and, if the formats differ, format of each input file;
+            for a tensorflow-datasets split, the name of the split and the number of its examples.
         shards: For each split, the paths of its shards.
         work_folder: Hidden folder next to the output, with `intermediate_folder` and a lock.
     """

@@ -63,10 +63,12 @@ def plan_job(
         split, paths = tfds_split(config), []
         inputs = [{"path": config.tfds_name, "name": split.name, "examples": split.num_examples}]
     else:
-        paths = list(formats.input_files(input_file, config.input_format, config.text_feature))
-        config = config.with_format_of(paths)
+        found = formats.input_files(input_file, config.input_format, config.text_feature)
+        paths, config = list(found), config.with_format_of(found.values())
         facts = ((path, *files.size_and_sha256(path)) for path in paths)
         inputs = [{"path": path, "bytes": size, "sha256": digest} for path, size, digest in facts]
+        if config.input_format == "auto":
+            inputs = [{**each, "format": found[each["path"]]} for each in inputs]
     stem, fingerprint = output_stem(output_files[0]), config.fingerprint(vocabulary.sha256, inputs)
     shards, folder = shard_paths(output_files, config), work_folder.path_of(stem, is_local)
     job = RecordsJob(config, stem, fingerprint, tuple(inputs), shards, folder)

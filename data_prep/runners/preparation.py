@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_tf import files
-from bert_tf.data_prep.corpus.formats import format_of
 from bert_tf.data_prep.corpus.seekable_files import seekable_files, unpack
 from bert_tf.data_prep.pretraining_data import segments
 from bert_tf.data_prep.runners import outputs, shuffling, stages
@@ -94,8 +93,8 @@ def _cut_input(job: RecordsJob, workers: Workers, run: Runner) -> list[segments.
         InputError: A file cannot be read.
     """
     config = job.config
-    paths = [] if config.tfds_name else [str(each["path"]) for each in job.inputs]
-    formats = {path: format_of(path, config.input_format) for path in paths}
+    found = [] if config.tfds_name else job.inputs
+    formats = {each["path"]: each.get("format", config.input_format) for each in found}
     inputs = seekable_files(formats, job.intermediate_folder)
     packed = [file for file in inputs if file.path != file.source]
     if packed:

@@ -43,6 +43,21 @@ def test_a_checkpoint_without_a_casing_gets_that_of_its_vocabulary_or_its_name()
     assert Pretrained(cased.config, cased, do_lower_case=True).tokenizer.do_lower_case
 
 
+def test_lower_casing_with_a_cased_vocabulary_gets_a_warning(caplog):
+    """As of a folder whose tokenizer_config.json states do_lower_case, without reason."""
+    vocabulary = [*VOCABULARY, *string.ascii_uppercase, "##Ab", "[CAP]"]
+    folder = dataclasses.replace(contents(35), vocabulary=vocabulary, do_lower_case=True)
+    assert Pretrained(folder.config, folder).tokenizer.do_lower_case
+    assert [each for each in caplog.messages if each.startswith("warning: ")] == [
+        "warning: do_lower_case is True, so no text reaches 27 of 29 entries of the vocabulary of "
+        "model, which have upper-case letters. Check the do_lower_case of the model."
+    ]
+    caplog.clear()
+    for each in (dataclasses.replace(folder, do_lower_case=False), contents(7)):
+        with_tokenizer(each, None, None)
+    assert not caplog.messages
+
+
 @pytest.mark.parametrize("lower", [True, None])
 def test_lower_casing_before_a_tokenizer_is_refused_only_if_it_is_cased(tmp_path, lower):
     export_models.write_sentence_transformer(tmp_path, {"pooling_mode_mean_tokens": True}, False)

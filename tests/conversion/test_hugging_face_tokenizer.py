@@ -171,6 +171,25 @@ def test_vocab_txt_and_tokenizer_json_must_hold_the_same_tokens(tmp_path):
     )
 
 
+def test_a_repeated_token_of_vocab_txt_has_the_id_of_its_last_line(tmp_path):
+    """As in AutoTokenizer, whose `tokenizer.json` then has gaps."""
+    lines = [*TOKENS, "", "c", "", TOKENS[6]]
+    fast = json.loads(fast_tokenizer().to_str())
+    fast["model"]["vocab"] = {token: index for index, token in enumerate(lines) if token}
+    source = folder(tmp_path, lines, **{"tokenizer.json": json.dumps(fast)})
+    text = (tmp_path / "vocab.txt").read_text()
+    (tmp_path / "vocab.txt").write_text(text.replace("\n\n", "\n\u3000\n"))
+    contents = read_weights(source)
+    assert contents.vocabulary_for_tokenizer() == lines
+    encoded = tokenizers.Tokenizer.from_str(json.dumps(fast)).encode_batch(
+        TEXTS, add_special_tokens=False
+    )
+    assert our_ids(lines, True) == [each.ids for each in encoded]
+    fast["model"]["vocab"]["c"] -= 1
+    refused = read_weights(folder(tmp_path, lines, **{"tokenizer.json": json.dumps(fast)}))
+    assert_refused(refused, "vocab.txt and tokenizer.json/model/vocab hold different tokens")
+
+
 def added_token(content) -> dict:
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return {"content": content, **flags, "special": True}

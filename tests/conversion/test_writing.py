@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
+from reference import tokenizer as reference
 from run_programs import run_main
 
 from bert_tf import files
@@ -30,6 +31,7 @@ from bert_tf.modeling import (
     BertTagger,
     variables_by_name,
 )
+from bert_tf.pretrained import load
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 CONFIG = BertConfig(60, 16, 2, 2, 24, max_position_embeddings=20, type_vocab_size=2)
@@ -62,6 +64,27 @@ def test_round_trips_are_bitwise(tmp_path, kind, dialect):
     assert read.config == CONFIG
     assert read.vocabulary == VOCABULARY
     assert read.unknown == ()
+
+
+@pytest.mark.parametrize("source", ["google", "hugging_face", "bert-tf"])
+def test_every_dialect_keeps_the_lines_of_an_odd_vocabulary(tmp_path, source):
+    """Repeated and empty entries, and entries with white space: the ids are the line numbers."""
+    odd = ["", "w1", "a b", "a\tb", "a\u00a0b", "a\u0085b", "a\u2028b", "\u2028", "a\u3000b", "w2"]
+    lines = [*VOCABULARY[:20], *odd, *VOCABULARY[20:49], "w3"]
+    written = "".join(f"{line}\n" for line in lines).encode()
+    folder = tmp_path / "source"
+    weights = dataclasses.replace(weights_of(MODELS["tagger"]), vocabulary=lines)
+    write_weights(weights, str(folder), source)
+    assert (folder / "vocab.txt").read_bytes() == written
+
+    released = reference.Tokenizer(lines, True)
+    text = "w1 w2 w3 a b a\u00a0b a\u2028b w4"
+    for dialect in WRITABLE_DIALECTS:
+        target = tmp_path / dialect
+        convert(str(folder), str(target), dialect)
+        assert (target / "vocab.txt").read_bytes() == written
+        found = load(target).tokenizer.tokenize(text)
+        assert found.numpy().tolist() == released.tokenize(text)
 
 
 @pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])

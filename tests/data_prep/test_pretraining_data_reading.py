@@ -5,7 +5,9 @@ A segment is a group of whole documents that one task processes.
 
 import json
 import random
+import sys
 
+import numpy as np
 import pytest
 import text_files
 from tiny_corpus import make
@@ -20,7 +22,7 @@ from bert_tf.errors import InputError
 
 def cut(config, paths):
     found = {str(path): formats.format_of(str(path), config.input_format) for path in paths}
-    return segments.cut(config.with_format_of(found), seekable_files(found, "nowhere"))
+    return segments.cut(config.with_format_of(found.values()), seekable_files(found, "nowhere"))
 
 
 def sentences_of(tmp_path, contents, segment_bytes=4 << 20, **flags):
@@ -32,7 +34,7 @@ def sentences_of(tmp_path, contents, segment_bytes=4 << 20, **flags):
     config = RecordsConfig("", segment_bytes=segment_bytes, **flags)
     found = []
     for number, segment in enumerate(cut(config, paths)):
-        for texts, documents in sentences.read(config.with_format_of(map(str, paths)), segment):
+        for texts, documents in sentences.read(config.with_format_of(["text"]), segment):
             found += [((number, int(d)), text) for d, text in zip(documents, texts, strict=True)]
     order = {key: index for index, key in enumerate(dict.fromkeys(key for key, _ in found))}
     return [(order[key], text) for key, text in found]
@@ -123,6 +125,22 @@ def test_tensorflow_datasets_are_cut_into_segments_and_read(tmp_path, vocab_file
     ]
     output = str(tmp_path / "tfds.tfrecord")
     assert local.create(config, "", [output], 1)["train"]["examples"] > 0
+
+
+def test_white_space_of_several_bytes_ends_sentences_as_a_space_does(test_data):
+    """Directly after a sentence, the sentence breaker would cut inside of such a character."""
+    path = test_data / "data/public_cases/no_break_space.txt"
+    public = path.read_text("utf-8").split("\n")
+    for space in map(chr, range(sys.maxunicode + 1)):
+        if not space.isspace() or space < "\x80":
+            continue
+        paragraphs = [line.replace("\u00a0", space) for line in public if line]
+        paragraphs += [f"{space}A.{space}{space}B c!{space}", f"C?{space}(D{space}c…{space}E"]
+        found, documents = sentences.split_sentences(paragraphs, np.arange(4))
+        assert found == [
+            "He left.", "She came.", "Ann slept.", "Bob ate.", "A.", "B c!", "C?", "(D c…", "E",
+        ]  # fmt: skip
+        assert documents.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 3]
 
 
 def test_split_sentences_splits_paragraphs(tmp_path):

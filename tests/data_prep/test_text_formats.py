@@ -1,9 +1,11 @@
 """Each input format, for vocabulary training and for record creation."""
 
+import bz2
 import gzip
 import hashlib
 import json
 import os
+import re
 import threading
 
 import pyarrow
@@ -21,7 +23,9 @@ from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import local, preparation
 from bert_tf.errors import InputError
 
-ENDINGS = [*text_files.TEXT_ENDINGS, *text_files.DOCUMENT_ENDINGS]
+ENDINGS = [
+    *text_files.TEXT_ENDINGS, *text_files.WIKIEXTRACTOR_ENDINGS, *text_files.DOCUMENT_ENDINGS,
+]  # fmt: skip
 DOCUMENTS = ["wab wac\nwad", "wae", "waf wag\nwah wab\nwac"]
 WORDS = {"wab": 2, "wac": 2, "wad": 1, "wae": 1, "waf": 1, "wag": 1, "wah": 1}
 # With these settings, even a short text is cut into several segments (groups of whole documents).
@@ -56,7 +60,7 @@ def test_every_format_gives_the_same_records(tmp_path, vocab_file):
     assert len(set(found.values())) == 1 and found[".txt"]
 
 
-@pytest.mark.parametrize("ending", [".txt.gz", ".parquet"])
+@pytest.mark.parametrize("ending", [".txt.gz", ".parquet", "wiki_00"])
 def test_unpacked_input_is_cut_into_segments_and_removed(tmp_path, vocab_file, ending):
     documents = texts(60)
     plain, packed = tmp_path / "plain", tmp_path / "packed"
@@ -96,11 +100,12 @@ def test_a_resumed_run_does_not_unpack_again(tmp_path, vocab_file, monkeypatch):
     assert create(*arguments, **SMALL_SEGMENTS) == expected
 
 
-def test_beam_reads_packed_input(tmp_path, vocab_file):
+@pytest.mark.parametrize("name", ["text.parquet", "wiki_00.bz2"])
+def test_beam_reads_packed_input(tmp_path, vocab_file, name):
     pytest.importorskip("apache_beam", reason="needs the [beam] extra")
     from bert_tf.data_prep.runners import beam
 
-    path = text_files.write(tmp_path / "text.parquet", texts(60))
+    path = text_files.write(tmp_path / name, texts(60))
     expected = create(vocab_file, path, tmp_path / "local/a.tfrecord", **SMALL_SEGMENTS)
     output = tmp_path / "beam/a.tfrecord"
     beam.create(RecordsConfig(vocab_file, **SMALL_SEGMENTS), path, [str(output)], "")
@@ -116,16 +121,20 @@ def test_formats_may_be_mixed(tmp_path, vocab_file):
     mixed = create(vocab_file, f"{tmp_path}/[0-3].*", tmp_path / "out/mixed.tfrecord")
     assert mixed == create(vocab_file, tmp_path / "all", tmp_path / "out/all.tfrecord")
     # A file with the same bytes but another format counts as another input.
-    same = [{"path": f"{tmp_path}/1.{ending}", "bytes": 9} for ending in ("jsonl", "txt")]
+    same = [{"path": "a", "bytes": 9, "format": each} for each in ("jsonl", "text")]
     config = RecordsConfig(vocab_file)
     assert config.fingerprint("", same[:1]) != config.fingerprint("", same[1:])
+    manifest = json.loads((tmp_path / "out/mixed.manifest.json").read_text())
+    found = [each["format"] for each in manifest["inputs"]]
+    assert found == ["text", "jsonl", "text", "parquet"]
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
         ("a.txt", "text"), ("a", "text"), ("a.gz", "text"), ("a.md.gz", "text"),
-        ("a.jsonl", "jsonl"), ("a.jsonl.gz", "jsonl"), ("gs://b/c.parquet", "parquet"),
+        ("a.jsonl", "jsonl"), ("a.jsonl.gz", "jsonl"), ("a.jsonl.bz2", "jsonl"),
+        ("gs://b/c.parquet", "parquet"),
         ("a.tfrecord", "tfrecord"), ("a.tfrecords.gz", "tfrecord"), ("a.tf_record", "tfrecord"),
         ("a.record", "tfrecord"), ("lm1b-train.tfrecord-00000-of-00100", "tfrecord"),
         ("a.tfrecord/b.txt", "text"),
@@ -147,6 +156,100 @@ def test_input_format_overrides_the_file_name(tmp_path, vocab_file):
     output = tmp_path / "out/a.tfrecord"
     assert create(vocab_file, tmp_path / "a.data", output, **flags) is None, "complete"
     assert create(vocab_file, tmp_path / "a.data", tmp_path / "b", **flags) == expected
+
+
+# The lines of blocks of WikiExtractor, and the documents, or the words of the error.
+HEAD = '<doc id="7" url="?curid=7" title="{}">'
+BLOCKS = [
+    ([HEAD.format("A & B"), "A &amp; B", "", "a", "", "b &lt;i&gt;.", "</doc>"], ["a\nb <i>."]),
+    ([HEAD.format("A &amp; B"), "A & B", "a.", "</doc>", "", HEAD.format("c"), "d", "</doc>"],
+     ["a.", "d"]),
+    ([HEAD.format('"A" by B'), '"A" by B', "a </doc> b.</doc>"], ["a </doc> b."]),
+    ([HEAD.format("A")[:-1] + ' language="en" revision="1">', "A", "a", "A", "</doc>"], ["a\nA"]),
+    ([HEAD.format("A"), "A", "</doc>", HEAD.format("B"), " \u3000", "", "</doc>"], []),
+    (["\ufeff" + HEAD.format("A"), "A", "a\r", "</doc>\r"], ["a"]),
+    ([HEAD.format("A"), "A", "a", HEAD.format("B"), "b", "</doc>"],
+     "The block that starts in line 1 of PATH has no </doc>."),
+    ([HEAD.format("A"), "a", "</doc>", HEAD.format("B"), "b"],
+     "The block that starts in line 4 of PATH has no </doc>."),
+    ([HEAD.format("A"), "a", "</doc>", "b", HEAD.format("B"), "</doc>"],
+     "Line 4 of PATH is outside of the blocks"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "expected"), BLOCKS)
+def test_blocks_of_wikiextractor(tmp_path, monkeypatch, lines, expected):
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 16)
+    path = tmp_path / "wiki_00"
+    path.write_text("\n".join(lines) + "\n", newline="")
+    documents = formats.read_documents(str(path), "wikiextractor", "text")
+    if isinstance(expected, list):
+        assert [each.decode() for each in documents] == expected
+        return
+    with pytest.raises(InputError, match=re.escape(expected.replace("PATH", str(path)))):
+        list(documents)
+
+
+def test_the_programs_read_the_output_of_wikiextractor(tmp_path, test_data, vocab_file):
+    """The public case, plain and packed, without a flag for its format."""
+    source = test_data / "data/public_cases/wikiextractor.txt"
+    (tmp_path / "wiki_00.bz2").write_bytes(bz2.compress(source.read_bytes()))
+    train = f"--input_file={source} --vocab_size=120 --output_file={tmp_path}/v.txt"
+    records = f"--input_file={tmp_path}/wiki_0* --vocab_file={vocab_file} --split_sentences"
+    records += f" --num_workers=1 --output_file={tmp_path}/a.tfrecord"
+    trained, created = run_mains(
+        [
+            ("bert_tf.data_prep.train_vocabulary", train.split()),
+            ("bert_tf.data_prep.create_pretraining_data", records.split()),
+        ]
+    )
+    for result, path in ((trained, source), (created, tmp_path / "wiki_00.bz2")):
+        line = f"1 of 1 input files, such as {path}, begin with <doc id= and are read as"
+        assert result.code == 0 and f"{line} --input_format=wikiextractor." in result.err, result
+    assert "The text has 2 documents and 3 sentences." in trained.out
+    assert "2 documents, 3 sentences" in created.out
+    # The start of a pipe is not examined before it is read.
+    with pytest.raises(InputError, match=r"<doc id=\. Give input_format=wikiextractor"):
+        next(formats.read_text(str(source), "auto"))
+
+
+# Text, and words of the hint about it, or "".
+SUBTITLES = (
+    "1\n00:00:01,000 --> 00:00:04,000\nHello there.\n\n2\n00:00:05,000 --> 00:00:06,000\nYes.\n\n"
+)
+WRAPPED = (
+    "It was a bright cold day in the north, and all the clocks of\r\n"
+    "the town were silent. The old man looked out of the window,\r\n"
+    "as he had done on each morning of that winter, and said that\r\n"
+    "he would go to the river before noon, because the boat which\r\n"
+    "he had built in the summer lay there.\r\n\r\n"
+)
+HINTS = [
+    (SUBTITLES, "hint: 4 of the first 6 lines of PATH have no letter or have a time code."),
+    (SUBTITLES.encode("utf-8-sig").decode() * 3, "12 of the first 18 lines"),
+    ("[00:12.00] la\n[00:15.30] la\n" * 4, "hint: 8 of the first 8 lines"),
+    (WRAPPED, "hint: 4 of the first 5 lines of PATH end inside of a sentence"),
+    (WRAPPED, "Join the lines of each paragraph"),
+    (WRAPPED.replace("\r\n", " ") * 9, ""),
+    ("".join(f"{line} .\n" for line in WRAPPED.split("\r\n") if line), ""),
+    ("1\n2\n", ""),
+    ("这里的夏天很热。\n" * 9, ""),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), HINTS)
+def test_text_that_is_not_prose_gets_a_hint(tmp_path, capsys, text, words):
+    for name, content in (("a.txt", text), ("b.jsonl", json.dumps({"text": text}))):
+        (tmp_path / name).write_text(content, newline="")
+        formats.input_files(str(tmp_path / name), "auto", "text")
+        err = capsys.readouterr().err
+        assert words.replace("PATH", str(tmp_path / name)) in err if words else not err
+
+
+@pytest.mark.parametrize("name", ["books.txt", "wikitext2_heldout.txt"])
+def test_real_prose_gets_no_hint(test_data, capsys, name):
+    formats.input_files(str(test_data / "data/corpora" / name), "auto", "text")
+    assert not capsys.readouterr().err
 
 
 def test_a_place_that_is_not_utf8_is_named(tmp_path, vocab_file):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 
@@ -10,7 +11,9 @@ import model_file_checks as checks
 import numpy as np
 import pytest
 from model_file_checks import OUTPUTS, TEXTS
+from reference import tokenizer as reference
 from run_programs import run_mains
+from tiny_bert import small_config
 
 import bert_tf
 from bert_tf.export import exporter, gate
@@ -125,6 +128,42 @@ def test_the_client_without_tensorflow_gives_the_predictions_of_predictor(export
     if kind == "embedding":
         expected = [{"embedding": each["embedding"].tolist()} for each in expected]
     checks.check_predictions(found, expected)
+
+
+@pytest.mark.slow
+def test_ids_are_line_numbers_with_an_odd_vocabulary(tmp_path):
+    """Repeated, empty and spaced entries: all formats and clients give equal outputs."""
+    pytest.importorskip("tokenizers")
+    lines = export_models.VOCABULARY[:]
+    lines[5:5] = ["", "a", "a b", "c\td", "\u2028", "##b", "e\u00a0f", ""]
+    config = small_config(len(lines), initializer_range=0.5)
+    model = bert_tf.BertClassifier(config, num_labels=2, seed=3)
+    checkpoint = str(tmp_path / "model")
+    facts = {"task": "custom", "task_type": "classification", "labels": ["x", "y"]}
+    bert_tf.save_checkpoint(model, bert_tf.BertTokenizer(lines), checkpoint, **facts, pair=False)
+    folder = f"{tmp_path}/served/1"
+    settings = ServingSettings(format="onnx", onnx_precisions=("float32",))
+    exporter.export(checkpoint, f"{tmp_path}/served", settings)
+    exporter.export(checkpoint, f"{tmp_path}/saved", ServingSettings())
+    for version in (folder, f"{tmp_path}/saved/1"):
+        with open(f"{version}/assets.extra/vocab.txt", encoding="utf-8", newline="") as file:
+            assert file.read() == "".join(f"{line}\n" for line in lines)
+
+    released = reference.Tokenizer(lines, True)
+    texts = ["a ab abc", "a b c d e\u00a0f", "c\td\u2028 h"]
+    expected = []
+    for text in texts:
+        row = [released.ids["[CLS]"], *released.tokenize(text), released.ids["[SEP]"]]
+        ids = np.array([row], np.int32)
+        inputs = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
+        expected.append(export_models.softmax(np.array(model(inputs)["logits"]))[0])
+    client = runpy.run_path(f"{folder}/assets.extra/onnx_client.py")["Model"]
+    predictors = [bert_tf.Predictor(onnx_path(folder, "float32"))]
+    predictors += [bert_tf.Predictor(f"{tmp_path}/saved/1"), client(onnx_path(folder, "float32"))]
+    for predict in predictors:
+        rows = [list(each["probabilities"].items()) for each in predict(texts)]
+        found = [[dict(row)[label] for label in ("x", "y")] for row in rows]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_tasks_with_other_outputs_have_no_client(exported):

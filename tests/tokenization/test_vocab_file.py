@@ -7,6 +7,7 @@ import os
 import string
 
 import pytest
+from reference import tokenizer as reference
 
 from bert_tf.config import BertConfig
 from bert_tf.data_prep.vocabulary_learning import VocabularyConfig, learn
@@ -40,14 +41,12 @@ def test_valid_files_give_the_tokens(tmp_path, content):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("\n".join([*GOOD[:5], "a", "", "b"]), "line 7 is empty"),
-        ("\n".join([*GOOD, "\u3000", "b"]), "line 8 is empty"),
-        ("\n".join([*GOOD, "a\xa0"]), "line 8 repeats 'a' of line 6"),
         (
             "\n".join(GOOD).encode("utf-16"),
             r"is UTF-16, according to its byte-order mark\. .*iconv -f UTF-16",
         ),
-        ("\n".join([*GOOD, "a"]), "line 8 repeats 'a' of line 6"),
+        ("\n".join([*GOOD, "[MASK]\xa0"]), r"line 8 repeats \[MASK\] of line 5, so its id is not"),
+        ("\r".join([*GOOD, *map(str, range(10**5))]), r"vocab.txt has the line ends CR.{,60}$"),
         ("\n".join(GOOD[:4]), r"is \[MASK\]"),
         ("", r"none of the 0 lines is \[PAD\]"),
         ("\n".join(GOOD).encode() + b"\n\xe9t\xe9\n", "not UTF-8: byte 0xe9 in line 8"),
@@ -62,7 +61,7 @@ def test_invalid_files_are_refused_with_the_line(tmp_path, content, message):
 
 
 def test_a_vocabulary_of_special_tokens_only_is_refused():
-    with pytest.raises(InputError, match="cannot use the vocabulary"):
+    with pytest.raises(InputError, match=r"cannot use the vocabulary: No valid .*[^.]\. Give a"):
         BertTokenizer(GOOD[:5])
 
 
@@ -104,11 +103,31 @@ def test_only_the_two_tokens_of_the_released_chinese_file_keep_their_white_space
     assert load_vocabulary(path) == [*GOOD, "\u2028", "##\u2028", "c", "d\u2028e"]
 
 
-@pytest.mark.parametrize("token", ["b a", "a\tb", "a\x00", "a\rb"])
-def test_a_space_inside_a_token_is_refused(tmp_path, token):
+@pytest.mark.parametrize("token", ["a\x00b" + "c" * 99, "a\rb"])
+def test_a_line_end_inside_a_token_is_refused(tmp_path, token):
     path = write(tmp_path, "\n".join([*GOOD, token]) + "\n")
-    with pytest.raises(InputError, match=r"line 8 contains a space, tab, line end or NUL"):
+    with pytest.raises(InputError, match=r"line 8 contains a line end or NUL: 'a.{,90}$"):
         load_vocabulary(path)
+
+
+ODD = [
+    *GOOD, "", "b", "a", "c d", "e\tf", "g\u00a0h", "i\u0085j", "k\u2028l", "m\u2029n", "o\u3000p",
+    "##b", "\u3000", "##", "## q", "d", "q", "[unused1]", "[unused1]", "b", "\u2028", "z",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_the_ids_are_the_numbers_of_the_lines_of_any_accepted_file(tmp_path, do_lower_case):
+    """Entries that are repeated, that are empty, and with white space, as in `load_vocab`."""
+    path = write(tmp_path, "\n".join(ODD) + "\n\n")
+    released = reference.Tokenizer(ODD, do_lower_case)
+    tokenizer = BertTokenizer(path, do_lower_case)
+    assert tokenizer.vocabulary == ["" if each == "\u3000" else each for each in ODD]
+    texts = [*ODD, " ".join(ODD), "".join(ODD[5:]), "a b ab abb bb zb z  z", "c d q d [unused1]"]
+    assert tokenizer.tokenize(texts).to_list() == [released.tokenize(text) for text in texts]
+    assert tokenizer.tokenize("ab b a").numpy().tolist() == [9, 17, 25, 9]
+    # Each id gives its entry, also that of a repeated one.
+    assert tokenizer.detokenize([5, 9, 7, 8, 17]).numpy() == b"a a bb"
 
 
 def test_a_vocabulary_that_does_not_fit_the_model_is_refused():

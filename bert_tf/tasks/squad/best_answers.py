@@ -6,8 +6,8 @@ Shape letters: W windows of a context, S sequence length.
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -47,6 +47,8 @@ class AnswerSettings:
     Raises:
         InputError: A value is out of range.
     """
+
+    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {"f1_by": tuple(UNITS)}
 
     n_best_size: int = 20
     max_answer_length: int = 30

@@ -15,7 +15,6 @@ is given again. The durations should be measured on a quiet machine.
         --max_seq_length=256 --peer_python=/tmp/torch/bin/python --output_dir=/tmp/squad_training
 """
 
-import collections
 import dataclasses
 import json
 import pathlib
@@ -194,7 +193,9 @@ def run_transformers(settings):
 
 def score(task, split, tokenizer, max_seq_length, columns):
     """Returns the metrics of the outputs, from the features and outputs of all records."""
-    examples = list(task.read(split, collections.Counter()))
+    from bert_tf.tasks.row_counts import RowCounts
+
+    examples = list(task.read(split, RowCounts()))
     counts = task.encode(examples, tokenizer, max_seq_length).records_per_example
     counts = np.ones(len(examples), int) if counts is None else counts
     results, first = task.make_results(split), 0

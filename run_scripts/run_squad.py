@@ -80,7 +80,7 @@ def make_task(_: DataLocation) -> Task:
     from bert_tf.tasks.squad.squad_task import SquadTask
 
     windows = WindowSettings(**shared.values_or_trained("doc_stride", "max_query_length"))
-    trained = shared.values_or_trained("version_2_with_negative", "padding_as_released")
+    trained = shared.values_or_trained("version_2_with_negative", "padding_as_released", "f1_by")
     answers = config_flags.build(AnswerSettings, **trained)
     return SquadTask(windows=windows, answers=answers)
 

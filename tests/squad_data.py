@@ -87,6 +87,26 @@ def read(path, training=False, version_2=False):
     return list(read_examples(path, training, version_2, counts)), counts
 
 
+def to_train(path):
+    """Returns id, question, answers and first character of the examples of SQuAD 1.1 to train on.
+
+    All answers are in the first word of their contexts.
+    """
+    found, _ = read(path, training=True)
+    return [(each.id, each.question, each.answers, len(each.before_answer)) for each in found]
+
+
+def to_train_version_2(path):
+    """Returns id, answers and whether there is none, of the examples of SQuAD 2.0 to train on."""
+    found, _ = read(path, training=True, version_2=True)
+    return [(each.id, each.answers, each.is_impossible) for each in found]
+
+
+def to_predict(path):
+    """Returns id, question and answers of the examples of SQuAD 1.1 to predict."""
+    return [(each.id, each.question, each.answers) for each in read(path)[0]]
+
+
 def random_context(rng, longest):
     """Returns a context of up to `longest` words and a rare one; it may start with a blank."""
     words = rng.choices(WORDS, k=rng.randint(1, longest))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import squad_data
 import tensorflow as tf
+from reference.tokenizer import Tokenizer, words
 from squad_data import (
     Encoded,
     make_task,
@@ -98,7 +99,7 @@ def test_scores_and_decisions_follow_the_released_rules(tmp_path, case, rounded)
     data = random_data(seed=len(case), count=40, version_2=True, contexts=["", " \t ", "zebra"])
     # JSON can contain lone surrogates, and bytes cannot.
     data = json.loads(json.dumps(data).replace("\\ud800", "x"))
-    outputs, contexts, found, (_, nbest, odds) = run(
+    outputs, contexts, found, (chosen, nbest, odds) = run(
         tmp_path, data, windows, settings, rounded=rounded
     )
     version_2 = settings.get("version_2_with_negative", False)
@@ -113,6 +114,10 @@ def test_scores_and_decisions_follow_the_released_rules(tmp_path, case, rounded)
         assert bool(outputs["answer"][row]) == (not is_null)
         if not is_null:
             assert outputs["score"][row] == pytest.approx(score, rel=1e-6)
+            # The released program takes the first equal text of a word, also with another case. It
+            # takes a shifted text if added characters, as of Hangul, make up for removed ones.
+            texts = outputs["answer"][row].decode(), chosen[example.id]
+            assert "한" in texts[0] or words(texts[0], True) == words(texts[1], True)
         if version_2:
             assert outputs["null_score_diff"][row] == pytest.approx(odds[example.id], abs=1e-5)
         assert 0 <= outputs["probability"][row] <= 1
@@ -143,6 +148,80 @@ def test_answers_and_probabilities_of_simple_texts_equal_the_released_ones(tmp_p
         if expected != "empty":
             (probability,) = (a["probability"] for a in nbest[example.id] if a["text"] == expected)
             assert outputs["probability"][row] == pytest.approx(probability, rel=1e-5)
+
+
+# Texts in which normalization removes or adds characters (accents, vowel signs, Hangul, a zero
+# width space), and texts with unknown words, of which the released program returns whole words.
+# The span is the first and last token of the context.
+FALLBACKS = [
+    ("ab e\u0301cole, x", (2, 2), "e\u0301cole,"),
+    ("ab \u00e9cole, x", (2, 2), "\u00e9"),  # one character stays one character
+    ("\u0e1b\u0e35\u0e17\u0e35\u0e48 ab", (0, 0), "\u0e1b\u0e35\u0e17\u0e35\u0e48"),
+    ("\u0e1b\u0e35\u0e17\u0e35\u0e48 ab", (1, 2), "\u0e1b\u0e35\u0e17\u0e35\u0e48 ab"),
+    ("\u0e1b\u0e17 a", (0, 0), "\u0e1b"),  # without vowel signs
+    ("\u0939\u093f\u0902\u0926\u0940 ab (ab", (0, 0), "\u0939\u093f\u0902\u0926\u0940"),
+    ("\u0939\u093f\u0902\u0926\u0940 ab (ab", (7, 8), "ab"),
+    ("(\u0643\u064e\u0628) ab", (1, 2), "(\u0643\u064e\u0628)"),
+    ("\ud55c, ab", (0, 1), "\ud55c,"),
+    ("a\u200bb ab", (0, 0), "a\u200bb"),
+    ("ab \u200b a", (0, 2), "ab \u200b a"),
+    ("zz, ab", (0, 0), "zz,"),
+    ("zz, ab", (1, 3), ", ab"),
+    ("a\u202fa\tb\r\na", (1, 2), "a\tb"),
+    ("a\u00a0b a", (1, 1), "a\u00a0b"),
+    ("  \u0e35 ab", (0, 1), "ab"),
+]
+MARKED = [
+    *"abelox(),", "##a", "##b", "##c", "##e", "##l", "##o", "##\u0e17", "\u0e1b", "\u0939",
+    "##\u0926", "##\u093f", "##\u0940", "\u0643", "##\u0628", "\u1112", "##\u1161", "##\u11ab",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
+def test_combining_marks_give_the_answers_of_the_released_program(tmp_path, do_lower_case):
+    """The bytes of the context between the first and last word, where characters do not match."""
+    vocab = [*squad_data.SPECIAL, *MARKED]
+    tokenizer = bert_tf.BertTokenizer(vocab, do_lower_case)
+    reference = Tokenizer(vocab, do_lower_case)
+    paragraphs = [
+        squad_data.paragraph_of(context, (f"q{row}", "o"))
+        for row, (context, _, _) in enumerate(FALLBACKS)
+    ]
+    for each in paragraphs:
+        each["qas"] = [{name: each["qas"][0][name] for name in ("id", "question")}]
+    path = squad_data.write(tmp_path / "data.json", squad_data.data_of(*paragraphs))
+    settings = {"n_best_size": 3}
+    found = Encoded(path, make_task(tokenizer, {"max_query_length": 5}, settings), reference, 32)
+    logits = np.zeros([2, len(FALLBACKS), 32], np.float32)
+    for row, (_, (first, last), _) in enumerate(FALLBACKS):
+        logits[0, row, 3 + first], logits[1, row, 3 + last] = 9, 9
+    lengths = found.encoded.columns["input_mask"].sum(axis=1).tolist()
+    expected, nbest, _ = oracle_predictions(found, logits, do_lower_case, settings, lengths)
+
+    config = dataclasses.replace(CONFIG, vocab_size=len(vocab))
+    facts = {"max_query_length": 5, "doc_stride": 128, **settings}
+    served = served_model(bert_tf.BertSpanPredictor(config), tokenizer, 32, **facts)
+    contexts = [context.encode() for context, _, _ in FALLBACKS]
+    outputs = with_logits(served, found, logits).from_texts(["o"] * len(contexts), contexts)
+    outputs = {name: value.numpy() for name, value in outputs.items()}
+    for row, (context, _, by_hand) in enumerate(FALLBACKS):
+        answer, begin, end = (outputs[name][row] for name in ("answer", "start", "end"))
+        assert answer == contexts[row][begin:end]
+        if do_lower_case:
+            assert answer.decode() == by_hand
+        elif expected[f"q{row}"] == "empty":  # the cased tokens have no such span
+            continue
+        assert answer.decode().split() == expected[f"q{row}"].split(), context
+        assert outputs["probability"][row] == pytest.approx(nbest[f"q{row}"][0]["probability"])
+
+
+def test_the_metric_of_an_export_counts_the_units_of_the_run():
+    tokenizer, _ = tokenizers(True)
+    model = bert_tf.BertSpanPredictor(dataclasses.replace(CONFIG, vocab_size=tokenizer.vocab_size))
+    outputs = {"answer": np.array(["東京都".encode()], object)}
+    for facts, expected in (({}, 0.0), ({"f1_by": "characters"}, 80.0)):
+        served = served_model(model, tokenizer, 16, **facts)
+        assert served.metric(outputs, [("京都",)]) == ("f1", pytest.approx(expected))
 
 
 def test_the_graph_computes_windows_in_parts_and_any_batch(tmp_path):

@@ -1,13 +1,12 @@
 """Exported SQuAD models and run_squad, on questions of the dev set of SQuAD 1.1."""
 
-import collections
-
 import pytest
 from tiny_bert import small_config
 
 import bert_tf
 from benchmarks import squad_saved_model
 from bert_tf.export.served import load_served
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.squad.squad_examples import read_examples
 
 EVERY = 10  # of the 10,570 questions
@@ -21,7 +20,7 @@ FACTS = {
 @pytest.mark.slow
 def test_real_questions_get_the_answers_of_run_squad(test_data, tmp_path):
     path = str(test_data / "data/squad/dev-v1.1.json")
-    examples = list(read_examples(path, False, False, collections.Counter()))[::EVERY]
+    examples = list(read_examples(path, False, False, RowCounts()))[::EVERY]
     tokenizer = bert_tf.BertTokenizer(str(test_data / "data/vocab/bert-base-uncased-vocab.txt"))
     sizes = {"hidden_size": 16, "intermediate_size": 32, "max_position_embeddings": 96}
     config = small_config(len(tokenizer.vocabulary), initializer_range=0.5, **sizes)

@@ -2,7 +2,7 @@
 
 Source: run_squad.py of google-research/bert at its last commit (reading, windows, predictions), and
 the official programs evaluate-v1.1.py and evaluate-v2.0.py (metrics). The order of all additions is
-kept, so that all floats are equal, not only close.
+kept, so that all floats are equal, not only close. `f1_korquad` is from evaluate-korquad_v1.0.py.
 
 `predictions` has two differences, both where the released program fails:
 
@@ -507,6 +507,17 @@ def f1_v2(prediction, answer):
     if not prediction_tokens or not answer_tokens:
         return int(prediction_tokens == answer_tokens)
     return f1_of_tokens(prediction_tokens, answer_tokens)
+
+
+def f1_korquad(prediction, answer):
+    """Returns the F1 of the official script of KorQuAD 1.0, by characters."""
+    characters = []
+    for text in (prediction, answer):
+        for mark in "'\"《》<>〈〉()‘’":
+            text = text.replace(mark, " ")
+        text = "".join(c for c in text.lower() if c not in string.punctuation)
+        characters.append([c for token in text.split() for c in token])
+    return f1_of_tokens(*characters)
 
 
 def metrics_v1(data, predictions):

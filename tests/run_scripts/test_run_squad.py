@@ -1,5 +1,6 @@
 """run_squad.py: training, predictions, metrics, ensembles, and refused input."""
 
+import gzip
 import json
 
 import numpy as np
@@ -124,6 +125,38 @@ def test_version_2_uses_the_flag_and_writes_the_best_threshold(folder):
     threshold = read(out / "squad_threshold.json")["null_score_diff_threshold"]
     assert threshold == results["eval_best_f1_thresh"]
     assert results["eval_NoAns_exact"] == 100.0
+
+
+@pytest.mark.slow
+def test_f1_by_characters_of_compressed_files(folder):
+    """The evaluation, the export and a later run of the trained model use the same units."""
+    (folder / "train.json.gz").write_bytes(gzip.compress((folder / "train-v1.1.json").read_bytes()))
+    data = read(folder / "dev-v1.1.json")
+    for qa in reference.questions(data):  # the answers lack their first character
+        (answer,) = qa["answers"]
+        answer.update(text=answer["text"][1:], answer_start=answer["answer_start"] + 1)
+    (folder / "dev.json.gz").write_bytes(gzip.compress(json.dumps(data).encode()))
+    files = {"train_file": folder / "train.json.gz", "predict_file": folder / "dev.json.gz"}
+    flags = {"do_train": True, "f1_by": "characters", "export_dir": folder / "served"}
+    trained, again, refused = run_main(
+        MODULE,
+        command(folder, do_eval=True, **flags, **files, data_dir=None),
+        command(folder, do_eval=True, init_checkpoint=folder / "out", output_dir=folder / "again",
+                predict_file=folder / "dev.json.gz"),
+        command(folder, do_eval=True, f1_by="bytes"),
+    )  # fmt: skip
+    assert (trained.code, again.code) == (0, 0), (trained, again)
+    assert_refused(refused, "f1_by")
+    predictions = read(folder / "out/predictions.json")
+    answers = {qa["id"]: qa["answers"][0]["text"] for qa in reference.questions(data)}
+    scores = [reference.f1_korquad(predictions[name], text) for name, text in answers.items()]
+    expected = pytest.approx(100 * sum(scores) / len(scores))
+    assert results_of(folder / "out")["eval_f1"] == expected and sum(scores) > 4
+    assert results_of(folder / "out")["eval_exact_match"] == 0
+    assert results_of(folder / "again")["eval_f1"] == expected
+    assert read(folder / "out/results.json")["value"] == expected
+    metric = read(folder / "served/1/assets.extra/export_report.json")["metric"]
+    assert (metric["name"], metric["model"]) == ("f1", expected)
 
 
 def check_records(path):

@@ -25,6 +25,7 @@ from bert_tf import features
 from bert_tf.errors import InputError
 from bert_tf.tasks import record_files
 from bert_tf.tasks import windows as task_windows
+from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.splits import FileSource, Split
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import check_room
@@ -130,7 +131,7 @@ LITERAL = {
         "(1895-1943)", "1943", 6,
         [(["(", "1895", "-", "1943"], (7, 7)), (["-", "1943", ")"], (5, 5))],
     ),
-    "the first of two equal parts": ("b-b", "b", 2, [(["b", "-", "b"], (4, 4))]),
+    "the first of two equal parts": ("b-b", "b", 0, [(["b", "-", "b"], (4, 4))]),
     "not a part: the whole word": ("abc", "bc", 1, [(["a", "##b", "##c"], (4, 6))]),
     "in no window": (
         "a a b a b a", "a b a b", 2,
@@ -165,6 +166,45 @@ def test_answers_by_hand(tmp_path, case):
     ]  # fmt: skip
     before = ["[CLS]", "who", "?", "[SEP]"]
     assert rows == [([*before, *pieces, "[SEP]"], positions) for pieces, positions in expected]
+
+
+# A context, the answer, its stated start, and the first and last piece of the answer.
+PLACES = [
+    ("猫犬猫犬猫", "猫", 0, (0, 0)),
+    ("猫犬猫犬猫", "猫", 2, (2, 2)),
+    ("猫犬猫犬猫", "猫", 4, (4, 4)),
+    ("猫犬猫犬猫", "猫犬", 2, (2, 3)),
+    ("a 猫犬猫", "猫", 4, (3, 3)),  # the second word
+    ("b-b", "b", 2, (2, 2)),
+    ("猫abc犬abc", "abc", 5, (5, 7)),  # a word of several pieces
+    ("CAFÉ猫café", "café", 5, (2, 2)),
+    ("a\u0301猫a\u0301猫", "猫", 5, (3, 3)),  # removed accents count in the stated position
+    ("zz猫zz猫", "猫", 5, (3, 3)),  # unknown words
+    ("猫犬猫", "猫", 1, (0, 0)),  # between two places, the first one is as near
+    ("abc猫", "bc", 1, (0, 3)),  # in no place: the whole word
+]
+
+
+@pytest.mark.parametrize(("context", "answer", "start", "expected"), PLACES)
+def test_the_stated_position_decides_between_equal_places(
+    tmp_path, context, answer, start, expected
+):
+    """The released rule takes the first place, which the first row has too."""
+    data = data_of(paragraph_of(context, ("1", "", answers_of(answer, start=start))))
+    found = encoded(write(tmp_path / "train.json", data), True, (32, 8, 2), True, False)
+    columns = found.encoded.columns
+    positions = columns["start_positions"][0] - 2, columns["end_positions"][0] - 2
+    assert positions == expected, found.features[0].tokens
+
+
+def test_the_second_of_two_occurrences(test_data):
+    path = str(test_data / "data/public_cases/second_occurrence.json")
+    found = encoded(path, True, (32, 8, 2), True, False)
+    # Each of the ten characters before the answer is a token, or unknown as a word.
+    (tokens,) = (window.tokens for window in found.features)
+    position = int(found.encoded.columns["start_positions"][0])
+    assert tokens[position] == "猫" and tokens[2:position].count("猫") == 1
+    assert found.features[0].start_position == 2 + tokens[2:].index("猫") < position
 
 
 def grid():
@@ -229,24 +269,25 @@ def test_training_examples_have_the_released_order(tmp_path, limit):
     task = make_task(tokenizers(True)[0], {}, {"version_2_with_negative": True})
     in_order = [example.qas_id for example in oracle.read_examples(data, True, True)]
     in_order = in_order[: limit or None]
-    counts = Counter()
+    counts = RowCounts()
     found = task.read(Split("train", FileSource(path), limit=limit), counts)
     assert [example.id for example in found] == oracle.shuffled_for_training(in_order)
     assert bool(counts) == (not limit)
     every = [question["id"] for question in oracle.questions(data)]
-    found = task.read(Split("dev", FileSource(path), limit=limit), Counter())
+    found = task.read(Split("dev", FileSource(path), limit=limit), RowCounts())
     assert [example.id for example in found] == every[: limit or None]
 
 
 def test_record_files_equal_the_released_ones(tmp_path, monkeypatch):
     """Several threads encode blocks of seven examples; the record numbers are successive."""
     monkeypatch.setattr(record_files, "_EXAMPLES_PER_BLOCK", 7)
-    data = random_data(1, 60, 30, True, WITHOUT_PIECES)
+    # No answer of these questions has several equal places in its words.
+    data = random_data(2, 60, 30, True, WITHOUT_PIECES)
     path = write(tmp_path / "train.json", data)
     tokenizer, reference = tokenizers(True)
     windows = {"doc_stride": 8, "max_query_length": 5}
     task = make_task(tokenizer, windows, {"version_2_with_negative": True})
-    examples = list(task.read(Split("train", FileSource(path)), Counter()))
+    examples = list(task.read(Split("train", FileSource(path)), RowCounts()))
     written = record_files.write(
         str(tmp_path / "train.tf_record"), examples,
         lambda block: task.encode(block, tokenizer, 24), task.table, {},

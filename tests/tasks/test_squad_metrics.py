@@ -72,6 +72,64 @@ def test_scores_of_random_texts():
     assert len(values) > 8
 
 
+# Prediction, correct answer, and F1 by characters.
+CHARACTERS = [
+    ("서울특별시", "서울", 2 * (2 / 5) / (7 / 5)),
+    ("《서울》 <대학교>", "서울대학교", 1),
+    ("‘KBS’ 1TV", "kbs1tv", 1),
+    ("1,889년", "1889년", 1),
+    ("the cat", "cat", 2 * (3 / 6) / (9 / 6)),  # articles are characters as others
+    ("東京都", "京都", 2 * (2 / 3) / (5 / 3)),
+    ("猫", "犬", 0),
+    ("?!", "", 0),
+]
+
+
+@pytest.mark.parametrize(("prediction", "answer", "f1"), CHARACTERS)
+def test_f1_by_characters(prediction, answer, f1):
+    for pair in ((prediction, answer), (answer, prediction)):
+        assert squad_metrics.f1(*pair, by="characters") == pytest.approx(f1)
+        # Two texts without characters are equal in version 2.0.
+        expected = 1 if pair in (("?!", ""), ("", "?!")) else f1
+        assert squad_metrics.f1_with_negative(*pair, by="characters") == pytest.approx(expected)
+
+
+def test_f1_by_characters_of_random_texts():
+    """The F1 of KorQuAD's official script, on texts with its punctuation."""
+    rng, parts = random.Random(0), [*"서울대학교 AbＫ1,.()《》〈〉‘’'\"-", "the ", "\xa0", "　"]
+    values = set()
+    for _ in range(3000):
+        pair = ["".join(rng.choices(parts, k=rng.randrange(9))) for _ in range(2)]
+        values.add(squad_metrics.f1(*pair, by="characters"))
+        assert squad_metrics.f1(*pair, by="characters") == oracle.f1_korquad(*pair)
+    assert len(values) > 30
+
+
+@pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
+def test_the_units_of_f1(version_2, caplog):
+    """EM stays; a text without blanks gets a line that names the setting, one with blanks does not.
+
+    The answer has two of the three characters of the prediction.
+    """
+    contexts = {
+        "東京都は日本の首都であり、人口が最も多い都市である。": True,
+        "東京都 is big ": False,
+    }
+    for context, has_no_blanks in contexts.items():
+        example = SquadExample("1", "q", tuple(context.split()), context, ("京都",))
+        for f1_by, expected in (("words", 0.0), ("characters", 80.0)):
+            caplog.clear()
+            metrics = AnswerMetrics(AnswerSettings(version_2_with_negative=version_2, f1_by=f1_by))
+            metrics.add(example, "東京都", "東京都", 0.0)
+            results = metrics.results()
+            assert results["f1"] == pytest.approx(expected)
+            assert results["exact" if version_2 else "exact_match"] == 0.0
+            is_named = any("Set f1_by=characters" in each for each in caplog.messages)
+            assert is_named == (has_no_blanks and f1_by == "words")
+    with pytest.raises(InputError, match="f1_by must be one of words, characters"):
+        AnswerSettings(f1_by="bytes")
+
+
 def results_of(examples, version_2, best, diffs=None, threshold=0.0):
     """Returns the results of `AnswerMetrics`, and the predictions, by question id.
 

@@ -1,5 +1,7 @@
 """Reading files of SQuAD, compared with the transcription of the released code; and bad files."""
 
+import gzip
+import itertools
 import json
 from collections import Counter
 
@@ -210,9 +212,37 @@ def test_bad_files(tmp_path, case):
     assert "\n" not in str(error.value)
 
 
-def test_training_with_version_2_needs_is_impossible(tmp_path):
+def test_a_question_without_is_impossible_has_an_answer(tmp_path):
     path = tmp_path / "train.json"
     path.write_bytes(changed(lambda d, p, q: q.pop("is_impossible")))
-    with pytest.raises(InputError, match=QUESTION + " has no key 'is_impossible'"):
-        read(str(path), True, True)
-    assert len(read(str(path), True, False)[0]) == len(read(str(path), False, True)[0]) == 2
+    for training, version_2 in itertools.product([False, True], repeat=2):
+        found, _ = read(str(path), training, version_2)
+        assert [each.answers for each in found] == [("a",), ("a",)]
+        assert not any(each.is_impossible for each in found)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(True, True), ("True", True), ("true", True), (1, True), ("1", True), (False, False),
+     ("False", False), ("false", False), (0, False), ("0", False), (None, False)],
+)  # fmt: skip
+def test_forms_of_is_impossible(tmp_path, value, expected):
+    path = tmp_path / "train.json"
+    path.write_bytes(changed(lambda d, p, q: q.update(is_impossible=value)))
+    found, _ = read(str(path), True, True)
+    assert [each.is_impossible for each in found] == [False, expected]
+    # Without answers, only a question that is not impossible is unlabelled.
+    path.write_bytes(changed(lambda d, p, q: q.update(is_impossible=value, answers=None)))
+    found, _ = read(str(path), False, True)
+    assert found[1].answers == (() if expected else None)
+
+
+def test_a_compressed_file(tmp_path):
+    data = random_data(0, 20)
+    expected = read(write(tmp_path / "train.json", data), True)
+    path = tmp_path / "train.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(data).encode()))
+    assert read(str(path), True) == expected
+    path.write_bytes(b"no gzip")
+    with pytest.raises(InputError, match=r"train\.json\.gz cannot be read as gzip"):
+        read(str(path), True)

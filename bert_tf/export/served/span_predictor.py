@@ -53,6 +53,12 @@ class ServedSpanPredictor(ServedModel):
         "max_seq_length": 384, **vars(WindowSettings()), **vars(AnswerSettings())
     }  # fmt: skip
 
+    @classmethod
+    def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the default of each fact; see `ServedModel.default_facts`."""
+        # Models of earlier versions do not state the units of F1.
+        return {n: value for n, value in cls.facts.items() if n != "f1_by" or n in stated}
+
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         facts = dict(checkpoint.facts)
         if settings.null_score_diff_threshold is not None:
@@ -70,22 +76,22 @@ class ServedSpanPredictor(ServedModel):
         question, context = texts
         settings, limits = self._settings, self._window_settings
         questions = self.tokenizer.tokenize(question)[:, : limits.max_query_length]
-        contexts, starts, ends = self.tokenizer.tokenize_with_offsets(context)
+        contexts = spans.tokenize(context, self.tokenizer)
         question_length = tf.cast(questions.row_lengths(), tf.int32)
         room = self.max_seq_length - SPECIAL_TOKENS - question_length
-        parts = windows.split(contexts, room, limits.doc_stride, question_length + 2)
+        parts = windows.split(contexts.ids, room, limits.doc_stride, question_length + 2)
         length = self.max_seq_length if settings.padding_as_released else None
-        inputs = windows.sequences(parts, contexts, questions, self.tokenizer, length)
+        inputs = windows.sequences(parts, contexts.ids, questions, self.tokenizer, length)
         # A long context has many windows.
         start_logits, end_logits = self.outputs_in_parts(inputs, "start_logits", "end_logits")
+
         found = spans.candidates(parts, start_logits, end_logits, inputs["input_mask"], settings)
-        begin, end = _bytes_of(found, contexts, starts, ends)
-        all_texts = substrings(context, found.question, begin, end)
-        found, different = spans.with_different_texts(found, all_texts)
+        found = spans.in_bytes(found, contexts)
+        # Many candidates can be the same long word, so only different ones become texts.
+        found = spans.distinct(found, found.start, found.end)
+        found = spans.distinct(found, substrings(context, *found[:3]))
         null = spans.null_scores(parts, start_logits, end_logits, tf.size(context))
-        best = spans.best(found, null, settings)
-        begin, end = _bytes_of(found, contexts, starts, ends)
-        return self._outputs(best, different, begin, end)
+        return self._outputs(spans.best(found, null, settings), found, context)
 
     def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
         """Returns where another answer is as good within a margin, relative to the scores.
@@ -110,10 +116,11 @@ class ServedSpanPredictor(ServedModel):
     def read_examples(self, path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
         """Yields question and context, and the answers, of each example in a file.
 
-        The file may also be a `.json` file of SQuAD. Examples without known answers are skipped.
+        The file may also be a `.json` or `.json.gz` file of SQuAD. Examples without known answers
+        are skipped.
         """
         version_2 = self._settings.version_2_with_negative
-        if path.lower().endswith(".json"):
+        if path.lower().endswith((".json", ".json.gz")):
             for example in read_examples(path, False, version_2, RowCounts()):
                 if example.answers is not None:
                     yield (example.question, example.context), example.answers
@@ -135,17 +142,15 @@ class ServedSpanPredictor(ServedModel):
             metrics.add(SquadExample("", "", (), "", answers), answer, answer, 0.0)
         return "f1", metrics.results()["f1"]
 
-    def _outputs(self, best: spans.Best, texts: Any, begin: Any, end: Any) -> dict[str, Any]:
-        """Returns the outputs of the signature, from the candidates' texts and spans."""
-
-        def chosen(values: Any, default: Any) -> Any:
-            values = tf.gather(tf.concat([values, [default]], 0), best.index)
-            return tf.where(best.is_null, default, values)
-
+    def _outputs(self, best: spans.Best, found: spans.Candidates, contexts: Any) -> dict[str, Any]:
+        """Returns the outputs of the signature, from the candidates in bytes of the contexts."""
+        # The candidate after the last one stands for no answer.
+        padded = (tf.concat([each, [0]], 0) for each in (found.start, found.end))
+        start, end = (tf.where(best.is_null, 0, tf.gather(each, best.index)) for each in padded)
         outputs = {
-            "answer": chosen(texts, ""),
-            "start": chosen(begin, 0),
-            "end": chosen(end, 0),
+            "answer": substrings(contexts, tf.range(tf.size(contexts)), start, end),
+            "start": start,
+            "end": end,
             "score": tf.cast(best.score, tf.float32),
             "probability": tf.cast(best.probability, tf.float32),
             "no_answer": best.is_null,
@@ -155,20 +160,6 @@ class ServedSpanPredictor(ServedModel):
         return outputs
 
 
-def _bytes_of(found: spans.Candidates, contexts: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
-    """Returns the start and the exclusive end of candidates in bytes: int32 [C].
-
-    Args:
-        found: The candidates.
-        contexts: Ids of the contexts, ragged [B, None].
-        starts: The start of each token in bytes, ragged int64 [B, None].
-        ends: The exclusive end of each token in bytes, ragged int64 [B, None].
-    """
-    row = tf.gather(tf.cast(contexts.row_splits, tf.int32), found.question)
-    begin = tf.gather(starts.values, row + found.first_token)
-    end = tf.gather(ends.values, row + found.last_token)
-    return tf.cast(begin, tf.int32), tf.cast(end, tf.int32)
-
-
 def _from_facts(settings: Any, facts: Mapping[str, Any]) -> Any:
-    return settings(**{each.name: facts[each.name] for each in dataclasses.fields(settings)})
+    names = {each.name for each in dataclasses.fields(settings)} & facts.keys()
+    return settings(**{name: facts[name] for name in names})

@@ -3,7 +3,8 @@
 The rules are those of `tasks.squad.best_answers`, and so those of google-research/bert, with one
 exception: the text of an answer is a part of the bytes of the context.
 
-Shape letters: B questions, R windows of all contexts, S sequence length, C candidates.
+Shape letters: B questions, R windows of all contexts, S sequence length, C candidates, W words and
+T tokens of all contexts.
 """
 
 from typing import Any, NamedTuple
@@ -12,6 +13,54 @@ import tensorflow as tf
 
 from bert_tf.export.served.windows import Windows, has_max_context
 from bert_tf.tasks.squad.best_answers import AnswerSettings
+from bert_tf.tokenization import BertTokenizer
+
+
+class Contexts(NamedTuple):
+    """Contexts, split into words at white space, and into tokens.
+
+    Attributes:
+        ids: The ids of the tokens, ragged int32 [B, None].
+        starts: int32 [T, 4]: the first byte of each token, and of its word, in the context; the
+            number of characters that normalization adds to the words before, minus the number of
+            those that it removes; and the number of unknown tokens before.
+        ends: int32 [T, 4], the same for the end of each token and of its word. The bytes are
+            exclusive.
+    """
+
+    ids: Any
+    starts: Any
+    ends: Any
+
+
+def tokenize(texts: Any, tokenizer: BertTokenizer) -> Contexts:
+    """Tokenizes contexts, string [B], word by word."""
+    # White space becomes blanks with as many bytes, so that the other bytes keep their places.
+    blanks = tf.strings.regex_replace(texts, "[\t\r\n]", " ")
+    words = tf.strings.split(tf.strings.regex_replace(blanks, "\u202f", "   "), " ")
+    num_bytes = words.with_values(tf.strings.length(words.values))
+    word_start = tf.cumsum(num_bytes + 1, axis=1, exclusive=True).values
+
+    normalized = tf.strings.reduce_join(tokenizer.words(words.values), axis=-1)
+    before, after = (tf.strings.length(each, "UTF8_CHAR") for each in (words.values, normalized))
+    added = after - before
+    total = tf.cumsum(added)
+
+    ids, start, end = tokenizer.tokenize_with_offsets(words.values)
+    start, end = (tf.cast(each.values, tf.int32) for each in (start, end))
+    splits = tf.gather(ids.row_splits, words.row_splits)
+    is_unknown = tf.cast(ids.values == tokenizer.unk_id, tf.int32)
+    unknown = tf.cumsum(is_unknown)
+
+    of_words = tf.stack([word_start, total - added, word_start + num_bytes.values, total], 1)
+    first, added_before, last, added_after = tf.unstack(
+        tf.gather(of_words, ids.value_rowids()), 4, 1
+    )
+    return Contexts(
+        tf.RaggedTensor.from_row_splits(ids.values, splits, validate=False),
+        tf.stack([first + start, first, added_before, unknown - is_unknown], 1),
+        tf.stack([first + end, last, added_after, unknown], 1),
+    )
 
 
 class Candidates(NamedTuple):
@@ -19,13 +68,14 @@ class Candidates(NamedTuple):
 
     Attributes:
         question: int32 [C], the question.
-        first_token, last_token: int32 [C], indices of tokens in the context.
+        start, end: int32 [C]: the first and the last token of `candidates` in the context; after
+            `in_bytes`, the bytes in the context, with an exclusive end.
         score: float64 [C], the sum of both logits.
     """
 
     question: Any
-    first_token: Any
-    last_token: Any
+    start: Any
+    end: Any
     score: Any
 
 
@@ -62,8 +112,8 @@ def candidates(
     shift = tf.gather(windows.first_token - windows.offset, window)
     found = Candidates(
         question=tf.gather(windows.row, window),
-        first_token=shift + tf.gather_nd(starts.indices, chosen[:, :2]),
-        last_token=shift + tf.gather_nd(ends.indices, tf.gather(chosen, [0, 2], axis=1)),
+        start=shift + tf.gather_nd(starts.indices, chosen[:, :2]),
+        end=shift + tf.gather_nd(ends.indices, tf.gather(chosen, [0, 2], axis=1)),
         score=tf.gather_nd(scores, chosen),
     )
     return _sorted(found)
@@ -73,29 +123,40 @@ def _sorted(found: Candidates) -> Candidates:
     """Sorts candidates by question and descending score; equal scores keep their order."""
     order = tf.argsort(found.score, direction="DESCENDING", stable=True)
     order = tf.gather(order, tf.argsort(tf.gather(found.question, order), stable=True))
-    return take(found, order)
+    return _take(found, order)
 
 
-def take(found: Candidates, indices: Any) -> Candidates:
+def _take(found: Candidates, indices: Any) -> Candidates:
     """Returns the candidates at some indices, int32 [C]."""
     return Candidates(*(tf.gather(each, indices) for each in found))
 
 
-def with_different_texts(found: Candidates, texts: Any) -> tuple[Candidates, Any]:
-    """Keeps, of the candidates of a question with the same text, the best one.
+def in_bytes(found: Candidates, contexts: Contexts) -> Candidates:
+    """Returns the parts of the contexts that candidates of tokens stand for.
+
+    As in `final_text`, these are all words of the span if it has an unknown token, or if
+    normalization changes the number of characters of these words; else the bytes of the tokens.
+    """
+    row = tf.gather(tf.cast(contexts.ids.row_splits, tf.int32), found.question)
+    first = tf.gather(contexts.starts, row + found.start)
+    last = tf.gather(contexts.ends, row + found.end)
+    is_aligned = tf.reduce_all(first[:, 2:] == last[:, 2:], axis=1)
+    start, end = (tf.where(is_aligned, each[:, 0], each[:, 1]) for each in (first, last))
+    return found._replace(start=start, end=end)
+
+
+def distinct(found: Candidates, *values: Any) -> Candidates:
+    """Keeps, of the candidates of a question with the same values, the best one.
 
     Args:
-        found: The candidates, as `candidates` returns them.
-        texts: string [C], the texts of the candidates.
-
-    Returns:
-        The candidates that are kept, and their texts.
+        found: The candidates.
+        values: string or int32 [C] each.
     """
-    keys = tf.strings.join([tf.strings.as_string(found.question), texts], ":")
+    keys = tf.strings.join([tf.as_string(each) for each in (found.question, *values)], ":")
     unique = tf.unique(keys)
     count = tf.size(keys)
     first = tf.math.unsorted_segment_min(tf.range(count), unique.idx, tf.size(unique.y))
-    return take(found, first), tf.gather(texts, first)
+    return _take(found, first)
 
 
 def null_scores(windows: Windows, start_logits: Any, end_logits: Any, num_questions: Any) -> Any:

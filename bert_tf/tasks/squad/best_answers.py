@@ -6,15 +6,16 @@ Shape letters: W windows of a context, S sequence length.
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from bert_tf.errors import InputError, check_at_least
+from bert_tf.errors import InputError, check_at_least, check_choice
 from bert_tf.tasks.results import Outputs
 from bert_tf.tasks.squad.final_text import final_text
 from bert_tf.tasks.squad.squad_examples import SquadExample
+from bert_tf.tasks.squad.squad_metrics import UNITS
 from bert_tf.tasks.windows import has_max_context, windows
 from bert_tf.tasks.words import tokenize_words
 
@@ -40,19 +41,25 @@ class AnswerSettings:
         padding_as_released: Whether padding takes part in the softmax of the loss and in the n best
             positions, as in google-research/bert. Slower: each sequence then has `max_seq_length`
             tokens.
+        f1_by: Units of F1: "words" as in SQuAD, or "characters" as in KorQuAD, for languages
+            without blanks between words, such as Japanese.
 
     Raises:
         InputError: A value is out of range.
     """
+
+    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {"f1_by": tuple(UNITS)}
 
     n_best_size: int = 20
     max_answer_length: int = 30
     version_2_with_negative: bool = False
     null_score_diff_threshold: float = 0.0
     padding_as_released: bool = False
+    f1_by: str = "words"
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "n_best_size", "max_answer_length")
+        check_choice(UNITS, "f1_by", self.f1_by)
         if math.isnan(self.null_score_diff_threshold):
             raise InputError("null_score_diff_threshold must be a number. Received: nan.")
 

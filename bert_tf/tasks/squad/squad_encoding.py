@@ -161,24 +161,46 @@ def _answer_pieces(
     if not known:
         return result
     texts = [(examples[number].answers or ("",))[0] for number in known]
-    for number, answer in zip(known, _token_ids(texts, tokenizer), strict=True):
+    texts_before = [examples[number].before_answer for number in known]
+    answers, before = (_token_ids(each, tokenizer) for each in (texts, texts_before))
+
+    for number, answer, preceding in zip(known, answers, before, strict=True):
         context, (first, last) = contexts[number], examples[number].answer_words or (0, 0)
         start = int(context.first[first % len(examples[number].words)])
-        result[number] = _narrowed(context.ids, start, int(context.first[last + 1]) - 1, answer)
+        end = int(context.first[last + 1])
+        result[number] = _narrowed(context.ids, start, end, answer, start + len(preceding))
     return result
 
 
-def _narrowed(ids: np.ndarray, start: int, end: int, answer: np.ndarray) -> tuple[int, int]:
-    """Narrows a span of whole words to the first pieces that are equal to the answer.
+def _narrowed(
+    ids: np.ndarray, start: int, end: int, answer: np.ndarray, stated: int
+) -> tuple[int, int]:
+    """Narrows a span of whole words to pieces that are equal to the answer.
 
     For example, the answer "1895" in the word "(1895-1943)" is a part of this word. The span stays
-    as it is if the answer's pieces are not in it.
+    as it is if the answer's pieces are not in it. Of several equal places, the answer has the one
+    that is nearest to its stated position; in google-research/bert the first one.
+
+    Args:
+        ids: The pieces of the context.
+        start: The first piece of the words.
+        end: The exclusive last piece of the words.
+        answer: The pieces of the answer.
+        stated: The piece at the stated position of the answer.
+
+    Returns:
+        The first and the last piece.
 
     Source: google-research/bert `run_squad._improve_answer_span`.
     """
-    span, wanted = ids[start : end + 1].tolist(), answer.tolist()
-    if wanted:
-        for first in range(len(span) - len(wanted) + 1):
-            if span[first : first + len(wanted)] == wanted:
-                return start + first, start + first + len(wanted) - 1
-    return start, end
+    span, wanted = ids[start:end].tolist(), answer.tolist()
+    places = [
+        start + place
+        for place in range(len(span) - len(wanted) + 1 if wanted else 0)
+        if span[place : place + len(wanted)] == wanted
+    ]
+    if not places:
+        return start, end - 1
+
+    nearest = min(places, key=lambda place: abs(place - stated))
+    return nearest, nearest + len(wanted) - 1

@@ -2,6 +2,7 @@
 
 import bisect
 import dataclasses
+import gzip
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,6 +14,11 @@ from bert_tf.tasks.row_counts import RowCounts
 # The white space of google-research/bert's run_squad; U+202F is a narrow no-break space.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
 SKIPPED = "questions skipped, because their answers are not in the context"
+# Files of other programs have numbers as ids and answers, and texts as numbers and truth values.
+_TEXT = json_files.Rule("a text or a number", (str, float))
+_LIST = json_files.Rule("a list", (list,))
+_POSITION = json_files.Rule("a whole number", (int,))
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False, "none": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +33,7 @@ class SquadExample:
         answers: The correct answers; () if the question has no answer. None if they are unknown.
         answer_words: Indices of the first and last word of the answer; known for training examples
             with an answer. As in google-research/bert, an index of -1 is possible.
+        before_answer: The part of the first of these words that precedes the answer.
         is_impossible: Whether the question has no answer.
     """
 
@@ -36,6 +43,7 @@ class SquadExample:
     context: str
     answers: tuple[str, ...] | None
     answer_words: tuple[int, int] | None = None
+    before_answer: str = ""
     is_impossible: bool = False
 
 
@@ -45,7 +53,7 @@ def read_examples(
     """Yields the examples of a file, in their order.
 
     Args:
-        path: A file in the JSON format of SQuAD.
+        path: A file in the JSON format of SQuAD; `.gz` if it is compressed.
         training: Whether the examples are for training. Such an example has one answer or, with
             `version_2_with_negative`, is marked as impossible. A question is skipped if its answer
             is not in the context at the stated position.
@@ -53,18 +61,19 @@ def read_examples(
         counts: Receives the number of skipped questions.
 
     Raises:
-        InputError: The file is not valid JSON (see `json_files.parse`), a key is missing,
-            two questions have the same id, or a training example does not have exactly one answer.
+        InputError: The file is not valid JSON (see `json_files.parse`), a key is missing or has a
+            value of another type, two questions have the same id, or a training example does not
+            have exactly one answer.
 
     Source: google-research/bert `run_squad.read_squad_examples`.
     """
     ids: set[str] = set()
     for where, paragraph in _paragraphs(path):
-        context = _get(paragraph, "context", where)
+        context = str(_get(paragraph, "context", where, _TEXT))
         matches = list(_WORD.finditer(context))
         words = tuple(match.group() for match in matches)
         starts = [match.start() for match in matches]
-        for number, item in enumerate(_get(paragraph, "qas", where)):
+        for number, item in enumerate(_get(paragraph, "qas", where, _LIST)):
             question = _Question(f"{where}.qas[{number}]", item, version_2_with_negative)
             if question.id in ids:
                 raise InputError(
@@ -77,8 +86,9 @@ def read_examples(
                 yield example
             elif question.is_impossible:
                 yield dataclasses.replace(example, is_impossible=True)
-            elif span := _answer_words(question.only_answer(), context, words, starts):
-                yield dataclasses.replace(example, answer_words=span)
+            elif span := _answer_words(answer := question.only_answer(), context, words, starts):
+                before = context[starts[span[0]] : answer[1]]
+                yield dataclasses.replace(example, answer_words=span, before_answer=before)
             else:
                 row = f"{question.where}: the answer {question.only_answer()!r:.80}"
                 counts.add(SKIPPED, row, is_skipped=True)
@@ -86,22 +96,30 @@ def read_examples(
 
 def _paragraphs(path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yields the paragraphs of a file, with their place in it as text."""
-    contents = json_files.parse(files.read_text(path), path)
-    for number, article in enumerate(_get(contents, "data", path)):
+    contents = json_files.parse(_read(path), path)
+    for number, article in enumerate(_get(contents, "data", path, _LIST)):
         where = f"{path}: data[{number}]"
-        for index, paragraph in enumerate(_get(article, "paragraphs", where)):
+        for index, paragraph in enumerate(_get(article, "paragraphs", where, _LIST)):
             yield f"{where}.paragraphs[{index}]", paragraph
 
 
-def _get(item: Any, key: str, where: str) -> Any:
+def _read(path: str) -> str:
+    """Returns the text of a file, which may be compressed."""
+    if not str(path).endswith(".gz"):
+        return files.read_text(path)
+    with files.explain_read_errors(path, " as gzip"):
+        return gzip.decompress(files.read_bytes(path)).decode()
+
+
+def _get(item: Any, key: str, where: str, rule: json_files.Rule) -> Any:
     """Returns the value of a key.
 
     Raises:
-        InputError: The item has no such key.
+        InputError: The item has no such key, or its value breaks the rule.
     """
     if not isinstance(item, dict) or key not in item:
         raise InputError(f"{where} has no key {key!r}. Give a file in the format of SQuAD.")
-    return item[key]
+    return json_files.check(item, {key: rule}, where, required=True)[key]
 
 
 class _Question:
@@ -109,30 +127,40 @@ class _Question:
 
     def __init__(self, where: str, item: Any, version_2_with_negative: bool) -> None:
         self.where, self._item, self._version_2 = where, item, version_2_with_negative
-        self.id: str = _get(item, "id", where)
-        self.text: str = _get(item, "question", where)
+        self.id = str(_get(item, "id", where, _TEXT))
+        self.text = str(_get(item, "question", where, _TEXT))
 
     @property
     def is_impossible(self) -> bool:
-        """Whether a training example has no answer; always False in version 1.1."""
-        return bool(self._version_2 and _get(self._item, "is_impossible", self.where))
+        """Whether the question has no answer; always False in version 1.1.
+
+        Raises:
+            InputError: The file states neither true nor false, as values, numbers or texts.
+        """
+        key = "is_impossible"
+        stated = self._item.get(key) if self._version_2 else None
+        truth = _TRUTHS.get(str(stated).lower(), stated)
+        return bool(_get({key: truth}, key, self.where, json_files.TRUTH))
 
     def answers(self) -> tuple[str, ...] | None:
         """Returns the correct answers, () for an impossible question, None if not known."""
+        is_stated = self._item.get("answers") is not None
+        answers = _get(self._item, "answers", self.where, _LIST) if is_stated else ()
         texts = tuple(
-            _get(each, "text", f"{self.where}.answers[{number}]")
-            for number, each in enumerate(self._item.get("answers", ()))
+            str(_get(each, "text", f"{self.where}.answers[{number}]", _TEXT))
+            for number, each in enumerate(answers)
         )
-        is_stated = "answers" in self._item or self._item.get("is_impossible")
-        return texts if texts or (self._version_2 and is_stated) else None
+        is_known = self._version_2 and (self.is_impossible or is_stated)
+        return texts if texts or is_known else None
 
     def only_answer(self) -> tuple[str, int]:
         """Returns text and position of the answer of a training example.
 
         Raises:
-            InputError: The example does not have exactly one answer.
+            InputError: The example does not have exactly one answer, or its position is not a
+                whole number.
         """
-        answers = _get(self._item, "answers", self.where)
+        answers = _get(self._item, "answers", self.where, _LIST)
         if len(answers) != 1:
             remedy = "Give a train file in which each question has one answer."
             if not answers and not self._version_2:
@@ -144,8 +172,13 @@ class _Question:
                 f"{self.where}: question {self.id!r} has {len(answers)} answers, and training "
                 f"needs exactly one. {remedy}"
             )
-        where = f"{self.where}.answers[0]"
-        return _get(answers[0], "text", where), _get(answers[0], "answer_start", where)
+
+        where, key = f"{self.where}.answers[0]", "answer_start"
+        text = str(_get(answers[0], "text", where, _TEXT))
+        stated = _get(answers[0], key, where, _TEXT)
+        number = str(stated).removesuffix(".0")
+        start = int(number) if re.fullmatch("-?[0-9]+", number) else stated
+        return text, _get({key: start}, key, where, _POSITION)
 
 
 def _answer_words(

@@ -1,4 +1,7 @@
-"""The official metrics of SQuAD 1.1 and 2.0: exact match (EM) and F1."""
+"""The official metrics of SQuAD 1.1 and 2.0: exact match (EM) and F1.
+
+F1 by characters, for languages without blanks between words, is that of KorQuAD 1.0.
+"""
 
 import collections
 import re
@@ -9,6 +12,7 @@ import numpy as np
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+_KOREAN_PUNCTUATION = str.maketrans("", "", string.punctuation + "《》〈〉‘’")
 
 
 def normalize(text: str) -> str:
@@ -24,12 +28,33 @@ def exact_match(prediction: str, answer: str) -> float:
     return float(normalize(prediction) == normalize(answer))
 
 
-def f1(prediction: str, answer: str) -> float:
-    """Returns the F1 of the words of a prediction, in [0, 1]; 0.0 if there are no common words.
+def _words(text: str) -> Sequence[str]:
+    return normalize(text).split()
+
+
+def _characters(text: str) -> Sequence[str]:
+    """Returns the characters of a text in lower case, without punctuation and white space.
+
+    Source: `normalize_answer` and `f1_score` of the official script of KorQuAD 1.0.
+    """
+    return "".join(text.lower().translate(_KOREAN_PUNCTUATION).split())
+
+
+# The units of which F1 counts those that a prediction and an answer have in common.
+UNITS = {"words": _words, "characters": _characters}
+
+
+def f1(prediction: str, answer: str, by: str = "words") -> float:
+    """Returns the F1 of the units of a prediction, in [0, 1]; 0.0 if there are no common ones.
+
+    Args:
+        prediction: The predicted answer.
+        answer: A correct answer.
+        by: "words" or "characters".
 
     Source: `f1_score` of the official script for version 1.1.
     """
-    predicted, expected = normalize(prediction).split(), normalize(answer).split()
+    predicted, expected = UNITS[by](prediction), UNITS[by](answer)
     common = sum((collections.Counter(predicted) & collections.Counter(expected)).values())
     if not common:
         return 0.0
@@ -37,14 +62,13 @@ def f1(prediction: str, answer: str) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def f1_with_negative(prediction: str, answer: str) -> float:
-    """Returns the F1 of a prediction; two texts without words are equal, so their F1 is 1.0.
+def f1_with_negative(prediction: str, answer: str, by: str = "words") -> float:
+    """Returns the F1 of a prediction; two texts without units are equal, so their F1 is 1.0.
 
-    Source: `compute_f1` of the official script for version 2.0.
+    Source: `compute_f1` of the official script for version 2.0. The arguments are those of `f1`.
     """
-    if not normalize(prediction) or not normalize(answer):
-        return exact_match(prediction, answer)
-    return f1(prediction, answer)
+    # The blank keeps units of both texts apart.
+    return f1(prediction, answer, by) or float(not UNITS[by](f"{prediction} {answer}"))
 
 
 def best_of(metric: Callable[[str, str], float], prediction: str, answers: Sequence[str]) -> float:

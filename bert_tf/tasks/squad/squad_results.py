@@ -1,5 +1,6 @@
 """`SquadResults`: the metrics and the output files of a split."""
 
+import functools
 import json
 import logging
 import os
@@ -17,6 +18,8 @@ _LOGGER = logging.getLogger(__name__)
 PREDICTIONS, NBEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
 THRESHOLD = "squad_threshold.json"
 _NO_ANSWER = "(no answer)"
+# A context with more characters per word is in a language without blanks between words.
+_LONGEST_MEAN_WORD = 15
 
 
 class AnswerMetrics:
@@ -32,7 +35,10 @@ class AnswerMetrics:
         # and of the best answer other than "", the null score difference, and whether there is such
         # an answer. In version 1.1, only EM and F1.
         self._rows: list[tuple[float, ...]] = []
-        self._num_unknown = 0
+        self._num_unknown = self._num_without_blanks = 0
+        with_negative = settings.version_2_with_negative
+        f1 = squad_metrics.f1_with_negative if with_negative else squad_metrics.f1
+        self._metrics = squad_metrics.exact_match, functools.partial(f1, by=settings.f1_by)
 
     def add(self, example: SquadExample, predicted: str, best_text: str, null_diff: float) -> None:
         """Adds a question.
@@ -43,24 +49,23 @@ class AnswerMetrics:
             best_text: The best answer other than "".
             null_diff: See `BestAnswers.null_score_diff`.
         """
+        most_characters = _LONGEST_MEAN_WORD * len(example.words)
+        self._num_without_blanks += len(example.context) > most_characters
         if example.answers is None:
             self._num_unknown += 1
-        elif self._settings.version_2_with_negative:
-            correct = squad_metrics.correct_answers(example.answers)
-            em_f1 = [
-                squad_metrics.best_of(metric, text, correct)
-                for text in (predicted, best_text)
-                for metric in (squad_metrics.exact_match, squad_metrics.f1_with_negative)
-            ]
-            self._rows.append(
-                (*em_f1, null_diff, float(bool(best_text)), float(bool(example.answers)))
-            )
-        else:
-            em_f1 = [
-                squad_metrics.best_of(metric, predicted, example.answers)
-                for metric in (squad_metrics.exact_match, squad_metrics.f1)
-            ]
-            self._rows.append(tuple(em_f1))
+            return
+
+        texts, correct = [predicted], list(example.answers)
+        others: list[float] = []
+        if self._settings.version_2_with_negative:
+            texts, correct = [predicted, best_text], squad_metrics.correct_answers(correct)
+            others = [null_diff, bool(best_text), bool(example.answers)]
+        em_f1 = [
+            squad_metrics.best_of(metric, text, correct)
+            for text in texts
+            for metric in self._metrics
+        ]
+        self._rows.append((*em_f1, *others))
 
     def results(self) -> dict[str, float]:
         """Returns the metrics; {} if no question has known answers."""
@@ -71,6 +76,11 @@ class AnswerMetrics:
             )
         if not self._rows:
             return {}
+        if self._settings.f1_by == "words" and 2 * self._num_without_blanks > len(self._rows):
+            _LOGGER.warning(
+                "warning: most contexts have no blanks between words, so F1 by words says little. "
+                "Set f1_by=characters."
+            )
         table = np.array(self._rows)
         if not self._settings.version_2_with_negative:
             return {"exact_match": _percent(table[:, 0]), "f1": _percent(table[:, 1])}

@@ -36,6 +36,7 @@ class SquadFacts(TaskFacts):
     version_2_with_negative: bool = dataclasses.field(metadata=SETTING)
     null_score_diff_threshold: float = dataclasses.field(metadata=DECISION)
     padding_as_released: bool = dataclasses.field(metadata=SETTING)
+    f1_by: str = dataclasses.field(metadata=DECISION)
     head: HeadConfig | None = None
 
 
@@ -44,7 +45,7 @@ class SquadTask(Task):
     """Finds the answers to questions, in data in the JSON format of SQuAD 1.1 or 2.0.
 
     Dev and test split are the same file: `DataLocation.test_file` or `dev_file`, or `dev-v1.1.json`
-    or `dev-v2.0.json` in `data_dir`. It is the file of --predict_file.
+    or `dev-v2.0.json` in `data_dir`, also with `.gz`. It is the file of --predict_file.
 
     Attributes:
         tokenizer: The tokenizer of the model; answers are converted to the original text with it.
@@ -96,7 +97,8 @@ class SquadTask(Task):
         kind = "train" if kind == "train" else "dev"
         version = "2.0" if self.answers.version_2_with_negative else "1.1"
         location = dataclasses.replace(location, dev_file=location.test_file or location.dev_file)
-        path = location.find_file(kind, [f"{kind}-v{version}.json"])
+        name = f"{kind}-v{version}.json"
+        path = location.find_file(kind, [name, f"{name}.gz"])
         return [Split(kind, FileSource(path))]
 
     def read(self, split: Split, counts: RowCounts) -> Iterator[SquadExample]:

@@ -9,6 +9,8 @@ import gzip
 import hashlib
 import json
 import os
+import re
+import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -24,6 +26,7 @@ from bert_tf.errors import InputError
 from bert_tf.file_checks import check_is_regular, check_no_file_scheme
 
 _CHUNK_BYTES = 1 << 20
+_GLOB = re.compile(r"[\[\]\\]")  # TensorFlow finds files with * and ? in their paths
 MAX_LINE_BYTES = 64 << 20  # a line is read into memory
 # The SHA-256 of local files whose lines were all read, after their size and time: a task reads the
 # labels in its data, before the hash of the data identifies the run.
@@ -124,6 +127,41 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
     except others as error:
         reason = str(error).rstrip(".")
         raise InputError(f"{path} cannot be read{content}: {reason}.") from error
+
+
+@contextmanager
+def path_without_globs(path: str) -> Iterator[str]:
+    r"""Yields a path at which TensorFlow can read a checkpoint or a SavedModel.
+
+    TensorFlow reads such paths as globs, and finds no files if they contain [, ] or \. These files
+    are read through links in a temporary folder; those of an object store are copied there.
+
+    Args:
+        path: A file, a folder, or the prefix of the files `<path>.<ending>`.
+    """
+    if not _GLOB.search(path):
+        yield path
+        return
+
+    is_remote = "://" in path
+    folder, name = os.path.split(path if is_remote else os.path.abspath(path))
+    with tempfile.TemporaryDirectory() as place:
+        plain_path = f"{place}/{_GLOB.sub('_', name)}"
+        for each in list_folder(folder):
+            if each == name or each.startswith(f"{name}."):
+                link = _copy if is_remote else os.symlink
+                link(f"{folder}/{each}", plain_path + each.removeprefix(name))
+        yield plain_path
+
+
+def _copy(source: str, target: str) -> None:
+    """Copies a file or a folder."""
+    if not gfile().isdir(source):
+        gfile().copy(source, target)
+        return
+    gfile().makedirs(target)
+    for name in list_folder(source):
+        _copy(f"{source}/{name}", f"{target}/{name}")
 
 
 def read_text(path: str) -> str:

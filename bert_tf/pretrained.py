@@ -8,6 +8,7 @@ import functools
 import inspect
 import logging
 import os
+import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -34,6 +35,7 @@ from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertHeadModel, BertTaskModel, arrays_by_name
 from bert_tf.tokenization import BertTokenizer, check_size
+from bert_tf.weights import ENCODER_FACTS, MODEL_FACTS
 
 _LOG = logging.getLogger(__name__)
 Path = str | os.PathLike[str]
@@ -210,10 +212,10 @@ class Pretrained:
             arguments.setdefault("head", HeadConfig.from_dict(self.facts.get("head")))
         model = model_class(self.config, **arguments)
         if self.contents is not None:
-            assigned = self.assign(model).assigned
-            if HEADS_WITH_LABELS.get(model_class.__name__) in assigned:
-                names = ("labels", "task_type", "threshold", "pair", "scheme")
-                model.head_facts = {n: self.facts[n] for n in names if n in self.facts}
+            missing = self.assign(model).missing
+            is_loaded = all(name.startswith("bert/") for name in missing)  # the head, if any
+            names = MODEL_FACTS if isinstance(model, BertTaskModel) else ENCODER_FACTS
+            model.head_facts = {n: self.facts[n] for n in names if is_loaded and n in self.facts}
         return model
 
     def _num_labels(self, model_class: type) -> int:
@@ -272,6 +274,8 @@ def load(
     """
     path = os.fspath(init_checkpoint or "")
     if path.endswith(".keras") and files.is_file(path):
+        if "://" not in path and not zipfile.is_zipfile(path):
+            raise InputError(f"{path} is incomplete or damaged. Copy it again from its source.")
         return keras.saving.load_model(path)
     return read_pretrained(init_checkpoint, bert_config_file, vocab_file, do_lower_case)
 
@@ -327,12 +331,13 @@ def save_checkpoint(
         dialect: One of `conversion.WRITABLE_DIALECTS`: "bert-tf" (a weights folder),
             "hugging_face" or "google".
         **facts: JSON values to store with the weights. `labels` (list of str) is known to all
-            readers. The default of `labels`, `task_type`, `threshold`, `pair` and `scheme` is the
-            value in the checkpoint from which the model was loaded, if it got its head there.
-            A classifier that `export_model.py` exports needs `labels`, and `pair` (bool) and
-            `max_seq_length` (int) unless they are False and 128; unless it selects one of the
-            labels, `task_type`: "regression" (`labels` is then empty) or "multi_label". Only
-            "bert-tf" stores all facts; "hugging_face" stores `labels`, `task_type`, `embedding`.
+            readers. The default of a fact that exports need, such as `labels`, `max_seq_length` or
+            `embedding` (pooling and normalization), is the value in the checkpoint from which the
+            model was loaded, if it has no head or got its head there. A classifier that
+            `export_model.py` exports needs `labels`, and `pair` (bool) and `max_seq_length` (int)
+            unless they are False and 128; unless it selects one of the labels, `task_type`:
+            "regression" (`labels` is then empty) or "multi_label". Only "bert-tf" stores all facts;
+            "hugging_face" stores `labels`, `task_type`, `embedding`.
 
     Returns:
         The path of the checkpoint, as `load` accepts it.

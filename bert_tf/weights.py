@@ -47,6 +47,10 @@ FACTS_SCHEMA = {
 EMBEDDING_SCHEMA = {
     "pooling": TEXT, "normalize": TRUTH, "max_seq_length": LENGTH, "problem": TEXT,
 }  # fmt: skip
+# The facts that a model in memory keeps: how its head, or the vectors of an encoder, are used.
+ENCODER_FACTS = ("embedding", "max_seq_length")
+_NOT_OF_HEADS = (*RESERVED_FACTS, "step", "eval", "head", "embedding", "task")
+MODEL_FACTS = tuple(name for name in FACTS_SCHEMA if name not in _NOT_OF_HEADS)
 _FORMAT, _WITHOUT_CHECKSUMS = 2, 1
 # White space is not stripped from these two entries of the released Chinese vocabulary, since
 # stripping would change them to "" and "##".

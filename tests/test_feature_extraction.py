@@ -60,6 +60,20 @@ def test_tokens_and_vectors_of_the_given_layers(encoder, expected):
         np.testing.assert_allclose(line.values, states[[3, 1, 0]], atol=1e-5)
 
 
+def test_the_number_of_truncated_lines_is_reported(encoder, caplog):
+    extract(encoder, layers=(-1,))  # of LINES, one has more than 12 tokens
+    assert "warning: 1 lines have more than 12 tokens" in caplog.text
+    assert caplog.text.count("warning") == 1
+    caplog.clear()
+    config = ExtractionConfig(max_seq_length=12)
+    fitting = ["york " * 10, f"{'york ' * 4}||| {'new ' * 5}"]  # 12 tokens each
+    list(FeatureExtractor(encoder, BertTokenizer(VOCABULARY), config)(fitting))
+    assert not caplog.text
+    longer = [f"york {line}" for line in fitting]
+    list(FeatureExtractor(encoder, BertTokenizer(VOCABULARY), config)(longer))
+    assert "warning: 2 lines" in caplog.text
+
+
 def test_sum_and_concatenation_of_layers(encoder, expected):
     sums = extract(encoder, layers=(-1, -2), combine="sum")
     concatenated = extract(encoder, layers=(-1, -2), combine="concat")

@@ -94,12 +94,14 @@ def test_labels_may_be_numbers_and_stay_with_the_head(classifier, tokenizer, tmp
     }  # fmt: skip
     # Given values replace those that the model was loaded with.
     path = bert_tf.save_checkpoint(
-        model, tokenizer, tmp_path / "pair", labels=LABELS, pair=True, task_type="multi_label"
-    )
+        model, tokenizer, tmp_path / "pair", labels=LABELS, pair=True, task_type="multi_label",
+        max_seq_length=12,
+    )  # fmt: skip
     model = bert_tf.load(path).model(bert_tf.BertClassifier)
     path = bert_tf.save_checkpoint(model, tokenizer, tmp_path / "same")
     stated = bert_tf.load(path).facts
     assert (stated["labels"], stated["pair"], stated["task_type"]) == (LABELS, True, "multi_label")
+    assert stated["max_seq_length"] == 12
     other = bert_tf.load(saved).model(bert_tf.BertTagger, num_labels=3)
     assert "labels" not in bert_tf.load(bert_tf.save_checkpoint(other, None, tmp_path / "n")).facts
 
@@ -167,6 +169,38 @@ def test_a_model_file_of_keras_is_not_a_checkpoint(classifier, tmp_path):
     classifier.save(tmp_path / "model.keras")
     with pytest.raises(bert_tf.InputError, match=r"Load it with bert_tf\.load"):
         read_weights(str(tmp_path / "model.keras"))
+    os.truncate(tmp_path / "model.keras", 1000)
+    with pytest.raises(bert_tf.InputError, match=r"model\.keras is incomplete or damaged"):
+        bert_tf.load(tmp_path / "model.keras")
+
+
+@pytest.mark.parametrize("place", ["", "ram://"])
+def test_paths_with_the_characters_of_globs(classifier, tokenizer, tmp_path, place):
+    """TensorFlow reads the paths of its checkpoints and SavedModels as globs."""
+    folder = f"{place}{tmp_path}/lr=[1e-5]\\b"
+    for dialect in ("google", "hugging_face", "bert-tf"):
+        path = bert_tf.save_checkpoint(
+            classifier, tokenizer, f"{folder}/{dialect}[2]", dialect, labels=LABELS
+        )
+        loaded = bert_tf.load(path)
+        assert loaded.facts["source"].startswith(folder)
+        np.testing.assert_array_equal(
+            loaded.weights["output_weights"], variables_by_name(classifier)["output_weights"]
+        )
+
+
+@pytest.mark.slow
+def test_models_are_exported_and_loaded_where_paths_have_the_characters_of_globs(
+    classifier, tokenizer, tmp_path
+):
+    settings = bert_tf.ServingSettings(format="both", tflite_precisions=["float32"])
+    bert_tf.export_model(
+        classifier, tokenizer, tmp_path / "lr=[1e-5]", labels=LABELS, settings=settings
+    )
+    os.rename(tmp_path / "lr=[1e-5]", tmp_path / "a\\b")
+    expected = bert_tf.Predictor(tmp_path / "a\\b")("Ab c")
+    os.rename(tmp_path / "a\\b", tmp_path / "plain")
+    assert bert_tf.Predictor(tmp_path / "plain")("Ab c") == expected
 
 
 def test_random_weights_need_a_config_and_a_vocabulary(tmp_path):

@@ -37,10 +37,9 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     Raises:
         InputError: The checkpoint is damaged or has no `bert/` variables.
     """
-    prefix, reader = tensorflow_checkpoint.find(path)
-    if reader is None or reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
-        return None
-    with files.explain_read_errors(prefix, tensorflow_checkpoint.AS_CHECKPOINT):
+    with tensorflow_checkpoint.opened(path) as (prefix, reader):
+        if reader is None or reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
+            return None
         return _read(prefix, reader, slots)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from bert_tf import files
 from bert_tf.conversion import tensorflow_checkpoint, weight_table
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.errors import InputError
@@ -31,10 +30,9 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     Raises:
         InputError: The checkpoint is damaged or is not a BERT encoder of the Model Garden.
     """
-    prefix, reader = tensorflow_checkpoint.find(path)
-    if reader is None or not reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
-        return None
-    with files.explain_read_errors(prefix, tensorflow_checkpoint.AS_CHECKPOINT):
+    with tensorflow_checkpoint.opened(path) as (prefix, reader):
+        if reader is None or not reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
+            return None
         return _read(prefix, reader)
 
 

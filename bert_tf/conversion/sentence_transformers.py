@@ -18,6 +18,8 @@ MODULES_FILE, POOLING_FOLDER = "modules.json", "1_Pooling"
 _SETTINGS_FILE = "sentence_bert_config.json"
 _CONFIG_FILE = "config.json"
 _POOLING = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
+# Newer versions of sentence-transformers write the key `pooling_mode` with one of the last two.
+_KNOWN_POOLING = {**_POOLING, "mean": "mean", "cls": "first"}
 _PACKAGE = "sentence_transformers.models"
 _NORMALIZE = "Normalize"
 _STEPS = ("Transformer", "Pooling")
@@ -53,12 +55,14 @@ def _read(folder: str, path: str, do_lower_case: bool | None) -> dict[str, Any]:
     pooling_path = find_file(folder, name) or posixpath.join(folder, name)
     pooling = json_files.read(pooling_path)
     used = [name for name, value in pooling.items() if name.startswith("pooling_mode") and value]
-    if len(used) != 1 or used[0] not in _POOLING:
+    if used == ["pooling_mode"]:
+        used = [str(pooling["pooling_mode"])]
+    if len(used) != 1 or used[0] not in _KNOWN_POOLING:
         return {"problem": f"{pooling_path} has {' and '.join(used) or 'no pooling mode'}"}
     settings = _settings(find_file(folder, posixpath.join(steps[0][1], _SETTINGS_FILE)))
     if settings.pop("do_lower_case", False) and do_lower_case is False:
         return {"problem": f"{_SETTINGS_FILE} lower-cases texts before a cased tokenizer"}
-    return {"pooling": _POOLING[used[0]], "normalize": _NORMALIZE in names, **settings}
+    return {"pooling": _KNOWN_POOLING[used[0]], "normalize": _NORMALIZE in names, **settings}
 
 
 def write(folder: str, embedding: Mapping[str, Any], size: int) -> None:

@@ -1,7 +1,9 @@
 """Opens TensorFlow checkpoint files, which the dialects "google" and "model_garden" both use."""
 
+import contextlib
 import os
 import posixpath
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,33 +18,43 @@ from bert_tf.errors import InputError
 from bert_tf.tokenization.released_casing import released_casing
 from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, read_vocabulary
 
-AS_CHECKPOINT = " as a TensorFlow checkpoint"  # of messages
+_AS_CHECKPOINT = " as a TensorFlow checkpoint"  # of messages
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # only object-based checkpoints have this tensor
 
 
-def find(path: str) -> tuple[str, Any]:
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[tuple[str, Any]]:
     """Finds and opens the checkpoint at a path.
 
     Args:
         path: The prefix of the checkpoint, its `.index` file, or its folder. If the folder contains
             several checkpoints, the file `checkpoint` in the folder must name one of them.
 
-    Returns:
+    Yields:
         The prefix and a TensorFlow checkpoint reader, or `path` and None if there is no TensorFlow
         checkpoint at the path.
 
     Raises:
-        InputError: The checkpoint is damaged, or the folder contains several checkpoints but no
-            file `checkpoint` that names one of them.
+        InputError: The checkpoint is damaged, also if that is found while it is read, or the folder
+            contains several checkpoints but no file `checkpoint` that names one of them.
     """
-    with files.explain_read_errors(path, AS_CHECKPOINT):
+    with files.explain_read_errors(path, _AS_CHECKPOINT):
         prefix = _find_prefix(path)
     if prefix is None:
-        return path, None
-    with files.explain_read_errors(prefix, AS_CHECKPOINT):
-        # `tf.train.load_checkpoint` is not used, because that function first checks whether the
-        # prefix is the path of a folder.
-        return prefix, tf.compat.v1.train.NewCheckpointReader(prefix)
+        yield path, None
+        return
+    with (
+        files.explain_read_errors(prefix, _AS_CHECKPOINT),
+        files.path_without_globs(prefix) as readable,
+    ):
+        try:
+            # `tf.train.load_checkpoint` is not used, because that function first checks whether the
+            # prefix is the path of a folder.
+            yield prefix, tf.compat.v1.train.NewCheckpointReader(readable)
+        except IndexError as error:  # a weight is after the end of the file
+            raise InputError(
+                f"{prefix}.data-* is incomplete: {error}. Copy it again from its source."
+            ) from error
 
 
 def get_weight(reader: Any, name: str) -> np.ndarray:
@@ -60,8 +72,10 @@ def _find_prefix(path: str) -> str | None:
     # Other files have an index too: that of train.tf_record is train.tf_record.index.
     stems = (name.removesuffix(".index") for name in names if name.endswith(".index"))
     prefixes = sorted(stem for stem in stems if stem not in names)
-    latest = tf.train.latest_checkpoint(path) if prefixes else None
-    if latest:
+    # `tf.train.latest_checkpoint` prints an error if the folder was moved.
+    state = tf.train.get_checkpoint_state(path) if prefixes else None
+    latest = state.model_checkpoint_path if state else ""
+    if latest and tf.io.gfile.exists(f"{latest}.index"):
         if os.path.realpath(posixpath.dirname(latest)) != os.path.realpath(path):
             raise InputError(
                 f"{posixpath.join(path, 'checkpoint')} names {latest}, which is in another folder. "
@@ -70,6 +84,8 @@ def _find_prefix(path: str) -> str | None:
         return latest
     if not prefixes:
         return None
+    if posixpath.basename(latest) in prefixes:  # the folder was moved
+        prefixes = [posixpath.basename(latest)]
     if len(prefixes) > 1:
         raise InputError(
             f"{path} holds {len(prefixes)} checkpoints. Give the path of one of them, such as "

@@ -1,5 +1,6 @@
 """A process that runs exported models: a SavedModel as a server does, without bert_tf."""
 
+import contextlib
 import os
 import pickle
 import subprocess
@@ -11,6 +12,7 @@ import numpy as np
 
 from bert_tf.errors import InputError
 from bert_tf.export.requests import Request
+from bert_tf.files import path_without_globs
 
 # As `startup.set_environment` sets it for programs; in Python, this process may lack it.
 _DEFAULTS = {"TF_ENABLE_ONEDNN_OPTS": "1"}
@@ -53,11 +55,13 @@ class Gate:
         """
         # The process runs in another folder.
         places = [path if "://" in path else os.path.abspath(path) for path in paths]
-        models = [
-            (path, [(each.signature, each.inputs) for each in requests])
-            for path, requests in zip(places, found, strict=True)
-        ]
-        with tempfile.TemporaryDirectory() as place:
+        with contextlib.ExitStack() as stack:
+            places = [stack.enter_context(path_without_globs(each)) for each in places]
+            models = [
+                (path, [(each.signature, each.inputs) for each in requests])
+                for path, requests in zip(places, found, strict=True)
+            ]
+            place = stack.enter_context(tempfile.TemporaryDirectory())
             files = [os.path.join(place, name) for name in ("requests", "outputs")]
             with open(files[0], "wb") as file:
                 pickle.dump(models, file)

@@ -3,6 +3,7 @@
 A program that predicts with a SavedModel needs no Keras.
 """
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from bert_tf.export.predictions import Prediction, decode
 from bert_tf.export.saved_model_loading import load_saved_model
 from bert_tf.file_checks import check_no_file_scheme
 
+_LOGGER = logging.getLogger(__name__)
 # The order of inputs that are not in alphabetical order.
 _ORDER = ("question", "context", "choices")
 # The outputs with one value for each text of a list.
@@ -138,6 +140,15 @@ class Predictor:
                 found[row] = decode(values, self._facts)
             if on_batch:
                 on_batch(len(rows))
+
+        answers = [each["masks"] for each in found.values() if "masks" in each]
+        masks = sum(text.count(b"[MASK]") for text in columns[0]) if answers else 0
+        if lost := masks - sum(map(len, answers)):
+            _LOGGER.warning(
+                "warning: %d of %d [MASK] have no prediction, because they are after the longest "
+                "sequence of the model. Split the texts, or export with a larger max_seq_length.",
+                lost, masks,
+            )  # fmt: skip
         return (found[row] for row in range(len(order)))
 
     def _columns(self, texts: Sequence[Any]) -> list[list[Any]]:

@@ -12,6 +12,8 @@ from bert_tf.export import operations
 from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
 from bert_tf.weights import FACTS_FILE, FACTS_SCHEMA
 
+_WEIGHTS = "variables/variables.data-00000-of-00001"
+
 
 def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str, Any]]:
     """Loads a SavedModel that bert-tf exported.
@@ -33,13 +35,15 @@ def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str
         _check_graph(folder)
         _check_checksums(folder, facts)
     try:
-        return tf.saved_model.load(folder), facts
+        with files.path_without_globs(folder) as readable:
+            return tf.saved_model.load(readable), facts
     except Exception as error:  # a damaged model leads to errors of many classes
         message = plain_message(error) if isinstance(error, tf.errors.OpError) else str(error)
         reason = " ".join(message.split()).rstrip(".") or type(error).__name__
+        path = os.path.join(folder, _WEIGHTS) if "Read less bytes" in reason else folder
         raise InputError(
-            f"{folder} cannot be loaded: {reason:.300}. It is incomplete or damaged; export the "
-            "model again."
+            f"{path} cannot be loaded: {reason:.300}. It is incomplete or damaged; export or copy "
+            "the model again."
         ) from error
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from bert_tf.feature_extraction.extraction_config import ExtractionConfig
 from bert_tf.modeling import BertEncoder
 from bert_tf.tokenization import BertTokenizer
 
+_LOGGER = logging.getLogger(__name__)
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
 
 
@@ -34,7 +36,8 @@ class LineFeatures:
 class FeatureExtractor:
     """Computes features of lines of text, batch by batch.
 
-    A line `A ||| B` is a pair of texts. Each batch is padded only to its longest line.
+    A line `A ||| B` is a pair of texts. Each batch is padded only to its longest line. The number
+    of lines that were truncated is logged as a warning.
 
     Args:
         encoder: The encoder with trained weights.
@@ -70,9 +73,15 @@ class FeatureExtractor:
 
     def __call__(self, lines: Iterable[str]) -> Iterator[LineFeatures]:
         """Yields the features of each line, in order."""
-        lines = iter(lines)
+        lines, self._num_truncated = iter(lines), 0
         while batch := list(itertools.islice(lines, self._config.batch_size)):
             yield from self._extract_batch(batch)
+        if self._num_truncated:
+            _LOGGER.warning(
+                "warning: %d lines have more than %d tokens, and no features of the others. Give a "
+                "larger max_seq_length, or split them.",
+                self._num_truncated, self._config.max_seq_length,
+            )  # fmt: skip
 
     def _extract_batch(self, lines: Sequence[str]) -> list[LineFeatures]:
         """Returns the features of each line. Single texts are encoded separately from pairs."""
@@ -90,9 +99,13 @@ class FeatureExtractor:
         Raises:
             InputError: A feature is NaN or infinite.
         """
-        sides = [list(side) for side in zip(*texts, strict=True)]
+        sides = [self._tokenizer.tokenize(list(side)) for side in zip(*texts, strict=True)]
         length = self._config.max_seq_length
-        packed = self._tokenizer.encode(*sides, seq_length=length, trim_to_longest=True)
+        special = 1 + len(sides)  # [CLS], and [SEP] after each text
+        needed = sum(side.row_lengths().numpy() for side in sides) + special
+        self._num_truncated += int(np.sum(needed > length))
+
+        packed = self._tokenizer.pack(*sides, seq_length=length, trim_to_longest=True)
         lengths = packed["input_mask"].numpy().sum(axis=1)
         inputs = [packed[name] for name in ("input_ids", "input_mask", "segment_ids")]
         states = self._compute(*inputs).numpy()

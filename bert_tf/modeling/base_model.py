@@ -1,10 +1,12 @@
 """`BertBaseModel`: the common part of `BertEncoder` and of the models with a head."""
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import keras
 
 from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
 from bert_tf.modeling.inputs import INPUT_NAMES, check_inputs
 from bert_tf.modeling.layers import Variables
 
@@ -18,18 +20,35 @@ class BertBaseModel(keras.Model):
         config: The architecture.
         recompute: Whether training recomputes the activations of each block in the backward pass.
 
+    Attributes:
+        head_facts: The facts of the head, such as `labels`, or of the pooling of an encoder, that
+            the checkpoint states from which the model was loaded.
+        skip_padding: Whether the encoder computes tokens only; see `BertEncoder`.
+
     Raises:
-        InputError: When the model is called, the inputs are not those that the docstring of the
+        InputError: `config` is not a `BertConfig`, or the dtype policy is that of a quantized
+            model. When the model is called: the inputs are not those that the docstring of the
             model describes. The message has the received and the expected names, dtypes and shapes.
     """
 
+    head_facts: Mapping[str, Any] = {}
+    # Without this line, Keras would derive the dtypes of the outputs from `compute_output_shape`.
+    compute_output_spec = keras.Operation.compute_output_spec
     _input_axes: tuple[str, ...] = ("B", "S")
     _input_names: tuple[str, ...] = INPUT_NAMES
+    skip_padding: Any  # a property
 
     def __init__(self, config: BertConfig, *, recompute: bool = False, **kwargs: Any) -> None:
         # With autocast, Keras would cast ids that are float32 to the compute dtype of a mixed
         # policy, and bfloat16 does not represent each id above 256.
         super().__init__(autocast=False, **kwargs)
+        if not isinstance(config, BertConfig):
+            raise InputError(
+                f"config must be a BertConfig. Received: a {type(config).__name__}. Give "
+                "BertConfig.from_dict(values) for the keys and values of a bert_config.json."
+            )
+        if self.dtype_policy.quantization_mode:
+            self._refuse_quantization(self.dtype_policy.name)
         self.config, self.recompute = config, recompute
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -37,9 +56,32 @@ class BertBaseModel(keras.Model):
         inputs = check_inputs(inputs, self.config, self._input_axes, self._input_names, name)
         return super().__call__(inputs, *args, **kwargs)
 
+    def _drop_traced_functions(self) -> None:
+        """Makes Keras trace training, evaluation and prediction again."""
+        self.train_function = self.test_function = self.predict_function = None
+
     def variables_by_name(self) -> Variables:
         """Returns all weights by name; names and order are as in google-research/bert."""
         raise NotImplementedError
+
+    def compute_output_shape(self, input_shape: Mapping[str, Any]) -> Any:
+        """Returns the shapes of the outputs, by name, for those of the inputs, by name."""
+        inputs = {name: keras.KerasTensor(shape, "int32") for name, shape in input_shape.items()}
+        return keras.tree.map_structure(lambda each: each.shape, self.compute_output_spec(inputs))
+
+    def quantize(self, mode: Any = None, *args: Any, **kwargs: Any) -> None:
+        """Raises `InputError`: exports are quantized, and models are not.
+
+        Keras would only warn, and leave all layers as they are.
+        """
+        self._refuse_quantization(mode)
+
+    def _refuse_quantization(self, received: Any) -> None:
+        raise InputError(
+            f"{type(self).__name__} cannot be quantized by Keras. Received: {received}. Export it "
+            "with bert_tf.export_model and settings=bert_tf.ServingSettings(format='tflite', "
+            "tflite_precisions=['int8'])."
+        )
 
     def export(
         self,
@@ -51,7 +93,8 @@ class BertBaseModel(keras.Model):
     ) -> None:
         """Exports the model for inference, as `keras.Model.export` does.
 
-        Of the outputs of `BertEncoder`, the list `encoder_outputs` is not exported.
+        Of the outputs of `BertEncoder`, the list `encoder_outputs` is not exported. The other
+        formats than SavedModels compute padding, whatever `skip_padding` is.
 
         Args:
             filepath: Path of the export.
@@ -66,8 +109,14 @@ class BertBaseModel(keras.Model):
             shape = (None,) * len(self._input_axes)
             spec = {name: keras.InputSpec("int32", shape, name=name) for name in INPUT_NAMES}
             input_signature = [spec]
-        model = self._exported_model()
-        keras.Model.export(model, filepath, format, verbose, input_signature, **kwargs)
+        skips_padding = self.skip_padding
+        # The other formats need shapes that do not depend on the number of tokens.
+        self.skip_padding = skips_padding and format == "tf_saved_model"
+        try:
+            model = self._exported_model()
+            keras.Model.export(model, filepath, format, verbose, input_signature, **kwargs)
+        finally:
+            self.skip_padding = skips_padding
 
     def _exported_model(self) -> keras.Model:
         """Returns the model that `export` writes."""
@@ -78,6 +127,7 @@ class BertBaseModel(keras.Model):
             "config": self.config.to_dict(),
             "name": self.name,
             "recompute": self.recompute,
+            "head_facts": dict(self.head_facts),
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             # A layer precedes its sublayers. Their order is that of their creation.
             "frozen_layers": [
@@ -91,7 +141,9 @@ class BertBaseModel(keras.Model):
     ) -> _Model:
         config = {**config, "config": BertConfig.from_dict(config["config"])}
         frozen = config.pop("frozen_layers", [])
+        facts = config.pop("head_facts", {})
         model = cls(**config)
+        model.head_facts = facts
         if frozen:
             for index, layer in enumerate(model._flatten_layers()):
                 layer.trainable = index not in frozen

@@ -127,7 +127,9 @@ class BertEncoder(BertBaseModel):
         skip_padding: Whether the blocks compute tokens only, and not padding; default False. The
             outputs at padding, which have the values of google-research/bert otherwise, are then 0,
             and so is the input of `pooled_output` for a sequence without tokens. It needs dynamic
-            shapes: XLA, TPUs and TFLite cannot compile it. Ignored with `attention_maps`.
+            shapes: XLA, TPUs and TFLite cannot compile it. Ignored with `attention_maps`. Set it on
+            the model that is trained or predicts, not on the encoder in it, if that model has
+            trained or predicted before.
 
     Raises:
         InputError: `config` is not a `BertConfig` or has an unknown `hidden_act`; the inputs of a
@@ -160,8 +162,18 @@ class BertEncoder(BertBaseModel):
                 name = f"layer_{i}"
                 setattr(self, name, TransformerBlock(config, *parts, dtype=dtype, name=name))
             self.pooler = Dense(size, size, "tanh", initial, dtype=dtype, name="pooler")
-        self.skip_padding = False
+        self._skips_padding = False
         self.built = True
+
+    @property
+    def skip_padding(self) -> bool:
+        """Whether the blocks compute tokens only; see the docstring of the class."""
+        return self._skips_padding
+
+    @skip_padding.setter
+    def skip_padding(self, value: bool) -> None:
+        self._skips_padding = value
+        self._drop_traced_functions()
 
     @property
     def blocks(self) -> list[TransformerBlock]:

@@ -20,14 +20,7 @@ from bert_tf.modeling.layers import Variables, with_name_prefix
 
 
 class BertTaskModel(BertBaseModel):
-    """Base class of the models with a head; creates the encoder and the dropout seeds.
-
-    Attributes:
-        head_facts: The facts of the head, such as `labels`, that the checkpoint states from which
-            the model was loaded.
-    """
-
-    head_facts: Mapping[str, Any] = {}
+    """Base class of the models with a head; creates the encoder and the dropout seeds."""
 
     def __init__(
         self,
@@ -60,6 +53,7 @@ class BertTaskModel(BertBaseModel):
     @skip_padding.setter
     def skip_padding(self, value: bool) -> None:
         self.bert.skip_padding = value
+        self._drop_traced_functions()
 
     def _add_head(
         self, outputs: int, dropout: float | None = None, size: int | None = None

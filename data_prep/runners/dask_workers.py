@@ -6,6 +6,7 @@ folder lie on a file system that all workers see under the same paths.
 
 import dataclasses
 import functools
+import logging
 import os
 import socket
 import sys
@@ -19,6 +20,7 @@ from bert_tf.data_prep.runners import local, stages
 from bert_tf.data_prep.runners.workers import WorkerKilledError, Workers, use_one_core
 from bert_tf.errors import InputError
 
+_LOGGER = logging.getLogger(__name__)
 _POLL_SECS = 5
 _SAME_COMMAND = "Run the same command again."
 
@@ -95,7 +97,8 @@ class DaskWorkers(Workers):
     def check_folder(self, folder: str) -> None:
         """Checks the versions and threads of all workers, and that they see a folder.
 
-        A worker that joins later is checked before its first call, except for its threads.
+        A worker that joins later is checked before its first call, except for its threads. One that
+        is lost meanwhile is left out.
 
         Raises:
             WorkerKilledError: A worker has other versions, several threads, or another folder.
@@ -109,7 +112,12 @@ class DaskWorkers(Workers):
         self._marker = os.path.join(folder, f"program-{uuid.uuid4().hex}")
         files.write_text(self._marker, _versions())
         try:
-            self._client.run(_begin_run, self._marker)
+            answers = self._client.run(_begin_run, self._marker, on_error="return")
+            for worker, answer in answers.items():
+                if isinstance(answer, OSError):  # of the connection
+                    _LOGGER.warning("warning: the worker %s was lost; the others go on.", worker)
+                elif isinstance(answer, Exception):
+                    raise answer
         except InputError:
             raise
         except Exception as error:  # such as a missing package

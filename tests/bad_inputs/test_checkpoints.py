@@ -136,6 +136,7 @@ CHECKPOINTS = [
     ("own", link("vocab.txt", "../secret"), "vocab.txt is a link to", "outside of its folder"),
     ("own", damaged_run, "is the folder of a training run, but holds no undamaged checkpoint"),
     ("google", flip(DATA, 50), "bert_model.ckpt cannot be read as a TensorFlow checkpoint"),
+    ("google", cut(DATA, 100), "bert_model.ckpt.data-* is incomplete", "Copy it again"),
     ("google", lambda folder: (folder / DATA).unlink(), "be read as a TensorFlow checkpoint"),
     ("google", put("checkpoint", 'model_checkpoint_path: "../other/x.ckpt"'), "in another folder"),
     ("zip", cut_zip, "cannot be read as a zip file"),

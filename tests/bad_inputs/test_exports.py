@@ -44,6 +44,7 @@ PREDICT_ROWS = [
     ([MODEL, "--input_file=empty.txt"], ["No text was given", "empty.txt"]),
     (["--model=graph_cut", "--text=a"], ["graph_cut"]),
     (["--model=data_flip", "--text=a"], ["data_flip/1 cannot be loaded"]),
+    (["--model=data_cut", "--text=a"], ["data_cut/1/variables/variables.data-00000-of-00001 cann"]),
     (["--model=facts_removed", "--text=a"], ["There is no file", "weights.json"]),
     (["--model=score_nan", "--text=a"], ["The output score of the model has NaN or infinite"]),
     (["--model=incomplete", "--text=a"], ["incomplete/2 is the newest version, but has no saved"]),
@@ -64,6 +65,7 @@ def half(content):
 DAMAGE = {
     "graph_cut": ("saved_model.pb", half),
     "data_flip": ("variables/variables.data-00000-of-00001", lambda content: flip(content, 40)),
+    "data_cut": ("variables/variables.data-00000-of-00001", half),
     "facts_removed": ("assets.extra/weights.json", None),
 }
 

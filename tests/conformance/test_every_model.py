@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from bert_tf import modeling
 from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
 from bert_tf.modeling import variables_by_name
 
 SMALL = BertConfig(
@@ -418,6 +419,35 @@ def test_clones_have_the_same_config_and_other_weights(kind):
     for one, two in zip(model.weights, clone.weights, strict=True):
         two.assign(one)
     assert_same(clone(inputs_for(kind)), model(inputs_for(kind)), atol=0)
+
+
+def leaves(shapes):
+    """Returns the shapes in a dict of shapes and lists of shapes."""
+    values = shapes.values()
+    return [each for value in values for each in (value if isinstance(value, list) else [value])]
+
+
+@with_all_kinds
+def test_output_shapes_are_known_without_a_call(kind):
+    inputs, model = inputs_for(kind), build(kind)
+    shapes = {name: tuple(value.shape) for name, value in inputs.items()}
+    expected = keras.tree.map_structure(lambda x: tuple(x.shape), model(inputs))
+    assert model.compute_output_shape(shapes) == expected
+    unknown = model.compute_output_shape({name: (None, *s[1:]) for name, s in shapes.items()})
+    assert [s[0] for s in map(tuple, leaves(unknown))] == [None] * len(leaves(expected))
+    symbolic = build(kind, dtype="mixed_bfloat16")(inputs_for_functional(kind))
+    dtypes = {value.dtype for value in keras.tree.flatten(symbolic)}
+    assert dtypes == {"bfloat16" if kind == "encoder" else "float32"}
+
+
+@with_all_kinds
+def test_what_the_models_do_not_support_is_refused_by_name(kind):
+    with pytest.raises(InputError, match=r"Received: a dict\. Give BertConfig\.from_dict"):
+        KINDS[kind](SMALL.to_dict())
+    with pytest.raises(InputError, match=r"Received: int8\. .*tflite_precisions"):
+        build(kind).quantize("int8")
+    with pytest.raises(InputError, match="Received: int8_from_float32"):
+        build(kind, dtype="int8_from_float32")
 
 
 @with_all_kinds

@@ -147,6 +147,20 @@ def write_shards(path, source, tensors) -> dict[str, str]:
     return {name: shard for shard, shard_names in shards.items() for name in shard_names}
 
 
+def test_a_folder_of_tensorflow_1_may_be_moved(tmp_path, caplog):
+    """The file `checkpoint` of a run has the paths of the machine on which it was written."""
+    run = GOLDEN / "google_classifier/step20"
+    for name in ("model.ckpt-20", "model.ckpt-9"):
+        for suffix in ("index", "data-00000-of-00001"):
+            shutil.copy(run / f"model.ckpt-20.{suffix}", tmp_path / f"{name}.{suffix}")
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "/home/me/run/model.ckpt-20"\n')
+    contents = read_weights(str(tmp_path))
+    assert contents.source == f"{tmp_path}/model.ckpt-20"
+    assert not caplog.text
+    tf.train.latest_checkpoint(str(tmp_path))
+    assert "Couldn't match files" in caplog.text  # what the user would see
+
+
 def test_missing_shards_are_refused(tmp_path):
     source = GOLDEN / "huggingface/encoder"
     tensors = safetensors.numpy.load_file(source / "model.safetensors")

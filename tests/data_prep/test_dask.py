@@ -17,7 +17,7 @@ from tiny_corpus import MANY_SEGMENTS, VOCABULARY, contents
 from bert_tf.data_prep.runners import dask_workers, local
 from bert_tf.errors import InputError
 
-pytest.importorskip("distributed", reason="needs the [dask] extra")
+distributed = pytest.importorskip("distributed", reason="needs the [dask] extra")
 ROOT = pathlib.Path(__file__).parents[2]
 OTHER_VERSION = "import bert_tf\nbert_tf.__version__ = '0.0'\n"
 
@@ -120,6 +120,25 @@ def test_workers_that_differ_are_refused(job, tmp_path, tmp_path_factory, cluste
             create(job, tmp_path / "a.tfrecord", cluster)
         cluster.kill(-1)
     assert contents(tmp_path) == {}
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_lost_during_the_check_is_left_out(
+    job, tmp_path, tmp_path_factory, cluster, caplog
+):
+    preload = tmp_path_factory.mktemp("preload") / "lost.py"
+    preload.write_text(
+        "import os\nfrom bert_tf.data_prep.runners import dask_workers\n"
+        "dask_workers._begin_run = lambda marker: os._exit(1)\n"
+    )
+    cluster.add_worker("--no-nanny", f"--preload={preload}")
+    with distributed.Client(scheduler_file=cluster.file) as client:
+        client.wait_for_workers(1, timeout=60)
+        cluster.add_worker()
+        client.wait_for_workers(2, timeout=60)
+    create(job, tmp_path / "a.tfrecord", cluster)
+    assert contents(tmp_path) == job.expected
+    assert re.search(r"warning: the worker tcp\S+ was lost", caplog.text)
 
 
 @pytest.mark.slow

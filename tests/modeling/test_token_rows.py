@@ -126,6 +126,38 @@ def test_hidden_states_at_padding_are_zero():
     assert np.any(model(inputs, attention_maps=True)["sequence_output"][mask == 0])
 
 
+@pytest.mark.parametrize("kind", ["encoder", "tagger"])
+def test_the_property_acts_after_a_prediction_and_not_on_files_for_litert(kind, tmp_path):
+    inputs, mask = batch(kind, LENGTHS["mixed"])
+    model = (
+        modeling.BertEncoder(config()) if kind == "encoder" else modeling.BertTagger(config(), 2)
+    )
+    name = "sequence_output" if kind == "encoder" else "logits"
+    released = model.predict(inputs, verbose=0)[name]
+    assert np.any(released[mask == 0])
+    model.skip_padding = True
+    assert not np.any(model.predict(inputs, verbose=0)[name][mask == 0])
+    model.export(tmp_path / "model.tflite", format="litert", verbose=False)
+    assert model.skip_padding
+    model.skip_padding = False
+    np.testing.assert_array_equal(model.predict(inputs, verbose=0)[name], released)
+
+    litert = pytest.importorskip("ai_edge_litert.interpreter", reason="needs the [lite] extra")
+    interpreter = litert.Interpreter(str(tmp_path / "model.tflite"))
+    details = interpreter.get_input_details()
+    for each in details:
+        interpreter.resize_tensor_input(each["index"], inputs["input_ids"].shape)
+    interpreter.allocate_tensors()
+    for each in details:
+        value = next(value for key, value in inputs.items() if key in each["name"])
+        interpreter.set_tensor(each["index"], np.asarray(value, np.int32))
+    interpreter.invoke()
+    outputs = [interpreter.get_tensor(o["index"]) for o in interpreter.get_output_details()]
+    assert any(
+        each.shape == released.shape and np.abs(each - released).max() < 1e-4 for each in outputs
+    )
+
+
 def test_dropout_masks_depend_only_on_the_seed():
     model = modeling.BertClassifier(BertConfig.named("tiny", 30, max_position_embeddings=S), 2)
     model.skip_padding = True

@@ -353,18 +353,80 @@ def test_own_betas():
     np.testing.assert_allclose(variable, expected, rtol=1e-5)
 
 
+class ReleasedRule(keras.optimizers.Optimizer):
+    """The released update in an optimizer whose options are those of Keras."""
+
+    def __init__(self, learning_rate, epsilon=1e-6, **options):
+        super().__init__(learning_rate, **options)
+        self.epsilon = epsilon
+
+    def build(self, variables):
+        super().build(variables)
+        self.moments = [
+            [self.add_variable_from_reference(each, name=name) for name in "mv"]
+            for each in variables
+        ]
+
+    def update_step(self, gradient, variable, learning_rate):
+        m, v = self.moments[self._get_variable_index(variable)]
+        gradient = tf.convert_to_tensor(gradient)
+        m.assign(0.9 * m + 0.1 * gradient)
+        v.assign(0.999 * v + 0.001 * gradient**2)
+        decay = 0.01 if len(variable.shape) == 2 else 0.0
+        change = m / (keras.ops.sqrt(v) + self.epsilon) + decay * variable
+        variable.assign_sub(tf.convert_to_tensor(learning_rate * change))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"use_ema": True, "ema_momentum": 0.5},
+        {"use_ema": True, "ema_momentum": 0.9, "ema_overwrite_frequency": 2},
+        {"gradient_accumulation_steps": 2},
+        {"gradient_accumulation_steps": 4, "global_clipnorm": 1.0},
+        {"global_clipnorm": 0.5},
+        {"epsilon": 0.1},
+    ],
+    ids=str,
+)
+def test_options_mean_what_they_mean_in_keras(options):
+    weights = []
+    limit = {} if "global_clipnorm" in options else {"clip_norm": None}
+    for optimizer in (ReleasedRule(0.1, **options), AdamWeightDecay(0.1, **limit, **options)):
+        model = runs.make_model()
+        # The released norm counts each look-up of an embedding.
+        model.layers[0].trainable = "global_clipnorm" not in options
+        model.compile(optimizer, "mse")
+        ids, targets = runs.examples()
+        model.fit(ids, targets, batch_size=2, shuffle=False, verbose=0)
+        weights.append(model.get_weights())
+    for expected, found in zip(*weights, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+    assert np.abs(weights[1][1] - runs.initial_weights()["kernel"]).max() > 0.05
+
+
+@pytest.mark.parametrize("option", ["clipnorm", "clipvalue", "loss_scale_factor", "weight_decay"])
+def test_other_options_of_keras_are_refused_by_name(option):
+    with pytest.raises(InputError, match=f"does not support {option}. .*(Give|Use) "):
+        AdamWeightDecay(**{option: 1.0})
+    with pytest.raises(ValueError, match="not recognized"):
+        AdamWeightDecay(amsgrad=True)
+
+
 @pytest.mark.parametrize(
     "learning_rate", [0.25, WarmupSchedule(2e-5, 100, 10, "cosine")], ids=["number", "schedule"]
 )
 def test_config_is_stored_as_json(learning_rate):
-    optimizer = AdamWeightDecay(learning_rate, 0.5, None, ["a", "b$"], "other", 0.8, 0.98)
+    optimizer = AdamWeightDecay(learning_rate, 0.5, None, ["a", "b$"], "other", 0.8, 0.98, 1e-7)
     text = json.dumps(keras.saving.serialize_keras_object(optimizer))
     copy = keras.saving.deserialize_keras_object(json.loads(text))
     assert isinstance(copy, AdamWeightDecay)
     assert copy.get_config() == optimizer.get_config()
     assert copy.get_config() | {"learning_rate": 0} == {
         "name": "other", "learning_rate": 0, "weight_decay_rate": 0.5, "clip_norm": None,
-        "exclude_from_weight_decay": ["a", "b$"], "beta_1": 0.8, "beta_2": 0.98,
+        "exclude_from_weight_decay": ["a", "b$"], "beta_1": 0.8, "beta_2": 0.98, "epsilon": 1e-7,
+        "use_ema": False, "ema_momentum": 0.99, "ema_overwrite_frequency": None,
+        "gradient_accumulation_steps": None,
     }  # fmt: skip
     np.testing.assert_array_equal(copy.learning_rate, optimizer.learning_rate)
 

@@ -21,7 +21,7 @@ from bert_tf.training.trainer import Trainer
 @pytest.mark.parametrize(("stop_at", "place"), [(1, ""), (7, ""), (10, ""), (10, "ram://")])
 def test_a_resumed_run_gives_the_same_weights(tmp_path, stop_at, place):
     expected = runs.run(tmp_path / "uninterrupted")
-    parts = f"{place}{tmp_path}/parts"
+    parts = f"{place}{tmp_path}/lr=[1e-5]"  # TensorFlow would read this path as a glob
     with pytest.raises(TrainingInterrupted) as stopped:
         runs.run(parts, stop_at=stop_at)
     assert (stopped.value.signal_number, stopped.value.step) == (signal.SIGTERM, stop_at)

@@ -47,7 +47,8 @@ class ServedEmbedder(ServedModel):
         # sentence-transformers truncates to the positions of the model, unless the folder says
         # less.
         default = checkpoint.config.max_position_embeddings if stated else DEFAULT_LENGTH
-        length = settings.sequence_length(checkpoint, stated.get("max_seq_length", default))
+        default = {"max_seq_length": default, **stated, **checkpoint.facts}["max_seq_length"]
+        length = settings.sequence_length(checkpoint, default)
         model = checkpoint.model(BertEncoder, dtype=settings.precision)
         super().__init__(model, checkpoint.tokenizer, length)
         self.pooling, self.normalize = pooling, normalize

@@ -48,7 +48,8 @@ class ServedPretrainer(ServedModel):
     own_settings = ("top_k",)
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
-        length = settings.sequence_length(checkpoint, DEFAULT_LENGTH)
+        default = checkpoint.facts.get("max_seq_length", DEFAULT_LENGTH)
+        length = settings.sequence_length(checkpoint, default)
         model = checkpoint.model(
             BertPretrainer, dtype=settings.precision,
             next_sentence="cls/seq_relationship/output_weights" in checkpoint.weights,

@@ -52,7 +52,8 @@ def restore_or_start(
     optimizer.load(*_read_optimizer_state(folder, optimizer.variables))
     if iterator is not None:
         position = tf.train.Checkpoint(iterator=iterator)
-        position.read(os.path.join(folder, POSITION_FILE)).assert_consumed()
+        with files.path_without_globs(os.path.join(folder, POSITION_FILE)) as path:
+            position.read(path).assert_consumed()
     state = read_state(folder)
     _LOGGER.info("Continuing from step %d (%s).", state.step, folder)
     before = json_files.read(os.path.join(folder, RUNTIME_FILE), own=True)

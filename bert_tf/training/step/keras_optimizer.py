@@ -3,6 +3,7 @@
 Both classes call the functions of the training engine.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,18 @@ from bert_tf.training.step.optimizer import (
     decays,
     update_on_each_device,
 )
-from bert_tf.training.step.update_rules import adam_weight_decay
+from bert_tf.training.step.update_rules import EPSILON, adam_weight_decay
+
+# The options of Keras's optimizers that the base class implements, and those that are refused.
+_OPTIONS = (
+    "use_ema", "ema_momentum", "ema_overwrite_frequency", "gradient_accumulation_steps"
+)  # fmt: skip
+_REFUSED = {
+    "clipnorm": "It would limit the norm of each gradient. Give clip_norm or global_clipnorm",
+    "clipvalue": "Give clip_norm or global_clipnorm",
+    "loss_scale_factor": "Use the dtype policy mixed_bfloat16",
+    "weight_decay": "Give weight_decay_rate",
+}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -85,8 +97,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     """The optimizer of google-research/bert: Adam without bias correction, with weight decay.
 
     A step sums the gradients over all replicas, clips them by their global norm, and updates each
-    weight by `weight -= learning_rate * (m / (sqrt(v) + 1e-6) + weight_decay_rate * weight)`, where
-    m and v are the moments. For clipping, the norm of a sparse gradient of an embedding table
+    weight by `weight -= learning_rate * (m / (sqrt(v) + epsilon) + weight_decay_rate * weight)`,
+    where m and v are the moments. For clipping, the norm of a sparse gradient of an embedding table
     counts the row of each look-up separately. A variable without a gradient does not change.
 
     The optimizer works in `compile` and `fit`, on one device or in a `MirroredStrategy`, and in
@@ -107,10 +119,17 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         name: Name of the optimizer.
         beta_1: Decay of the first moment (the average of the gradients), in [0, 1).
         beta_2: Decay of the second moment (the average of the squared gradients), in [0, 1).
+        epsilon: The number that is added to the root of the second moment.
+        global_clipnorm: The name of `clip_norm` in Keras; replaces `clip_norm` if it is given.
+        **options: `use_ema`, `ema_momentum`, `ema_overwrite_frequency` and
+            `gradient_accumulation_steps` of Keras's optimizers, with the same meaning. With
+            accumulation, the mean gradient of so many batches is clipped and applied, and a
+            schedule counts batches, not updates. Accumulation and overwriting work on one replica.
 
     Raises:
-        InputError: A value is out of range. Later: the optimizer is used with `mixed_float16`, or
-            with several replicas without `build`, or with `jit_compile`.
+        InputError: A value is out of range, or an option is not supported, such as `clipnorm`,
+            `clipvalue` and `loss_scale_factor`. Later: the optimizer is used with `mixed_float16`,
+            or with several replicas without `build`, or with `jit_compile`.
 
     Example:
         A pretraining step as in google-research/bert. The masked-LM loss is the mean over the
@@ -137,14 +156,22 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         name: str = "adam_weight_decay",
         beta_1: float = BETAS[0],
         beta_2: float = BETAS[1],
+        epsilon: float = EPSILON,
+        global_clipnorm: float | None = None,
+        **options: Any,
     ) -> None:
+        for refused, instead in _REFUSED.items():
+            if options.pop(refused, None) is not None:
+                raise InputError(f"AdamWeightDecay does not support {refused}. {instead}.")
         if not callable(learning_rate):
             learning_rate = positive("learning_rate", learning_rate)
-        super().__init__(learning_rate, name=name)
+        super().__init__(learning_rate, name=name, **options)
         self.weight_decay_rate = float(weight_decay_rate)
         check_at_least(0, self, "weight_decay_rate")
         self.beta_1, self.beta_2 = float(beta_1), float(beta_2)
         check_between(0, MAX_BETA, self, "beta_1", "beta_2")
+        self.epsilon = positive("epsilon", epsilon)
+        clip_norm = clip_norm if global_clipnorm is None else global_clipnorm
         self.clip_norm = clip_norm if clip_norm is None else positive("clip_norm", clip_norm)
         self._no_decay = _regular_expressions(exclude_from_weight_decay)
 
@@ -189,6 +216,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         by_index = dict(zip(map(str, indices), grads, strict=True))
         gradients, squares = sum_over_replicas(*to_dense(by_index))
         clipped, _ = clip_gradients(gradients, squares, self.clip_norm, loss_scale=1.0)
+        rule = functools.partial(adam_weight_decay, epsilon=self.epsilon)
 
         def update(_: Any, gradients: Sequence[Any], rate: Any) -> None:
             for index, variable, gradient in zip(
@@ -197,9 +225,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
                 slots = {"adam_m": self._adam_m[index].value, "adam_v": self._adam_v[index].value}
                 decay = self._weight_decay[index]
                 betas = (self.beta_1, self.beta_2)
-                update_on_each_device(
-                    variable.value, adam_weight_decay, slots, gradient, rate, decay, betas
-                )
+                update_on_each_device(variable.value, rule, slots, gradient, rate, decay, betas)
 
         rate = tf.cast(tf.convert_to_tensor(learning_rate), tf.float32)
         context.merge_call(update, args=(list(clipped.values()), rate))
@@ -235,6 +261,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             "exclude_from_weight_decay": list(self._no_decay),
             "beta_1": self.beta_1,
             "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            **{option: base[option] for option in _OPTIONS},
         }
 
 

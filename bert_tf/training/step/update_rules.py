@@ -43,18 +43,19 @@ def adam_weight_decay(
     weight_decay: float,
     betas: Betas,
     count: Any = None,
+    epsilon: float = EPSILON,
 ) -> None:
     """Applies Adam without bias correction, with decoupled weight decay.
 
-    `weight -= learning_rate * (m / (sqrt(v) + 1e-6) + weight_decay * weight)`, where m and v are
-    the moments.
+    `weight -= learning_rate * (m / (sqrt(v) + epsilon) + weight_decay * weight)`, where m and v
+    are the moments.
 
     Source: google-research/bert `optimization.AdamWeightDecayOptimizer`.
     """
     # If both powers of beta are 0, TensorFlow's fused Adam kernel applies no bias correction, and
     # computes the update of google-research/bert in a single operation.
     _decay_weight(weight, learning_rate, weight_decay)
-    _apply_fused_adam(weight, slots, gradient, learning_rate, betas, (0.0, 0.0), EPSILON)
+    _apply_fused_adam(weight, slots, gradient, learning_rate, betas, (0.0, 0.0), epsilon)
 
 
 def adamw(

@@ -1,4 +1,4 @@
-"""What tests need of the processor, and of the settings of TensorFlow."""
+"""Requirements of tests on the processor and on the settings of TensorFlow."""
 
 import os
 

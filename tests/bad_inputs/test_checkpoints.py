@@ -189,12 +189,12 @@ def test_sizes_are_compared_with_the_weights_before_a_model_is_built(valid, fold
 # A row: program, flags, words of the message. {name} stands for a changed checkpoint.
 CHANGED = {
     "nan": ("hf", tensor(np.float32, np.nan)),
-    "repeated": ("google", put("vocab.txt", "\n".join([*VOCABULARY[:-1], "a"]))),
+    "repeated": ("google", put("vocab.txt", "\n".join([*VOCABULARY[:-1], "[SEP]"]))),
     "valid": ("own", lambda folder: None),
 }
 PROGRAMS = [
     ("convert_checkpoint", ["--from=nowhere.zip"], "There is no file nowhere.zip"),
-    ("convert_checkpoint", ["--from={repeated}"], "line 9 repeats 'a' of line 6"),
+    ("convert_checkpoint", ["--from={repeated}"], "line 9 repeats [SEP] of line"),
     ("convert_checkpoint", ["--from={valid}", "--vocab_file=reversed.txt"],
      "was trained with the vocabulary", "Leave out --vocab_file"),
     ("extract_features", ["--init_checkpoint={valid}", "--bert_config_file=heads.json"],

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from processors import EMULATION
 from scipy.special import softmax
 
 from bert_tf.modeling import fused
@@ -55,7 +56,9 @@ def test_output_and_gradients_are_those_of_float64(dtype, rate, jit):
     for found, right in zip(call(query, key, value), expected, strict=True):
         assert found.dtype == dtype
         difference = np.abs(tf.cast(found, tf.float64).numpy() - right).max()
-        assert difference < 8 * ROUNDING[dtype] * np.abs(right).max()
+        # In emulation, the result of each operation is rounded, not only that of fused ones.
+        roundings = 16 if dtype == "bfloat16" and EMULATION else 8
+        assert difference < roundings * ROUNDING[dtype] * np.abs(right).max()
 
 
 def test_second_derivatives_are_those_of_plain_operations():

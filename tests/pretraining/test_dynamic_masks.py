@@ -231,7 +231,7 @@ def test_bad_input_is_refused_in_one_line(folder, tmp_path):
         (program(folder, f"--input_file={dynamic}", f"--eval_input_file={static}", vocab, out),
          ["one kind"]),
         (program(folder, f"--input_file={dynamic}", vocab, out, "--objective=causal"),
-         ["created with objective=mlm_nsp, but this run has objective=causal"]),
+         ["created with --objective=mlm_nsp, but this run has --objective=causal"]),
         (program(folder, f"--input_file={static}", vocab, out, "--do_whole_word_mask=true"),
          ["--do_whole_word_mask has no effect without records of --masking=dynamic"]),
         (program(folder, f"--input_file={dynamic}", vocab, out, "--mask_token_prob=2"),

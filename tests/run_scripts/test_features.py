@@ -170,7 +170,7 @@ def test_changes_are_noticed_when_a_run_continues(folder):
     assert dtype.code == 2
     message = "a run with --feature_dtype='float16', but this run has --feature_dtype='float32'"
     assert message in dtype.messages[-1]
-    assert_refused(approach, "a run with approach='features', but this run has no approach")
+    assert_refused(approach, "a run with --approach='features', but this run has no approach")
     assert not (folder / "cache").exists()
     write_encoder(folder / "model", 2)
     (second,) = run_main(NER, ner(folder, **{**flags, "overwrite": True}))

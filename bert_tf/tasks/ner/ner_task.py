@@ -231,9 +231,8 @@ def _with_train_labels(task: NerTask, location: DataLocation) -> NerTask:
     types = schemes.types_of(tags)
     if not types:
         skipped = "".join(f" ({number:,} {reason})" for reason, number in counts.items())
-        found = " ".join(counts.notes["first"] + counts.notes["warnings"])
-        raise InputError(
-            f"{split.source.name} has no entities{skipped}, so there is nothing to learn. {found} "
-            "Give a train file with tags such as B-PER."
-        )
+        nothing = f"{split.source.name} has no entities{skipped}, so there is nothing to learn."
+        remedy = "Give a train file with tags such as B-PER."
+        found = counts.notes["first"] + counts.notes["warnings"]
+        raise InputError(" ".join([nothing, *found, remedy]))
     return dataclasses.replace(task, labels=schemes.all_tags(types, task.scheme))

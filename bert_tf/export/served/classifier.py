@@ -160,7 +160,9 @@ class ServedClassifier(ServedModel):
 
     def read_examples(self, path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
         """Yields texts and label, score or labels of each example in a file."""
-        for number, (*texts, label) in column_values(path, (*self.text_names, "label")):
+        columns = (*self.text_names, "label")
+        remedy = f"Name the columns {', '.join(columns)}."
+        for number, (*texts, label) in column_values(path, columns, remedy=remedy):
             place = place_of(path, number)
             yield (
                 tuple(text_of(text, place) for text in texts),

@@ -1,8 +1,10 @@
 """Softmax and attention in bfloat16 and float16, compared with the formulas in float64."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from processors import EMULATION
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertEncoder, SelfAttention, attention_bias, fused, variables_by_name
@@ -66,6 +68,7 @@ def test_gradient_of_softmax_is_accurate(dtype):
 @pytest.mark.parametrize("attention", ["bidirectional", "causal"])
 def test_attention_is_accurate(dtype, attention):
     """Compares with attention in float64 on the same inputs. Half of example 1 is padding."""
+    keras.utils.set_random_seed(0)
     layer = SelfAttention(CONFIG, dtype=f"mixed_{dtype}")
     hidden = tf.cast(np.random.default_rng(2).normal(size=(B, S, 64)), dtype)
     mask = np.ones((B, S), np.int32)
@@ -84,11 +87,14 @@ def test_attention_is_accurate(dtype, attention):
     actual = tf.cast(probabilities, tf.float64).numpy()
     assert np.isfinite(np.asarray(output, np.float32)).all()
     assert not actual[:1][np.broadcast_to(visible == 0, actual.shape)[:1]].any()
-    np.testing.assert_allclose(actual, expected, atol=8 * ROUNDING[dtype])
+    # In emulation, partial sums of products are rounded too: of 40 models, the largest differences
+    # were 6.6 and 8.4 roundings, and 5.3 and 4.4 with bfloat16 instructions.
+    emulated = dtype == "bfloat16" and EMULATION is not None
+    np.testing.assert_allclose(actual, expected, atol=(16 if emulated else 8) * ROUNDING[dtype])
     merged = (expected @ value).transpose(0, 2, 1, 3).reshape(-1, 64)
     exact = merged @ weights["output/dense/kernel"] + weights["output/dense/bias"]
     difference = np.abs(np.asarray(output, np.float64) - exact).max()
-    assert difference < 6 * ROUNDING[dtype] * np.abs(exact).max()
+    assert difference < (16 if emulated else 6) * ROUNDING[dtype] * np.abs(exact).max()
 
 
 @low_precision

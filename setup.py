@@ -23,7 +23,13 @@ BEAM = ["apache-beam>=2.70"]
 DASK = ["distributed>=2024.8"]
 HUB = ["huggingface_hub>=0.30"]
 PARQUET = ["pyarrow>=14"]
-DOCS = ["sphinx>=8", "myst-nb>=1.4", "furo>=2025.12.19", "nbclient>=0.10", "ipykernel>=6"]
+DOCS = [
+    "sphinx>=8",
+    "myst-nb>=1.4",
+    "furo>=2025.12.19",
+    "nbclient>=0.10",
+    "ipykernel>=6",
+]
 DEV = [
     "setuptools>=77",  # builds the wheel that a test installs
     "pytest>=8",
@@ -36,8 +42,8 @@ DEV = [
 ]
 # Other implementations of entity F1, for comparison.
 ENTITY_F1 = ["seqeval>=1.2.2", "conlleval>=0.2"]
-# These folders are installed inside bert_tf, because their names are generic: other projects may
-# install top-level packages of the same names.
+# These folders are installed inside bert_tf, because their names are generic: other
+# projects may install top-level packages of the same names.
 PROGRAM_FOLDERS = ("data_prep", "run_scripts")
 PACKAGES = [
     *setuptools.find_packages(include=["bert_tf*"]),
@@ -126,7 +132,9 @@ setuptools.setup(
             *ENTITY_F1,
         ],
     },
-    entry_points={"console_scripts": [f"{name} = {module}:run" for name, module in MAINS.items()]},
+    entry_points={
+        "console_scripts": [f"{name} = {module}:run" for name, module in MAINS.items()]
+    },
     classifiers=[
         "Programming Language :: Python :: 3 :: Only",
         *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),

@@ -3,11 +3,12 @@ r"""Times pretraining steps of the models on an accelerator, with Keras on JAX, 
     pip install jax[cuda13] keras torch transformers
     KERAS_BACKEND=jax python benchmarks/accelerator.py
 
-A step is the forward pass and the backward pass of the base model in bfloat16, with dropout 0.1 and
-the losses of masked tokens and next sentences, without an optimizer. Batches have no padding.
-"derived gradients" is bert-tf with the gradients of attention that JAX derives. transformers
-computes logits at every position, and runs its attention in one kernel of PyTorch. The last column
-of a line is the share of the speed of a product of two matrices of 8192 x 8192.
+A step is the forward pass and the backward pass of the base model in bfloat16, with
+dropout 0.1 and the losses of masked tokens and next sentences, without an optimizer.
+Batches have no padding. "derived gradients" is bert-tf with the gradients of attention
+that JAX derives. transformers computes logits at every position, and runs its attention
+in one kernel of PyTorch. The last column of a line is the share of the speed of a
+product of two matrices of 8192 x 8192.
 """
 
 import os
@@ -29,7 +30,8 @@ SHAPES = ["base-256x128", "base-64x512"]
 STEPS, TURNS = 10, 5
 CONFIG = training.config_of("base")
 
-# JAX needs seeds of the type uint32. TensorFlow, for which the models are written, uses int32.
+# JAX needs seeds of the type uint32. TensorFlow, for which the models are written, uses
+# int32.
 dropout._FixedSeed.next = lambda self, ordered=True: self._seed.astype("uint32")
 
 
@@ -37,7 +39,9 @@ def derived_attention(query, key, value, bias, keep, scale):
     """Computes `fused.attention` with derived gradients."""
     products = keras.ops.matmul(query, keras.ops.transpose(key, (0, 1, 3, 2)))
     scores = products / query.shape[-1] ** 0.5 + bias
-    kept = keras.ops.softmax(scores, axis=-1) * keras.ops.cast(keep, query.dtype) * scale
+    kept = (
+        keras.ops.softmax(scores, axis=-1) * keras.ops.cast(keep, query.dtype) * scale
+    )
     return keras.ops.matmul(kept, value)
 
 
@@ -77,7 +81,9 @@ def make_transformers(batch, compiled):
     import transformers
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = transformers.BertForPreTraining(transformers.BertConfig()).train().to(device)
+    model = (
+        transformers.BertForPreTraining(transformers.BertConfig()).train().to(device)
+    )
     inputs = training.transformers_inputs(batch, device)
     call = torch.compile(model) if compiled else model
 
@@ -105,27 +111,37 @@ def matmul_speed():
 
 
 def main():
-    print(jax.devices()[0].device_kind, "jax", jax.__version__, "keras", keras.__version__)
+    print(
+        jax.devices()[0].device_kind, "jax", jax.__version__, "keras", keras.__version__
+    )
     peak = matmul_speed()
     print(f"matrix products: {peak / 1e12:.0f} TFLOP/s")
     own = fused.attention
     for shape in SHAPES:
         _, *sizes = training.SHAPES[shape]
-        flops, batch = costs.training_step_flops(CONFIG, *sizes), training.batch_of(shape)
+        flops, batch = (
+            costs.training_step_flops(CONFIG, *sizes),
+            training.batch_of(shape),
+        )
         systems = {
             "bert-tf": lambda batch=batch: make_bert_tf(batch, own),
             "bert-tf, derived gradients": lambda batch=batch: make_bert_tf(
                 batch, derived_attention
             ),
             "transformers": lambda batch=batch: make_transformers(batch, False),
-            "transformers, compiled": lambda batch=batch: make_transformers(batch, True),
+            "transformers, compiled": lambda batch=batch: make_transformers(
+                batch, True
+            ),
         }
         runs = {}
         for name, make in systems.items():
             start = time.perf_counter()
             runs[name] = make()
             runs[name](1)
-            print(f"{name}: first step after {time.perf_counter() - start:.0f} s", flush=True)
+            print(
+                f"{name}: first step after {time.perf_counter() - start:.0f} s",
+                flush=True,
+            )
         secs = {name: [] for name in runs}
         for _ in range(TURNS):
             for name, run in runs.items():
@@ -136,7 +152,8 @@ def main():
             found = statistics.median(times)
             print(
                 f"{shape}, {name}: {found * 1e3:.1f} ms, "
-                f"{sizes[0] * sizes[1] / found:,.0f} tokens/s, {flops / found / peak:.0%}",
+                f"{sizes[0] * sizes[1] / found:,.0f} tokens/s, "
+                f"{flops / found / peak:.0%}",
                 flush=True,
             )
 

@@ -2,8 +2,8 @@
 
     python benchmarks/batch_order.py /models/minilm $BERT_TF_TEST_DATA/data [float32|bfloat16]
 
-The model computes nothing on padding, except in attention. Each turn is 16 steps, a window of
-`TrainingOrder`, so both orders train on the same examples.
+The model computes nothing on padding, except in attention. Each turn is 16 steps, a
+window of `TrainingOrder`, so both orders train on the same examples.
 """
 
 import statistics
@@ -65,7 +65,10 @@ def measure(pretrained, task, location, length, batch_size, precision, folder):
     parse = batches.make_parser(task.table, {**task.sizes, "S": length}, True)
     num_tokens = records.index.num_tokens
     secs, shares, iterators = {}, {}, {}
-    for name, lengths in {"random": np.zeros_like(num_tokens), "similar": num_tokens}.items():
+    for name, lengths in {
+        "random": np.zeros_like(num_tokens),
+        "similar": num_tokens,
+    }.items():
         order = batches.TrainingOrder(lengths, batch_size, 1)
         iterators[name] = iter(batches.training_batches(records, order, parse, 0))
         found = [num_tokens[order.batch(step)].astype(int) for step in range(STEPS)]
@@ -77,7 +80,9 @@ def measure(pretrained, task, location, length, batch_size, precision, folder):
             runner.train(iterator, 0, STEPS)
             if turn:
                 secs[name].append((time.perf_counter() - start) / STEPS)
-    return {name: (statistics.median(each), shares[name]) for name, each in secs.items()}
+    return {
+        name: (statistics.median(each), shares[name]) for name, each in secs.items()
+    }
 
 
 def main(checkpoint, data, precision="float32"):
@@ -89,7 +94,8 @@ def main(checkpoint, data, precision="float32"):
         (random, share), (similar, grouped) = found["random"], found["similar"]
         print(
             f"{name}: random {random * 1e3:,.0f} ms ({share:.0%} tokens), similar "
-            f"{similar * 1e3:,.0f} ms ({grouped:.0%}), random/similar {random / similar:.2f}",
+            f"{similar * 1e3:,.0f} ms ({grouped:.0%}), random/similar "
+            f"{random / similar:.2f}",
             flush=True,
         )
 

@@ -24,7 +24,9 @@ from bert_tf.training.step.optimizer import Optimizer
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("size", "base", "Named size of the model.")
-flags.DEFINE_string("folder", None, "The folder to write to; removed at the end.", required=True)
+flags.DEFINE_string(
+    "folder", None, "The folder to write to; removed at the end.", required=True
+)
 flags.DEFINE_integer("turns", 3, "Number of checkpoints to write.")
 
 
@@ -47,16 +49,19 @@ def main():
         latest = folder.latest_checkpoint()
         check_secs = time.perf_counter() - start
         assert latest == checkpoint
-        num_bytes = sum(path.stat().st_size for path in pathlib.Path(checkpoint).iterdir())
+        num_bytes = sum(
+            path.stat().st_size for path in pathlib.Path(checkpoint).iterdir()
+        )
         start = time.perf_counter()
         with open(f"{FLAGS.folder}/plain", "wb") as file:
             file.write(bytes(num_bytes))
             os.fsync(file.fileno())
         plain_secs = time.perf_counter() - start
         print(
-            f"{FLAGS.size}: {num_bytes / 1e9:.2f} GB; training is paused for {pause_secs:.2f} s, "
-            f"the checkpoint is written after {write_secs:.1f} s (a plain file of this size: "
-            f"{plain_secs:.1f} s), finding the latest complete checkpoint takes {check_secs:.1f} s",
+            f"{FLAGS.size}: {num_bytes / 1e9:.2f} GB; training is paused for "
+            f"{pause_secs:.2f} s, the checkpoint is written after {write_secs:.1f} s "
+            f"(a plain file of this size: {plain_secs:.1f} s), finding the latest "
+            f"complete checkpoint takes {check_secs:.1f} s",
             flush=True,
         )
     shutil.rmtree(FLAGS.folder)

@@ -1,22 +1,26 @@
 r"""Measures fine-tuning on one GLUE task, in bert-tf and in Hugging Face transformers.
 
-bert-tf trains with run_scripts/run_classifier.py. transformers' BertForSequenceClassification
-(PyTorch, not compiled) trains with the same weights, hyperparameters and precision; see
-benchmarks/fine_tuning_peer.py. Each system runs once for each seed, alternately, so that other load
-on the machine affects both. Each finished run is appended to --results_file, and is skipped when
-the same command is given again.
+bert-tf trains with run_scripts/run_classifier.py. transformers'
+BertForSequenceClassification (PyTorch, not compiled) trains with the same weights,
+hyperparameters and precision; see benchmarks/fine_tuning_peer.py. Each system runs once
+for each seed, alternately, so that other load on the machine affects both. Each
+finished run is appended to --results_file, and is skipped when the same command is
+given again.
 
-The printed standard error is that of the mean over the seeds. Three durations are printed: the
-training steps (bert-tf: with tracing), the process from its start to its end, and the CPU time of
-the process. On a busy machine, the CPU time of PyTorch includes much waiting of its threads for
-each other, so the durations should be measured on a quiet machine.
+The printed standard error is that of the mean over the seeds. Three durations are
+printed: the training steps (bert-tf: with tracing), the process from its start to its
+end, and the CPU time of the process. On a busy machine, the CPU time of PyTorch
+includes much waiting of its threads for each other, so the durations should be measured
+on a quiet machine.
 
     pip install --target=/tmp/torch torch transformers
     python benchmarks/fine_tuning.py --torch_path=/tmp/torch --task_name=mrpc \
-        --data_dir=/data/glue/MRPC --init_checkpoint=/models/minilm --learning_rate=1e-4 \
+        --data_dir=/data/glue/MRPC --init_checkpoint=/models/minilm \
+        --learning_rate=1e-4 \
         --output_dir=/tmp/fine_tuning --num_seeds=3
 
-The transformers may also be installed in another environment: --peer_python=/path/to/bin/python.
+The transformers may also be installed in another environment:
+--peer_python=/path/to/bin/python.
 """
 
 import json
@@ -39,7 +43,8 @@ PEER = ROOT / "benchmarks/fine_tuning_peer.py"
 OURS, THEIRS, GROUPED = "bert-tf", "transformers", "transformers, grouped by length"
 WARMUP_PROPORTION = 0.1
 LOG_STEPS = 20
-# The flags that define the result of a run. A finished run with other values is not skipped.
+# The flags that define the result of a run. A finished run with other values is not
+# skipped.
 SETTINGS = (
     "task_name", "data_dir", "init_checkpoint", "learning_rate", "train_batch_size",
     "num_train_epochs", "max_seq_length", "precision", "max_train_examples", "max_eval_examples",
@@ -50,32 +55,57 @@ FLAGS = flags.FLAGS
 
 def define_flags():
     """Defines the flags; a function, so that a test can import this module."""
-    flags.DEFINE_string("task_name", None, "mrpc, rte, cola, sst-2 or sts-b.", required=True)
-    flags.DEFINE_string("data_dir", None, "Folder with train.tsv and dev.tsv.", required=True)
     flags.DEFINE_string(
-        "init_checkpoint", None, "Folder with weights in the format of Hugging Face.", required=True
+        "task_name", None, "mrpc, rte, cola, sst-2 or sts-b.", required=True
     )
-    flags.DEFINE_string("output_dir", None, "Folder for the runs of bert-tf.", required=True)
     flags.DEFINE_string(
-        "results_file", None, "JSON lines of finished runs; default: results.jsonl in --output_dir."
+        "data_dir", None, "Folder with train.tsv and dev.tsv.", required=True
+    )
+    flags.DEFINE_string(
+        "init_checkpoint",
+        None,
+        "Folder with weights in the format of Hugging Face.",
+        required=True,
+    )
+    flags.DEFINE_string(
+        "output_dir", None, "Folder for the runs of bert-tf.", required=True
+    )
+    flags.DEFINE_string(
+        "results_file",
+        None,
+        "JSON lines of finished runs; default: results.jsonl in --output_dir.",
     )
     flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
     flags.DEFINE_integer("train_batch_size", 32, "Examples per step.")
     flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the train split.")
     flags.DEFINE_integer("max_seq_length", 128, "Longer sequences are truncated.")
     flags.DEFINE_string("precision", "bfloat16", "bfloat16 or float32.")
-    flags.DEFINE_integer("max_train_examples", 0, "Number of train examples to use; 0: all.")
-    flags.DEFINE_integer("max_eval_examples", 0, "Number of dev examples to use; 0: all.")
-    flags.DEFINE_integer("num_seeds", 3, "Runs of each system, with the seeds 1, 2 and so on.")
-    flags.DEFINE_list("systems", [OURS, THEIRS], f"Systems to measure: {OURS}, {THEIRS}.")
+    flags.DEFINE_integer(
+        "max_train_examples", 0, "Number of train examples to use; 0: all."
+    )
+    flags.DEFINE_integer(
+        "max_eval_examples", 0, "Number of dev examples to use; 0: all."
+    )
+    flags.DEFINE_integer(
+        "num_seeds", 3, "Runs of each system, with the seeds 1, 2 and so on."
+    )
+    flags.DEFINE_list(
+        "systems", [OURS, THEIRS], f"Systems to measure: {OURS}, {THEIRS}."
+    )
     flags.DEFINE_bool(
-        "peer_group_by_length", False, "Whether transformers groups examples of similar length."
+        "peer_group_by_length",
+        False,
+        "Whether transformers groups examples of similar length.",
     )
     flags.DEFINE_string(
-        "torch_path", "", "Folder with torch and transformers, if they are not installed."
+        "torch_path",
+        "",
+        "Folder with torch and transformers, if they are not installed.",
     )
     flags.DEFINE_string(
-        "peer_python", sys.executable, "The Python program of an environment with transformers."
+        "peer_python",
+        sys.executable,
+        "The Python program of an environment with transformers.",
     )
 
 
@@ -112,15 +142,28 @@ def training_time(text, batch_size):
     step, secs = 0, 0.0
     for entry in map(json.loads, text.splitlines()):
         if entry["kind"] == "train":
-            secs += (entry["step"] - step) * batch_size / entry["examples_per_sec_wall_clock"]
+            secs += (
+                (entry["step"] - step)
+                * batch_size
+                / entry["examples_per_sec_wall_clock"]
+            )
             step = entry["step"]
     return step, secs
 
 
 def run_transformers(settings, group_by_length):
-    """Runs the peer in its own process; returns the values that `run_bert_tf` returns."""
-    spec = {**settings, "group_by_length": group_by_length, "warmup_proportion": WARMUP_PROPORTION}
-    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    """Runs the peer in its own process.
+
+    Returns the values that `run_bert_tf` returns.
+    """
+    spec = {
+        **settings,
+        "group_by_length": group_by_length,
+        "warmup_proportion": WARMUP_PROPORTION,
+    }
+    environment = {
+        name: text for name, text in os.environ.items() if name != "PYTHONPATH"
+    }
     if FLAGS.torch_path:
         environment["PYTHONPATH"] = FLAGS.torch_path
     done = subprocess.run(
@@ -131,7 +174,10 @@ def run_transformers(settings, group_by_length):
 
 
 def measure(system, settings):
-    """Runs a system once; returns its result with the wall and CPU seconds of its process."""
+    """Runs a system once.
+
+    Returns its result with the wall and CPU seconds of its process.
+    """
     start, cores = time.perf_counter(), cpu_secs_of_children()
     if system == OURS:
         folder = f"{FLAGS.output_dir}/{settings['task_name']}-{settings['seed']}"
@@ -186,19 +232,25 @@ def run_all(path, systems, settings, seeds, run=measure):
 
 def mean_and_error(values):
     """Returns the mean and its standard error; the error of a single value is None."""
-    error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+    error = (
+        statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+    )
     return statistics.fmean(values), error
 
 
 def summarize(results):
     """Returns a list with a dict for each quantity: its name, and mean and error by system.
 
-    Only the metrics that all systems report are included, as points (100 times the value).
+    Only the metrics that all systems report are included, as points (100 times the
+    value).
     """
     runs = [entry["metrics"] for entries in results.values() for entry in entries]
     shared = [name for name in runs[-1] if all(name in metrics for metrics in runs)]
     table = [
-        {"quantity": name, **statistics_by_system(results, lambda e, n=name: 100 * e["metrics"][n])}
+        {
+            "quantity": name,
+            **statistics_by_system(results, lambda e, n=name: 100 * e["metrics"][n]),
+        }
         for name in shared
     ]
     for name in ("train_secs", "wall_secs", "cpu_secs"):
@@ -234,7 +286,9 @@ def main():
     systems = [names.get(system, system) for system in FLAGS.systems]
     unknown = {*systems} - {OURS, THEIRS, GROUPED}
     if unknown:
-        raise InputError(f"Unknown systems: {sorted(unknown)}. Choose from {OURS}, {THEIRS}.")
+        raise InputError(
+            f"Unknown systems: {sorted(unknown)}. Choose from {OURS}, {THEIRS}."
+        )
     settings = {name: FLAGS[name].value for name in SETTINGS}
     folder = pathlib.Path(FLAGS.output_dir)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,10 @@
 r"""Measures fine-tuning on a generated set of pairs: memory, time, checkpoint, exact resume.
 
-The set has the lengths of MNLI: premises of 20 words and hypotheses of 10 words on average, which
-are cut from a text file. A tiny model is trained, so nearly all memory belongs to the data. The
-memory of the same run on 1,000 pairs is the memory of TensorFlow, the model and its steps. The run
-is then repeated, killed in the middle (kill -9) and resumed, and the weights are compared.
+The set has the lengths of MNLI: premises of 20 words and hypotheses of 10 words on
+average, which are cut from a text file. A tiny model is trained, so nearly all memory
+belongs to the data. The memory of the same run on 1,000 pairs is the memory of
+TensorFlow, the model and its steps. The run is then repeated, killed in the middle
+(kill -9) and resumed, and the weights are compared.
 
     python benchmarks/fine_tuning_memory.py --text_file=books.txt --vocab_file=vocab.txt \
         --output_dir=/tmp/ten_million --num_pairs=10000000
@@ -32,9 +33,13 @@ LABELS = ("contradiction", "entailment", "neutral")
 PAIRS_PER_WRITE = 10_000
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("text_file", None, "Text from which sentences are cut.", required=True)
+flags.DEFINE_string(
+    "text_file", None, "Text from which sentences are cut.", required=True
+)
 flags.DEFINE_string("vocab_file", None, "The vocabulary.", required=True)
-flags.DEFINE_string("output_dir", None, "Folder for the data and the runs.", required=True)
+flags.DEFINE_string(
+    "output_dir", None, "Folder for the data and the runs.", required=True
+)
 flags.DEFINE_integer("num_pairs", 10_000_000, "Number of pairs.")
 flags.DEFINE_integer(
     "num_steps", 300, "Number of training steps; the kill comes after half of them."
@@ -53,7 +58,9 @@ def generate(path, count):
             second = np.clip(rng.normal(10, 4, size), 2, 40).astype(int)
             places = rng.integers(0, len(words) - 300, (2, size))
             labels = rng.integers(0, 3, size)
-            for a, b, c, d, label in zip(*places.tolist(), first, second, labels, strict=True):
+            for a, b, c, d, label in zip(
+                *places.tolist(), first, second, labels, strict=True
+            ):
                 texts = " ".join(words[a : a + c]), " ".join(words[b : b + d])
                 file.write("\t".join([*texts, LABELS[label]]) + "\n")
 
@@ -78,11 +85,16 @@ def resident_mb(pid):
 
 
 def run(arguments, folder, kill_at=None):
-    """Runs a command; returns its peak memory, the seconds to its first step and its seconds."""
+    """Runs a command.
+
+    Returns its peak memory, the seconds to its first step and its seconds.
+    """
     log = pathlib.Path(folder, "metrics.jsonl")
     old = log.read_text() if log.exists() else ""
     start, peak, first_step = time.monotonic(), 0.0, None
-    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        arguments, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
+    )
     os.set_blocking(process.stderr.fileno(), False)
     errors = b""
     while process.poll() is None:
@@ -95,19 +107,30 @@ def run(arguments, folder, kill_at=None):
         lines = text.splitlines()
         if first_step is None and text and text != old:
             first_step = time.monotonic() - start
-        if kill_at and lines and json.loads(lines[-1])["step"] >= kill_at and first_step:
+        if (
+            kill_at
+            and lines
+            and json.loads(lines[-1])["step"] >= kill_at
+            and first_step
+        ):
             process.send_signal(signal.SIGKILL)
         time.sleep(0.05)
     if process.wait() not in (0, -signal.SIGKILL if kill_at else 0):
         sys.exit(errors.decode())
-    return {"peak_mb": peak, "first_step_secs": first_step, "secs": time.monotonic() - start}
+    return {
+        "peak_mb": peak,
+        "first_step_secs": first_step,
+        "secs": time.monotonic() - start,
+    }
 
 
 def weights(folder):
     """Returns the SHA-256 of the weights, and the size of the checkpoint in bytes."""
     checkpoint = pathlib.Path(folder, "checkpoints", f"step-{FLAGS.num_steps:08d}")
     sha256 = hashlib.sha256((checkpoint / "model.safetensors").read_bytes()).hexdigest()
-    return sha256, {path.name: path.stat().st_size for path in sorted(checkpoint.iterdir())}
+    return sha256, {
+        path.name: path.stat().st_size for path in sorted(checkpoint.iterdir())
+    }
 
 
 def main():
@@ -127,10 +150,15 @@ def main():
         expected, files = weights(folders[count])
         print(json.dumps({"pairs": count, **found, "checkpoint": files}), flush=True)
     folder = folders[FLAGS.num_pairs]
-    killed = run(command(data, folder, "--overwrite"), folder, kill_at=FLAGS.num_steps // 2)
+    killed = run(
+        command(data, folder, "--overwrite"), folder, kill_at=FLAGS.num_steps // 2
+    )
     resumed = run(command(data, folder), folder)
     equal = weights(folder)[0] == expected
-    print(json.dumps({"killed": killed, "resumed": resumed, "equal_weights": equal}), flush=True)
+    print(
+        json.dumps({"killed": killed, "resumed": resumed, "equal_weights": equal}),
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

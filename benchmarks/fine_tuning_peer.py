@@ -1,12 +1,13 @@
 """Fine-tunes and evaluates `BertForSequenceClassification` of transformers on one GLUE task.
 
-benchmarks/fine_tuning.py starts this program, with the settings as one JSON object. The environment
-needs torch, transformers, scikit-learn and SciPy, but neither TensorFlow nor bert-tf. The last line
-of the output is a JSON object with the metrics, the number of steps and the seconds of training.
+benchmarks/fine_tuning.py starts this program, with the settings as one JSON object. The
+environment needs torch, transformers, scikit-learn and SciPy, but neither TensorFlow
+nor bert-tf. The last line of the output is a JSON object with the metrics, the number
+of steps and the seconds of training.
 
-The procedure is that of transformers' own GLUE example: texts are tokenized in advance, each batch
-is padded to its longest sequence, AdamW is torch's fused implementation, biases and LayerNorm do
-not decay, and the learning rate rises and then falls linearly.
+The procedure is that of transformers' own GLUE example: texts are tokenized in advance,
+each batch is padded to its longest sequence, AdamW is torch's fused implementation,
+biases and LayerNorm do not decay, and the learning rate rises and then falls linearly.
 """
 
 import csv
@@ -48,13 +49,17 @@ class GlueFile:
 TASKS = {
     "mrpc": GlueFile(3, 4, 0, ("0", "1"), ("accuracy", "f1")),
     "rte": GlueFile(1, 2, 3, ("entailment", "not_entailment"), ("accuracy",)),
-    "cola": GlueFile(3, None, 1, ("0", "1"), ("accuracy", "matthews_correlation"), header=False),
+    "cola": GlueFile(
+        3, None, 1, ("0", "1"), ("accuracy", "matthews_correlation"), header=False
+    ),
     "sst-2": GlueFile(0, None, 1, ("0", "1"), ("accuracy",)),
     "sts-b": GlueFile(7, 8, 9, (), ("pearson", "spearman")),
 }
 
 
-def read_examples(path: str, task: GlueFile, limit: int = 0) -> list[tuple[list[str], float]]:
+def read_examples(
+    path: str, task: GlueFile, limit: int = 0
+) -> list[tuple[list[str], float]]:
     """Returns the texts and the label of each row.
 
     Args:
@@ -75,7 +80,9 @@ def read_examples(path: str, task: GlueFile, limit: int = 0) -> list[tuple[list[
     return examples[:limit] if limit else examples
 
 
-def scores(names: Sequence[str], labels: Sequence[float], outputs: Any) -> dict[str, float]:
+def scores(
+    names: Sequence[str], labels: Sequence[float], outputs: Any
+) -> dict[str, float]:
     """Returns metrics by name.
 
     Args:
@@ -119,7 +126,9 @@ class Examples:
         max_seq_length: Longer sequences are truncated to this number of tokens.
     """
 
-    def __init__(self, examples: Sequence[Any], tokenizer: Any, max_seq_length: int) -> None:
+    def __init__(
+        self, examples: Sequence[Any], tokenizer: Any, max_seq_length: int
+    ) -> None:
         columns = list(zip(*(texts for texts, _ in examples), strict=True))
         options = {"truncation": True, "max_length": max_seq_length}
         self._tokenizer = tokenizer
@@ -159,7 +168,9 @@ def autocast(settings: dict[str, Any]) -> Any:
     """Returns the context manager in which the model runs."""
     import torch
 
-    return torch.autocast("cpu", torch.bfloat16, enabled=settings["precision"] == "bfloat16")
+    return torch.autocast(
+        "cpu", torch.bfloat16, enabled=settings["precision"] == "bfloat16"
+    )
 
 
 def train_model(model: Any, train: Examples, settings: dict[str, Any]) -> int:
@@ -169,10 +180,15 @@ def train_model(model: Any, train: Examples, settings: dict[str, Any]) -> int:
 
     loader = train_loader(train, settings)
     # google-research/bert counts the steps of SQuAD in questions, not in windows.
-    steps = settings.get("num_train_steps") or int(len(loader) * settings["num_train_epochs"])
+    steps = settings.get("num_train_steps") or int(
+        len(loader) * settings["num_train_epochs"]
+    )
     named = list(model.named_parameters())
     groups = [
-        {"params": [w for n, w in named if not n.endswith(NO_DECAY)], "weight_decay": WEIGHT_DECAY},
+        {
+            "params": [w for n, w in named if not n.endswith(NO_DECAY)],
+            "weight_decay": WEIGHT_DECAY,
+        },
         {"params": [w for n, w in named if n.endswith(NO_DECAY)], "weight_decay": 0.0},
     ]
     rate = settings["learning_rate"]
@@ -197,7 +213,9 @@ def train_model(model: Any, train: Examples, settings: dict[str, Any]) -> int:
     return done
 
 
-def evaluate(model: Any, dev: Examples, task: GlueFile, settings: dict[str, Any]) -> dict[str, Any]:
+def evaluate(
+    model: Any, dev: Examples, task: GlueFile, settings: dict[str, Any]
+) -> dict[str, Any]:
     """Returns the metrics of the model on the dev split."""
     import torch
 
@@ -211,11 +229,13 @@ def evaluate(model: Any, dev: Examples, task: GlueFile, settings: dict[str, Any]
 
 
 def run(settings: dict[str, Any]) -> dict[str, Any]:
-    """Fine-tunes and evaluates; returns metrics, number of steps and seconds of training.
+    """Fine-tunes and evaluates.
+
+    Returns metrics, number of steps and seconds of training.
 
     Args:
-        settings: The flags of benchmarks/fine_tuning.py by name, and `seed`, `group_by_length` and
-            `precision`.
+        settings: The flags of benchmarks/fine_tuning.py by name, and `seed`,
+            `group_by_length` and `precision`.
     """
     import torch
     import transformers
@@ -230,15 +250,24 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
             tokenizer,
             settings["max_seq_length"],
         )
-        for split, limit in (("train", "max_train_examples"), ("dev", "max_eval_examples"))
+        for split, limit in (
+            ("train", "max_train_examples"),
+            ("dev", "max_eval_examples"),
+        )
     )
     model = transformers.AutoModelForSequenceClassification.from_pretrained(
-        settings["init_checkpoint"], num_labels=len(task.labels) or 1, dtype=torch.float32
+        settings["init_checkpoint"],
+        num_labels=len(task.labels) or 1,
+        dtype=torch.float32,
     )
     start = time.perf_counter()
     steps = train_model(model, train, settings)
     secs = time.perf_counter() - start
-    return {"metrics": evaluate(model, dev, task, settings), "steps": steps, "train_secs": secs}
+    return {
+        "metrics": evaluate(model, dev, task, settings),
+        "steps": steps,
+        "train_secs": secs,
+    }
 
 
 if __name__ == "__main__":

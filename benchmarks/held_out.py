@@ -1,14 +1,16 @@
 r"""Measures held-out results of pretraining, in bert-tf and in Hugging Face transformers.
 
-bert-tf trains with run_scripts/run_pretraining.py. transformers' BertForPreTraining (PyTorch, not
-compiled) trains on the same batches in the same order, with the optimizer, learning rate schedule
-and gradient clipping of google-research/bert. Both systems start from different random weights and
-are evaluated on the same held-out records. The reported seconds of training exclude start-up and
-evaluation.
+bert-tf trains with run_scripts/run_pretraining.py. transformers' BertForPreTraining
+(PyTorch, not compiled) trains on the same batches in the same order, with the
+optimizer, learning rate schedule and gradient clipping of google-research/bert. Both
+systems start from different random weights and are evaluated on the same held-out
+records. The reported seconds of training exclude start-up and evaluation.
 
     python benchmarks/held_out.py --torch_path=/tmp/torch --output_dir=/tmp/held_out \
-        --input_file='/data/books-*.tfrecord' --eval_input_file='/data/books_eval-*.tfrecord' \
-        --bert_config_file=bert_config.json --vocab_file=vocab.txt --num_train_steps=1500
+        --input_file='/data/books-*.tfrecord'
+        --eval_input_file='/data/books_eval-*.tfrecord' \
+        --bert_config_file=bert_config.json --vocab_file=vocab.txt
+        --num_train_steps=1500
 """
 
 import json
@@ -34,7 +36,10 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string("input_file", None, "Record files to train on.", required=True)
 flags.DEFINE_string("eval_input_file", None, "Held-out record files.", required=True)
 flags.DEFINE_string(
-    "bert_config_file", None, "The model configuration, bert_config.json.", required=True
+    "bert_config_file",
+    None,
+    "The model configuration, bert_config.json.",
+    required=True,
 )
 flags.DEFINE_string("vocab_file", None, "The vocabulary file.", required=True)
 flags.DEFINE_string(
@@ -48,13 +53,20 @@ flags.DEFINE_integer("num_warmup_steps", 150, "Number of warm-up steps.")
 flags.DEFINE_integer("train_batch_size", 32, "Number of examples per step.")
 flags.DEFINE_float("learning_rate", 1e-3, "Peak learning rate.")
 flags.DEFINE_integer("eval_steps", 250, "Number of steps between evaluations.")
-flags.DEFINE_integer("max_eval_steps", 100, "Number of batches of 32 examples per evaluation.")
-flags.DEFINE_integer("seed", 12345, "Seed of bert-tf's weights, dropout and order of examples.")
+flags.DEFINE_integer(
+    "max_eval_steps", 100, "Number of batches of 32 examples per evaluation."
+)
+flags.DEFINE_integer(
+    "seed", 12345, "Seed of bert-tf's weights, dropout and order of examples."
+)
 flags.DEFINE_bool("peer", False, "Internal: run transformers in this process.")
 
 
 def train_bert_tf():
-    """Trains with bert-tf; returns the evaluations, the training seconds and the wall seconds."""
+    """Trains with bert-tf.
+
+    Returns the evaluations, the training seconds and the wall seconds.
+    """
     shared = ("input_file", "eval_input_file", "bert_config_file", "vocab_file", "num_train_steps",
               "num_warmup_steps", "train_batch_size", "learning_rate", "eval_steps", "seed",
               "max_eval_steps")  # fmt: skip
@@ -92,7 +104,9 @@ def save_batches(path):
         ("train", train.take(FLAGS.num_train_steps)),
         ("eval", held_out.take(FLAGS.max_eval_steps)),
     ):
-        values = [{name: value.numpy() for name, value in batch.items()} for batch in batches]
+        values = [
+            {name: value.numpy() for name, value in batch.items()} for batch in batches
+        ]
         for name in set(values[0]) - {"origin"}:
             arrays[f"{kind}/{name}"] = np.concatenate([batch[name] for batch in values])
     np.savez(path, **arrays)
@@ -114,7 +128,9 @@ def train_transformers(path):
         transformers.BertConfig(**options, hidden_act="gelu_new", layer_norm_eps=1e-12)
     )
     weights = dict(model.named_parameters())
-    slots = {name: (torch.zeros_like(w), torch.zeros_like(w)) for name, w in weights.items()}
+    slots = {
+        name: (torch.zeros_like(w), torch.zeros_like(w)) for name, w in weights.items()
+    }
     secs, size = 0.0, FLAGS.train_batch_size
     for step in range(FLAGS.num_train_steps):
         start = time.perf_counter()
@@ -127,12 +143,17 @@ def train_transformers(path):
         update(weights, slots, scheduled_rate(step))
         secs += time.perf_counter() - start
         if (step + 1) % FLAGS.eval_steps == 0 or step + 1 == FLAGS.num_train_steps:
-            print(json.dumps({"step": step + 1, "secs": secs, **evaluate(model, arrays)}))
+            print(
+                json.dumps({"step": step + 1, "secs": secs, **evaluate(model, arrays)})
+            )
             sys.stdout.flush()
 
 
 def part(arrays, kind, rows):
-    """Returns the saved examples whose indices are in `rows`; `kind` is "train" or "eval"."""
+    """Returns the saved examples whose indices are in `rows`.
+
+    `kind` is "train" or "eval".
+    """
     prefix = f"{kind}/"
     return {
         name.removeprefix(prefix): value[rows]
@@ -156,13 +177,19 @@ def forward(model, batch):
     rows = torch.arange(len(batch["input_ids"]))[:, None]
     used = batch["masked_lm_weights"] > 0
     logits = outputs.prediction_logits[rows, batch["masked_lm_positions"].long()][used]
-    ids, labels = batch["masked_lm_ids"][used].long(), batch["next_sentence_labels"][:, 0].long()
+    ids, labels = (
+        batch["masked_lm_ids"][used].long(),
+        batch["next_sentence_labels"][:, 0].long(),
+    )
     pairs = outputs.seq_relationship_logits
     losses = [
         torch.nn.functional.cross_entropy(logits, ids),
         torch.nn.functional.cross_entropy(pairs, labels),
     ]
-    return losses, [(logits.argmax(-1) == ids).float(), (pairs.argmax(-1) == labels).float()]
+    return losses, [
+        (logits.argmax(-1) == ids).float(),
+        (pairs.argmax(-1) == labels).float(),
+    ]
 
 
 def scheduled_rate(step):
@@ -238,7 +265,9 @@ def main():
             value = ours["evals"][last["step"]][name]
             print(f"| {last['step']:,} | {name} | {value:.4f} | {last[name]:.4f} |")
     print(f"| | seconds of training | {ours['secs']:.0f} | {last['secs']:.0f} |")
-    print(f"| | seconds with start-up and evaluations | {ours['wall']:.0f} | {wall:.0f} |")
+    print(
+        f"| | seconds with start-up and evaluations | {ours['wall']:.0f} | {wall:.0f} |"
+    )
 
 
 if __name__ == "__main__":

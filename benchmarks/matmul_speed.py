@@ -2,8 +2,8 @@
 
     python benchmarks/matmul_speed.py bfloat16
 
-The share of the peak that a training run reaches is the FLOPs of a step, which the run logs before
-its first step, times its steps per second, divided by this speed.
+The share of the peak that a training run reaches is the FLOPs of a step, which the run
+logs before its first step, times its steps per second, divided by this speed.
 """
 
 import math
@@ -22,7 +22,10 @@ MIN_AGREEMENT = 0.8
 
 def main(precision="float32"):
     slowest, fastest = (flops / 1e9 for flops in measure(precision))
-    print(f"{precision}: {fastest:.0f} GFLOP/s, the slowest of {MEASUREMENTS}: {slowest:.0f}")
+    print(
+        f"{precision}: {fastest:.0f} GFLOP/s, the slowest of {MEASUREMENTS}: "
+        f"{slowest:.0f}"
+    )
     if slowest < MIN_AGREEMENT * fastest:
         print("The measurements did not repeat: other programs use the device.")
 

@@ -1,8 +1,8 @@
 r"""Measures the peak memory of a pretraining step, with and without gradient checkpointing.
 
-Each case runs in its own process, which creates the model and the optimizer and runs two steps
-(forward pass, backward pass, clipping, update) with dropout. The result is the peak resident memory
-of this process.
+Each case runs in its own process, which creates the model and the optimizer and runs
+two steps (forward pass, backward pass, clipping, update) with dropout. The result is
+the peak resident memory of this process.
 
     python benchmarks/memory.py --size=base --length=512 --batches=2,8 --recompute_batches=8,32
 """
@@ -24,12 +24,21 @@ from bert_tf.config import SIZES, BertConfig
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum(
-    "size", "base", list(SIZES), "Named size of the model; its vocabulary has 30,522 entries."
+    "size",
+    "base",
+    list(SIZES),
+    "Named size of the model; its vocabulary has 30,522 entries.",
 )
 flags.DEFINE_integer("length", 512, "Number of tokens per example.")
-flags.DEFINE_list("batches", ["2", "8"], "Batch sizes to measure; each gives one row of the table.")
-flags.DEFINE_list("recompute_batches", ["8", "32"], "Batch sizes to measure with recomputation.")
-flags.DEFINE_enum("precision", "float32", ["float32", "mixed_bfloat16"], "Dtype policy.")
+flags.DEFINE_list(
+    "batches", ["2", "8"], "Batch sizes to measure; each gives one row of the table."
+)
+flags.DEFINE_list(
+    "recompute_batches", ["8", "32"], "Batch sizes to measure with recomputation."
+)
+flags.DEFINE_enum(
+    "precision", "float32", ["float32", "mixed_bfloat16"], "Dtype policy."
+)
 flags.DEFINE_bool("xla", False, "Compile the forward and backward pass with XLA.")
 flags.DEFINE_string("worker", "", "Internal: the case that a worker process measures.")
 
@@ -67,16 +76,26 @@ def measure(batch: int, recompute: bool) -> dict[str, float]:
 
     keras.config.set_dtype_policy(FLAGS.precision)
     config = BertConfig.named(FLAGS.size, 30522)
-    objective = PretrainingObjective(BertPretrainer(config, seed=0, recompute=recompute))
-    training = TrainingConfig(num_train_steps=10, num_warmup_steps=0, global_batch_size=batch)
+    objective = PretrainingObjective(
+        BertPretrainer(config, seed=0, recompute=recompute)
+    )
+    training = TrainingConfig(
+        num_train_steps=10, num_warmup_steps=0, global_batch_size=batch
+    )
     runner = StepRunner(objective, training, RuntimeConfig(jit_compile=FLAGS.xla))
-    batches = tf.data.Dataset.from_tensors(batch_of(batch, FLAGS.length, config.vocab_size))
+    batches = tf.data.Dataset.from_tensors(
+        batch_of(batch, FLAGS.length, config.vocab_size)
+    )
     iterator = iter(batches.repeat())
     before = peak_gib()
     runner.train(iterator, 0, 1)
     start = time.perf_counter()
     runner.train(iterator, 1, 1)
-    return {"before": before, "peak": peak_gib(), "seconds": time.perf_counter() - start}
+    return {
+        "before": before,
+        "peak": peak_gib(),
+        "seconds": time.perf_counter() - start,
+    }
 
 
 def main() -> None:
@@ -89,16 +108,22 @@ def main() -> None:
     cases = [(batch, False) for batch in FLAGS.batches]
     cases += [(batch, True) for batch in FLAGS.recompute_batches]
     for batch, recompute in cases:
-        command = [sys.executable, *sys.argv, f"--worker={json.dumps([int(batch), recompute])}"]
+        command = [
+            sys.executable,
+            *sys.argv,
+            f"--worker={json.dumps([int(batch), recompute])}",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         lines = [x for x in done.stdout.splitlines() if x.startswith("RESULT ")]
         if not lines:
-            print(f"{batch:>5}  {recompute!s:9}  no result: exit code {done.returncode}")
+            print(
+                f"{batch:>5}  {recompute!s:9}  no result: exit code {done.returncode}"
+            )
             continue
         result = json.loads(lines[0].removeprefix("RESULT "))
         print(
-            f"{batch:>5}  {recompute!s:9}  {result['before']:10.2f} GiB  {result['peak']:5.2f} GiB"
-            f"  {result['seconds']:5.1f} s",
+            f"{batch:>5}  {recompute!s:9}  {result['before']:10.2f} GiB  "
+            f"{result['peak']:5.2f} GiB  {result['seconds']:5.1f} s",
             flush=True,
         )
 

@@ -1,10 +1,10 @@
 r"""Writes the ONNX files that benchmarks/serving.py and benchmarks/lite_metric.py compare with.
 
-Runs in an environment with torch, transformers, onnx, onnxruntime and sympy, without bert-tf.
-Writes float32.onnx and int8.onnx (ONNX Runtime's dynamic quantization) of a folder of Hugging Face:
-for a classifier the logits, else the mean of the token vectors, with length 1. The files whose
-names start with fused are those after ONNX Runtime's optimizer for transformers; per_channel states
-a scale for each output of a product.
+Runs in an environment with torch, transformers, onnx, onnxruntime and sympy, without
+bert-tf. Writes float32.onnx and int8.onnx (ONNX Runtime's dynamic quantization) of a
+folder of Hugging Face: for a classifier the logits, else the mean of the token vectors,
+with length 1. The files whose names start with fused are those after ONNX Runtime's
+optimizer for transformers; per_channel states a scale for each output of a product.
 
     python run_scripts/convert_checkpoint.py --from=/tmp/sst2 --to=/tmp/hf --dialect=hugging_face
     /tmp/torch/bin/python benchmarks/onnx_files.py /tmp/hf /tmp/onnx
@@ -28,7 +28,9 @@ class Embedder(torch.nn.Module):
 
     def __init__(self, path):
         super().__init__()
-        self.bert = transformers.BertModel.from_pretrained(path, attn_implementation="eager")
+        self.bert = transformers.BertModel.from_pretrained(
+            path, attn_implementation="eager"
+        )
 
     def forward(self, input_ids, attention_mask, token_type_ids):
         """Returns float32 [B, H]."""
@@ -69,7 +71,10 @@ def main(path, folder):
     fused = os.path.join(folder, "fused_float32.onnx")
     config = transformers.AutoConfig.from_pretrained(path)
     optimize_model(
-        single, "bert", num_heads=config.num_attention_heads, hidden_size=config.hidden_size
+        single,
+        "bert",
+        num_heads=config.num_attention_heads,
+        hidden_size=config.hidden_size,
     ).save_model_to_file(fused)
     for source, name, per_channel in (
         (single, "int8", False),

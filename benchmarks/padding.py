@@ -2,8 +2,9 @@
 
     python benchmarks/padding.py float32
 
-A step is the forward pass and the backward pass with dropout, without an optimizer; or the forward
-pass alone. The model has 6 layers of 384 values. The variants take turns on the same batches.
+A step is the forward pass and the backward pass with dropout, without an optimizer; or
+the forward pass alone. The model has 6 layers of 384 values. The variants take turns on
+the same batches.
 """
 
 import os
@@ -22,8 +23,8 @@ CONFIG = BertConfig(
     vocab_size=30522, hidden_size=384, num_hidden_layers=6, num_attention_heads=12,
     intermediate_size=1536, max_position_embeddings=512,
 )  # fmt: skip
-# Batch size, length, mean and standard deviation of the numbers of tokens, which are cut to
-# [4, length]. The first sequence has the full length.
+# Batch size, length, mean and standard deviation of the numbers of tokens, which are
+# cut to [4, length]. The first sequence has the full length.
 BATCHES = {
     "WNUT-17": (32, 64, 28, 15), "MRPC": (32, 80, 54, 14), "SQuAD": (16, 320, 240, 70),
     "full": (32, 128, 1000, 0),
@@ -41,7 +42,10 @@ def make_batch(size, length, mean, deviation):
 
 
 def make_step(model, trains, skips_padding, derived):
-    """Returns a step; with `derived`, its attention has the gradients that TensorFlow derives."""
+    """Returns a step.
+
+    With `derived`, its attention has the gradients that TensorFlow derives.
+    """
     variables = [variable.value for variable in model.trainable_variables]
     names = ("input_ids", "input_mask", "segment_ids")
 
@@ -53,11 +57,15 @@ def make_step(model, trains, skips_padding, derived):
         with tf.GradientTape() as tape, model.dropout_seeds.use(tf.constant([1, 2])):
             outputs = model(inputs, training=trains, attention_maps=derived)
             mask = tf.cast(inputs["input_mask"], tf.float32)[:, :, None]
-            loss = tf.reduce_sum(tf.cast(outputs["sequence_output"], tf.float32) ** 2 * mask)
+            loss = tf.reduce_sum(
+                tf.cast(outputs["sequence_output"], tf.float32) ** 2 * mask
+            )
         if not trains:
             return loss
         gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
-        return loss + tf.add_n([tf.reduce_sum(tf.convert_to_tensor(each)) for each in gradients])
+        return loss + tf.add_n(
+            [tf.reduce_sum(tf.convert_to_tensor(each)) for each in gradients]
+        )
 
     return step
 

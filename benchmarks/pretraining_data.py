@@ -6,20 +6,22 @@ The benchmark measures bert-tf and the TensorFlow Model Garden.
     python benchmarks/pretraining_data.py --peer=/tmp/peer \
       --input_file=books.txt --vocab_file=vocab.txt --dupe_factor=5
 
-"Peer" is the Model Garden's create_pretraining_data.py. Both programs get the same text, vocabulary
-and flags. For each program the benchmark prints wall time, CPU time, examples per second including
-start-up, examples per second without start-up ("sustained"), MB of text per second, and the peak
-memory of all processes of the program (proportional set size). Then it prints the ratios.
+"Peer" is the Model Garden's create_pretraining_data.py. Both programs get the same
+text, vocabulary and flags. For each program the benchmark prints wall time, CPU time,
+examples per second including start-up, examples per second without start-up
+("sustained"), MB of text per second, and the peak memory of all processes of the
+program (proportional set size). Then it prints the ratios.
 
-The sustained rate is computed from a smaller and a larger run of the same program. The difference
-in the number of examples is divided by the difference in time. The smaller run of the peer reads a
-few lines. bert-tf starts fewer processes if the input has only a few lines. Therefore the smaller
-run of bert-tf reads one copy of the text, and the larger run of bert-tf reads --sustained copies.
+The sustained rate is computed from a smaller and a larger run of the same program. The
+difference in the number of examples is divided by the difference in time. The smaller
+run of the peer reads a few lines. bert-tf starts fewer processes if the input has only
+a few lines. Therefore the smaller run of bert-tf reads one copy of the text, and the
+larger run of bert-tf reads --sustained copies.
 
-For bert-tf the benchmark also prints the peak size of the intermediate files. It also prints the
-peak memory of bert-tf minus the peak memory of equally many processes that only import TensorFlow.
-Without --peer, only bert-tf runs. With --repeat, both programs read several copies of the text, to
-check that memory does not grow with the text.
+For bert-tf the benchmark also prints the peak size of the intermediate files. It also
+prints the peak memory of bert-tf minus the peak memory of equally many processes that
+only import TensorFlow. Without --peer, only bert-tf runs. With --repeat, both programs
+read several copies of the text, to check that memory does not grow with the text.
 """
 
 import contextlib
@@ -36,19 +38,25 @@ import time
 import psutil
 from absl import app, flags
 
-flags.DEFINE_string("peer", "", "Folder with the package `official`; empty: measure only bert-tf.")
-flags.DEFINE_string("input_file", None, "Text with one sentence per line.", required=True)
+flags.DEFINE_string(
+    "peer", "", "Folder with the package `official`; empty: measure only bert-tf."
+)
+flags.DEFINE_string(
+    "input_file", None, "Text with one sentence per line.", required=True
+)
 flags.DEFINE_string("vocab_file", None, "Vocabulary.", required=True)
 flags.DEFINE_integer("dupe_factor", 5, "Number of passes over the text.")
 flags.DEFINE_integer("num_workers", os.cpu_count(), "Number of processes of bert-tf.")
 flags.DEFINE_integer("repeat", 1, "Number of copies of the text, each in its own file.")
 flags.DEFINE_integer(
-    "sustained", 4, "Number of copies of the text in the larger run of bert-tf; 0: no such run."
+    "sustained",
+    4,
+    "Number of copies of the text in the larger run of bert-tf; 0: no such run.",
 )
 
 ROOT = pathlib.Path(__file__).parents[1]
-# Empty modules replace tf_keras and sentencepiece, which the peer imports but does not use for
-# WordPiece.
+# Empty modules replace tf_keras and sentencepiece, which the peer imports but does not
+# use for WordPiece.
 PEER = """
 import sys, types
 for name in ("tf_keras", "sentencepiece"):
@@ -75,14 +83,18 @@ def memory_bytes(process_id: int) -> int:
     return total
 
 
-def run_and_measure(command: list[str], folder: pathlib.Path) -> tuple[float, float, int, int]:
+def run_and_measure(
+    command: list[str], folder: pathlib.Path
+) -> tuple[float, float, int, int]:
     """Returns wall seconds, CPU seconds, peak memory bytes and peak bytes of intermediate files."""
     peak = disk = 0
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=log, stderr=log, env=environment
+        )
 
         def watch() -> None:
             nonlocal peak, disk
@@ -140,13 +152,24 @@ def intermediate_bytes(folder: pathlib.Path) -> int:
     return total
 
 
-def measure(name: str, command: list[str], inputs: list[str], folder: pathlib.Path) -> dict:
+def measure(
+    name: str, command: list[str], inputs: list[str], folder: pathlib.Path
+) -> dict:
     """Runs a program, prints and returns its measurements, and removes its output."""
     values = flags.FLAGS
-    common = [f"--vocab_file={values.vocab_file}", f"--dupe_factor={values.dupe_factor}"]
+    common = [
+        f"--vocab_file={values.vocab_file}",
+        f"--dupe_factor={values.dupe_factor}",
+    ]
     output = folder / "records.tfrecord"
     secs, cpu, peak, disk = run_and_measure(
-        [*command, *common, f"--input_file={','.join(inputs)}", f"--output_file={output}"], folder
+        [
+            *command,
+            *common,
+            f"--input_file={','.join(inputs)}",
+            f"--output_file={output}",
+        ],
+        folder,
     )
     examples = count_records(output)
     figures = {
@@ -161,13 +184,20 @@ def measure(name: str, command: list[str], inputs: list[str], folder: pathlib.Pa
     }
     shutil.rmtree(folder)
     folder.mkdir()
-    print(name, *(f"{key}={value:,.1f}" for key, value in figures.items()), sep="\n  ", flush=True)
+    print(
+        name,
+        *(f"{key}={value:,.1f}" for key, value in figures.items()),
+        sep="\n  ",
+        flush=True,
+    )
     return figures
 
 
 def sustained_rate(larger: dict, smaller: dict) -> float:
     """Returns the difference in examples between two runs, divided by the difference in seconds."""
-    return (larger["examples"] - smaller["examples"]) / (larger["secs"] - smaller["secs"])
+    return (larger["examples"] - smaller["examples"]) / (
+        larger["secs"] - smaller["secs"]
+    )
 
 
 def main(_: list[str]) -> None:
@@ -180,15 +210,22 @@ def main(_: list[str]) -> None:
             shutil.copy(values.input_file, text / f"{copy:04d}.txt")
         inputs = sorted(map(str, text.iterdir()))
         tiny = pathlib.Path(name) / "tiny.txt"
-        tiny.write_text("One sentence.\nAnother one.\n\nA document.\nIts end.\n", encoding="utf-8")
+        tiny.write_text(
+            "One sentence.\nAnother one.\n\nA document.\nIts end.\n", encoding="utf-8"
+        )
         main_file = str(ROOT / "data_prep/create_pretraining_data.py")
         command = [sys.executable, main_file, f"--num_workers={values.num_workers}"]
         ours = measure("bert-tf", command, inputs[: values.repeat], folder)
         above = ours["peak_memory_mb"] - import_memory_bytes(values.num_workers) / 1e6
-        print(f"bert-tf, memory above importing TensorFlow in each process: {above:.0f} MB")
+        print(
+            f"bert-tf, memory above importing TensorFlow in each process: {above:.0f} "
+            "MB"
+        )
         rate = 0.0
         if values.sustained > 1:
-            rate = sustained_rate(measure("bert-tf, more text", command, inputs, folder), ours)
+            rate = sustained_rate(
+                measure("bert-tf, more text", command, inputs, folder), ours
+            )
             print(f"bert-tf, sustained examples per second: {rate:,.0f}")
         if not values.peer:
             return

@@ -1,18 +1,22 @@
 r"""Measures SQuAD, named entities and multiple choice in bert-tf and in transformers.
 
-bert-tf trains and evaluates with its program. Hugging Face's model for the task (PyTorch, not
-compiled) trains on the records of that run, so both systems have the same sequences and labels, and
-with the same weights, hyperparameters and precision; see benchmarks/record_training_peer.py. The
-metrics of transformers are computed from its logits by the code of bert-tf. The duration of the
-process of bert-tf includes the conversion of the examples and the writing of the answers; that of
-transformers does not.
+bert-tf trains and evaluates with its program. Hugging Face's model for the task
+(PyTorch, not compiled) trains on the records of that run, so both systems have the same
+sequences and labels, and with the same weights, hyperparameters and precision; see
+benchmarks/record_training_peer.py. The metrics of transformers are computed from its
+logits by the code of bert-tf. The duration of the process of bert-tf includes the
+conversion of the examples and the writing of the answers; that of transformers does
+not.
 
-Each finished run is appended to results.jsonl in --output_dir, and is skipped when the same command
-is given again. The durations should be measured on a quiet machine.
+Each finished run is appended to results.jsonl in --output_dir, and is skipped when the
+same command is given again. The durations should be measured on a quiet machine.
 
-    python benchmarks/record_training.py --task_name=squad --train_file=train-v1.1.json \
-        --dev_file=dev-v1.1.json --init_checkpoint=/models/minilm --max_train_examples=10000 \
-        --max_seq_length=256 --peer_python=/tmp/torch/bin/python --output_dir=/tmp/squad_training
+    python benchmarks/record_training.py --task_name=squad \
+    --train_file=train-v1.1.json \
+        --dev_file=dev-v1.1.json --init_checkpoint=/models/minilm \
+        --max_train_examples=10000 \
+        --max_seq_length=256 --peer_python=/tmp/torch/bin/python \
+        --output_dir=/tmp/squad_training
 """
 
 import dataclasses
@@ -73,20 +77,35 @@ def define_flags():
     flags.DEFINE_string("train_file", None, "The train file.", required=True)
     flags.DEFINE_string("dev_file", None, "The dev file, with answers.", required=True)
     flags.DEFINE_string(
-        "init_checkpoint", None, "Folder with weights in the format of Hugging Face.", required=True
+        "init_checkpoint",
+        None,
+        "Folder with weights in the format of Hugging Face.",
+        required=True,
     )
-    flags.DEFINE_string("output_dir", None, "Folder for runs and results.", required=True)
+    flags.DEFINE_string(
+        "output_dir", None, "Folder for runs and results.", required=True
+    )
     flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
     flags.DEFINE_integer("train_batch_size", 32, "Examples per step.")
     flags.DEFINE_float("num_train_epochs", 2.0, "Passes over the train file.")
     flags.DEFINE_integer("max_seq_length", 128, "Tokens per sequence.")
     flags.DEFINE_string("precision", "bfloat16", "bfloat16 or float32.")
-    flags.DEFINE_integer("max_train_examples", 0, "Number of train examples to use; 0: all.")
-    flags.DEFINE_bool("version_2_with_negative", False, "Whether files of SQuAD have version 2.0.")
-    flags.DEFINE_integer("num_seeds", 1, "Runs of each system, with the seeds 1, 2 and so on.")
-    flags.DEFINE_list("systems", [fine_tuning.OURS, fine_tuning.THEIRS], "Systems to measure.")
+    flags.DEFINE_integer(
+        "max_train_examples", 0, "Number of train examples to use; 0: all."
+    )
+    flags.DEFINE_bool(
+        "version_2_with_negative", False, "Whether files of SQuAD have version 2.0."
+    )
+    flags.DEFINE_integer(
+        "num_seeds", 1, "Runs of each system, with the seeds 1, 2 and so on."
+    )
+    flags.DEFINE_list(
+        "systems", [fine_tuning.OURS, fine_tuning.THEIRS], "Systems to measure."
+    )
     flags.DEFINE_string(
-        "peer_python", sys.executable, "The Python program of an environment with transformers."
+        "peer_python",
+        sys.executable,
+        "The Python program of an environment with transformers.",
     )
 
 
@@ -120,7 +139,9 @@ def as_shares(results):
     """Returns the metrics as numbers from 0 to 1."""
     scale = PROGRAMS[FLAGS.task_name].scale
     ignored = ("global_step", "loss")
-    return {name: value / scale for name, value in results.items() if name not in ignored}
+    return {
+        name: value / scale for name, value in results.items() if name not in ignored
+    }
 
 
 def num_train_steps(folder):
@@ -138,7 +159,10 @@ def make_task(settings):
     from bert_tf.tasks.task import DataLocation, TaskInputs
     from bert_tf.training.config import RunPhases
 
-    tokenizer, dev_file = load(settings["init_checkpoint"]).tokenizer, settings["dev_file"]
+    tokenizer, dev_file = (
+        load(settings["init_checkpoint"]).tokenizer,
+        settings["dev_file"],
+    )
     location = DataLocation(None, settings["train_file"], dev_file, dev_file)
     version_2 = settings["version_2_with_negative"]
     tasks = {
@@ -146,7 +170,9 @@ def make_task(settings):
         "ner": NerTask(),
         "swag": ChoiceTask(),
     }
-    inputs = TaskInputs(location, RunPhases(True, True), tokenizer, settings["max_seq_length"])
+    inputs = TaskInputs(
+        location, RunPhases(True, True), tokenizer, settings["max_seq_length"]
+    )
     task = tasks[FLAGS.task_name].prepare(inputs)
     (split,) = task.splits("dev", location)
     return task, split, tokenizer
@@ -160,11 +186,16 @@ def read_records(path, sizes):
 
     parse = features.parser(getattr(features, PROGRAMS[FLAGS.task_name].table), sizes)
     batches = [parse(batch) for batch in tf.data.TFRecordDataset(str(path)).batch(1024)]
-    return {name: np.concatenate([each[name] for each in batches]) for name in batches[0]}
+    return {
+        name: np.concatenate([each[name] for each in batches]) for name in batches[0]
+    }
 
 
 def run_transformers(settings):
-    """Runs the peer on the records of bert-tf; returns the values that `run_bert_tf` returns."""
+    """Runs the peer on the records of bert-tf.
+
+    Returns the values that `run_bert_tf` returns.
+    """
     task, split, tokenizer = make_task(settings)
     sizes = {**task.sizes, "S": settings["max_seq_length"]}
     with tempfile.TemporaryDirectory() as folder:
@@ -208,7 +239,10 @@ def score(task, split, tokenizer, max_seq_length, columns):
 
 
 def measure(system, settings):
-    """Runs a system once; returns its result with the wall and CPU seconds of its process."""
+    """Runs a system once.
+
+    Returns its result with the wall and CPU seconds of its process.
+    """
     start, cores = time.perf_counter(), fine_tuning.cpu_secs_of_children()
     ours = system == fine_tuning.OURS
     result = run_bert_tf(settings) if ours else run_transformers(settings)
@@ -225,7 +259,9 @@ def main():
     seeds = range(1, FLAGS.num_seeds + 1)
     path = folder / "results.jsonl"
     results = fine_tuning.run_all(path, FLAGS.systems, settings, seeds, measure)
-    fine_tuning.print_summary(FLAGS.task_name, FLAGS.num_seeds, fine_tuning.summarize(results))
+    fine_tuning.print_summary(
+        FLAGS.task_name, FLAGS.num_seeds, fine_tuning.summarize(results)
+    )
 
 
 if __name__ == "__main__":

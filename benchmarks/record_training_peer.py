@@ -1,8 +1,9 @@
 """Fine-tunes a model of transformers on records of bert-tf, and computes outputs for each record.
 
-benchmarks/record_training.py starts this program, with the settings as one JSON object. The
-environment needs torch and transformers, but neither TensorFlow nor bert-tf. The last line of the
-output is a JSON object with the number of steps and the seconds of training and of prediction.
+benchmarks/record_training.py starts this program, with the settings as one JSON object.
+The environment needs torch and transformers, but neither TensorFlow nor bert-tf. The
+last line of the output is a JSON object with the number of steps and the seconds of
+training and of prediction.
 """
 
 import dataclasses
@@ -28,7 +29,8 @@ class Kind:
 
     Attributes:
         auto_class: The class of transformers that loads the model.
-        labels: Returns the labels by the name of the model's argument, from the features.
+        labels: Returns the labels by the name of the model's argument, from the
+            features.
         outputs: For each output of the model, its value at padding.
         final: Returns the outputs for the scorer of bert-tf, from those of all records.
     """
@@ -77,12 +79,17 @@ class Records:
 
     Args:
         columns: The features of bert-tf by name, int [R, ...].
-        labels: The labels by the name of the model's argument, int [R, ...]; {} to predict.
+        labels: The labels by the name of the model's argument, int [R, ...]; {} to
+            predict.
     """
 
     def __init__(self, columns: Columns, labels: Columns) -> None:
-        self._inputs = {new: columns[name].astype(np.int64) for name, new in INPUTS.items()}
-        self._labels = {name: values.astype(np.int64) for name, values in labels.items()}
+        self._inputs = {
+            new: columns[name].astype(np.int64) for name, new in INPUTS.items()
+        }
+        self._labels = {
+            name: values.astype(np.int64) for name, values in labels.items()
+        }
         lengths = columns["input_mask"].sum(axis=-1)
         self.lengths = lengths.reshape(len(lengths), -1).max(axis=1)
 
@@ -97,13 +104,21 @@ class Records:
         import torch
 
         longest = int(self.lengths[rows].max())
-        batch = {name: values[rows][..., :longest] for name, values in self._inputs.items()}
+        batch = {
+            name: values[rows][..., :longest] for name, values in self._inputs.items()
+        }
         for name, values in self._labels.items():
-            batch[name] = values[rows][:, :longest] if values.ndim == 2 else values[rows]
-        return {name: torch.from_numpy(np.ascontiguousarray(v)) for name, v in batch.items()}
+            batch[name] = (
+                values[rows][:, :longest] if values.ndim == 2 else values[rows]
+            )
+        return {
+            name: torch.from_numpy(np.ascontiguousarray(v)) for name, v in batch.items()
+        }
 
 
-def predict(model: Any, records: Records, kind: Kind, settings: dict[str, Any]) -> Columns:
+def predict(
+    model: Any, records: Records, kind: Kind, settings: dict[str, Any]
+) -> Columns:
     """Returns the outputs of the model for all records, float32 [R, ...]."""
     import torch
 
@@ -127,12 +142,14 @@ def predict(model: Any, records: Records, kind: Kind, settings: dict[str, Any]) 
 
 
 def run(settings: dict[str, Any]) -> dict[str, Any]:
-    """Fine-tunes and predicts; returns the number of steps and the seconds of both parts.
+    """Fine-tunes and predicts.
+
+    Returns the number of steps and the seconds of both parts.
 
     Args:
-        settings: The settings of benchmarks/record_training.py, `task_name`, `num_labels` (0 for
-            models without labels), `num_train_steps`, and `folder`, which contains the records, and
-            receives the outputs.
+        settings: The settings of benchmarks/record_training.py, `task_name`,
+            `num_labels` (0 for models without labels), `num_train_steps`, and `folder`,
+            which contains the records, and receives the outputs.
     """
     import torch
     import transformers
@@ -140,7 +157,9 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
     torch.set_num_threads(os.cpu_count() or 1)
     transformers.set_seed(settings["seed"])
     folder, kind = settings["folder"], KINDS[settings["task_name"]]
-    columns = {name: dict(np.load(f"{folder}/{name}.npz")) for name in ("train", "predict")}
+    columns = {
+        name: dict(np.load(f"{folder}/{name}.npz")) for name in ("train", "predict")
+    }
     train = Records(columns["train"], kind.labels(columns["train"]))
     dev = Records(columns["predict"], {})
     given = {"num_labels": settings["num_labels"]} if settings["num_labels"] else {}
@@ -151,7 +170,10 @@ def run(settings: dict[str, Any]) -> dict[str, Any]:
     steps = fine_tuning_peer.train_model(model, train, settings)
     trained = time.perf_counter()
     np.savez(f"{folder}/outputs.npz", **kind.final(predict(model, dev, kind, settings)))
-    secs = {"train_secs": trained - start, "predict_secs": time.perf_counter() - trained}
+    secs = {
+        "train_secs": trained - start,
+        "predict_secs": time.perf_counter() - trained,
+    }
     return {"steps": steps, **secs}
 
 

@@ -1,25 +1,29 @@
 r"""Measures the answers of exported models: milliseconds for each shape, and texts per second.
 
-Compares, in one process and in turns, a SavedModel in float32 and bfloat16, TFLite and ONNX files
-of the same model, and as peers the ONNX files of benchmarks/onnx_files.py in ONNX Runtime and in
-OpenVINO (if it is installed; it computes in bfloat16 on CPUs with such instructions). The first
-table has the smallest time of many requests with token ids, and at the end the requests of one text
-of 32 tokens per second if as many clients as cores send them. The others have texts per second of
-two streams of texts, sorted by length: once with token ids that are given, and once from texts,
-with `Predictor`, or tokenizers and ONNX Runtime for the peers. Each system has the best of the
-batch sizes 1, 8 and 32.
+Compares, in one process and in turns, a SavedModel in float32 and bfloat16, TFLite and
+ONNX files of the same model, and as peers the ONNX files of benchmarks/onnx_files.py in
+ONNX Runtime and in OpenVINO (if it is installed; it computes in bfloat16 on CPUs with
+such instructions). The first table has the smallest time of many requests with token
+ids, and at the end the requests of one text of 32 tokens per second if as many clients
+as cores send them. The others have texts per second of two streams of texts, sorted by
+length: once with token ids that are given, and once from texts, with `Predictor`, or
+tokenizers and ONNX Runtime for the peers. Each system has the best of the batch sizes
+1, 8 and 32.
 
-    python run_scripts/export_model.py --checkpoint=MODEL --export_dir=/tmp/both --format=both \
+    python run_scripts/export_model.py --checkpoint=MODEL --export_dir=/tmp/both \
+    --format=both \
         --max_seq_length=384
     python run_scripts/export_model.py --checkpoint=MODEL --export_dir=/tmp/bfloat16 \
         --precision=bfloat16 --max_seq_length=384
-    python run_scripts/export_model.py --checkpoint=MODEL --export_dir=/tmp/onnx --format=onnx \
+    python run_scripts/export_model.py --checkpoint=MODEL --export_dir=/tmp/onnx \
+    --format=onnx \
         --max_seq_length=384
     TORCH benchmarks/onnx_files.py MODEL /tmp/peer
     python benchmarks/serving.py --checkpoint=MODEL --threads=2 \
         --saved_models=/tmp/both/1,/tmp/bfloat16/1 \
         --files=/tmp/both/1/tflite/int8.tflite,/tmp/onnx/1/onnx/int8.onnx \
-        --peers=/tmp/peer/fused_float32.onnx,/tmp/peer/fused_int8.onnx --sst2=SST-2/dev.tsv \
+        --peers=/tmp/peer/fused_float32.onnx,/tmp/peer/fused_int8.onnx \
+        --sst2=SST-2/dev.tsv \
         --squad=dev-v1.1.json
 """
 
@@ -38,7 +42,8 @@ import bert_tf
 from bert_tf.export.model_files.load import forward_of
 from bert_tf.pretrained import load
 
-# Runs of a system in a row: those after the first one find the weights in the cache of the CPU.
+# Runs of a system in a row: those after the first one find the weights in the cache of
+# the CPU.
 REPEATS = 5
 SHAPES = ((1, 32), (1, 128), (8, 128), (32, 128))
 BATCH_SIZES = (1, 8, 32)
@@ -52,7 +57,9 @@ flags.DEFINE_list("saved_models", [], "Folders of versions for the task embeddin
 flags.DEFINE_list("files", [], "TFLite and ONNX files of bert-tf.")
 flags.DEFINE_list("peers", [], "ONNX files of benchmarks/onnx_files.py.")
 flags.DEFINE_integer("threads", 2, "Threads of each system.")
-flags.DEFINE_integer("rounds", 6, "Turns of each system for the shapes; 0 leaves them out.")
+flags.DEFINE_integer(
+    "rounds", 6, "Turns of each system for the shapes; 0 leaves them out."
+)
 flags.DEFINE_string("sst2", None, "dev.tsv of SST-2; None leaves this stream out.")
 flags.DEFINE_string("squad", None, "A file of SQuAD; None leaves this stream out.")
 
@@ -68,7 +75,9 @@ def onnx_runtime(path):
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = FLAGS.threads
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        path, options, providers=["CPUExecutionProvider"]
+    )
     return lambda inputs: session.run(None, inputs)[0]
 
 
@@ -99,7 +108,9 @@ def systems():
             try:
                 run = make(path)
             except Exception as error:  # not installed, or operators of ONNX Runtime
-                print(f"{make.__name__} leaves out {own_name(path)}: {str(error)[:100]!r}")
+                print(
+                    f"{make.__name__} leaves out {own_name(path)}: {str(error)[:100]!r}"
+                )
                 continue
 
             def of_peer(arrays, run=run):
@@ -120,8 +131,15 @@ def batch_of(rows):
 
 
 def table_of_shapes(found):
-    """Prints the smallest number of milliseconds of each system for each shape; they take turns."""
-    print("| system | " + " | ".join(f"{b}x{s}, ms" for b, s in SHAPES) + " | requests/s |")
+    """Prints the smallest number of milliseconds of each system for each shape.
+
+    They take turns.
+    """
+    print(
+        "| system | "
+        + " | ".join(f"{b}x{s}, ms" for b, s in SHAPES)
+        + " | requests/s |"
+    )
     print("|---" * (2 + len(SHAPES)) + "|")
     best = {name: [float("inf")] * len(SHAPES) for name in found}
     rng = np.random.default_rng(0)
@@ -129,7 +147,9 @@ def table_of_shapes(found):
         batch = batch_of(rng.integers(1000, 20000, shape).tolist())
         for _ in range(FLAGS.rounds):
             for name, run in found.items():
-                time.sleep(0.05)  # the threads of ONNX Runtime wait actively for a while
+                time.sleep(
+                    0.05
+                )  # the threads of ONNX Runtime wait actively for a while
                 for _ in range(REPEATS):
                     start = time.perf_counter()
                     run(batch)
@@ -138,7 +158,9 @@ def table_of_shapes(found):
     for name, row in best.items():
         # A compiled model of OpenVINO takes one request at a time.
         rate = "" if "openvino" in name else f"{requests_per_second(found[name]):.0f}"
-        print(f"| {name} | " + " | ".join(f"{each:.2f}" for each in row) + f" | {rate} |")
+        print(
+            f"| {name} | " + " | ".join(f"{each:.2f}" for each in row) + f" | {rate} |"
+        )
 
 
 def requests_per_second(run):
@@ -165,7 +187,9 @@ def table_of_stream(name, runs, rows):
     sizes, best = {}, dict.fromkeys(runs, float("inf"))
     for system, run in runs.items():
         seconds_of(run, part, 32)  # warm-up
-        sizes[system] = min(BATCH_SIZES, key=lambda size, run=run: seconds_of(run, part, size))
+        sizes[system] = min(
+            BATCH_SIZES, key=lambda size, run=run: seconds_of(run, part, size)
+        )
     for _ in range(2):
         for system, run in runs.items():
             time.sleep(0.5)
@@ -183,7 +207,9 @@ def text_systems(tokenizer, found):
     peer = BertWordPieceTokenizer(tokens, lowercase=tokenizer.do_lower_case)
     peer.enable_truncation(LENGTH)
     runs = {
-        f"Predictor, {own_name(path)}": bert_tf.Predictor(path, 32, num_threads=FLAGS.threads)
+        f"Predictor, {own_name(path)}": bert_tf.Predictor(
+            path, 32, num_threads=FLAGS.threads
+        )
         for path in [*FLAGS.saved_models, *FLAGS.files]
     }
     for name, run in found.items():
@@ -209,7 +235,10 @@ def streams():
             for paragraph in article["paragraphs"]
             for question in paragraph["qas"]
         ]
-        yield f"{NUM_WINDOWS} questions of SQuAD", texts[:: len(texts) // NUM_WINDOWS][:NUM_WINDOWS]
+        yield (
+            f"{NUM_WINDOWS} questions of SQuAD",
+            texts[:: len(texts) // NUM_WINDOWS][:NUM_WINDOWS],
+        )
 
 
 def main(_):
@@ -220,12 +249,20 @@ def main(_):
         table_of_shapes(found)
     for name, texts in streams():
         encoded = tokenizer.encode(texts, seq_length=LENGTH)
-        ids, lengths = encoded["input_ids"].numpy(), encoded["input_mask"].numpy().sum(axis=1)
+        ids, lengths = (
+            encoded["input_ids"].numpy(),
+            encoded["input_mask"].numpy().sum(axis=1),
+        )
         rows = [row[:length].tolist() for row, length in zip(ids, lengths, strict=True)]
         rows = sorted(rows, key=len)
-        of_ids = {name: lambda part, run=run: run(batch_of(part)) for name, run in found.items()}
+        of_ids = {
+            name: lambda part, run=run: run(batch_of(part))
+            for name, run in found.items()
+        }
         table_of_stream(f"{name}, token ids", of_ids, rows)
-        table_of_stream(f"{name}, texts", text_systems(tokenizer, found), sorted(texts, key=len))
+        table_of_stream(
+            f"{name}, texts", text_systems(tokenizer, found), sorted(texts, key=len)
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 r"""Measures the conversion of SQuAD questions to features, in bert-tf and in other systems.
 
-Each system runs in a process of its own, one after the other. bert-tf writes a record file, as does
-google-research/bert, whose program runs with `tensorflow.compat.v1`. transformers converts batches
-of 1,000 questions with a fast tokenizer, as its example `run_qa.py` does, and writes nothing; its
-stride is the overlap of two windows, so it has another number of features. The printed
-seconds are those of the whole process, start-up included.
+Each system runs in a process of its own, one after the other. bert-tf writes a record
+file, as does google-research/bert, whose program runs with `tensorflow.compat.v1`.
+transformers converts batches of 1,000 questions with a fast tokenizer, as its example
+`run_qa.py` does, and writes nothing; its stride is the overlap of two windows, so it
+has another number of features. The printed seconds are those of the whole process,
+start-up included.
 
     git clone https://github.com/google-research/bert /tmp/google_bert
     python benchmarks/squad_features.py --train_file=train-v1.1.json --vocab_file=vocab.txt \
@@ -22,12 +23,18 @@ from absl import app, flags
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("train_file", None, "A train file of SQuAD 1.1.", required=True)
-flags.DEFINE_string("vocab_file", None, "The vocabulary of an uncased model.", required=True)
-flags.DEFINE_string("google_path", None, "Folder of google-research/bert; None leaves it out.")
+flags.DEFINE_string(
+    "vocab_file", None, "The vocabulary of an uncased model.", required=True
+)
+flags.DEFINE_string(
+    "google_path", None, "Folder of google-research/bert; None leaves it out."
+)
 flags.DEFINE_integer(
     "google_articles", 40, "google-research/bert converts only this number of articles."
 )
-flags.DEFINE_string("peer_python", None, "Python with transformers; None leaves it out.")
+flags.DEFINE_string(
+    "peer_python", None, "Python with transformers; None leaves it out."
+)
 flags.DEFINE_integer("max_seq_length", 384, "Tokens per feature.")
 flags.DEFINE_integer("doc_stride", 128, "Tokens between the starts of windows.")
 
@@ -120,7 +127,8 @@ def measure(name, python, program, train_file, *more):
         secs = time.perf_counter() - start
     questions, features = map(int, done.stdout.split()[-2:])
     print(
-        f"| {name} | {questions:,} | {features:,} | {secs:.1f} | {questions / secs:,.0f} |",
+        f"| {name} | {questions:,} | {features:,} | {secs:.1f} | "
+        f"{questions / secs:,.0f} |",
         flush=True,
     )
 
@@ -138,14 +146,19 @@ def first_articles(path, count, folder):
 
 def main(_):
     """Measures all systems."""
-    print("| system | questions | features | seconds | questions/s |\n|---|---|---|---|---|")
+    print(
+        "| system | questions | features | seconds | questions/s "
+        "|\n|---|---|---|---|---|"
+    )
     measure("bert-tf", sys.executable, OURS, FLAGS.train_file)
     if FLAGS.peer_python:
         measure("transformers", FLAGS.peer_python, TRANSFORMERS, FLAGS.train_file)
     if FLAGS.google_path:
         with tempfile.TemporaryDirectory() as folder:
             part = first_articles(FLAGS.train_file, FLAGS.google_articles, folder)
-            measure("google-research/bert", sys.executable, GOOGLE, part, FLAGS.google_path)
+            measure(
+                "google-research/bert", sys.executable, GOOGLE, part, FLAGS.google_path
+            )
 
 
 if __name__ == "__main__":

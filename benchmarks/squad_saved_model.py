@@ -1,9 +1,10 @@
 r"""Compares the answers of an exported SQuAD model with those of `run_squad`, question by question.
 
-The SavedModel cuts its answers from the bytes of the context. `run_squad` projects the tokens of an
-answer to the context as google-research/bert does, which joins words by single blanks. Both return
-whole words if the texts cannot be aligned. The program counts the questions with the same first and
-last token or the same words, and the different texts by cause.
+The SavedModel cuts its answers from the bytes of the context. `run_squad` projects the
+tokens of an answer to the context as google-research/bert does, which joins words by
+single blanks. Both return whole words if the texts cannot be aligned. The program
+counts the questions with the same first and last token or the same words, and the
+different texts by cause.
 
     python benchmarks/squad_saved_model.py --checkpoint=/tmp/squad_output \
         --saved_model=/models/squad/1 --predict_file=dev-v1.1.json
@@ -24,7 +25,9 @@ BATCH_SIZE = 32
 
 def define_flags():
     """Defines the flags; a function, so that a test can import this module."""
-    flags.DEFINE_string("checkpoint", None, "Output folder of run_squad.", required=True)
+    flags.DEFINE_string(
+        "checkpoint", None, "Output folder of run_squad.", required=True
+    )
     flags.DEFINE_string("saved_model", None, "The exported model.", required=True)
     flags.DEFINE_string("predict_file", None, "A file of SQuAD.", required=True)
 
@@ -33,7 +36,9 @@ def answer_settings(checkpoint, threshold):
     """Returns the settings of the answers, with the threshold of the export."""
     from bert_tf.tasks.squad.best_answers import AnswerSettings
 
-    names = {each.name for each in dataclasses.fields(AnswerSettings)} & checkpoint.facts.keys()
+    names = {
+        each.name for each in dataclasses.fields(AnswerSettings)
+    } & checkpoint.facts.keys()
     values = {name: checkpoint.facts[name] for name in names}
     return AnswerSettings(**{**values, "null_score_diff_threshold": threshold})
 
@@ -41,8 +46,8 @@ def answer_settings(checkpoint, threshold):
 def python_answers(checkpoint, examples, settings):
     """Yields the best answers and the best span of tokens of each question, without a SavedModel.
 
-    A span is the index of its first and last token in the context, and its score; None if there is
-    no possible answer.
+    A span is the index of its first and last token in the context, and its score; None
+    if there is no possible answer.
     """
     import tensorflow as tf
 
@@ -54,7 +59,9 @@ def python_answers(checkpoint, examples, settings):
     windows = WindowSettings(facts["doc_stride"], facts["max_query_length"])
     finder = AnswerFinder(checkpoint.tokenizer, settings, windows.doc_stride)
     model = checkpoint.model(BertSpanPredictor)
-    run = tf.function(lambda inputs: model(inputs, training=False), reduce_retracing=True)
+    run = tf.function(
+        lambda inputs: model(inputs, training=False), reduce_retracing=True
+    )
     for first in range(0, len(examples), BATCH_SIZE):
         batch = examples[first : first + BATCH_SIZE]
         encoded = encode(batch, checkpoint.tokenizer, facts["max_seq_length"], windows)
@@ -63,11 +70,15 @@ def python_answers(checkpoint, examples, settings):
         longest = int(columns["input_mask"].sum(axis=1).max(initial=1))
         columns = {name: each[:, :longest] for name, each in columns.items()}
         outputs = run({name: tf.constant(each) for name, each in columns.items()})
-        columns |= {name: outputs[name].numpy() for name in ("start_logits", "end_logits")}
+        columns |= {
+            name: outputs[name].numpy() for name in ("start_logits", "end_logits")
+        }
         row = 0
         for example, count in zip(batch, encoded.records_per_example, strict=True):
             rows = range(row, row + int(count))
-            of_windows = [{name: each[r] for name, each in columns.items()} for r in rows]
+            of_windows = [
+                {name: each[r] for name, each in columns.items()} for r in rows
+            ]
             spans = finder.candidates(example, of_windows)
             yield finder.find(example, of_windows), best_span(spans)
             row = rows.stop
@@ -119,7 +130,10 @@ def compare(checkpoint, signature, examples, settings):
     from bert_tf.tasks.squad.squad_results import AnswerMetrics
 
     counts: dict[str, int] = collections.Counter()
-    scores = {"run_squad": AnswerMetrics(settings), "SavedModel": AnswerMetrics(settings)}
+    scores = {
+        "run_squad": AnswerMetrics(settings),
+        "SavedModel": AnswerMetrics(settings),
+    }
     rows = zip(
         examples, python_answers(checkpoint, examples, settings),
         served_answers(signature, examples), strict=True,
@@ -139,7 +153,9 @@ def compare(checkpoint, signature, examples, settings):
             counts[f"text: {cause(released, text)}"] += 1
         null_diff = best.null_score_diff
         scores["run_squad"].add(example, released, best.best_text, null_diff)
-        scores["SavedModel"].add(example, text or "", text, float(served.get("null_score_diff", 0)))
+        scores["SavedModel"].add(
+            example, text or "", text, float(served.get("null_score_diff", 0))
+        )
     return dict(counts), {name: each.results() for name, each in scores.items()}
 
 

@@ -1,15 +1,16 @@
 r"""Measures the tokenizer and vocabulary learning, in bert-tf and in other systems.
 
-All times are CPU seconds on one core. The systems tokenize the same batches alternately, so that
-other load on the machine affects all systems equally. The median of the turns is reported. `differ`
-is the fraction of lines for which a system and google-research/bert's tokenizer give different ids.
-tests/reference/tokenizer.py computes the ids of google-research/bert in plain Python.
+All times are CPU seconds on one core. The systems tokenize the same batches
+alternately, so that other load on the machine affects all systems equally. The median
+of the turns is reported. `differ` is the fraction of lines for which a system and
+google-research/bert's tokenizer give different ids. tests/reference/tokenizer.py
+computes the ids of google-research/bert in plain Python.
 
     python benchmarks/tokenization.py --data=data --multilingual=django-5.2.19-py3-none-any.whl
     python benchmarks/tokenization.py --data=data --vocabulary_megabytes=100
 
---multilingual takes a text file, or a wheel with message catalogs, such as Django's (99 languages,
-4 MB):
+--multilingual takes a text file, or a wheel with message catalogs, such as Django's (99
+languages, 4 MB):
 
     pip download --no-deps django==5.2.19
 """
@@ -47,7 +48,9 @@ _REFERENCE_LINES = 5000
 flags.DEFINE_string("data", None, "Folder with corpora/ and vocab/.", required=True)
 flags.DEFINE_string("multilingual", None, "Multilingual text: a text file or a wheel.")
 flags.DEFINE_integer("turns", 5, "Number of turns of each system.")
-flags.DEFINE_integer("megabytes", 8, "MB of text to tokenize, from the start of the file.")
+flags.DEFINE_integer(
+    "megabytes", 8, "MB of text to tokenize, from the start of the file."
+)
 flags.DEFINE_integer(
     "vocabulary_megabytes",
     0,
@@ -59,9 +62,13 @@ flags.DEFINE_integer("vocab_size", 30522, "Number of vocabulary entries to learn
 def tokenizers_bert(tokens, do_lower_case):
     """Returns a BERT tokenizer, built for speed from components of the `tokenizers` package."""
     ids = {token: index for index, token in enumerate(tokens)}
-    model = tokenizers.models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=200)
+    model = tokenizers.models.WordPiece(
+        ids, unk_token="[UNK]", max_input_chars_per_word=200
+    )
     tokenizer = tokenizers.Tokenizer(model)
-    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=do_lower_case)
+    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(
+        lowercase=do_lower_case
+    )
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     return tokenizer
 
@@ -89,7 +96,10 @@ def systems(tokens, do_lower_case):
 
 def measure(title, lines, tokens, do_lower_case, turns):
     """Prints the speed of each system and the fraction of lines with different ids."""
-    batches = [lines[at : at + _LINES_PER_BATCH] for at in range(0, len(lines), _LINES_PER_BATCH)]
+    batches = [
+        lines[at : at + _LINES_PER_BATCH]
+        for at in range(0, len(lines), _LINES_PER_BATCH)
+    ]
     megabytes = sum(map(len, lines)) / 1e6
     released = reference.Tokenizer(tokens, do_lower_case)
     sample = lines[:: max(1, len(lines) // _REFERENCE_LINES)]
@@ -102,11 +112,14 @@ def measure(title, lines, tokens, do_lower_case, turns):
     differ = {"plain Python": 0.0}
     measured = systems(tokens, do_lower_case)
     inputs = {
-        name: [prepare(batch) for batch in batches] for name, (prepare, *_) in measured.items()
+        name: [prepare(batch) for batch in batches]
+        for name, (prepare, *_) in measured.items()
     }
     for name, (prepare, run, ids) in measured.items():
         predicted = ids(run(prepare(sample)))
-        differ[name] = statistics.mean(a != b for a, b in zip(predicted, expected, strict=True))
+        differ[name] = statistics.mean(
+            a != b for a, b in zip(predicted, expected, strict=True)
+        )
         seconds[name] = []
     for _ in range(turns):
         for name, (_, run, _) in measured.items():
@@ -115,11 +128,19 @@ def measure(title, lines, tokens, do_lower_case, turns):
                 run(batch)
             seconds[name].append(time.process_time() - start)
     sizes = {"plain Python": sum(map(len, sample)) / 1e6}
-    speed = {n: sizes.get(n, megabytes) / statistics.median(s) for n, s in seconds.items()}
-    print(f"\n{title}: {megabytes:.1f} MB, {len(lines):,} lines, vocabulary {len(tokens):,}")
+    speed = {
+        n: sizes.get(n, megabytes) / statistics.median(s) for n, s in seconds.items()
+    }
+    print(
+        f"\n{title}: {megabytes:.1f} MB, {len(lines):,} lines, vocabulary "
+        f"{len(tokens):,}"
+    )
     for name, rate in sorted(speed.items(), key=lambda item: -item[1]):
         ratio = speed["bert-tf"] / rate
-        print(f"  {name:18} {rate:7.2f} MB/s  bert-tf is {ratio:6.2f}x   differ {differ[name]:.3%}")
+        print(
+            f"  {name:18} {rate:7.2f} MB/s  bert-tf is {ratio:6.2f}x   differ "
+            f"{differ[name]:.3%}"
+        )
 
 
 def multilingual_lines(path):
@@ -156,7 +177,9 @@ def measure_tokenization(data, megabytes, turns, multilingual):
         measure(f"books.txt, {name}", text.split(b"\n"), tokens, do_lower_case, turns)
     if multilingual:
         lines = multilingual_lines(multilingual)
-        tokens = load_vocabulary(str(data / "vocab/bert-base-multilingual-cased-vocab.txt"))
+        tokens = load_vocabulary(
+            str(data / "vocab/bert-base-multilingual-cased-vocab.txt")
+        )
         measure("many languages, cased", lines, tokens, False, turns)
         measure("many languages, uncased", lines, tokens, True, turns)
 
@@ -181,14 +204,20 @@ def learn_with_tokenizers(path, size):
 def measure_learning(data, megabytes, size):
     """Prints for each vocabulary the time to learn it, and the tokens per word of held-out text."""
     books = (data / "corpora/books.txt").read_bytes()
-    training_text, held_out = books[: len(books) * 9 // 10], books[len(books) * 9 // 10 :]
+    training_text, held_out = (
+        books[: len(books) * 9 // 10],
+        books[len(books) * 9 // 10 :],
+    )
     path = f"/tmp/bert_tf_benchmark_{os.getpid()}.txt"
     repeats = -(-megabytes * 1_000_000 // len(training_text))
     pathlib.Path(path).write_bytes((training_text * repeats)[: megabytes * 1_000_000])
     wiki = (data / "corpora/wikitext2_heldout.txt").read_bytes()
     print(f"\nLearning {size:,} entries from {megabytes} MB of books, one core")
     try:
-        for name, learn in (("bert-tf", learn_with_bert_tf), ("tokenizers", learn_with_tokenizers)):
+        for name, learn in (
+            ("bert-tf", learn_with_bert_tf),
+            ("tokenizers", learn_with_tokenizers),
+        ):
             start = time.process_time()
             tokens = learn(path, size)
             seconds = time.process_time() - start
@@ -206,11 +235,15 @@ def quality(tokens, text):
     lines = text.split(b"\n")
     for at in range(0, len(lines), _LINES_PER_BATCH):
         ids = tokenizer.tokenize(lines[at : at + _LINES_PER_BATCH]).values.numpy()
-        totals["words"] += tokenizer.words(lines[at : at + _LINES_PER_BATCH]).values.shape[0]
+        totals["words"] += tokenizer.words(
+            lines[at : at + _LINES_PER_BATCH]
+        ).values.shape[0]
         totals["tokens"] += len(ids)
         totals["unknown"] += int((ids == tokenizer.unk_id).sum())
     share = totals["unknown"] / totals["words"]
-    return f"{totals['tokens'] / totals['words']:.4f} tokens per word, [UNK] {share:.4%}"
+    return (
+        f"{totals['tokens'] / totals['words']:.4f} tokens per word, [UNK] {share:.4%}"
+    )
 
 
 def main():

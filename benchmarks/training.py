@@ -1,15 +1,16 @@
 r"""Measures pretraining throughput, in bert-tf, keras-hub and Hugging Face transformers.
 
-Each system trains in its own process. A step consists of forward pass, backward pass, clipping by
-the global norm, and Adam with weight decay, with dropout 0.1 and float32 weights. The systems run
-alternately, so that other load on the machine affects all systems equally. The median of the turns
-is reported. MFU (model FLOPs utilization) is relative to the throughput of matrix multiplication on
-this machine. The bert-tf process measures this throughput after each of its turns; the median is
-used.
+Each system trains in its own process. A step consists of forward pass, backward pass,
+clipping by the global norm, and Adam with weight decay, with dropout 0.1 and float32
+weights. The systems run alternately, so that other load on the machine affects all
+systems equally. The median of the turns is reported. MFU (model FLOPs utilization) is
+relative to the throughput of matrix multiplication on this machine. The bert-tf process
+measures this throughput after each of its turns; the median is used.
 
-keras-hub's BertMaskedLM (TensorFlow backend) has no next-sentence head, so it predicts only the
-masked tokens. transformers' BertForPreTraining (PyTorch) computes logits at every position, and
-uses bfloat16 through autocast. Systems that support compilation run with and without compilation.
+keras-hub's BertMaskedLM (TensorFlow backend) has no next-sentence head, so it predicts
+only the masked tokens. transformers' BertForPreTraining (PyTorch) computes logits at
+every position, and uses bfloat16 through autocast. Systems that support compilation run
+with and without compilation.
 
     pip install --target=/tmp/keras_hub --no-deps keras-hub kagglehub kagglesdk sentencepiece regex
     pip install --target=/tmp/torch torch transformers
@@ -37,8 +38,8 @@ from bert_tf import command_line
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 
-# The key is the name of a shape. The values are the name of the model size, the batch size, and the
-# numbers of tokens and of predicted tokens of each example.
+# The key is the name of a shape. The values are the name of the model size, the batch
+# size, and the numbers of tokens and of predicted tokens of each example.
 SHAPES = {
     "small": ("small", 16, 128, 20), "small-512": ("small", 4, 512, 76),
     "base": ("base", 8, 128, 20), "base-512": ("base", 2, 512, 76), "tiny": ("tiny", 2, 128, 20),
@@ -49,23 +50,38 @@ DROPOUT = 0.1
 RATE, CLIP, DECAY = 1e-4, 1.0, 0.01
 
 FLAGS = flags.FLAGS
-flags.DEFINE_list("shapes", ["small", "base"], f"Model sizes to measure, from {', '.join(SHAPES)}.")
+flags.DEFINE_list(
+    "shapes", ["small", "base"], f"Model sizes to measure, from {', '.join(SHAPES)}."
+)
 flags.DEFINE_list(
     "precisions", ["float32", "bfloat16"], "Precisions to measure: float32, bfloat16."
 )
 flags.DEFINE_list(
     "systems",
-    ["bert-tf", "keras-hub", "keras-hub, XLA", "transformers", "transformers, compiled"],
-    "Systems to measure; also 'bert-tf, XLA'. Systems that are not installed are skipped.",
+    [
+        "bert-tf",
+        "keras-hub",
+        "keras-hub, XLA",
+        "transformers",
+        "transformers, compiled",
+    ],
+    "Systems to measure; also 'bert-tf, XLA'. Systems that are not installed are "
+    "skipped.",
 )
 flags.DEFINE_integer("turns", 7, "Number of turns of each system.")
 flags.DEFINE_integer("steps", 5, "Number of steps per turn.")
-flags.DEFINE_string("keras_hub_path", "", "Folder with keras-hub, if it is not installed.")
+flags.DEFINE_string(
+    "keras_hub_path", "", "Folder with keras-hub, if it is not installed."
+)
 flags.DEFINE_string(
     "torch_path", "", "Folder with torch and transformers, if they are not installed."
 )
-flags.DEFINE_bool("breakdown", False, "Print instead the time of each part of a bert-tf step.")
-flags.DEFINE_string("worker", "", "Internal: the system that a worker process measures.")
+flags.DEFINE_bool(
+    "breakdown", False, "Print instead the time of each part of a bert-tf step."
+)
+flags.DEFINE_string(
+    "worker", "", "Internal: the system that a worker process measures."
+)
 
 
 def batch_of(shape):
@@ -101,7 +117,9 @@ def make_bert_tf(shape, precision, compiled, dropout=DROPOUT):
     from bert_tf.training.config import RuntimeConfig, TrainingConfig
     from bert_tf.training.step.step_runner import StepRunner
 
-    keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
+    keras.config.set_dtype_policy(
+        "mixed_bfloat16" if precision == "bfloat16" else "float32"
+    )
     config = TrainingConfig(
         num_train_steps=10**6, num_warmup_steps=0, global_batch_size=SHAPES[shape][1],
         learning_rate=RATE, precision=precision,
@@ -125,7 +143,9 @@ def make_keras_hub(shape, precision, compiled):
     import keras_hub
     import tensorflow as tf
 
-    keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
+    keras.config.set_dtype_policy(
+        "mixed_bfloat16" if precision == "bfloat16" else "float32"
+    )
     config, batch = config_of(shape), batch_of(shape)
     backbone = keras_hub.models.BertBackbone(
         config.vocab_size, config.num_hidden_layers, config.num_attention_heads,
@@ -133,7 +153,9 @@ def make_keras_hub(shape, precision, compiled):
     )  # fmt: skip
     model = keras_hub.models.BertMaskedLM(backbone, preprocessor=None)
     model.compile(
-        optimizer=keras.optimizers.AdamW(RATE, weight_decay=DECAY, global_clipnorm=CLIP),
+        optimizer=keras.optimizers.AdamW(
+            RATE, weight_decay=DECAY, global_clipnorm=CLIP
+        ),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=compiled,
     )
@@ -176,7 +198,9 @@ def make_transformers(shape, precision, compiled):
 
     options = transformers.BertConfig(**config_of(shape).to_dict())
     model = transformers.BertForPreTraining(options).train()
-    optimizer = torch.optim.AdamW(model.parameters(), RATE, weight_decay=DECAY, fused=True)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), RATE, weight_decay=DECAY, fused=True
+    )
     inputs = transformers_inputs(batch_of(shape))
     call = torch.compile(model) if compiled else model
 
@@ -225,8 +249,14 @@ class Worker:
 
     def __init__(self, system, shape, precision):
         paths = {"keras-hub": FLAGS.keras_hub_path, "transformers": FLAGS.torch_path}
-        folders = [paths.get(system.split(",")[0], ""), os.environ.get("PYTHONPATH", "")]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
+        folders = [
+            paths.get(system.split(",")[0], ""),
+            os.environ.get("PYTHONPATH", ""),
+        ]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, folders)),
+        }
         spec = json.dumps([system, shape, precision])
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (open until the process ends)
         self._process = subprocess.Popen(
@@ -236,7 +266,9 @@ class Worker:
         )  # fmt: skip
         self.turns = []
         self.failure = (
-            "" if self._process.stdout.readline() == "ready\n" else self._last_error_line()
+            ""
+            if self._process.stdout.readline() == "ready\n"
+            else self._last_error_line()
         )
 
     def _last_error_line(self):
@@ -283,17 +315,25 @@ def compare(shape, precision):
     first = next(iter(workers.values()))
     peak = first.median("peak") if "peak" in first.turns[0] else None
     print(
-        f"\n{size}, batch {batch} x {length}, {precision}: {flops / 1e9:.0f} GFLOP per step; "
-        + (f"matrix products at {peak / 1e9:.0f} GFLOP/s" if peak else "")
+        f"\n{size}, batch {batch} x {length}, {precision}: {flops / 1e9:.0f} GFLOP per "
+        "step; " + (f"matrix products at {peak / 1e9:.0f} GFLOP/s" if peak else "")
     )
-    print("| system | ms per step | CPU ms | tokens/s | MFU | time relative to the first |")
+    print(
+        "| system | ms per step | CPU ms | tokens/s | MFU | time relative to the first "
+        "|"
+    )
     print("|---|---|---|---|---|---|")
     for system, worker in workers.items():
         secs = worker.median("secs")
-        share = f"{flops / secs / peak:.0%}" if peak and system.startswith("bert-tf") else ""
+        share = (
+            f"{flops / secs / peak:.0%}"
+            if peak and system.startswith("bert-tf")
+            else ""
+        )
         print(
-            f"| {system} | {secs * 1e3:.0f} | {worker.median('core_secs') * 1e3:.0f} "
-            f"| {batch * length / secs:,.0f} | {share} | {secs / first.median('secs'):.2f}x |",
+            f"| {system} | {secs * 1e3:.0f} | {worker.median('core_secs') * 1e3:.0f} | "
+            f"{batch * length / secs:,.0f} | {share} | "
+            f"{secs / first.median('secs'):.2f}x |",
             flush=True,
         )
 
@@ -302,7 +342,10 @@ def breakdown(shape, precision):
     """Prints the time of each part of a bert-tf step, with and without dropout."""
     import tensorflow as tf
 
-    print(f"\n{shape}, {precision}: milliseconds, minimum of {FLAGS.turns} turns (wall, CPU)")
+    print(
+        f"\n{shape}, {precision}: milliseconds, minimum of {FLAGS.turns} turns (wall, "
+        "CPU)"
+    )
     for dropout in (DROPOUT, 0.0):
         run, objective = make_bert_tf(shape, precision, False, dropout)
         variables = [variable.value for variable in objective.variables.values()]
@@ -310,7 +353,9 @@ def breakdown(shape, precision):
         counts, seed = objective.counts(batch), tf.constant([1, 2])
 
         def forward(objective=objective, batch=batch, seed=seed, counts=counts):
-            return objective.loss(objective.sums(batch, training=True, seed=seed), counts)
+            return objective.loss(
+                objective.sums(batch, training=True, seed=seed), counts
+            )
 
         def forward_and_backward(forward=forward, variables=variables):
             with tf.GradientTape() as tape:
@@ -323,7 +368,9 @@ def breakdown(shape, precision):
             "complete step": minimum_secs(lambda run=run: run(1)),
         }
         for name, (wall, cores) in parts.items():
-            print(f"  dropout {dropout}: {name:22} {wall * 1e3:6.0f} {cores * 1e3:6.0f}")
+            print(
+                f"  dropout {dropout}: {name:22} {wall * 1e3:6.0f} {cores * 1e3:6.0f}"
+            )
         print_operations(run)
 
 
@@ -361,14 +408,18 @@ def print_operations(run):
                     counts[kind] += 1
     print("  operation                      ms per step  calls")
     for kind, total in totals.most_common(25):
-        print(f"  {kind:30} {total / FLAGS.steps:10.1f} {counts[kind] / FLAGS.steps:6.0f}")
+        print(
+            f"  {kind:30} {total / FLAGS.steps:10.1f} {counts[kind] / FLAGS.steps:6.0f}"
+        )
 
 
 def main():
     """Compares the systems, or prints the breakdown of a bert-tf step."""
     unknown = {*FLAGS.shapes} - {*SHAPES}
     if unknown:
-        raise InputError(f"Unknown shapes: {sorted(unknown)}. Choose from {sorted(SHAPES)}.")
+        raise InputError(
+            f"Unknown shapes: {sorted(unknown)}. Choose from {sorted(SHAPES)}."
+        )
     if FLAGS.worker:
         run_worker(*json.loads(FLAGS.worker))
         return

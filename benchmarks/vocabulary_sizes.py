@@ -1,9 +1,9 @@
 r"""Measures vocabularies of small texts: tokens per word of held-out text for ten sizes.
 
-The sizes are around the number of entries for which the learner reaches threshold 1. There, its
-subwords are all words and no parts of words; bert-tf keeps the subwords of higher thresholds. The
-package `tokenizers` learns vocabularies of the same sizes from the same text. All vocabularies are
-used by bert-tf's tokenizer.
+The sizes are around the number of entries for which the learner reaches threshold 1.
+There, its subwords are all words and no parts of words; bert-tf keeps the subwords of
+higher thresholds. The package `tokenizers` learns vocabularies of the same sizes from
+the same text. All vocabularies are used by bert-tf's tokenizer.
 
     python benchmarks/vocabulary_sizes.py --input_file=de.train.txt --held_out_file=de.dev.txt
 """
@@ -35,7 +35,11 @@ def learn_with_tokenizers(path, size):
     special = ["[PAD]", *(f"[unused{index}]" for index in range(99)), "[UNK]", "[CLS]", "[SEP]",
                "[MASK]"]  # fmt: skip
     trainer.train(
-        path, vocab_size=size, min_frequency=1, special_tokens=special, show_progress=False
+        path,
+        vocab_size=size,
+        min_frequency=1,
+        special_tokens=special,
+        show_progress=False,
     )
     return sorted(trainer.get_vocab(), key=trainer.get_vocab().get)
 
@@ -54,16 +58,21 @@ def main():
     blocks, total = text_blocks.read_blocks(text_blocks.TextSource(path))
     counts = word_counts.count_words(blocks, total, lower, num_workers=1).words
     at_two = len(vocabulary_learning._learn_subwords(counts.most_common(), 2)) + 104
-    print(f"{len(counts):,} distinct words; threshold 1 is reached above {at_two:,} entries")
+    print(
+        f"{len(counts):,} distinct words; threshold 1 is reached above {at_two:,} "
+        "entries"
+    )
     print("     size  filled up  [unusedN]  bert-tf  tokenizers (entries)")
     for share in SHARES:
         size = round(at_two * share)
-        learned = vocabulary_learning.learn(counts, vocabulary_learning.VocabularyConfig(size))
+        learned = vocabulary_learning.learn(
+            counts, vocabulary_learning.VocabularyConfig(size)
+        )
         other = learn_with_tokenizers(path, size)
         print(
             f"{size:9,}  {learned.added:9,}  {learned.missing:9,}  "
-            f"{tokens_per_word(learned.tokens, lines):7.3f}  {tokens_per_word(other, lines):10.3f}"
-            f" ({len(other):,})"
+            f"{tokens_per_word(learned.tokens, lines):7.3f}  "
+            f"{tokens_per_word(other, lines):10.3f} ({len(other):,})"
         )
 
 

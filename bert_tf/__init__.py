@@ -1,22 +1,24 @@
 """bert-tf: BERT for TensorFlow and Keras 3, from raw text to a served model.
 
-The names below are the public interface. They are imported when they are first used, so that
-`import bert_tf` does not import TensorFlow.
+The names below are the public interface. They are imported when they are first used, so
+that `import bert_tf` does not import TensorFlow.
 
 Read in this order; each package imports only packages listed before it:
 
-1. The foundation: `config`, `features`, `weights` and `manifest` define the architecture, the
-   record format, the weights folder and the manifest of records. All programs use `errors`,
-   `files`, `progress` and `command_line`.
+1. The foundation: `config`, `features`, `weights` and `manifest` define the
+   architecture, the record format, the weights folder and the manifest of records. All
+   programs use `errors`, `files`, `progress` and `command_line`.
 2. `tokenization` (text -> ids), `modeling` (ids -> hidden states -> logits).
 3. `training`: the training loop for any objective; it does not depend on BERT.
-4. `pretraining`, `tasks`: data, objective and metrics of pretraining and of each fine-tuning task;
-   `feature_extraction`: hidden states of texts.
-5. `conversion` reads and writes checkpoints of all dialects, `pretrained` loads and saves models,
-   `fine_tuning` trains a model for a task, `export` creates models for serving.
+4. `pretraining`, `tasks`: data, objective and metrics of pretraining and of each
+   fine-tuning task; `feature_extraction`: hidden states of texts.
+5. `conversion` reads and writes checkpoints of all dialects, `pretrained` loads and
+   saves models, `fine_tuning` trains a model for a task, `export` creates models for
+   serving.
 6. `data_prep` (text -> vocabulary -> records) and `run_scripts` contain the programs.
 
-`CONTRIBUTING.md` lists the permitted imports; `tests/test_architecture.py` enforces them.
+`CONTRIBUTING.md` lists the permitted imports; `tests/test_architecture.py` enforces
+them.
 """
 
 import importlib
@@ -101,9 +103,16 @@ _MODULES = {
 }
 __all__ = list(_MODULES)
 _WITH_KERAS = (
-    "modeling", "pretrained", "export", "training.step", "training.trainer", "fine_tuning",
-    "tasks.choice", "tasks.ner", "tasks.squad.squad_task",
-)  # fmt: skip
+    "modeling",
+    "pretrained",
+    "export",
+    "training.step",
+    "training.trainer",
+    "fine_tuning",
+    "tasks.choice",
+    "tasks.ner",
+    "tasks.squad.squad_task",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -115,7 +124,8 @@ def __getattr__(name: str) -> Any:
         _check_keras()
     value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     if module in ("modeling", "pretrained"):
-        # A saved model may contain the optimizer. Keras finds only classes that are imported.
+        # A saved model may contain the optimizer. Keras finds only classes that are
+        # imported.
         importlib.import_module(f"{__name__}.{_MODULES['AdamWeightDecay']}")
     globals()[name] = value
     return value
@@ -129,8 +139,9 @@ def _check_keras() -> None:
         backend = error.name
     if backend != "tensorflow":
         raise __getattr__("InputError")(
-            f"bert_tf needs the backend tensorflow of Keras. Received: {backend}. Before keras is "
-            "imported, set KERAS_BACKEND=tensorflow in the environment."
+            f"bert_tf needs the backend tensorflow of Keras. Received: {backend}. "
+            "Before keras is imported, set KERAS_BACKEND=tensorflow in the "
+            "environment."
         ) from None
 
 

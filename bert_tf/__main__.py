@@ -10,7 +10,10 @@ from bert_tf import __version__
 
 def main() -> None:
     """Prints the version, and the name and purpose of each program."""
-    print(f"bert-tf {__version__}: a complete BERT for TensorFlow and Keras 3.\n\nPrograms:")
+    print(
+        f"bert-tf {__version__}: a complete BERT for TensorFlow and Keras "
+        "3.\n\nPrograms:"
+    )
     scripts = importlib.metadata.distribution("bert-tf").entry_points.select(
         group="console_scripts"
     )

@@ -1,14 +1,15 @@
 """Writes files and folders atomically, local or gs://, and protects the user's other files.
 
-Each function that writes a named output of a program uses `atomic_replace` or `atomic_folder`, so
-the rules for outputs are the same everywhere (`output_paths.resolve_output`).
+Each function that writes a named output of a program uses `atomic_replace` or
+`atomic_folder`, so the rules for outputs are the same everywhere
+(`output_paths.resolve_output`).
 
-An output is written to a temporary path, which is always the same for this output and is locked. So
-two processes do not write it at the same time, and the next write removes what a killed process has
-left.
+An output is written to a temporary path, which is always the same for this output and
+is locked. So two processes do not write it at the same time, and the next write removes
+what a killed process has left.
 
-Local files are written without TensorFlow: the main process of record creation does not import it,
-because the import takes seconds and hundreds of megabytes of memory.
+Local files are written without TensorFlow: the main process of record creation does not
+import it, because the import takes seconds and hundreds of megabytes of memory.
 """
 
 import contextlib
@@ -26,12 +27,17 @@ from bert_tf.errors import InputError, plain_message
 from bert_tf.output_paths import is_stdout, resolve_output
 
 _TEMPORARY, _OLD = ".bert_tf.tmp", ".bert_tf.old"  # ends of names
-# TensorFlow's errors about a path, by name, because TensorFlow may not be imported. It raises
-# OutOfRangeError for a file that is larger than the limit of the process.
+# TensorFlow's errors about a path, by name, because TensorFlow may not be imported. It
+# raises OutOfRangeError for a file that is larger than the limit of the process.
 _REFUSALS = (
-    "PermissionDeniedError", "FailedPreconditionError", "NotFoundError", "OutOfRangeError",
-    "ResourceExhaustedError", "AbortedError", "UnavailableError",
-)  # fmt: skip
+    "PermissionDeniedError",
+    "FailedPreconditionError",
+    "NotFoundError",
+    "OutOfRangeError",
+    "ResourceExhaustedError",
+    "AbortedError",
+    "UnavailableError",
+)
 
 
 def gfile() -> Any:
@@ -45,19 +51,20 @@ def gfile() -> Any:
 def atomic_replace(path: str) -> Iterator[str]:
     """Yields a temporary path next to `path`, and on success renames the temporary file to `path`.
 
-    Globs for finished files do not match the temporary path (see `temporary_path`). After an
-    error the temporary file is removed, and `path` is unchanged. What is written to the standard
-    output, `/dev/stdout`, is copied there on success.
+    Globs for finished files do not match the temporary path (see `temporary_path`).
+    After an error the temporary file is removed, and `path` is unchanged. What is
+    written to the standard output, `/dev/stdout`, is copied there on success.
 
-    A process must not write an output inside of another write of the same output: it would wait for
-    itself.
+    A process must not write an output inside of another write of the same output: it
+    would wait for itself.
 
     Args:
-        path: The file to write. An existing file is replaced; of a link, its target is replaced.
+        path: The file to write. An existing file is replaced; of a link, its target is
+            replaced.
 
     Raises:
-        InputError: `path` is not a regular file (see `resolve_output`), or cannot be written: no
-            permission, no such folder, no space.
+        InputError: `path` is not a regular file (see `resolve_output`), or cannot be
+            written: no permission, no such folder, no space.
     """
     if is_stdout(path):
         with _copied_to_stdout(path) as temporary:
@@ -86,22 +93,26 @@ def _copied_to_stdout(path: str) -> Iterator[str]:
 
 @contextmanager
 def atomic_folder(folder: str, marker: str, replace: bool = True) -> Iterator[str]:
-    """Yields the path of a folder to write files into. Readers see only complete folders.
+    """Yields the path of a folder to write files into.
 
-    A local folder gets a temporary name and is renamed on success. Object stores (`gs://`) and
-    `ram://` cannot rename a folder in one operation. For these file systems the yielded path is
-    `folder` itself, and the folder is valid when it contains the marker file, which is written
-    last. After an error all files written so far are removed.
+    Readers see only complete folders.
+
+    A local folder gets a temporary name and is renamed on success. Object stores
+    (`gs://`) and `ram://` cannot rename a folder in one operation. For these file
+    systems the yielded path is `folder` itself, and the folder is valid when it
+    contains the marker file, which is written last. After an error all files written so
+    far are removed.
 
     Args:
-        folder: The folder to write; an existing one is replaced. Of a link, its target is replaced.
-        marker: The file that the caller writes last. A reader treats a folder without this file as
-            unfinished.
+        folder: The folder to write; an existing one is replaced. Of a link, its target
+            is replaced.
+        marker: The file that the caller writes last. A reader treats a folder without
+            this file as unfinished.
         replace: Whether to replace an existing local folder.
 
     Raises:
-        InputError: `folder` is not a folder (see `resolve_output`), or cannot be written; or it
-            exists, and `replace` is False.
+        InputError: `folder` is not a folder (see `resolve_output`), or cannot be
+            written; or it exists, and `replace` is False.
     """
     target = resolve_output(folder, is_folder=True)
     if "://" not in folder:
@@ -112,7 +123,8 @@ def atomic_folder(folder: str, marker: str, replace: bool = True) -> Iterator[st
                 raise InputError(reason)
             _replace_folder(target, temporary)
         return
-    # The marker is removed first, so that an interrupted removal does not leave a valid folder.
+    # The marker is removed first, so that an interrupted removal does not leave a valid
+    # folder.
     remove(os.path.join(folder, marker))
     remove(folder)
     try:
@@ -124,7 +136,10 @@ def atomic_folder(folder: str, marker: str, replace: bool = True) -> Iterator[st
 
 
 def _replace_folder(target: str, new: str) -> None:
-    """Renames a folder. A folder `target` gets another name first, and is removed at the end."""
+    """Renames a folder.
+
+    A folder `target` gets another name first, and is removed at the end.
+    """
     _keep_mode(target, new)
     _sync_folder(new)
     if os.path.exists(target):
@@ -139,8 +154,9 @@ def _replace_folder(target: str, new: str) -> None:
 def temporary_path(path: str) -> str:
     """Returns the temporary path of an output.
 
-    Dots in the name are replaced, because globs of TensorFlow match names with a leading dot too. A
-    hash tells apart the outputs whose names differ only in these characters or at their end.
+    Dots in the name are replaced, because globs of TensorFlow match names with a
+    leading dot too. A hash tells apart the outputs whose names differ only in these
+    characters or at their end.
     """
     folder, name = os.path.split(path)
     key = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
@@ -166,7 +182,8 @@ def _restore(target: str) -> None:
 def remove_leftovers(folder: str) -> None:
     """Removes the temporary files and folders that killed processes have left in a local folder.
 
-    If a process was killed while it replaced a folder, the old folder gets its name again.
+    If a process was killed while it replaced a folder, the old folder gets its name
+    again.
     """
     names = os.listdir(folder) if "://" not in folder and os.path.isdir(folder) else []
     for name in (name for name in names if name.startswith(".")):
@@ -224,7 +241,10 @@ def _temporary(path: str, is_folder: bool) -> Iterator[str]:
 
 @contextmanager
 def _created(path: str, is_folder: bool) -> Iterator[str]:
-    """Yields an empty, locked file or folder; waits for a process that writes the same output."""
+    """Yields an empty, locked file or folder.
+
+    Waits for a process that writes the same output.
+    """
     temporary = temporary_path(path)
     while True:
         try:
@@ -234,7 +254,9 @@ def _created(path: str, is_folder: bool) -> Iterator[str]:
                 raise
             continue  # the other process has removed or renamed the folder
         try:
-            locks.wait_for_lock(descriptor, f"Waiting for another process that writes {path}.")
+            locks.wait_for_lock(
+                descriptor, f"Waiting for another process that writes {path}."
+            )
             if not locks.is_at(descriptor, temporary):
                 continue  # the other process has renamed or removed it
             for name in os.listdir(temporary) if is_folder else ():
@@ -285,7 +307,9 @@ def explain_write_errors(path: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
+        raise InputError(
+            f"{path} cannot be written: {error.strerror or error}."
+        ) from error
     except Exception as error:
         if type(error).__name__ not in _REFUSALS:
             raise
@@ -303,7 +327,10 @@ def make_folder(path: str) -> None:
 
 
 def reason_of(error: Any) -> str:
-    """Returns the text after the semicolon in a message such as "path; No space left on device"."""
+    """Returns the text after the semicolon in a message such as "path.
+
+    No space left on device".
+    """
     return plain_message(error).splitlines()[0].split("; ")[-1]
 
 

@@ -1,7 +1,7 @@
 """Runs the main programs: parses flags, prints help, reports an `InputError` in one line.
 
-This module defines no flags. It does not import TensorFlow, so that `--help` and errors in flags
-take a fraction of a second.
+This module defines no flags. It does not import TensorFlow, so that `--help` and errors
+in flags take a fraction of a second.
 """
 
 import contextlib
@@ -29,37 +29,54 @@ EXIT_OK, EXIT_INPUT = 0, 2
 # The name of the flag for each library parameter whose flag has another name.
 FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
 # The names of the flags that have paths as values.
-_PATH_FLAG = re.compile(r"(^|_)(file|dirs?|checkpoint|model|teacher|from|to|data|nbest)$")
+_PATH_FLAG = re.compile(
+    r"(^|_)(file|dirs?|checkpoint|model|teacher|from|to|data|nbest)$"
+)
 _NOT_BOOLEAN = re.compile(r"flag (--\w+=.*): \('Non-boolean argument")
 _PACKAGES = ("tensorflow", "keras", "tensorflow-text")
-_HELP_FLAGS = {"-?", "-h", "--help", "-help", "--helpshort", "--helpfull", "--help=true"}
+_HELP_FLAGS = {
+    "-?",
+    "-h",
+    "--help",
+    "-help",
+    "--helpshort",
+    "--helpfull",
+    "--help=true",
+}
 
 
 def run(main: Callable[..., None], takes_command: bool = False) -> None:
-    """Parses the flags, calls `main` and exits. Every main program ends with a call of `run`.
+    """Parses the flags, calls `main` and exits.
 
-    Exit codes: 0 success; 2 invalid flag or input (one line on stderr states the remedy); 128 + N
-    if the signal N (SIGINT, SIGTERM or SIGHUP) ended the program. Any other exception is a bug and
-    is reported with a traceback.
+    Every main program ends with a call of `run`.
+
+    Exit codes: 0 success; 2 invalid flag or input (one line on stderr states the
+    remedy); 128 + N if the signal N (SIGINT, SIGTERM or SIGHUP) ended the program. Any
+    other exception is a bug and is reported with a traceback.
 
     The log records of bert-tf appear on stderr as bare messages.
 
     Args:
-        main: A function that reads its flags from `absl.flags.FLAGS`. `--help`
-            prints the docstring and the key flags of the module that defines `main`. `main`
-            checks the flags, calls `startup.import_tensorflow` and then imports the modules that
-            import TensorFlow.
-        takes_command: Whether `main` has one argument, the list of the words after "--" on the
-            command line.
+        main: A function that reads its flags from `absl.flags.FLAGS`. `--help` prints
+            the docstring and the key flags of the module that defines `main`. `main`
+            checks the flags, calls `startup.import_tensorflow` and then imports the
+            modules that import TensorFlow.
+        takes_command: Whether `main` has one argument, the list of the words after "--"
+            on the command line.
     """
     for output in (sys.stdout, sys.stderr):
-        if isinstance(output, io.TextIOWrapper):  # and not a stream that a caller has set
+        if isinstance(
+            output, io.TextIOWrapper
+        ):  # and not a stream that a caller has set
             output.reconfigure(encoding="utf-8", errors="backslashreplace")
 
     def call(argv: Sequence[str]) -> None:
         show_log_records()
         if len(argv) > 1 and not takes_command:
-            fail(f"{argv[1]!r} is not a flag. Flags are written --name=value; see --help.")
+            fail(
+                f"{argv[1]!r} is not a flag. Flags are written --name=value; see "
+                "--help."
+            )
         stop_signals = StopSignals()
         try:
             with stop_signals.handled(), _explained_stdout_errors():
@@ -71,7 +88,10 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
         except TrainingInterrupted as stopped:
             without = " without --overwrite" if stopped.overwrite else ""
             command = f"the same command{without}"
-            print(f"Stopped at step {stopped.step}. To resume, give {command}.", file=sys.stderr)
+            print(
+                f"Stopped at step {stopped.step}. To resume, give {command}.",
+                file=sys.stderr,
+            )
             sys.exit(128 + stopped.signal_number)
         except KeyboardInterrupt:
             _explain_interruption()
@@ -87,7 +107,8 @@ def _explain_interruption() -> None:
     # The program may have removed the earlier files already, or not yet.
     without = ", without --overwrite if the earlier files are removed already"
     print(
-        f"Interrupted. To continue, give the same command{without * _is_given('overwrite')}.",
+        "Interrupted. To continue, give the same "
+        f"command{without * _is_given('overwrite')}.",
         file=sys.stderr,
     )
 
@@ -109,7 +130,8 @@ def _is_given(flag: str) -> bool:
 def _explained_stdout_errors() -> Iterator[None]:
     """Flushes stdout at the end; fails with one line if stdout cannot be written.
 
-    If the program that reads stdout, such as `head`, has ended, the rest of the output is ignored.
+    If the program that reads stdout, such as `head`, has ended, the rest of the output
+    is ignored.
     """
     try:
         yield
@@ -117,14 +139,18 @@ def _explained_stdout_errors() -> Iterator[None]:
     except BrokenPipeError:
         _discard_stdout()
     except OSError as error:
-        # Without a buffer, a flush has nothing to write, so the text of another line is written.
+        # Without a buffer, a flush has nothing to write, so the text of another line is
+        # written.
         if error.filename is not None or _can_write_stdout("\n"):
             raise
         fail(f"The standard output cannot be written: {error.strerror}.")
 
 
 def _can_write_stdout(text: str = "") -> bool:
-    """Writes a text and flushes stdout; returns False and discards the text if that fails."""
+    """Writes a text and flushes stdout.
+
+    Returns False and discards the text if that fails.
+    """
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -156,17 +182,20 @@ class _BareMessages(logging.Formatter):
 def show_log_records() -> None:
     """Shows the log records and the progress of bert-tf on stderr.
 
-    Without --verbosity, shows records of bert-tf from level INFO and of other libraries from level
-    WARNING. On a terminal, progress is shown as a bar.
+    Without --verbosity, shows records of bert-tf from level INFO and of other libraries
+    from level WARNING. On a terminal, progress is shown as a bar.
     """
     handler = absl_logging.get_absl_handler().python_handler
     handler.setFormatter(_BareMessages(handler.formatter))
     if not flags.FLAGS["verbosity"].present:
-        # TensorFlow logs every saved file at level INFO, through absl and through logging.
+        # TensorFlow logs every saved file at level INFO, through absl and through
+        # logging.
         absl_logging.set_verbosity(absl_logging.WARNING)
         logging.getLogger("tensorflow").setLevel(logging.WARNING)
         own = logging.getLogger("bert_tf")
-        own.setLevel(own.level or logging.INFO)  # --logger_levels may have set the level
+        own.setLevel(
+            own.level or logging.INFO
+        )  # --logger_levels may have set the level
     if sys.stderr.isatty():
         progress.draw_bars()
 
@@ -188,8 +217,9 @@ def fail(message: str) -> NoReturn:
 def _name_flags(message: str) -> str:
     """Replaces parameter names with flag names in an error message of the library.
 
-    A name without an underscore may be an ordinary word, so such a name is replaced only in
-    `name=value` and, at the start of the message, `name must be` and `name has no`.
+    A name without an underscore may be an ordinary word, so such a name is replaced
+    only in `name=value` and, at the start of the message, `name must be` and `name has
+    no`.
     """
 
     def replace(match: re.Match[str]) -> str:
@@ -212,7 +242,10 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
         sys.exit(EXIT_OK)
     try:
         words = flags.FLAGS(list(argv))
-    except (flags.Error, ValueError) as error:  # ValueError: a flag of absl, or a --flagfile
+    except (
+        flags.Error,
+        ValueError,
+    ) as error:  # ValueError: a flag of absl, or a --flagfile
         message = str(error).removeprefix("ERROR:: ")
         if missing := re.search(rf"Flag --(\S+) {REQUIRED}", message):
             message = f"--{missing[1]} is required."

@@ -15,8 +15,9 @@ from bert_tf.errors import (
 )
 from bert_tf.json_files import LENGTH, NUMBER, TEXT, check, parse, shorten
 
-# Values: hidden_size, num_hidden_layers, num_attention_heads, intermediate_size. Sources: paper,
-# section 3 (base, large); google-research/bert README, "Smaller BERT Models" (other sizes).
+# Values: hidden_size, num_hidden_layers, num_attention_heads, intermediate_size.
+# Sources: paper, section 3 (base, large); google-research/bert README, "Smaller BERT
+# Models" (other sizes).
 SIZES: dict[str, tuple[int, int, int, int]] = {
     "tiny": (128, 2, 2, 512),
     "mini": (256, 4, 4, 1024),
@@ -35,15 +36,16 @@ _POSITIVE = (
     "max_position_embeddings",
     "type_vocab_size",
 )
-# Released files do not have these keys, so `to_dict` includes a key only if the value is not the
-# default.
+# Released files do not have these keys, so `to_dict` includes a key only if the value
+# is not the default.
 _NOT_RELEASED = ("attention", "layer_norm_eps")
 _PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 _ABOVE_ZERO = ("initializer_range", "layer_norm_eps")
 _SCHEMA = {
-    **dict.fromkeys(_POSITIVE, LENGTH), "hidden_act": TEXT,
+    **dict.fromkeys(_POSITIVE, LENGTH),
+    "hidden_act": TEXT,
     **dict.fromkeys((*_PROBABILITIES, *_ABOVE_ZERO), NUMBER),
-}  # fmt: skip
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,25 +56,30 @@ class BertConfig:
         vocab_size: Number of entries of the vocabulary, V.
         hidden_size: Width of the hidden states, H.
         num_hidden_layers: Number of Transformer blocks, L.
-        num_attention_heads: Number of attention heads of each block, A. `hidden_size` must be a
-            multiple of this number.
+        num_attention_heads: Number of attention heads of each block, A. `hidden_size`
+            must be a multiple of this number.
         intermediate_size: Width of the feed-forward layer, I.
-        hidden_act: "gelu" (tanh form, as in the released code), "gelu_exact" (erf form), "relu",
-            or the name of any other Keras activation.
+        hidden_act: "gelu" (tanh form, as in the released code), "gelu_exact" (erf
+            form), "relu", or the name of any other Keras activation.
         hidden_dropout_prob: Dropout rate of embeddings and block outputs, in [0, 1).
-        attention_probs_dropout_prob: Dropout rate of the attention probabilities, in [0, 1).
-        max_position_embeddings: Length of the longest sequence that the model accepts, in tokens.
-        type_vocab_size: Number of segment types: 2 for the texts A and B of a pair. The default of
-            the released class is 16, but every released file has 2.
+        attention_probs_dropout_prob: Dropout rate of the attention probabilities, in
+            [0, 1).
+        max_position_embeddings: Length of the longest sequence that the model accepts,
+            in tokens.
+        type_vocab_size: Number of segment types: 2 for the texts A and B of a pair. The
+            default of the released class is 16, but every released file has 2.
         initializer_range: Standard deviation of the truncated normal initializer.
-        attention: "bidirectional", or "causal" for the paper's left-to-right ablation. Released
-            files do not have this key; the released models are bidirectional.
-        layer_norm_eps: Constant that layer normalization adds to the variance. The released code
-            always uses 1e-12. Models trained with other programs may need another value.
-        extra: Keys of `bert_config.json` that are not fields, with their values unchanged.
+        attention: "bidirectional", or "causal" for the paper's left-to-right ablation.
+            Released files do not have this key; the released models are bidirectional.
+        layer_norm_eps: Constant that layer normalization adds to the variance. The
+            released code always uses 1e-12. Models trained with other programs may need
+            another value.
+        extra: Keys of `bert_config.json` that are not fields, with their values
+            unchanged.
 
     Raises:
-        InputError: A value is invalid. The message names the field and the received value.
+        InputError: A value is invalid. The message names the field and the received
+            value.
 
     Source: google-research/bert `modeling.BertConfig`.
     """
@@ -98,8 +105,8 @@ class BertConfig:
         check_positive(self, *_ABOVE_ZERO)
         if self.hidden_size % self.num_attention_heads:
             raise InputError(
-                f"hidden_size ({self.hidden_size}) must be a multiple of num_attention_heads "
-                f"({self.num_attention_heads})."
+                f"hidden_size ({self.hidden_size}) must be a multiple of "
+                f"num_attention_heads ({self.num_attention_heads})."
             )
         check_choice(ATTENTION_KINDS, "attention", self.attention)
 
@@ -133,7 +140,9 @@ class BertConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str = "") -> "BertConfig":
-        """Creates a config from the keys of a `bert_config.json`; unknown keys go to `extra`.
+        """Creates a config from the keys of a `bert_config.json`.
+
+        Unknown keys go to `extra`.
 
         Args:
             values: The keys and values.
@@ -165,20 +174,25 @@ class BertConfig:
         """
         if max_seq_length > self.max_position_embeddings:
             raise InputError(
-                f"max_seq_length={max_seq_length} exceeds the model's max_position_embeddings "
-                f"({self.max_position_embeddings}). Give at most {self.max_position_embeddings}."
+                f"max_seq_length={max_seq_length} exceeds the model's "
+                f"max_position_embeddings ({self.max_position_embeddings}). Give at "
+                f"most {self.max_position_embeddings}."
             )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the keys and values of a `bert_config.json`.
 
-        Keys that are not in released files are included only if the value is not the default.
+        Keys that are not in released files are included only if the value is not the
+        default.
         """
         values = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
             if field.name != "extra"
-            and (field.name not in _NOT_RELEASED or getattr(self, field.name) != field.default)
+            and (
+                field.name not in _NOT_RELEASED
+                or getattr(self, field.name) != field.default
+            )
         }
         return {**self.extra, **values}
 

@@ -14,7 +14,11 @@ from absl import flags
 from bert_tf import command_line
 
 flags.disclaim_key_flags()  # --help then lists the flags of `define` with the program's
-_DEFINE = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer, float: flags.DEFINE_float}
+_DEFINE = {
+    bool: flags.DEFINE_bool,
+    int: flags.DEFINE_integer,
+    float: flags.DEFINE_float,
+}
 _LISTS = (collections.abc.Sequence, tuple, list)
 
 
@@ -29,9 +33,10 @@ def define(
     """Defines one flag per field of a dataclass, with the field's name, default and description.
 
     Args:
-        config_class: A dataclass. The section "Attributes:" of its docstring, and of those of its
-            base classes, describes the fields. The dataclass may have a class attribute CHOICES,
-            which maps names of fields to allowed values. A field without a default gets no flag.
+        config_class: A dataclass. The section "Attributes:" of its docstring, and of
+            those of its base classes, describes the fields. The dataclass may have a
+            class attribute CHOICES, which maps names of fields to allowed values. A
+            field without a default gets no flag.
         names: Names of the fields that get a flag. If empty, all fields get one.
         without: Names of fields that get no flag.
         flag_names: For fields whose flag has another name, that name.
@@ -60,11 +65,15 @@ def define(
 def _kind(annotation: Any) -> Any:
     """Returns the type of a field, without None."""
     if isinstance(annotation, types.UnionType):
-        return next(each for each in typing.get_args(annotation) if each is not types.NoneType)
+        return next(
+            each for each in typing.get_args(annotation) if each is not types.NoneType
+        )
     return annotation
 
 
-def descriptions(config_class: Any, flag_names: Mapping[str, str] = {}) -> dict[str, str]:
+def descriptions(
+    config_class: Any, flag_names: Mapping[str, str] = {}
+) -> dict[str, str]:
     """Returns the description of each field as the text of a flag, with `name` as --name."""
     # Those of a base class come first.
     classes = filter(dataclasses.is_dataclass, reversed(config_class.__mro__))
@@ -76,7 +85,10 @@ def descriptions(config_class: Any, flag_names: Mapping[str, str] = {}) -> dict[
         flag = flag_names.get(match[1], match[1])
         return f"--{flag}" if match[1] in fields or flag in flags.FLAGS else match[1]
 
-    texts = {names: re.sub(r"`([\w.]+)`", name, " ".join(text.split())) for names, text in found}
+    texts = {
+        names: re.sub(r"`([\w.]+)`", name, " ".join(text.split()))
+        for names, text in found
+    }
     return {each: text for names, text in texts.items() for each in names.split(", ")}
 
 

@@ -10,23 +10,24 @@ LARGEST_INT32 = 2**31 - 1
 class InputError(ValueError):
     """Invalid input: a file, a value or a combination of values.
 
-    The message is one line: the received value, the expected value, and the remedy. The message
-    names parameters; `command_line.run` prints it with flag names instead and exits with code 2.
-    Any exception of another class is a bug, and `command_line.run` reports it with a traceback.
+    The message is one line: the received value, the expected value, and the remedy. The
+    message names parameters; `command_line.run` prints it with flag names instead and
+    exits with code 2. Any exception of another class is a bug, and `command_line.run`
+    reports it with a traceback.
     """
 
 
 class TrainingInterrupted(Exception):  # noqa: N818 it is not an error
     """Training ended early because of a stop signal, after it had saved a checkpoint.
 
-    `Trainer.train` raises this exception only if `RuntimeConfig.stop_on_signals` is True.
-    `command_line.run` exits with the code 128 + `signal_number`.
+    `Trainer.train` raises this exception only if `RuntimeConfig.stop_on_signals` is
+    True. `command_line.run` exits with the code 128 + `signal_number`.
 
     Args:
         signal_number: The number of the signal, such as 2 for SIGINT.
         step: The number of steps done.
-        overwrite: Whether the run has replaced an earlier run, because its folder was created with
-            overwrite=True. Resuming needs a folder with overwrite=False.
+        overwrite: Whether the run has replaced an earlier run, because its folder was
+            created with overwrite=True. Resuming needs a folder with overwrite=False.
 
     Attributes:
         signal_number: The argument `signal_number`.
@@ -42,17 +43,19 @@ class TrainingInterrupted(Exception):  # noqa: N818 it is not an error
         name = signal.Signals(self.signal_number).name
         change = ", but overwrite=False" if self.overwrite else ""
         return (
-            f"{name} stopped training at step {self.step}. To resume, train again with the same "
-            f"arguments{change}."
+            f"{name} stopped training at step {self.step}. To resume, train again with "
+            f"the same arguments{change}."
         )
 
 
-def check_at_least(minimum: int, config: Any, *names: str, maximum: int = LARGEST_INT32) -> None:
+def check_at_least(
+    minimum: int, config: Any, *names: str, maximum: int = LARGEST_INT32
+) -> None:
     """Checks that fields of a config are at least `minimum`, and not too large for int32.
 
     Raises:
-        InputError: A field is below the minimum or above the maximum. The message gives the name
-            and the value of the field.
+        InputError: A field is below the minimum or above the maximum. The message gives
+            the name and the value of the field.
     """
     for name in names:
         value = getattr(config, name)
@@ -66,8 +69,8 @@ def check_positive(config: Any, *names: str) -> None:
     """Checks that fields of a config are above 0.
 
     Raises:
-        InputError: A field is not, or is NaN. The message gives the name and the value of the
-            field.
+        InputError: A field is not, or is NaN. The message gives the name and the value
+            of the field.
     """
     for name in names:
         positive(name, getattr(config, name))
@@ -88,21 +91,23 @@ def check_between(minimum: float, maximum: float, config: Any, *names: str) -> N
     """Checks that fields of a config are in [minimum, maximum].
 
     Raises:
-        InputError: A field is outside the range. The message gives the name and the value of the
-            field.
+        InputError: A field is outside the range. The message gives the name and the
+            value of the field.
     """
     for name in names:
         value = getattr(config, name)
         if not minimum <= value <= maximum:
-            raise InputError(f"{name} must be from {minimum} to {maximum}. Received: {value}.")
+            raise InputError(
+                f"{name} must be from {minimum} to {maximum}. Received: {value}."
+            )
 
 
 def check_choice(choices: Collection[str], name: str, value: str) -> None:
     """Checks that a parameter has one of the allowed values.
 
     Raises:
-        InputError: The parameter has another value. The message gives the name and the value of
-            the parameter, and the allowed values.
+        InputError: The parameter has another value. The message gives the name and the
+            value of the parameter, and the allowed values.
     """
     if value not in choices:
         allowed = ", ".join(choice or "''" for choice in choices)
@@ -117,11 +122,13 @@ def check_label_names(labels: Sequence[str], source: str) -> None:
     """
     seen: set[str] = set()
     for number, label in enumerate(labels):
-        is_one_line = label.strip() and "\t" not in label and label.splitlines() == [label]
+        is_one_line = (
+            label.strip() and "\t" not in label and label.splitlines() == [label]
+        )
         if not is_one_line or label in seen:
             raise InputError(
-                f"{source} must have one different label in one line for each output. Received: "
-                f"{label!r:.60} for {number}. Correct the labels."
+                f"{source} must have one different label in one line for each output. "
+                f"Received: {label!r:.60} for {number}. Correct the labels."
             )
         seen.add(label)
 

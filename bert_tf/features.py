@@ -1,6 +1,7 @@
 """The table of record features, and the encoder and parser of TFRecord examples.
 
-Shape letters: B batch, S sequence length, P predictions per sequence, C classes or choices.
+Shape letters: B batch, S sequence length, P predictions per sequence, C classes or
+choices.
 """
 
 import dataclasses
@@ -19,10 +20,11 @@ class Feature:
 
     Attributes:
         name: Key of the feature in `tf.train.Example`, as in google-research/bert.
-        dtype: Dtype in the record, "int64" or "float32". "uint16" and "int32" stand for a string
-            of packed little-endian numbers, without the zeros at the end. `parser` converts all
-            integers to int32.
-        shape: Sizes or shape letters, without the batch dimension; () for one number per record.
+        dtype: Dtype in the record, "int64" or "float32". "uint16" and "int32" stand for
+            a string of packed little-endian numbers, without the zeros at the end.
+            `parser` converts all integers to int32.
+        shape: Sizes or shape letters, without the batch dimension; () for one number
+            per record.
         meaning: Description of the values.
         aliases: Keys of the same feature in record files of other programs.
     """
@@ -35,25 +37,47 @@ class Feature:
 
 
 INPUTS = (
-    Feature("input_ids", "int64", ("S",), "[CLS] A [SEP] B [SEP], then 0", ("input_word_ids",)),
+    Feature(
+        "input_ids",
+        "int64",
+        ("S",),
+        "[CLS] A [SEP] B [SEP], then 0",
+        ("input_word_ids",),
+    ),
     Feature("input_mask", "int64", ("S",), "1 = a token, 0 = padding"),
     Feature(
-        "segment_ids", "int64", ("S",), "0 for [CLS] A [SEP] and padding, 1 for B [SEP]",
+        "segment_ids",
+        "int64",
+        ("S",),
+        "0 for [CLS] A [SEP] and padding, 1 for B [SEP]",
         ("input_type_ids",),
     ),
-)  # fmt: skip
+)
 PRETRAINING = (
     *INPUTS,
-    Feature("masked_lm_positions", "int64", ("P",), "positions to predict, ascending, then 0"),
-    Feature("masked_lm_ids", "int64", ("P",), "original ids at these positions, then 0"),
-    Feature("masked_lm_weights", "float32", ("P",), "1.0 = a prediction, 0.0 = padding"),
-    Feature("next_sentence_labels", "int64", ("1",), "0 = B follows A, 1 = B is random"),
+    Feature(
+        "masked_lm_positions",
+        "int64",
+        ("P",),
+        "positions to predict, ascending, then 0",
+    ),
+    Feature(
+        "masked_lm_ids", "int64", ("P",), "original ids at these positions, then 0"
+    ),
+    Feature(
+        "masked_lm_weights", "float32", ("P",), "1.0 = a prediction, 0.0 = padding"
+    ),
+    Feature(
+        "next_sentence_labels", "int64", ("1",), "0 = B follows A, 1 = B is random"
+    ),
 )
 # The bits of the key are those of an unsigned number.
 UNMASKED = (
     Feature("lengths", "int64", ("2",), "numbers of tokens in A and in B"),
     PRETRAINING[-1],
-    Feature("row_key", "int64", ("1",), "64 random bits, from which the masks are derived"),
+    Feature(
+        "row_key", "int64", ("1",), "64 random bits, from which the masks are derived"
+    ),
 )
 CLASSIFICATION = (
     *INPUTS,
@@ -67,29 +91,44 @@ REGRESSION = (
 )
 MULTI_LABEL = (
     *INPUTS,
-    Feature("label_ids", "float32", ("C",), "1.0 for each label of the example, else 0.0"),
+    Feature(
+        "label_ids", "float32", ("C",), "1.0 for each label of the example, else 0.0"
+    ),
     Feature("is_real_example", "int64", (), "0 for an example that only pads a batch"),
 )
 TAGGING = (
     *INPUTS,
     Feature(
-        "label_ids", "int64", ("S",),
+        "label_ids",
+        "int64",
+        ("S",),
         "1 + the index of the tag, at the first token of each word to tag; 0 = ignored",
     ),
-)  # fmt: skip
+)
 # The number of a record in its file; `tasks.record_files` writes it.
-UNIQUE_IDS = Feature("unique_ids", "int64", (), "1,000,000,000 + the index of the record")
+UNIQUE_IDS = Feature(
+    "unique_ids", "int64", (), "1,000,000,000 + the index of the record"
+)
 FIRST_UNIQUE_ID = 1_000_000_000
 SPAN = (
     UNIQUE_IDS,
     *INPUTS,
-    Feature("start_positions", "int64", (), "position of the answer's first token, else 0"),
-    Feature("end_positions", "int64", (), "position of the answer's last token, else 0"),
+    Feature(
+        "start_positions", "int64", (), "position of the answer's first token, else 0"
+    ),
+    Feature(
+        "end_positions", "int64", (), "position of the answer's last token, else 0"
+    ),
     Feature("is_impossible", "int64", (), "1 = the question has no answer"),
 )
 CHOICE = (
     *(dataclasses.replace(feature, shape=("C", *feature.shape)) for feature in INPUTS),
-    Feature("num_choices", "int64", (), "number of choices; the other of C sequences are padding"),
+    Feature(
+        "num_choices",
+        "int64",
+        (),
+        "number of choices; the other of C sequences are padding",
+    ),
     Feature("label_ids", "int64", (), "index of the correct choice"),
 )
 
@@ -118,15 +157,17 @@ def unmasked_lengths(values: Mapping[str, Any]) -> Any:
     import tensorflow as tf
 
     lengths = values["lengths"]
-    return tf.reduce_sum(lengths, axis=1) + 2 + tf.cast(lengths[:, 1] > 0, lengths.dtype)
+    return (
+        tf.reduce_sum(lengths, axis=1) + 2 + tf.cast(lengths[:, 1] > 0, lengths.dtype)
+    )
 
 
 def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
     """Serializes a batch of examples.
 
     Args:
-        columns: For each feature of the table, an array [B, ...]; int64 features accept any integer
-            dtype.
+        columns: For each feature of the table, an array [B, ...]; int64 features accept
+            any integer dtype.
         table: The features to write.
 
     Returns:
@@ -134,7 +175,9 @@ def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
     """
     if not len(columns[table[0].name]):
         return []
-    return wire_format.encode([(f.name, f.dtype, np.asarray(columns[f.name])) for f in table])
+    return wire_format.encode(
+        [(f.name, f.dtype, np.asarray(columns[f.name])) for f in table]
+    )
 
 
 def parser(
@@ -148,14 +191,14 @@ def parser(
     Args:
         table: The features to read.
         sizes: Size by shape letter, such as {"S": 128, "P": 20}.
-        names: For each feature name the key in the files, as `names_in` returns them. If None, the
-            keys are the feature names.
-        keep_int64: Whether to return int64 instead of int32, for checks of values that int32 cannot
-            represent.
+        names: For each feature name the key in the files, as `names_in` returns them.
+            If None, the keys are the feature names.
+        keep_int64: Whether to return int64 instead of int32, for checks of values that
+            int32 cannot represent.
 
     Returns:
-        A function from a string tensor [B] to a dict of tensors [B, ...], int32 (or int64) or
-        float32.
+        A function from a string tensor [B] to a dict of tensors [B, ...], int32 (or
+        int64) or float32.
     """
     import tensorflow as tf
 
@@ -190,11 +233,16 @@ def to_int32(values: Mapping[str, Any]) -> dict[str, Any]:
     """Converts the int64 tensors among the parsed features to int32."""
     import tensorflow as tf
 
-    return {k: tf.cast(v, tf.int32) if v.dtype == tf.int64 else v for k, v in values.items()}
+    return {
+        k: tf.cast(v, tf.int32) if v.dtype == tf.int64 else v for k, v in values.items()
+    }
 
 
 def values_in(record: bytes) -> Any:
-    """Returns the features of a serialized `tf.train.Example` by key; None if it is not one."""
+    """Returns the features of a serialized `tf.train.Example` by key.
+
+    None if it is not one.
+    """
     import tensorflow as tf
 
     try:
@@ -203,7 +251,9 @@ def values_in(record: bytes) -> Any:
         return None
 
 
-def names_in(example: bytes, table: Table, sizes: Mapping[str, int], path: str) -> dict[str, str]:
+def names_in(
+    example: bytes, table: Table, sizes: Mapping[str, int], path: str
+) -> dict[str, str]:
     """Checks one example of a file against the table and the expected lengths.
 
     Args:
@@ -226,7 +276,8 @@ def names_in(example: bytes, table: Table, sizes: Mapping[str, int], path: str) 
         name = next((n for n in (feature.name, *feature.aliases) if n in found), None)
         if name is None:
             raise InputError(
-                f"{path} has no feature {feature.name}. It has: {', '.join(sorted(found))}."
+                f"{path} has no feature {feature.name}. It has: "
+                f"{', '.join(sorted(found))}."
             )
         lists = found[name]
         length = len(lists.int64_list.value) or len(lists.float_list.value)
@@ -235,8 +286,9 @@ def names_in(example: bytes, table: Table, sizes: Mapping[str, int], path: str) 
             length, expected = len(lists.bytes_list.value), 1
         if length != expected:
             raise InputError(
-                f"{path} has {name} of length {length}, but length {expected} is expected. Give "
-                "the lengths that the records were created with, or create them again."
+                f"{path} has {name} of length {length}, but length {expected} is "
+                "expected. Give the lengths that the records were created with, or "
+                "create them again."
             )
         names[feature.name] = name
     return names

@@ -10,12 +10,18 @@ def check_is_regular(path: str) -> None:
     """Checks that a local path is a regular file, because reading a pipe or a device may block.
 
     Raises:
-        InputError: The path exists and is a pipe, a device or a socket; or it starts with file://.
+        InputError: The path exists and is a pipe, a device or a socket; or it starts
+            with file://.
     """
     check_no_file_scheme(str(path))
-    if "://" not in str(path) and os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
+    if (
+        "://" not in str(path)
+        and os.path.exists(path)
+        and not stat.S_ISREG(os.stat(path).st_mode)
+    ):
         raise InputError(
-            f"{path} is a pipe or a device. Copy its content to a file, and give that file."
+            f"{path} is a pipe or a device. Copy its content to a file, and give that "
+            "file."
         )
 
 
@@ -44,14 +50,17 @@ def check_file_system(path: str) -> None:
     known = gfile.get_registered_schemes()
     if scheme not in known:
         raise InputError(
-            f"{path} is in a file system that TensorFlow does not know. Give a local path, or one "
-            f"of {', '.join(f'{each}://' for each in sorted(known) if each)}."
+            f"{path} is in a file system that TensorFlow does not know. Give a local "
+            "path, or one of "
+            f"{', '.join(f'{each}://' for each in sorted(known) if each)}."
         )
 
 
 def is_inside(path: str, folder: str) -> bool:
     """Returns whether a path is a folder, or something in it, also through links."""
-    one, two = (each if "://" in each else os.path.realpath(each) for each in (path, folder))
+    one, two = (
+        each if "://" in each else os.path.realpath(each) for each in (path, folder)
+    )
     return f"{one.rstrip('/')}/".startswith(f"{two.rstrip('/')}/")
 
 
@@ -67,6 +76,6 @@ def check_plain_name(name: str, source: str) -> None:
     """
     if name in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(name):
         raise InputError(
-            f"{source} names the file {name!r:.80}. Only names without a folder are read, "
-            "because all files of a checkpoint are in one folder."
+            f"{source} names the file {name!r:.80}. Only names without a folder are "
+            "read, because all files of a checkpoint are in one folder."
         )

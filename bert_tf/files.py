@@ -1,7 +1,7 @@
 """Reads files, and writes whole files atomically, local or gs://.
 
-The functions of `atomic_files`, with which files and folders are written in parts, are also
-available here.
+The functions of `atomic_files`, with which files and folders are written in parts, are
+also available here.
 """
 
 import codecs
@@ -28,13 +28,15 @@ from bert_tf.file_checks import check_is_regular, check_no_file_scheme
 _CHUNK_BYTES = 1 << 20
 _GLOB = re.compile(r"[\[\]\\]")  # TensorFlow finds files with * and ? in their paths
 MAX_LINE_BYTES = 64 << 20  # a line is read into memory
-# The SHA-256 of local files whose lines were all read, after their size and time: a task reads the
-# labels in its data, before the hash of the data identifies the run.
+# The SHA-256 of local files whose lines were all read, after their size and time: a
+# task reads the labels in its data, before the hash of the data identifies the run.
 _hashes: dict[str, tuple[tuple[int, int], str]] = {}
 _OTHER_MARKS = {
-    b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16",
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
-}  # fmt: skip
+}
 
 
 def read_bytes(path: str) -> bytes:
@@ -50,7 +52,9 @@ def read_bytes(path: str) -> bytes:
 
 
 def exists(path: str) -> bool:
-    """Returns whether there is a file or a folder; False for a path such as hf://owner/name.
+    """Returns whether there is a file or a folder.
+
+    False for a path such as hf://owner/name.
 
     Raises:
         InputError: The file system cannot be read.
@@ -111,7 +115,8 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
         content: Text to put after "cannot be read" in the message, such as " as gzip".
 
     Raises:
-        InputError: The file cannot be read, or its content does not have the expected format.
+        InputError: The file cannot be read, or its content does not have the expected
+            format.
     """
     import tensorflow as tf
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -123,7 +128,9 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
     except InputError:
         raise
     except tf.errors.OpError as error:
-        raise InputError(f"{path} cannot be read{content}: {reason_of(error)}.") from error
+        raise InputError(
+            f"{path} cannot be read{content}: {reason_of(error)}."
+        ) from error
     except others as error:
         reason = str(error).rstrip(".")
         raise InputError(f"{path} cannot be read{content}: {reason}.") from error
@@ -133,8 +140,9 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
 def path_without_globs(path: str) -> Iterator[str]:
     r"""Yields a path at which TensorFlow can read a checkpoint or a SavedModel.
 
-    TensorFlow reads such paths as globs, and finds no files if they contain [, ] or \. These files
-    are read through links in a temporary folder; those of an object store are copied there.
+    TensorFlow reads such paths as globs, and finds no files if they contain [, ] or \.
+    These files are read through links in a temporary folder; those of an object store
+    are copied there.
 
     Args:
         path: A file, a folder, or the prefix of the files `<path>.<ending>`.
@@ -168,8 +176,8 @@ def read_text(path: str) -> str:
     """Reads a UTF-8 file.
 
     Raises:
-        InputError: The file is missing, cannot be read, or is not UTF-8. For a file that is not
-            UTF-8, the message gives the number of the invalid line.
+        InputError: The file is missing, cannot be read, or is not UTF-8. For a file
+            that is not UTF-8, the message gives the number of the invalid line.
     """
     raw = read_bytes(path)
     check_byte_order_mark(path, raw)
@@ -177,14 +185,17 @@ def read_text(path: str) -> str:
 
 
 def _decode(path: str, raw: bytes, first_line: int, remedy: str = "") -> str:
-    """Decodes lines of a UTF-8 file. `first_line` is the number of the first one, from 1."""
+    """Decodes lines of a UTF-8 file.
+
+    `first_line` is the number of the first one, from 1.
+    """
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line = first_line + raw.count(b"\n", 0, error.start)
         raise InputError(
-            f"{path} is not UTF-8: byte 0x{raw[error.start]:02x} in line {line}. Convert it first"
-            f"{remedy}."
+            f"{path} is not UTF-8: byte 0x{raw[error.start]:02x} in line {line}. "
+            f"Convert it first{remedy}."
         ) from error
 
 
@@ -215,14 +226,18 @@ def read_lines(path: str, encoding: str | None = None) -> Iterator[str]:
             number += len(lines)
         if len(rest) > MAX_LINE_BYTES:
             raise InputError(
-                f"Line {number} of {path} has more than {MAX_LINE_BYTES >> 20} MiB. Split it."
+                f"Line {number} of {path} has more than {MAX_LINE_BYTES >> 20} MiB. "
+                "Split it."
             )
     if rest:
         yield _decode(path, rest, number, remedy).removesuffix("\r")
 
 
 def _utf8_chunks(path: str, encoding: str) -> Iterator[bytes]:
-    """Yields the text of a file in UTF-8; remembers the SHA-256 of a file that is UTF-8 itself."""
+    """Yields the text of a file in UTF-8.
+
+    Remembers the SHA-256 of a file that is UTF-8 itself.
+    """
     # The times of remote files do not show each change.
     state, digest = None if "://" in path else size_and_mtime(path), hashlib.sha256()
     is_utf8 = codecs.lookup(encoding).name == "utf-8"
@@ -260,14 +275,17 @@ def _chunks(path: str) -> Iterator[bytes]:
 def sha256_of_file(path: str) -> str:
     """Returns the hexadecimal SHA-256 of a file.
 
-    The file is read in chunks, unless `read_lines` has read all of it and it has not changed since.
+    The file is read in chunks, unless `read_lines` has read all of it and it has not
+    changed since.
 
     Raises:
         InputError: The file is missing, cannot be read, or is a pipe or a device.
     """
     check_is_file(path)
     state, digest = _hashes.get(path, (None, ""))
-    return digest if state and state == size_and_mtime(path) else size_and_sha256(path)[1]
+    return (
+        digest if state and state == size_and_mtime(path) else size_and_sha256(path)[1]
+    )
 
 
 def size_and_sha256(path: str) -> tuple[int, str]:
@@ -297,8 +315,8 @@ def check_byte_order_mark(path: str, start: bytes) -> None:
     mark = next((mark for mark in _OTHER_MARKS if start.startswith(mark)), None)
     if mark:
         raise InputError(
-            f"{path} is {_OTHER_MARKS[mark]}, according to its byte-order mark. Convert it to "
-            f"UTF-8: iconv -f {_OTHER_MARKS[mark]} -t UTF-8."
+            f"{path} is {_OTHER_MARKS[mark]}, according to its byte-order mark. "
+            f"Convert it to UTF-8: iconv -f {_OTHER_MARKS[mark]} -t UTF-8."
         )
 
 
@@ -313,16 +331,22 @@ def check_lines(path: str, start: bytes) -> None:
         InputError: The file is encoded in UTF-16 or UTF-32, or its line ends are CR.
     """
     check_byte_order_mark(path, start)
-    # Without a mark, most zero bytes of UTF-16 are at even or at odd positions. Other text has few
-    # zero bytes, which the tokenizer drops.
+    # Without a mark, most zero bytes of UTF-16 are at even or at odd positions. Other
+    # text has few zero bytes, which the tokenizer drops.
     even, odd = start[::2].count(0), start[1::2].count(0)
     if even + odd >= max(len(start) // 100, 4) and max(even, odd) > 4 * min(even, odd):
         kind = "UTF-16BE" if even > odd else "UTF-16LE"
-        raise InputError(f"{path} is {kind}. Convert it to UTF-8: iconv -f {kind} -t UTF-8.")
+        raise InputError(
+            f"{path} is {kind}. Convert it to UTF-8: iconv -f {kind} -t UTF-8."
+        )
     if even + odd > len(start) // 2:
-        raise InputError(f"{path} is not UTF-8 text (UTF-32?): most of its bytes are zero.")
+        raise InputError(
+            f"{path} is not UTF-8 text (UTF-32?): most of its bytes are zero."
+        )
     if start[:-1].count(b"\r") > 2 * start.count(b"\n"):
-        raise InputError(f"{path} has the line ends CR, not LF. Convert them: tr '\\r' '\\n'.")
+        raise InputError(
+            f"{path} has the line ends CR, not LF. Convert them: tr '\\r' '\\n'."
+        )
 
 
 def open_binary(path: str, mode: str) -> IO[bytes]:
@@ -343,7 +367,9 @@ def write_text(path: str, content: str) -> None:
 
 def write_json(path: str, value: Any) -> None:
     """Writes indented JSON with sorted keys atomically."""
-    write_text(path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    write_text(
+        path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    )
 
 
 def expand_globs(
@@ -352,9 +378,11 @@ def expand_globs(
     """Returns the files that match comma-separated globs, sorted within each glob, each file once.
 
     Args:
-        patterns: Comma-separated globs such as `a.txt,b/*.txt`, or an iterable of globs.
+        patterns: Comma-separated globs such as `a.txt,b/*.txt`, or an iterable of
+            globs.
         what: The kind of file, such as "input", for the error message.
-        without: Ends of names; a file with such a name is left out, unless it is itself given.
+        without: Ends of names; a file with such a name is left out, unless it is itself
+            given.
 
     Raises:
         InputError: A glob matches no file, or its file system is unknown.
@@ -368,11 +396,15 @@ def expand_globs(
             continue
         check_no_file_scheme(pattern)
         if "**" in pattern and not exists(pattern):
-            raise InputError(f"{pattern} has **. Give a glob for each level, such as a/*,a/*/*.")
+            raise InputError(
+                f"{pattern} has **. Give a glob for each level, such as a/*,a/*/*."
+            )
         # The name of an existing file may contain glob characters such as "[".
         with explain_read_errors(pattern):
             matches = [pattern] if gfile().exists(pattern) else gfile().glob(pattern)
-        matches = [each for each in matches if each == pattern or not each.endswith(without)]
+        matches = [
+            each for each in matches if each == pattern or not each.endswith(without)
+        ]
         if not matches:
             raise InputError(f"No {what} file matches {pattern}.")
         for each in sorted(matches):

@@ -49,45 +49,64 @@ def fine_tune(
 ) -> dict[str, float]:
     """Trains a model for a task, evaluates it and writes predictions.
 
-    The files in `output_dir` are those of the programs for fine-tuning. The same call resumes an
-    interrupted run. Without training, the model is that of the run in `output_dir`, or else
-    `init_checkpoint`.
+    The files in `output_dir` are those of the programs for fine-tuning. The same call
+    resumes an interrupted run. Without training, the model is that of the run in
+    `output_dir`, or else `init_checkpoint`.
 
     Args:
-        task: The task: `glue_task`, `custom_task`, `SquadTask`, `NerTask`, `ChoiceTask`, or your
-            own subclass of `Task`.
+        task: The task: `glue_task`, `custom_task`, `SquadTask`, `NerTask`,
+            `ChoiceTask`, or your own subclass of `Task`.
         data: The place of the data set.
         output_dir: The folder of the run.
-        init_checkpoint: The pretrained model; see `bert_tf.load`. None for random weights.
-        bert_config_file: The architecture: a file, or a size such as "tiny". None for that of the
-            checkpoint.
+        init_checkpoint: The pretrained model; see `bert_tf.load`. None for random
+            weights.
+        bert_config_file: The architecture: a file, or a size such as "tiny". None for
+            that of the checkpoint.
         vocab_file: The vocabulary. None for that of the checkpoint.
-        do_lower_case: Whether the tokenizer lower-cases text. None for that of the checkpoint.
-        init_head: Whether the head comes from `init_checkpoint` too. By default, it does if that is
-            a run of the same task with the same labels.
-        overwrite: Whether to remove an earlier run in `output_dir` instead of resuming it.
+        do_lower_case: Whether the tokenizer lower-cases text. None for that of the
+            checkpoint.
+        init_head: Whether the head comes from `init_checkpoint` too. By default, it
+            does if that is a run of the same task with the same labels.
+        overwrite: Whether to remove an earlier run in `output_dir` instead of resuming
+            it.
         phases: The phases to run.
         config: Lengths, epochs and batch sizes of evaluations.
-        training: The settings that affect the trained weights. The numbers of steps are calculated
-            from the epochs of `config`; those of `training` are ignored.
+        training: The settings that affect the trained weights. The numbers of steps are
+            calculated from the epochs of `config`; those of `training` are ignored.
         runtime: Devices, logging and checkpoints.
-        features: If given, only the head is trained, on cached hidden states of the frozen encoder.
+        features: If given, only the head is trained, on cached hidden states of the
+            frozen encoder.
         distillation: If given, the model also learns the outputs of a teacher.
 
     Returns:
-        The results on the dev splits, such as "eval_accuracy", and on test splits with labels.
+        The results on the dev splits, such as "eval_accuracy", and on test splits with
+        labels.
 
     Raises:
-        InputError: A setting or a file is not valid, or `output_dir` contains another run.
+        InputError: A setting or a file is not valid, or `output_dir` contains another
+            run.
     """
     model = RunModel(
-        init_checkpoint, bert_config_file, vocab_file, do_lower_case, output_dir, phases.train,
+        init_checkpoint,
+        bert_config_file,
+        vocab_file,
+        do_lower_case,
+        output_dir,
+        phases.train,
         overwrite,
-    )  # fmt: skip
+    )
     results = run(
-        task, data, model, phases, config or FineTuningConfig(), training or TrainingConfig(),
-        runtime or RuntimeConfig(), features, distillation, init_head,
-    )  # fmt: skip
+        task,
+        data,
+        model,
+        phases,
+        config or FineTuningConfig(),
+        training or TrainingConfig(),
+        runtime or RuntimeConfig(),
+        features,
+        distillation,
+        init_head,
+    )
     return results.values
 
 
@@ -131,27 +150,46 @@ def run(
     pretrained = model.pretrained
     tokenizer = pretrained.tokenizer
     pretrained.config.check_length(config.max_seq_length)
-    length, texts = config.max_seq_length, distillation.unlabelled_file if distillation else None
+    length, texts = (
+        config.max_seq_length,
+        distillation.unlabelled_file if distillation else None,
+    )
     source = RunModel(distillation.teacher) if distillation else model
 
-    # The labels of a teacher must have its order; a head of init_checkpoint is kept only with its.
+    # The labels of a teacher must have its order; a head of init_checkpoint is kept
+    # only with its.
     stated = (model.run_data, source.pretrained.facts, pretrained.facts)
     labels = [each["labels"] for each in stated if each.get("labels")]
     inputs = TaskInputs(location, phases, tokenizer, length, model.facts, labels)
     task = _with_trained_head(task, model.facts).prepare(inputs)
-    teacher = _read_teacher(distillation, source, task, model, length) if distillation else None
-    data = TaskData(task, location, tokenizer, config, phases, model.output_dir or "", texts)
+    teacher = (
+        _read_teacher(distillation, source, task, model, length)
+        if distillation
+        else None
+    )
+    data = TaskData(
+        task, location, tokenizer, config, phases, model.output_dir or "", texts
+    )
     steps, warmup_steps = data.num_steps(training.global_batch_size)
     selects_by_dev = phases.train and runtime.early_stopping_evals > 0
-    settings = _run_settings(data, model, tokenizer, selects_by_dev, features, init_head)
+    settings = _run_settings(
+        data, model, tokenizer, selects_by_dev, features, init_head
+    )
     settings |= teacher.of_run() if teacher else {}
     training = dataclasses.replace(
         training, num_train_steps=steps, num_warmup_steps=warmup_steps, data=settings
     )
     fine_tuning_run = FineTuningRun(
-        phases, data, pretrained.config, _run_folder(data, model, phases), training,
-        runtime, _initializer(task, model, phases, init_head), features, teacher,
-    )  # fmt: skip
+        phases,
+        data,
+        pretrained.config,
+        _run_folder(data, model, phases),
+        training,
+        runtime,
+        _initializer(task, model, phases, init_head),
+        features,
+        teacher,
+    )
     return fine_tuning_run.run(check_only)
 
 
@@ -162,7 +200,8 @@ def _run_folder(data: TaskData, model: RunModel, phases: RunPhases) -> RunFolder
         config=model.pretrained.config.to_dict(),
         vocabulary=tokenizer.vocabulary,
         do_lower_case=tokenizer.do_lower_case,
-        # A trained model may be used for another task with the same labels, with another length.
+        # A trained model may be used for another task with the same labels, with
+        # another length.
         extra={**task.facts.saved(), "max_seq_length": data.config.max_seq_length}
         if phases.train
         else task.facts.of_model(),
@@ -183,22 +222,28 @@ def _student(distillation: DistillationConfig, model: RunModel) -> RunModel:
         return model
     if model.init_checkpoint or model.bert_config_file:
         raise InputError(
-            f"init_layers builds the model from teacher={teacher}, and init_checkpoint or "
-            "bert_config_file gives another model. Give one of them."
+            f"init_layers builds the model from teacher={teacher}, and init_checkpoint "
+            "or bert_config_file gives another model. Give one of them."
         )
     return dataclasses.replace(model, init_checkpoint=teacher, checkpoint_layers=layers)
 
 
 def _read_teacher(
-    settings: DistillationConfig, source: RunModel, task: Task, student: RunModel, length: int
+    settings: DistillationConfig,
+    source: RunModel,
+    task: Task,
+    student: RunModel,
+    length: int,
 ) -> Teacher:
     """Returns the teacher of a run, after a check that the model can learn its outputs.
 
     Raises:
-        InputError: The teacher has another task, other labels, another vocabulary or casing, or
-            fewer positions, or the folder of the cache is not local.
+        InputError: The teacher has another task, other labels, another vocabulary or
+            casing, or fewer positions, or the folder of the cache is not local.
     """
-    folder = settings.feature_cache_dir or os.path.join(student.output_dir or "", "features")
+    folder = settings.feature_cache_dir or os.path.join(
+        student.output_dir or "", "features"
+    )
     cache, pretrained = FeatureSettings(folder, "float32"), source.pretrained
     task = _with_trained_head(task, pretrained.facts)
     facts = task.facts.saved()
@@ -208,13 +253,16 @@ def _read_teacher(
     for name in ("vocabulary_sha256", "do_lower_case"):
         if getattr(own, name) != getattr(tokenizer, name):
             raise InputError(
-                f"teacher={settings.teacher} has {name}={getattr(own, name)}, and the model has "
-                f"{name}={getattr(tokenizer, name)}. Both must read the same ids: give a teacher "
-                "or an init_checkpoint with the same vocabulary and casing."
+                f"teacher={settings.teacher} has {name}={getattr(own, name)}, and the "
+                f"model has {name}={getattr(tokenizer, name)}. Both must read the same "
+                "ids: give a teacher or an init_checkpoint with the same vocabulary "
+                "and casing."
             )
 
     def make_objective(dtype: str) -> HeadObjective:
-        objective: HeadObjective = task.make_objective(pretrained.config, seed=0, dtype=dtype)
+        objective: HeadObjective = task.make_objective(
+            pretrained.config, seed=0, dtype=dtype
+        )
         pretrained.initialize_task(objective.model, facts, init_head=True)
         return objective
 
@@ -249,15 +297,26 @@ def _run_settings(
         "max_seq_length": data.config.max_seq_length,
         "vocabulary_sha256": tokenizer.vocabulary_sha256,
         "do_lower_case": tokenizer.do_lower_case,
-        **({"approach": "features", "feature_dtype": features.dtype} if features else {}),
-        **({} if weights is None else {"class_weights": parse_class_weights(weights) or weights}),
+        **(
+            {"approach": "features", "feature_dtype": features.dtype}
+            if features
+            else {}
+        ),
+        **(
+            {}
+            if weights is None
+            else {"class_weights": parse_class_weights(weights) or weights}
+        ),
     }
 
 
 def _initializer(
     task: Task, model: RunModel, phases: RunPhases, init_head: bool | None
 ) -> Callable[[Any], None] | None:
-    """Returns a function that assigns the initial weights; None if they must be those of a run."""
+    """Returns a function that assigns the initial weights.
+
+    None if they must be those of a run.
+    """
     if not model.init_checkpoint:
         return _report_random_weights if phases.train else None
     if not phases.train and model.trained_run:
@@ -266,7 +325,8 @@ def _initializer(
             model.output_dir,
         )
     if init_head is None and (not phases.train or model.checkpoint_layers):
-        init_head = True  # a head with random weights is of no use, or worse than that of a teacher
+        # A head with random weights is of no use, or worse than that of a teacher.
+        init_head = True
 
     def initialize(objective: Any) -> None:
         model.pretrained.initialize_task(objective.model, task.facts.saved(), init_head)

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 from bert_tf.errors import InputError, check_between, check_choice
 
 HEADS = ("linear", "bilstm")
-# The rows of table 7 of the paper: of L blocks, the number of the first hidden state of a row. The
-# hidden states are the embeddings, with the number 0, and the outputs of the blocks, with the
-# numbers 1 to L.
+# The rows of table 7 of the paper: of L blocks, the number of the first hidden state of
+# a row. The hidden states are the embeddings, with the number 0, and the outputs of the
+# blocks, with the numbers 1 to L.
 _FIRST = {
     "embeddings": lambda blocks: 0,
     "second_to_last": lambda blocks: blocks - 1,
@@ -29,16 +29,17 @@ class HeadConfig:
     """The layers between the encoder and the output layer of a task.
 
     Attributes:
-        kind: Layers before the output layer. linear: none. bilstm: bidirectional LSTM layers, as in
-            tables 5 and 7 of the paper.
+        kind: Layers before the output layer. linear: none. bilstm: bidirectional LSTM
+            layers, as in tables 5 and 7 of the paper.
         lstm_layers: Number of layers of bilstm, at most 20.
-        lstm_size: Number of values that a layer of bilstm computes for each token, half of them in
-            each direction; an even number from 2 to 8,192.
-        feature_layers: The hidden states that the head uses: embeddings, second_to_last, last,
-            weighted_sum_last_four, concat_last_four or weighted_sum_all, the rows of table 7 of the
-            paper. A weighted_sum has one learned weight for each layer; "all" are the outputs of
-            all blocks, without the embeddings. None for the output of the last block or, in a
-            classifier with a linear head, for the pooled output.
+        lstm_size: Number of values that a layer of bilstm computes for each token, half
+            of them in each direction; an even number from 2 to 8,192.
+        feature_layers: The hidden states that the head uses: embeddings,
+            second_to_last, last, weighted_sum_last_four, concat_last_four or
+            weighted_sum_all, the rows of table 7 of the paper. A weighted_sum has one
+            learned weight for each layer; "all" are the outputs of all blocks, without
+            the embeddings. None for the output of the last block or, in a classifier
+            with a linear head, for the pooled output.
 
     Raises:
         InputError: A value is invalid.
@@ -58,8 +59,8 @@ class HeadConfig:
         check_between(2, _MAX_LSTM_SIZE, self, "lstm_size")
         if self.lstm_size % 2:
             raise InputError(
-                "lstm_size must be even, because half of the values are those of each direction. "
-                f"Received: {self.lstm_size}."
+                "lstm_size must be even, because half of the values are those of each "
+                f"direction. Received: {self.lstm_size}."
             )
         if self.feature_layers is not None:
             check_choice(FEATURE_LAYERS, "feature_layers", self.feature_layers)
@@ -90,13 +91,17 @@ class HeadConfig:
         first = _FIRST[name](num_hidden_layers)
         if first < (name != "embeddings"):
             raise InputError(
-                f"feature_layers={name!r} needs more blocks than the {num_hidden_layers} of this "
-                "model. Give feature_layers='last'."
+                f"feature_layers={name!r} needs more blocks than the "
+                f"{num_hidden_layers} of this model. Give feature_layers='last'."
             )
-        return (first,) if name in _SINGLE else tuple(range(first, num_hidden_layers + 1))
+        return (
+            (first,) if name in _SINGLE else tuple(range(first, num_hidden_layers + 1))
+        )
 
     def __str__(self) -> str:
-        layers = f" with feature_layers={self.feature_layers}" if self.feature_layers else ""
+        layers = (
+            f" with feature_layers={self.feature_layers}" if self.feature_layers else ""
+        )
         if self.kind == "linear":
             return f"a linear head{layers}"
         return f"{self.lstm_layers} BiLSTM layers of size {self.lstm_size}{layers}"
@@ -111,7 +116,9 @@ class HeadConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any] | None) -> "HeadConfig":
-        """Returns the settings that `to_dict` returned; None and {} give the default head.
+        """Returns the settings that `to_dict` returned.
+
+        None and {} give the default head.
 
         Raises:
             InputError: A value is invalid.

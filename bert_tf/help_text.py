@@ -9,15 +9,38 @@ from absl import flags
 
 # The end of absl's error message about a required flag that is missing.
 REQUIRED = "must have a value other than None."
-# The flags that most users need, in the order in which they think of them: phases, model, data,
-# training, output. All programs list these first.
+# The flags that most users need, in the order in which they think of them: phases,
+# model, data, training, output. All programs list these first.
 _MAIN = (
-    "do_train", "do_eval", "do_predict", "init_checkpoint", "bert_config_file", "vocab_file",
-    "do_lower_case", "data_dir", "train_file", "dev_file", "test_file", "predict_file",
-    "input_file", "eval_input_file", "text_a_column", "text_b_column", "label_column", "text",
-    "max_seq_length", "learning_rate", "train_batch_size", "num_train_epochs", "num_train_steps",
-    "num_warmup_steps", "output_dir", "output_file", "export_dir", "overwrite",
-)  # fmt: skip
+    "do_train",
+    "do_eval",
+    "do_predict",
+    "init_checkpoint",
+    "bert_config_file",
+    "vocab_file",
+    "do_lower_case",
+    "data_dir",
+    "train_file",
+    "dev_file",
+    "test_file",
+    "predict_file",
+    "input_file",
+    "eval_input_file",
+    "text_a_column",
+    "text_b_column",
+    "label_column",
+    "text",
+    "max_seq_length",
+    "learning_rate",
+    "train_batch_size",
+    "num_train_epochs",
+    "num_train_steps",
+    "num_warmup_steps",
+    "output_dir",
+    "output_file",
+    "export_dir",
+    "overwrite",
+)
 _KINDS = {"bool": "true|false", "string": "text", "multi string": "text"}
 _PYTHON_COMMAND = re.compile(r"python (?:run_scripts|data_prep)/(\w+)\.py")
 
@@ -31,19 +54,22 @@ def name_programs(text: str, program: str) -> str:
     """
     if program.endswith(".py"):
         return text
-    return _PYTHON_COMMAND.sub(lambda match: f"bert-tf-{match[1].replace('_', '-')}", text)
+    return _PYTHON_COMMAND.sub(
+        lambda match: f"bert-tf-{match[1].replace('_', '-')}", text
+    )
 
 
 def help_text(module: Any, program: str) -> str:
     """Returns the module's docstring, and the meaning and default of each key flag.
 
-    The required flags are listed first, then those that most users need, then the module's own
-    flags, and then those that it shares with other programs.
+    The required flags are listed first, then those that most users need, then the
+    module's own flags, and then those that it shares with other programs.
 
     Args:
         module: The module of a main program.
-        program: The path of the program as the user typed it, `sys.argv[0]`. If it is a console
-            script, the examples in the docstring call console scripts instead of Python files.
+        program: The path of the program as the user typed it, `sys.argv[0]`. If it is a
+            console script, the examples in the docstring call console scripts instead
+            of Python files.
     """
     text = name_programs(inspect.cleandoc(module.__doc__ or ""), program)
     own = flags.FLAGS.get_flags_for_module(module)
@@ -55,8 +81,16 @@ def help_text(module: Any, program: str) -> str:
     )
     further = [flag for flag in key if flag not in [*required, *main]]
     further.sort(key=lambda flag: flag not in own)
-    sections = {"Required flags:": required, "Main flags:": main, "Further flags:": further}
-    lists = ("\n".join([title, *map(_describe, each)]) for title, each in sections.items() if each)
+    sections = {
+        "Required flags:": required,
+        "Main flags:": main,
+        "Further flags:": further,
+    }
+    lists = (
+        "\n".join([title, *map(_describe, each)])
+        for title, each in sections.items()
+        if each
+    )
     return "\n\n".join([text, *lists])
 
 
@@ -71,7 +105,10 @@ def _describe(flag: Any) -> str:
     # absl puts the choices before the text, and after it that the flag may be repeated.
     text = (flag.help or "").removeprefix(f"<{kind}>: ").split(";\n")[0].strip()
     if flag.default not in (None, "", []):
-        # No line break between the two words: textwrap does not break at this character.
+        # No line break between the two words: textwrap does not break at this
+        # character.
         text += f" Default:\xa0{flag.default_as_str[1:-1]}."
-    filled = textwrap.fill(text, 96, initial_indent="      ", subsequent_indent="      ")
+    filled = textwrap.fill(
+        text, 96, initial_indent="      ", subsequent_indent="      "
+    )
     return f"  --{flag.name}={kind}\n" + filled.replace("\xa0", " ")

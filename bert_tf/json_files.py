@@ -68,11 +68,13 @@ def read(
     Args:
         path: The file, local or gs://.
         schema: The rules of known keys. Other keys may have any value.
-        own: Whether bert-tf wrote the file. The message then calls an invalid file damaged.
+        own: Whether bert-tf wrote the file. The message then calls an invalid file
+            damaged.
         required: Whether each key of the schema must have a value that is not null.
 
     Raises:
-        InputError: The file is missing or is not a JSON object, or a value breaks its rule.
+        InputError: The file is missing or is not a JSON object, or a value breaks its
+            rule.
     """
     text = files.read_text(path)
     try:
@@ -104,26 +106,36 @@ def parse(text: str, source: str) -> Any:
     return value
 
 
-def check(values: Any, schema: Schema, source: str, required: bool = False) -> dict[str, Any]:
-    """Checks the values of a JSON object, and returns them. The arguments are as in `read`.
+def check(
+    values: Any, schema: Schema, source: str, required: bool = False
+) -> dict[str, Any]:
+    """Checks the values of a JSON object, and returns them.
+
+    The arguments are as in `read`.
 
     Raises:
         InputError: `values` is not a dict, or a value breaks its rule.
     """
     if not isinstance(values, dict):
-        raise InputError(f"{source} must contain one JSON object. Received: {shorten(values)}.")
+        raise InputError(
+            f"{source} must contain one JSON object. Received: {shorten(values)}."
+        )
     for key, rule in schema.items():
         value = values.get(key)
         is_valid = not required if value is None else rule.accepts(value)
         if not is_valid:
             raise InputError(
-                f"{source}: {key} must be {rule.description}. Received: {shorten(value)}."
+                f"{source}: {key} must be {rule.description}. Received: "
+                f"{shorten(value)}."
             )
     return values
 
 
 def sha256_of_values(values: Mapping[str, Any]) -> str:
-    """Returns the SHA-256 of JSON values, except `facts_sha256`; the layout has no effect."""
+    """Returns the SHA-256 of JSON values, except `facts_sha256`.
+
+    The layout has no effect.
+    """
     read_back = json.loads(json.dumps(values))
     read_back.pop("facts_sha256", None)
     return files.sha256(json.dumps(read_back, sort_keys=True).encode())

@@ -31,8 +31,8 @@ def try_lock(file: IO[Any] | int) -> bool | None:
     """Locks an open file or file descriptor.
 
     Returns:
-        Whether this process holds the lock, and not another one; None if the file system has no
-        locks.
+        Whether this process holds the lock, and not another one; None if the file
+        system has no locks.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -44,7 +44,9 @@ def try_lock(file: IO[Any] | int) -> bool | None:
 
 
 def wait_for_lock(file: IO[Any] | int, message: str) -> bool | None:
-    """Locks an open file or file descriptor; logs the message if another process has the lock.
+    """Locks an open file or file descriptor.
+
+    Logs the message if another process has the lock.
 
     Returns:
         True; None if the file system has no locks.

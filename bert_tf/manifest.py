@@ -22,7 +22,8 @@ class Shard:
     """A record file that a manifest lists.
 
     Attributes:
-        path: The file: an absolute local path or a URL such as gs://bucket/train.tfrecord.
+        path: The file: an absolute local path or a URL such as
+            gs://bucket/train.tfrecord.
         bytes: Size of the file.
         sha256: Hexadecimal SHA-256 of the file.
         split: "train" or "eval".
@@ -37,10 +38,15 @@ class Shard:
 
     def has_recorded_size(self) -> bool:
         """Whether the file exists and has the size that the manifest records."""
-        return files.is_file(self.path) and files.gfile().stat(self.path).length == self.bytes
+        return (
+            files.is_file(self.path)
+            and files.gfile().stat(self.path).length == self.bytes
+        )
 
     def has_recorded_checksum(self) -> bool:
-        """Whether the file has the SHA-256 in the manifest. This method reads the whole file.
+        """Whether the file has the SHA-256 in the manifest.
+
+        This method reads the whole file.
 
         Raises:
             InputError: The file cannot be read.
@@ -55,11 +61,12 @@ class Manifest:
     Attributes:
         path: Path of the manifest file.
         shards: The record files of all splits.
-        facts: All other entries. `create_pretraining_data` writes fingerprint (a hash of all values
-            that determine the bytes of the records), flags, vocabulary_sha256, vocab_size,
-            do_lower_case, max_seq_length, max_predictions_per_seq, documents, sentences and
-            examples (their numbers in each split), and inputs (for each input file the path, the
-            size in bytes and the SHA-256).
+        facts: All other entries. `create_pretraining_data` writes fingerprint (a hash
+            of all values that determine the bytes of the records), flags,
+            vocabulary_sha256, vocab_size, do_lower_case, max_seq_length,
+            max_predictions_per_seq, documents, sentences and examples (their numbers in
+            each split), and inputs (for each input file the path, the size in bytes and
+            the SHA-256).
     """
 
     path: str
@@ -76,11 +83,14 @@ class Manifest:
         facts, folder = json_files.read(path, own=True), os.path.dirname(path)
         try:
             listed = facts.pop("shards", [])
-            shards = [Shard(absolute_path(each.pop("name"), folder), **each) for each in listed]
+            shards = [
+                Shard(absolute_path(each.pop("name"), folder), **each)
+                for each in listed
+            ]
         except (AttributeError, KeyError, TypeError) as error:
             raise InputError(
-                f"{path} is damaged: it is not a JSON object that lists shards with name, bytes "
-                "and sha256. Copy it again, or create the records again."
+                f"{path} is damaged: it is not a JSON object that lists shards with "
+                "name, bytes and sha256. Copy it again, or create the records again."
             ) from error
         return cls(path, tuple(shards), facts)
 
@@ -99,10 +109,12 @@ class Manifest:
 
 
 def find_records(patterns: str) -> list[str]:
-    """Returns the record files that match comma-separated globs; see `files.expand_globs`.
+    """Returns the record files that match comma-separated globs.
 
-    Globs such as `records/*` also match the files that record creation writes next to its shards.
-    These are left out.
+    See `files.expand_globs`.
+
+    Globs such as `records/*` also match the files that record creation writes next to
+    its shards. These are left out.
 
     Raises:
         InputError: A glob matches no other file.
@@ -111,7 +123,9 @@ def find_records(patterns: str) -> list[str]:
     return files.expand_globs(patterns, "record", without=suffixes)
 
 
-def manifests_next_to(paths: Iterable[str], skip_damaged: bool = False) -> list[Manifest]:
+def manifests_next_to(
+    paths: Iterable[str], skip_damaged: bool = False
+) -> list[Manifest]:
     """Reads all manifests in the folders of the given record files, sorted by path.
 
     Args:
@@ -124,7 +138,9 @@ def manifests_next_to(paths: Iterable[str], skip_damaged: bool = False) -> list[
     folders: dict[str, str] = {}
     for path in itertools.chain.from_iterable(map(_with_target, paths)):
         folder = os.path.dirname(path)
-        folders.setdefault(folder if "://" in folder else os.path.realpath(folder), folder)
+        folders.setdefault(
+            folder if "://" in folder else os.path.realpath(folder), folder
+        )
     manifests = []
     for folder in sorted(folders.values()):
         for name in sorted(files.gfile().listdir(folder or ".")):
@@ -139,11 +155,13 @@ def _with_target(path: str) -> list[str]:
     return [path, *([os.path.realpath(path)] if os.path.islink(path) else [])]
 
 
-def list_shards(manifests: Iterable[Manifest], path: str) -> list[tuple[Manifest, Shard]]:
+def list_shards(
+    manifests: Iterable[Manifest], path: str
+) -> list[tuple[Manifest, Shard]]:
     """Returns all entries of a record file, and for each entry the manifest that contains it.
 
-    A file has several entries if two runs of `create_pretraining_data` wrote it. The size and the
-    checksum of the file then match only the entry of the newer run.
+    A file has several entries if two runs of `create_pretraining_data` wrote it. The
+    size and the checksum of the file then match only the entry of the newer run.
     """
     entries = [(manifest, manifest.find_shard(path)) for manifest in manifests]
     return [(manifest, shard) for manifest, shard in entries if shard is not None]
@@ -162,4 +180,8 @@ def relative_path(path: str, folder: str) -> str:
     """
     if "://" in path:
         return path.removeprefix(f"{folder}/")
-    return os.path.abspath(path) if "://" in folder else os.path.relpath(path, folder or ".")
+    return (
+        os.path.abspath(path)
+        if "://" in folder
+        else os.path.relpath(path, folder or ".")
+    )

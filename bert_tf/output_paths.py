@@ -9,9 +9,13 @@ from bert_tf.file_checks import check_file_system
 
 _STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 _KINDS = {
-    stat.S_IFDIR: "folder", stat.S_IFREG: "file", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket",
-    stat.S_IFCHR: "device", stat.S_IFBLK: "device",
-}  # fmt: skip
+    stat.S_IFDIR: "folder",
+    stat.S_IFREG: "file",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
 
 
 def is_stdout(path: str) -> bool:
@@ -27,8 +31,9 @@ def resolve_output(path: str, is_folder: bool = False) -> str:
         is_folder: Whether the output is a folder.
 
     Raises:
-        InputError: The path is empty, or in a file system that TensorFlow does not know; or it
-            exists and is something other than a regular file or, with `is_folder`, a folder.
+        InputError: The path is empty, or in a file system that TensorFlow does not
+            know; or it exists and is something other than a regular file or, with
+            `is_folder`, a folder.
     """
     check_file_system(path)
     if "://" in path:
@@ -40,7 +45,9 @@ def resolve_output(path: str, is_folder: bool = False) -> str:
     found = _KINDS[stat.S_IFMT(os.stat(path).st_mode)] if os.path.exists(path) else kind
     if found != kind:
         raise InputError(f"{path} is a {found}. Give the path of a new {kind}.")
-    has_own_name = os.path.basename(path) not in ("", ".", "..") and not os.path.islink(path)
+    has_own_name = os.path.basename(path) not in ("", ".", "..") and not os.path.islink(
+        path
+    )
     return path if has_own_name else os.path.realpath(path)
 
 
@@ -52,8 +59,8 @@ def check_output_file(path: str, inputs: Iterable[str] = ()) -> None:
         inputs: The files that the program reads.
 
     Raises:
-        InputError: See `resolve_output`; or the file is an input too, also under another name, or
-            its folder cannot be written.
+        InputError: See `resolve_output`; or the file is an input too, also under
+            another name, or its folder cannot be written.
     """
     target = path if is_stdout(path) else resolve_output(path)
     for each in inputs if "://" in path or os.path.exists(target) else ():

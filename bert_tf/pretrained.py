@@ -51,7 +51,8 @@ class Pretrained:
     Attributes:
         config: The architecture.
         contents: The contents of the checkpoint, or None if the weights are random.
-        vocab_file: The `vocab.txt` to use instead of the checkpoint's vocabulary, or None.
+        vocab_file: The `vocab.txt` to use instead of the checkpoint's vocabulary, or
+            None.
         do_lower_case: The casing to use instead of the checkpoint's casing, or None.
     """
 
@@ -69,9 +70,10 @@ class Pretrained:
     def facts(self) -> dict[str, Any]:
         """The other facts that the checkpoint states.
 
-        The keys `source` (the path), `dialect` (a key of `conversion.DIALECTS`) and `global_step`
-        (int, or None if unknown) always exist unless the weights are random. Further keys are those
-        of the checkpoint, such as `labels` (list of str), `pair` (bool) and `max_seq_length` (int).
+        The keys `source` (the path), `dialect` (a key of `conversion.DIALECTS`) and
+        `global_step` (int, or None if unknown) always exist unless the weights are
+        random. Further keys are those of the checkpoint, such as `labels` (list of
+        str), `pair` (bool) and `max_seq_length` (int).
         """
         found = self.contents
         if found is None:
@@ -85,35 +87,43 @@ class Pretrained:
 
     @property
     def has_vocabulary(self) -> bool:
-        """Whether there is a vocabulary. If there is none, `tokenizer` raises an error."""
+        """Whether there is a vocabulary.
+
+        If there is none, `tokenizer` raises an error.
+        """
         found = self.contents
-        return bool(self.vocab_file or (found and (found.vocabulary or found.tokenizer_problem)))
+        return bool(
+            self.vocab_file or (found and (found.vocabulary or found.tokenizer_problem))
+        )
 
     @functools.cached_property
     def tokenizer(self) -> BertTokenizer:
         """The tokenizer of the model.
 
         Raises:
-            InputError: The vocabulary is unknown or not valid, the vocabulary or the casing does
-                not match the model, or a Hugging Face tokenizer has unsupported settings.
+            InputError: The vocabulary is unknown or not valid, the vocabulary or the
+                casing does not match the model, or a Hugging Face tokenizer has
+                unsupported settings.
         """
         found = self.contents or CheckpointContents("random weights", "", {})
         if not self.vocab_file and found.vocabulary_for_tokenizer() is None:
             raise InputError(
-                "The vocabulary is unknown. Give vocab_file, or an init_checkpoint with a "
-                "vocab.txt in the same folder."
+                "The vocabulary is unknown. Give vocab_file, or an init_checkpoint "
+                "with a vocab.txt in the same folder."
             )
         found = dataclasses.replace(found, config=self.config)
         found = with_tokenizer(found, self.vocab_file, self.do_lower_case)
         vocabulary = found.vocabulary or []
-        check_size(vocabulary, self.config.vocab_size, f"the vocabulary of {found.source}")
+        check_size(
+            vocabulary, self.config.vocab_size, f"the vocabulary of {found.source}"
+        )
         return BertTokenizer(vocabulary, found.do_lower_case)
 
     def assign(self, model: BertEncoder | BertTaskModel) -> AssignmentReport:
         """Sets the weights of a model, and logs the names of the weights that were not set.
 
-        The message has the level WARNING if the model has weights that the checkpoint does not
-        contain, such as a new classification head, else the level INFO.
+        The message has the level WARNING if the model has weights that the checkpoint
+        does not contain, such as a new classification head, else the level INFO.
 
         Args:
             model: Any model of `bert_tf`, with the architecture `config`.
@@ -122,8 +132,8 @@ class Pretrained:
             The names of the assigned, missing, unused and unknown tensors.
 
         Raises:
-            InputError: There is no checkpoint, a shape differs, or the checkpoint lacks a part of
-                the encoder.
+            InputError: There is no checkpoint, a shape differs, or the checkpoint lacks
+                a part of the encoder.
         """
         contents = self._require_contents()
         report = assign(model, contents)
@@ -131,56 +141,70 @@ class Pretrained:
         return report
 
     def initialize_task(
-        self, model: BertTaskModel, facts: Mapping[str, Any], init_head: bool | None = None
+        self,
+        model: BertTaskModel,
+        facts: Mapping[str, Any],
+        init_head: bool | None = None,
     ) -> AssignmentReport:
         """Sets the weights of a model for fine-tuning, and logs the origin of its head.
 
-        The head consists of all weights whose names do not start with "bert/". By default, it is
-        that of the checkpoint only if the checkpoint is of the same task with the same labels in
-        the same order, and the same `task_type` and `pair`. Otherwise, it keeps its random initial
-        weights, even if the shapes agree.
+        The head consists of all weights whose names do not start with "bert/". By
+        default, it is that of the checkpoint only if the checkpoint is of the same task
+        with the same labels in the same order, and the same `task_type` and `pair`.
+        Otherwise, it keeps its random initial weights, even if the shapes agree.
 
         Args:
             model: A model with a head, with the architecture `config`.
-            facts: The facts of the task: `task` (the name) and, if the task has them, `labels`
-                (list of str, in the order of the model's outputs), `task_type` (by default
-                "classification") and `pair` (bool).
-            init_head: True for the head of the checkpoint, False for a random head, None for the
-                default.
+            facts: The facts of the task: `task` (the name) and, if the task has them,
+                `labels` (list of str, in the order of the model's outputs), `task_type`
+                (by default "classification") and `pair` (bool).
+            init_head: True for the head of the checkpoint, False for a random head,
+                None for the default.
 
         Returns:
-            The names of the assigned, missing, unused and unknown tensors. The weights of a random
-            head are missing.
+            The names of the assigned, missing, unused and unknown tensors. The weights
+            of a random head are missing.
 
         Raises:
-            InputError: There is no checkpoint, a shape of the encoder differs, the checkpoint lacks
-                a part of the encoder, or `init_head` is True and the checkpoint has no head of this
-                kind, or one with another task type, other labels or shapes, or for single texts
-                instead of pairs or the reverse.
+            InputError: There is no checkpoint, a shape of the encoder differs, the
+                checkpoint lacks a part of the encoder, or `init_head` is True and the
+                checkpoint has no head of this kind, or one with another task type,
+                other labels or shapes, or for single texts instead of pairs or the
+                reverse.
         """
         contents = self._require_contents()
         choice = choose_head(model, contents, facts, init_head)
-        report = assign(model, contents if choice.from_checkpoint else contents.encoder_only())
+        report = assign(
+            model, contents if choice.from_checkpoint else contents.encoder_only()
+        )
         _log_report(contents.source, report.without_heads())
-        _LOG.log(logging.INFO if choice.is_checked else logging.WARNING, "%s", choice.message)
+        _LOG.log(
+            logging.INFO if choice.is_checked else logging.WARNING, "%s", choice.message
+        )
         return report
 
     def with_layers(self, layers: Sequence[int]) -> "Pretrained":
-        """Returns the model with some of the blocks; see `CheckpointContents.with_layers`."""
+        """Returns the model with some of the blocks.
+
+        See `CheckpointContents.with_layers`.
+        """
         contents = self._require_contents().with_layers(layers)
-        return dataclasses.replace(self, config=contents.require_config(), contents=contents)
+        return dataclasses.replace(
+            self, config=contents.require_config(), contents=contents
+        )
 
     def check_task(self, facts: Mapping[str, Any], parameter: str) -> None:
         """Checks that the checkpoint, the value of a parameter, has the facts of a task.
 
         Raises:
-            InputError: It has another task type, other labels or other layers of the head.
+            InputError: It has another task type, other labels or other layers of the
+                head.
         """
         contents = self._require_contents()
         if difference := difference_of_facts(contents, facts):
             raise InputError(
-                f"{parameter}={contents.source} {difference}. Give a model that was fine-tuned for "
-                "the same task."
+                f"{parameter}={contents.source} {difference}. Give a model that was "
+                "fine-tuned for the same task."
             )
 
     def _require_contents(self) -> CheckpointContents:
@@ -191,19 +215,22 @@ class Pretrained:
     def model(self, model_class: type[Model], **arguments: Any) -> Model:
         """Builds a model with the weights of the checkpoint.
 
-        Weights that the checkpoint does not contain, such as a new classification head, stay
-        random; `assign` logs their names. Without a checkpoint all weights are random.
+        Weights that the checkpoint does not contain, such as a new classification head,
+        stay random; `assign` logs their names. Without a checkpoint all weights are
+        random.
 
         Args:
             model_class: `BertEncoder`, or a model with a head such as `BertClassifier`.
-            **arguments: Arguments of the model class: `num_labels`, `dtype`, `seed`, `recompute`
-                and so on. Without `num_labels` and `head`, the model has as many outputs and the
-                same layers as the head of the checkpoint.
+            **arguments: Arguments of the model class: `num_labels`, `dtype`, `seed`,
+                `recompute` and so on. Without `num_labels` and `head`, the model has as
+                many outputs and the same layers as the head of the checkpoint.
 
         Raises:
-            InputError: A shape differs from the checkpoint, or `num_labels` is necessary.
+            InputError: A shape differs from the checkpoint, or `num_labels` is
+                necessary.
         """
-        # Before Python 3.11.3, the signature of a Keras class is that of `Model.__new__`.
+        # Before Python 3.11.3, the signature of a Keras class is that of
+        # `Model.__new__`.
         parameters = inspect.signature(model_class.__init__).parameters
         if "num_labels" in parameters and "num_labels" not in arguments:
             arguments["num_labels"] = self._num_labels(model_class)
@@ -213,9 +240,13 @@ class Pretrained:
         model = model_class(self.config, **arguments)
         if self.contents is not None:
             missing = self.assign(model).missing
-            is_loaded = all(name.startswith("bert/") for name in missing)  # the head, if any
+            is_loaded = all(
+                name.startswith("bert/") for name in missing
+            )  # the head, if any
             names = MODEL_FACTS if isinstance(model, BertTaskModel) else ENCODER_FACTS
-            model.head_facts = {n: self.facts[n] for n in names if is_loaded and n in self.facts}
+            model.head_facts = {
+                n: self.facts[n] for n in names if is_loaded and n in self.facts
+            }
         return model
 
     def _num_labels(self, model_class: type) -> int:
@@ -226,8 +257,8 @@ class Pretrained:
             head = self.contents.classifier.get("classifier.weight")
         if head is None:
             raise InputError(
-                f"{model_class.__name__} needs num_labels, because the checkpoint has no weights "
-                "for its head. Give the number of labels."
+                f"{model_class.__name__} needs num_labels, because the checkpoint has "
+                "no weights for its head. Give the number of labels."
             )
         return len(head)
 
@@ -247,35 +278,39 @@ def load(
     """Reads a pretrained model of any dialect, or a model that Keras saved.
 
     Example:
-        checkpoint = bert_tf.load("uncased_L-12_H-768_A-12.zip")
-        model = checkpoint.model(bert_tf.BertClassifier, num_labels=2, dtype="mixed_bfloat16")
+        checkpoint = bert_tf.load("uncased_L-12_H-768_A-12.zip") model =
+        checkpoint.model(bert_tf.BertClassifier, num_labels=2, dtype="mixed_bfloat16")
         outputs = model(checkpoint.tokenizer.encode(["a text"], seq_length=128))
 
     Args:
         init_checkpoint: A path that `conversion.read_weights` accepts: a checkpoint of
-            google-research/bert (folder, prefix or .zip), of the Model Garden or of Hugging Face, a
-            weights folder or an output folder of bert-tf, or `hf://owner/name`. None for random
-            weights; `bert_config_file` is then necessary.
-        bert_config_file: The architecture: a bert_config.json, or a key of `config.SIZES` such as
-            "tiny" for a released size with as many entries as `vocab_file`. Default: that of the
-            checkpoint.
+            google-research/bert (folder, prefix or .zip), of the Model Garden or of
+            Hugging Face, a weights folder or an output folder of bert-tf, or
+            `hf://owner/name`. None for random weights; `bert_config_file` is then
+            necessary.
+        bert_config_file: The architecture: a bert_config.json, or a key of
+            `config.SIZES` such as "tiny" for a released size with as many entries as
+            `vocab_file`. Default: that of the checkpoint.
         vocab_file: The vocabulary. Default: that of the checkpoint.
-        do_lower_case: Whether the tokenizer lower-cases text and removes accents. Default: the
-            casing of the checkpoint if it is known, else that of the vocabulary, as in
-            `BertTokenizer`.
+        do_lower_case: Whether the tokenizer lower-cases text and removes accents.
+            Default: the casing of the checkpoint if it is known, else that of the
+            vocabulary, as in `BertTokenizer`.
 
     Returns:
-        The checkpoint. Its tokenizer is built when it is first used, which raises the errors of the
-        vocabulary. For a `.keras` file: the Keras model, as `keras.saving.load_model` returns it.
+        The checkpoint. Its tokenizer is built when it is first used, which raises the
+        errors of the vocabulary. For a `.keras` file: the Keras model, as
+        `keras.saving.load_model` returns it.
 
     Raises:
-        InputError: The checkpoint is missing or cannot be read, or the architecture is unknown or
-            not that of the checkpoint.
+        InputError: The checkpoint is missing or cannot be read, or the architecture is
+            unknown or not that of the checkpoint.
     """
     path = os.fspath(init_checkpoint or "")
     if path.endswith(".keras") and files.is_file(path):
         if "://" not in path and not zipfile.is_zipfile(path):
-            raise InputError(f"{path} is incomplete or damaged. Copy it again from its source.")
+            raise InputError(
+                f"{path} is incomplete or damaged. Copy it again from its source."
+            )
         return keras.saving.load_model(path)
     return read_pretrained(init_checkpoint, bert_config_file, vocab_file, do_lower_case)
 
@@ -299,15 +334,15 @@ def read_pretrained(
         source, config = contents.source, contents.config
     else:
         raise InputError(
-            "The architecture is unknown. Give bert_config_file, or an init_checkpoint with a "
-            "bert_config.json in the same folder."
+            "The architecture is unknown. Give bert_config_file, or an init_checkpoint "
+            "with a bert_config.json in the same folder."
         )
     if contents is not None:
         check_config(contents, config)
         check_encoder(contents, config)
     if config.extra:
-        # Unknown keys are reported because an unknown key may be a misspelled key. The default of
-        # the correctly spelled key is then used.
+        # Unknown keys are reported because an unknown key may be a misspelled key. The
+        # default of the correctly spelled key is then used.
         _LOG.warning("%s: ignoring unknown keys: %s.", source, ", ".join(config.extra))
     return Pretrained(
         config, contents, os.fspath(vocab_file) if vocab_file else None, do_lower_case
@@ -325,27 +360,31 @@ def save_checkpoint(
 
     Args:
         model: Any model of `bert_tf`, such as one that `fit` trained.
-        tokenizer: The tokenizer that the model was trained with, or None to write no vocabulary.
-        path: The folder to write. If it exists, it must be empty or contain a checkpoint of the
-            same dialect and no other files; this checkpoint is replaced.
+        tokenizer: The tokenizer that the model was trained with, or None to write no
+            vocabulary.
+        path: The folder to write. If it exists, it must be empty or contain a
+            checkpoint of the same dialect and no other files; this checkpoint is
+            replaced.
         dialect: One of `conversion.WRITABLE_DIALECTS`: "bert-tf" (a weights folder),
             "hugging_face" or "google".
-        **facts: JSON values to store with the weights. `labels` (list of str) is known to all
-            readers. The default of a fact that exports need, such as `labels`, `max_seq_length` or
-            `embedding` (pooling and normalization), is the value in the checkpoint from which the
-            model was loaded, if it has no head or got its head there. A classifier that
-            `export_model.py` exports needs `labels`, and `pair` (bool) and `max_seq_length` (int)
-            unless they are False and 128; unless it selects one of the labels, `task_type`:
-            "regression" (`labels` is then empty) or "multi_label". Only "bert-tf" stores all facts;
+        **facts: JSON values to store with the weights. `labels` (list of str) is known
+            to all readers. The default of a fact that exports need, such as `labels`,
+            `max_seq_length` or `embedding` (pooling and normalization), is the value in
+            the checkpoint from which the model was loaded, if it has no head or got its
+            head there. A classifier that `export_model.py` exports needs `labels`, and
+            `pair` (bool) and `max_seq_length` (int) unless they are False and 128;
+            unless it selects one of the labels, `task_type`: "regression" (`labels` is
+            then empty) or "multi_label". Only "bert-tf" stores all facts;
             "hugging_face" stores `labels`, `task_type`, `embedding`.
 
     Returns:
         The path of the checkpoint, as `load` accepts it.
 
     Raises:
-        InputError: The vocabulary or the labels do not match the model, a fact that the programs
-            use has another type, the dialect is unknown or cannot store the head, or the folder
-            cannot be written or contains other files than a checkpoint.
+        InputError: The vocabulary or the labels do not match the model, a fact that the
+            programs use has another type, the dialect is unknown or cannot store the
+            head, or the folder cannot be written or contains other files than a
+            checkpoint.
     """
     facts = {**getattr(model, "head_facts", {}), **facts}
     if facts.get("labels") is not None:
@@ -356,7 +395,9 @@ def save_checkpoint(
         facts["head"] = model.head_config.to_dict()
     check_facts(facts)
     if tokenizer is not None:
-        check_size(tokenizer.vocabulary, model.config.vocab_size, "the tokenizer's vocabulary")
+        check_size(
+            tokenizer.vocabulary, model.config.vocab_size, "the tokenizer's vocabulary"
+        )
     contents = CheckpointContents(
         source="the model",
         dialect="bert-tf",

@@ -24,16 +24,18 @@ def draw_bars() -> None:
 class Progress:
     """Context manager that counts completed units of work and reports the count.
 
-    A line is logged at level INFO every 10 seconds and at the end, with the rate and the remaining
-    time. After a call of `draw_bars`, a bar shows the same facts instead. Nothing is shown if the
-    logger of this module is not enabled for INFO, which is Python's default.
+    A line is logged at level INFO every 10 seconds and at the end, with the rate and
+    the remaining time. After a call of `draw_bars`, a bar shows the same facts instead.
+    Nothing is shown if the logger of this module is not enabled for INFO, which is
+    Python's default.
 
     Args:
         description: Description of the work, such as "writing records".
         total: The total number of units, or None if unknown.
         unit: Name of a unit, such as "sentences".
         done: The number of units that an earlier run completed.
-        log_end: Whether the line at the end is logged too, also for work that takes no time.
+        log_end: Whether the line at the end is logged too, also for work that takes no
+            time.
     """
 
     def __init__(
@@ -50,7 +52,11 @@ class Progress:
         self._start = self._last_line = time.monotonic()
         self._bar = (
             tqdm.tqdm(
-                total=total, desc=description, unit=f" {unit}", initial=done, dynamic_ncols=True
+                total=total,
+                desc=description,
+                unit=f" {unit}",
+                initial=done,
+                dynamic_ncols=True,
             )
             if _draws_bars and _LOGGER.isEnabledFor(logging.INFO)
             else None

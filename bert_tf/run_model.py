@@ -18,21 +18,22 @@ _LOGGER = logging.getLogger(__name__)
 class RunModel:
     """The model that a program starts from or uses: of a checkpoint, or of the run in a folder.
 
-    Checkpoints are read when they are needed, and only once. A run with a checkpoint does not need
-    the files any more that it has started with: instead of a missing file, that of the run is used,
-    with a warning.
+    Checkpoints are read when they are needed, and only once. A run with a checkpoint
+    does not need the files any more that it has started with: instead of a missing
+    file, that of the run is used, with a warning.
 
     Attributes:
         init_checkpoint: The checkpoint of the initial weights, or None.
-        bert_config_file: The architecture: a file or the name of a size. None for that of the
-            checkpoint.
+        bert_config_file: The architecture: a file or the name of a size. None for that
+            of the checkpoint.
         vocab_file: The vocabulary. None for that of the checkpoint.
-        do_lower_case: Whether the tokenizer lower-cases text. None for that of the checkpoint.
+        do_lower_case: Whether the tokenizer lower-cases text. None for that of the
+            checkpoint.
         output_dir: The folder of the run; None for a program without a run.
         trains: Whether the program trains.
         overwrite: Whether it removes an earlier run.
-        checkpoint_layers: The Transformer blocks of `init_checkpoint` that the model has, from 0;
-            () for all.
+        checkpoint_layers: The Transformer blocks of `init_checkpoint` that the model
+            has, from 0; () for all.
     """
 
     init_checkpoint: str | None = None
@@ -57,7 +58,8 @@ class RunModel:
         """The model that training starts from, or that is used.
 
         Raises:
-            InputError: The checkpoint is missing or cannot be read, or the architecture is unknown.
+            InputError: The checkpoint is missing or cannot be read, or the architecture
+                is unknown.
         """
         checkpoint = self._existing["init_checkpoint"]
         if not checkpoint and not (self.trains and self._existing["bert_config_file"]):
@@ -87,9 +89,12 @@ class RunModel:
 
     @functools.cached_property
     def initial_weights(self) -> str | None:
-        """Text that identifies the initial weights of the training; None if they are random.
+        """Text that identifies the initial weights of the training.
 
-        A run that is resumed without its initial weights keeps the text in its settings.
+        None if they are random.
+
+        A run that is resumed without its initial weights keeps the text in its
+        settings.
 
         Raises:
             InputError: As in `pretrained`.
@@ -101,8 +106,13 @@ class RunModel:
             recorded = self.run_data.get("init_checkpoint")
             # Earlier versions recorded the path, some of them the absolute one.
             if not given and self.init_checkpoint and recorded is None:
-                return self.init_checkpoint  # a wrong path: the run began with random weights
-            if not given or recorded in (given, os.path.join(os.path.abspath(given), "")):
+                return (
+                    self.init_checkpoint
+                )  # a wrong path: the run began with random weights
+            if not given or recorded in (
+                given,
+                os.path.join(os.path.abspath(given), ""),
+            ):
                 return recorded
         contents = self.pretrained.contents if given else None
         return f"weights with SHA-256 {contents.sha256()}" if contents else None
@@ -116,12 +126,21 @@ class RunModel:
         }
 
     def _existing_path(self, name: str, path: str | None) -> str | None:
-        if not path or "://" in path or path in SIZES or glob.glob(glob.escape(path) + "*"):
+        if (
+            not path
+            or "://" in path
+            or path in SIZES
+            or glob.glob(glob.escape(path) + "*")
+        ):
             return path
-        if not self.trained_run or (name == "init_checkpoint" and self.checkpoint_layers):
+        if not self.trained_run or (
+            name == "init_checkpoint" and self.checkpoint_layers
+        ):
             return path  # reading it reports the problem
         _LOGGER.warning(
-            "warning: there is no %s; the run in %s continues without it.", path, self.trained_run
+            "warning: there is no %s; the run in %s continues without it.",
+            path,
+            self.trained_run,
         )
         return None
 
@@ -132,9 +151,11 @@ class RunModel:
     def _read(self, checkpoint: str | None) -> Pretrained:
         if checkpoint not in self._models:
             pretrained = read_pretrained(
-                checkpoint, self._existing["bert_config_file"], self._existing["vocab_file"],
+                checkpoint,
+                self._existing["bert_config_file"],
+                self._existing["vocab_file"],
                 self.do_lower_case,
-            )  # fmt: skip
+            )
             if self.checkpoint_layers and checkpoint == self.init_checkpoint:
                 pretrained = pretrained.with_layers(self.checkpoint_layers)
             self._models[checkpoint] = pretrained

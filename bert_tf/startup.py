@@ -1,10 +1,11 @@
 """Imports TensorFlow without its start-up lines, in main programs and their worker processes.
 
-When TensorFlow is imported and lists its devices, it writes lines about oneDNN, CPU instructions
-and missing CUDA drivers to stderr. TF_CPP_MIN_LOG_LEVEL suppresses only some of these lines,
-because TensorFlow writes the others before it has read its log level. During the import, file
-descriptor 2 is therefore a pipe to a process that writes all lines except `_KNOWN_LINES` to stderr,
-also if TensorFlow ends this process, for example because the CPU lacks an instruction.
+When TensorFlow is imported and lists its devices, it writes lines about oneDNN, CPU
+instructions and missing CUDA drivers to stderr. TF_CPP_MIN_LOG_LEVEL suppresses only
+some of these lines, because TensorFlow writes the others before it has read its log
+level. During the import, file descriptor 2 is therefore a pipe to a process that writes
+all lines except `_KNOWN_LINES` to stderr, also if TensorFlow ends this process, for
+example because the CPU lacks an instruction.
 """
 
 import contextlib
@@ -23,8 +24,8 @@ _GPU_REASONS = (
     "Could not load dynamic library",
     "Cannot dlopen some GPU libraries",
 )
-# A line of TensorFlow that contains one of these texts needs no action of the user, and nor does a
-# line of `_GPU_REASONS` on a machine without a GPU.
+# A line of TensorFlow that contains one of these texts needs no action of the user, and
+# nor does a line of `_GPU_REASONS` on a machine without a GPU.
 _KNOWN_LINES = (
     "Skipping registering GPU devices",
     "All log messages before absl::InitializeLog() is called",
@@ -55,10 +56,10 @@ for line in sys.stdin.buffer:
 def set_environment() -> None:
     """Sets the variables of TensorFlow and Keras for this process and its child processes.
 
-    Keras uses TensorFlow. TF_CPP_MIN_LOG_LEVEL=1 hides lines of later operations, such as the
-    compilation by XLA. TF_ENABLE_ONEDNN_OPTS=1 switches oneDNN on: TensorFlow does so by itself
-    only on processors with AVX512 or AMX instructions, but it is faster on others too. Values that
-    the user has set are kept.
+    Keras uses TensorFlow. TF_CPP_MIN_LOG_LEVEL=1 hides lines of later operations, such
+    as the compilation by XLA. TF_ENABLE_ONEDNN_OPTS=1 switches oneDNN on: TensorFlow
+    does so by itself only on processors with AVX512 or AMX instructions, but it is
+    faster on others too. Values that the user has set are kept.
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
@@ -68,12 +69,13 @@ def set_environment() -> None:
 def import_tensorflow(report_unused_gpus: bool = True) -> None:
     """Imports TensorFlow without its start-up lines, after a program has checked its flags.
 
-    The import also lists the devices. If the user has set TF_CPP_MIN_LOG_LEVEL=0, nothing is
-    hidden.
+    The import also lists the devices. If the user has set TF_CPP_MIN_LOG_LEVEL=0,
+    nothing is hidden.
 
     Args:
-        report_unused_gpus: Whether a line on stderr says that TensorFlow uses no GPU although this
-            machine has one. The lines of TensorFlow that give the reason are then not hidden.
+        report_unused_gpus: Whether a line on stderr says that TensorFlow uses no GPU
+            although this machine has one. The lines of TensorFlow that give the reason
+            are then not hidden.
     """
     set_environment()
     if "tensorflow" in sys.modules or os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0":
@@ -84,9 +86,9 @@ def import_tensorflow(report_unused_gpus: bool = True) -> None:
         gpus = tensorflow.config.list_physical_devices("GPU")
     if device_files and not gpus:
         print(
-            f"This machine has {', '.join(device_files)}, but TensorFlow lists no GPU. If there "
-            "are lines above, they give the reason. TF_CPP_MIN_LOG_LEVEL=0 shows all lines of "
-            "TensorFlow.",
+            f"This machine has {', '.join(device_files)}, but TensorFlow lists no GPU. "
+            "If there are lines above, they give the reason. TF_CPP_MIN_LOG_LEVEL=0 "
+            "shows all lines of TensorFlow.",
             file=sys.stderr,
         )
 
@@ -96,13 +98,16 @@ def quiet_stderr(shows_gpu_reasons: bool = False) -> Iterator[None]:
     """Writes all output to file descriptor 2 except known lines to stderr.
 
     Args:
-        shows_gpu_reasons: Whether to write also the lines that explain why there is no GPU.
+        shows_gpu_reasons: Whether to write also the lines that explain why there is no
+            GPU.
     """
     known = _KNOWN_LINES if shows_gpu_reasons else (*_KNOWN_LINES, *_GPU_REASONS)
     sys.stderr.flush()
     # In its own session, the process does not receive the SIGINT of Ctrl-C.
     command = [sys.executable, "-I", "-S", "-c", _FILTER, *known]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, start_new_session=True
+    ) as process:
         assert process.stdin
         stderr = os.dup(2)
         os.dup2(process.stdin.fileno(), 2)

@@ -21,9 +21,9 @@ class StopSignals:
     def handled(self) -> Iterator[None]:
         """Handles the signals until the end of the context.
 
-        After a signal, the context ends with `SystemExit` with the code 128 + the number of the
-        signal, whatever its block raised: in a Keras layer, the exception becomes a TypeError.
-        SIGHUP stays ignored in a program that `nohup` started.
+        After a signal, the context ends with `SystemExit` with the code 128 + the
+        number of the signal, whatever its block raised: in a Keras layer, the exception
+        becomes a TypeError. SIGHUP stays ignored in a program that `nohup` started.
         """
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) == signal.SIG_DFL:

@@ -5,23 +5,28 @@ from typing import Any
 
 from bert_tf.head_config import HeadConfig
 
-# The metadata of a field whose value may differ between the training and the use of a model.
-# Records depend on a setting, and not on a decision. Weights do not depend on the room in records.
+# The metadata of a field whose value may differ between the training and the use of a
+# model. Records depend on a setting, and not on a decision. Weights do not depend on
+# the room in records.
 SETTING, DECISION, ROOM = {"use": "setting"}, {"use": "decision"}, {"use": "room"}
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskFacts:
-    """Facts about a task. A task with more of them has a subclass; all values are JSON values.
+    """Facts about a task. A task with more of them has a subclass.
 
-    A field with the metadata `SETTING`, `DECISION` or `ROOM` may have another value when the
-    trained model is used. All other fields must be equal then, except for `task`. Records do not
-    depend on a `HeadConfig`. Fields whose value is None are omitted.
+    All values are JSON values.
+
+    A field with the metadata `SETTING`, `DECISION` or `ROOM` may have another value
+    when the trained model is used. All other fields must be equal then, except for
+    `task`. Records do not depend on a `HeadConfig`. Fields whose value is None are
+    omitted.
 
     Attributes:
         task: The name of the task.
         task_type: The kind of the task: "classification", "span" or any other text.
-        labels: The labels in the order of the model's outputs; None for a task without labels.
+        labels: The labels in the order of the model's outputs; None for a task without
+            labels.
     """
 
     task: str

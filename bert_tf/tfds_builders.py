@@ -12,7 +12,8 @@ def open_builder(name: str, data_dir: str | None, prepare: bool = False) -> Any:
 
     Args:
         name: The name of the data set, such as "glue/mrpc".
-        data_dir: Folder of prepared data sets; None or "" for the default of tensorflow-datasets.
+        data_dir: Folder of prepared data sets; None or "" for the default of
+            tensorflow-datasets.
         prepare: Whether to download and prepare the data set if needed.
 
     Raises:
@@ -25,10 +26,13 @@ def open_builder(name: str, data_dir: str | None, prepare: bool = False) -> Any:
         if prepare:
             builder.download_and_prepare()
     except Exception as error:  # of the code of the data set, or of the network
-        # Only the first line of the message, because the other lines list all data sets.
+        # Only the first line of the message, because the other lines list all data
+        # sets.
         reason = str(error).strip().split("\n")[0][:_MAX_REASON]
         if isinstance(error, ImportError) and error.name:
             # tensorflow-datasets does not install all packages that its data sets need.
-            reason = f"{reason}. Install it with: pip install {error.name.split('.')[0]}"
+            reason = (
+                f"{reason}. Install it with: pip install {error.name.split('.')[0]}"
+            )
         raise InputError(f"tensorflow-datasets cannot load {name}: {reason}") from error
     return builder

@@ -1,10 +1,12 @@
 """Opens TFRecord files, compressed or not.
 
-A TFRecord file is a sequence of frames, with one record in each frame. A frame consists of the
-length of the record as uint64, the checksum of the 8 bytes of the length as uint32, the record, and
-the checksum of the record as uint32. All integers are little endian.
+A TFRecord file is a sequence of frames, with one record in each frame. A frame consists
+of the length of the record as uint64, the checksum of the 8 bytes of the length as
+uint32, the record, and the checksum of the record as uint32. All integers are little
+endian.
 
-Source: TensorFlow's `record_writer.h`. The checksum is CRC-32C (RFC 3720, B.4), rotated right by 15
+Source: TensorFlow's `record_writer.h`. The checksum is CRC-32C (RFC 3720, B.4), rotated
+right by 15
 bits and added to a constant.
 """
 
@@ -55,6 +57,7 @@ def _check_regular(path: str) -> None:
     """Checks that a path is that of a file; reading from a named pipe would block."""
     if files.gfile().isdir(path):
         raise InputError(
-            f"{path} is a folder. Give the record files in it, such as {path.rstrip('/')}/*."
+            f"{path} is a folder. Give the record files in it, such as "
+            f"{path.rstrip('/')}/*."
         )
     check_is_regular(path)

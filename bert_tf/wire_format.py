@@ -1,9 +1,10 @@
 """Serializes batches of `tf.train.Example` in NumPy.
 
-All records of a batch have the same structure. The records differ in the values of the numbers, and
-so in the lengths of the encoded numbers. The bytes of a batch are written into a matrix that is
-wide enough for the longest record, and unused bytes are removed. This is several times faster than
-`tf.io.encode_proto`. The speed matters because writing records consists mostly of serialization.
+All records of a batch have the same structure. The records differ in the values of the
+numbers, and so in the lengths of the encoded numbers. The bytes of a batch are written
+into a matrix that is wide enough for the longest record, and unused bytes are removed.
+This is several times faster than `tf.io.encode_proto`. The speed matters because
+writing records consists mostly of serialization.
 
 Source: protocol buffers' encoding of `tensorflow.Example`.
 """
@@ -22,13 +23,15 @@ def encode(columns: Sequence[tuple[str, str, np.ndarray]]) -> list[bytes]:
     """Serializes a batch of examples.
 
     Args:
-        columns: Name, dtype and values [B, ...] of each feature; see `features.Feature`. Values of
-            an int64 feature may have any integer dtype.
+        columns: Name, dtype and values [B, ...] of each feature; see
+            `features.Feature`. Values of an int64 feature may have any integer dtype.
 
     Returns:
         B serialized `tf.train.Example`s.
     """
-    entries = [_field(1, _entry(name, dtype, values)) for name, dtype, values in columns]
+    entries = [
+        _field(1, _entry(name, dtype, values)) for name, dtype, values in columns
+    ]
     blocks = _field(1, [block for entry in entries for block in entry])
     data = np.concatenate([block.data for block in blocks], axis=1)
     used = np.ones(data.shape, bool)
@@ -49,7 +52,8 @@ class _Block:
 
     Attributes:
         data: uint8 [B, W].
-        used: bool [B, W], True for bytes that belong to the record, or None if all bytes do.
+        used: bool [B, W], True for bytes that belong to the record, or None if all
+            bytes do.
         length: int [B], the number of used bytes per row.
     """
 
@@ -83,7 +87,9 @@ def _entry(name: str, dtype: str, values: np.ndarray) -> list[_Block]:
 
 def _packed(values: np.ndarray, dtype: str) -> _Block:
     """Encodes numbers [B, n] as little-endian bytes, without the zeros at the end of each row."""
-    data = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<")).view(np.uint8)
+    data = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<")).view(
+        np.uint8
+    )
     counts = values.shape[1] - np.argmax(values[:, ::-1] != 0, axis=1)
     length = np.where(values.any(axis=1), counts, 0) * np.dtype(dtype).itemsize
     return _Block(data, np.arange(data.shape[1]) < length[:, None], length)
@@ -103,7 +109,9 @@ def _varints(values: np.ndarray) -> _Block:
         return _all_used(values.astype(np.uint8))
     # Narrow types are faster; negative numbers need all 64 bits.
     small = values.min(initial=0) >= 0 and largest < 1 << 31
-    values = values.astype(np.uint32) if small else values.astype(np.int64).view(np.uint64)
+    values = (
+        values.astype(np.uint32) if small else values.astype(np.int64).view(np.uint64)
+    )
     groups = (int(values.max()).bit_length() + 6) // 7
     data = np.empty((*values.shape, groups), np.uint8)
     used = np.ones(data.shape, bool)
@@ -111,7 +119,10 @@ def _varints(values: np.ndarray) -> _Block:
     for group in range(groups):
         more = values > 127
         np.bitwise_or(
-            values & 127, more.view(np.uint8) << 7, out=data[..., group], casting="unsafe"
+            values & 127,
+            more.view(np.uint8) << 7,
+            out=data[..., group],
+            casting="unsafe",
         )
         if group + 1 < groups:
             used[..., group + 1] = more

@@ -15,7 +15,8 @@ _LOGGER = logging.getLogger(__name__)
 class Workspace:
     """A folder that one process at a time writes, and that contains no files of others.
 
-    Object stores (`gs://`) have no locks; there, the user must not start two programs in a folder.
+    Object stores (`gs://`) have no locks; there, the user must not start two programs
+    in a folder.
 
     Args:
         path: The folder, local or gs://. Nothing is written before `locked`.
@@ -27,8 +28,15 @@ class Workspace:
         path: The argument `path`.
     """
 
-    def __init__(self, path: str, content: str, parameter: str, lock: str = "lock") -> None:
-        self.path, self._content, self._parameter, self._lock = path, content, parameter, lock
+    def __init__(
+        self, path: str, content: str, parameter: str, lock: str = "lock"
+    ) -> None:
+        self.path, self._content, self._parameter, self._lock = (
+            path,
+            content,
+            parameter,
+            lock,
+        )
         self._is_locked = False
 
     def has(self, name: str) -> bool:
@@ -41,7 +49,8 @@ class Workspace:
         """Checks that the program replaces no files of others.
 
         Args:
-            marks: Names of files which show, each of them, that the program has written the folder.
+            marks: Names of files which show, each of them, that the program has written
+                the folder.
             outputs: The names that the program writes.
 
         Raises:
@@ -50,24 +59,25 @@ class Workspace:
         found = next(filter(self.has, outputs), None)
         if found is not None and not any(map(self.has, marks)):
             raise InputError(
-                f"{os.path.join(self.path, found)} would be replaced, but {self.path} contains no "
-                f"{self._content} of bert-tf. Give another {self._parameter}."
+                f"{os.path.join(self.path, found)} would be replaced, but {self.path} "
+                f"contains no {self._content} of bert-tf. Give another "
+                f"{self._parameter}."
             )
 
     @contextlib.contextmanager
     def locked(self, busy: str, wait: bool = False) -> Iterator[int | None]:
         """Creates and locks the folder until the end of the context, and removes leftovers.
 
-        A context inside another one of the same object has no effect. After an error, a new folder
-        into which nothing was written is removed.
+        A context inside another one of the same object has no effect. After an error, a
+        new folder into which nothing was written is removed.
 
         Args:
             busy: What another process does that has the lock, for the message.
             wait: Whether to wait for the end of this process.
 
         Yields:
-            The descriptor of the lock file; processes that inherit it have the lock too. None if
-            the folder is not local, or if it is already locked.
+            The descriptor of the lock file; processes that inherit it have the lock
+            too. None if the folder is not local, or if it is already locked.
 
         Raises:
             InputError: Another process has the lock, or the folder cannot be written.
@@ -82,7 +92,11 @@ class Workspace:
                 atomic_files.remove_leftovers(self.path)
                 yield file.fileno()
             except BaseException:
-                if is_new and os.path.isdir(self.path) and os.listdir(self.path) == [self._lock]:
+                if (
+                    is_new
+                    and os.path.isdir(self.path)
+                    and os.listdir(self.path) == [self._lock]
+                ):
                     files.remove(self.path)
                 raise
             finally:
@@ -100,13 +114,17 @@ class Workspace:
                 is_locked = locks.try_lock(file)
             if is_locked is None:
                 _LOGGER.warning(
-                    "warning: %s cannot be locked. Do not start a second program in this folder.",
+                    "warning: %s cannot be locked. Do not start a second program in "
+                    "this folder.",
                     self.path,
                 )
             elif not is_locked:
                 file.close()
-                raise InputError(f"{busy} Wait for its end, or give another {self._parameter}.")
-            # The process that had the lock may have removed the file before this one locked it.
+                raise InputError(
+                    f"{busy} Wait for its end, or give another {self._parameter}."
+                )
+            # The process that had the lock may have removed the file before this one
+            # locked it.
             if is_locked is None or locks.is_at(file, path):
                 return file
             file.close()

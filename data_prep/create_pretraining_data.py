@@ -1,29 +1,32 @@
 r"""Writes pretraining TFRecords for masked language modeling and next-sentence prediction.
 
     python data_prep/create_pretraining_data.py \
-      --input_file=corpus/*.txt --output_file=records/train.tfrecord --vocab_file=vocab.txt \
+      --input_file=corpus/*.txt --output_file=records/train.tfrecord \
+      --vocab_file=vocab.txt \
       --num_output_shards=8
 
-A text file has one sentence per line and a blank line between documents. The input may also be JSON
-lines (.jsonl) or TFRecord (.tfrecord), each optionally with .gz, or Parquet (.parquet). In these
-formats, each line, record or row is one document. A tensorflow-datasets split (--tfds_name) can be
-the input too. The written records have the seven features of google-research/bert with the same
-lengths and types, so programs that read google-research/bert records can also read these records.
+A text file has one sentence per line and a blank line between documents. The input may
+also be JSON lines (.jsonl) or TFRecord (.tfrecord), each optionally with .gz, or
+Parquet (.parquet). In these formats, each line, record or row is one document. A
+tensorflow-datasets split (--tfds_name) can be the input too. The written records have
+the seven features of google-research/bert with the same lengths and types, so programs
+that read google-research/bert records can also read these records.
 
-The same flags and input give the same bytes, for any number of workers. The program also writes, to
-the folder of the output file, <stem>.manifest.json (flags, hash of the vocabulary, checksum of each
-shard), <stem>.stats.json (statistics of the records) and, last, <stem>.COMPLETED. Here, <stem>
-is the name of the output file without ".tfrecord" (part-1 for part.tfrecord-1). The same command
-resumes an interrupted run. Examples from held-out documents (--eval_fraction) are written to
-<stem>.eval-00000-of-00001.tfrecord ...
+The same flags and input give the same bytes, for any number of workers. The program
+also writes, to the folder of the output file, <stem>.manifest.json (flags, hash of the
+vocabulary, checksum of each shard), <stem>.stats.json (statistics of the records) and,
+last, <stem>.COMPLETED. Here, <stem> is the name of the output file without ".tfrecord"
+(part-1 for part.tfrecord-1). The same command resumes an interrupted run. Examples from
+held-out documents (--eval_fraction) are written to <stem>.eval-00000-of-00001.tfrecord
+...
 
-During the run, a work folder next to the output holds intermediate files. Their size is up to 1.5
-times the size of the records. Each shard that is written then replaces its part of them. If the
-input is not plain text or JSON lines, the folder also holds the unpacked input. Memory does
-not depend on the size of the input. A document may have up to 8 MiB. For each 4 MiB of the input,
-the random next sentences are drawn from another random selection of 64 MiB of the input. If the
-input has at most 64 MiB, the next sentences are drawn from the entire input, as in
-google-research/bert.
+During the run, a work folder next to the output holds intermediate files. Their size is
+up to 1.5 times the size of the records. Each shard that is written then replaces its
+part of them. If the input is not plain text or JSON lines, the folder also holds the
+unpacked input. Memory does not depend on the size of the input. A document may have up
+to 8 MiB. For each 4 MiB of the input, the random next sentences are drawn from another
+random selection of 64 MiB of the input. If the input has at most 64 MiB, the next
+sentences are drawn from the entire input, as in google-research/bert.
 """
 
 import os
@@ -38,28 +41,41 @@ from bert_tf.errors import InputError
 
 flags.DEFINE_string("input_file", None, "Comma list of globs: the text files.")
 flags.DEFINE_string(
-    "output_file", None, "TFRecord file to write, or a comma list of them.", required=True
+    "output_file",
+    None,
+    "TFRecord file to write, or a comma list of them.",
+    required=True,
 )
-flags.DEFINE_string("vocab_file", None, "Vocabulary file, one token per line.", required=True)
+flags.DEFINE_string(
+    "vocab_file", None, "Vocabulary file, one token per line.", required=True
+)
 config_flags.define(settings.RecordsConfig, without=("segment_bytes", "pool_bytes"))
 flags.DEFINE_integer("num_workers", 0, "Limit of processes; 0: one per core.", 0, 256)
 flags.DEFINE_enum(
     "runner",
     "local",
     ["local", "dask", "beam"],
-    "Where to run: this machine, a Dask cluster, or Apache Beam; the records are the same.",
+    "Where to run: this machine, a Dask cluster, or Apache Beam; the records are the "
+    "same.",
 )
 flags.DEFINE_string(
     "dask_scheduler",
     "",
-    "Address of the scheduler of Dask, such as tcp://host:8786, or its scheduler file. All workers "
-    "must see input, vocabulary and output under the same paths.",
+    "Address of the scheduler of Dask, such as tcp://host:8786, or its scheduler file. "
+    "All workers must see input, vocabulary and output under the same paths.",
 )
 flags.DEFINE_float(
-    "dask_timeout_secs", 60, "Seconds to wait for the scheduler, and without a worker.", 1
+    "dask_timeout_secs",
+    60,
+    "Seconds to wait for the scheduler, and without a worker.",
+    1,
 )
-flags.DEFINE_string("beam_options", "", "Options of Beam, such as '--runner=FlinkRunner ...'.")
-flags.DEFINE_bool("overwrite", False, "Replace records that were created with other flags.")
+flags.DEFINE_string(
+    "beam_options", "", "Options of Beam, such as '--runner=FlinkRunner ...'."
+)
+flags.DEFINE_bool(
+    "overwrite", False, "Replace records that were created with other flags."
+)
 
 
 def main() -> None:
@@ -68,24 +84,35 @@ def main() -> None:
     if bool(values.input_file) == bool(values.tfds_name):
         raise InputError("Give either --input_file or --tfds_name, one of the two.")
     if values.beam_options and values.runner != "beam":
-        raise InputError("--beam_options has no effect without --runner=beam. Leave it out.")
+        raise InputError(
+            "--beam_options has no effect without --runner=beam. Leave it out."
+        )
     if bool(values.dask_scheduler) != (values.runner == "dask"):
-        raise InputError("--runner=dask and --dask_scheduler go together; give both or neither.")
+        raise InputError(
+            "--runner=dask and --dask_scheduler go together; give both or neither."
+        )
     config = config_flags.build(settings.RecordsConfig)
     if warning := config.warning(config.max_seq_length):
         print(warning, file=sys.stderr)
-    paths = [name.strip() for name in values.output_file.split(",") if name.strip()] or [""]
+    paths = [
+        name.strip() for name in values.output_file.split(",") if name.strip()
+    ] or [""]
     arguments = config, values.input_file or "", paths
     if values.runner == "beam":
         reports = beam.create(*arguments, values.beam_options, values.overwrite)
     elif values.runner == "dask":
         scheduler, timeout_secs = values.dask_scheduler, values.dask_timeout_secs
-        reports = dask_workers.create(*arguments, scheduler, timeout_secs, values.overwrite)
+        reports = dask_workers.create(
+            *arguments, scheduler, timeout_secs, values.overwrite
+        )
     else:
         workers = values.num_workers or os.cpu_count() or 1
         reports = local.create(*arguments, workers, values.overwrite)
     if not reports:
-        print(f"{values.output_file} is complete and was made with the same flags: nothing to do.")
+        print(
+            f"{values.output_file} is complete and was made with the same flags: "
+            "nothing to do."
+        )
     for split, report in reports.items():
         print(f"{split}\n{stats.format_report(report)}")
 

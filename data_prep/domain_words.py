@@ -21,8 +21,8 @@ class NewWordsConfig:
     """Settings of the choice of words.
 
     Attributes:
-        num_words: Number of words that get an entry of the vocabulary; fewer if the text has fewer
-            words of several pieces.
+        num_words: Number of words that get an entry of the vocabulary; fewer if the
+            text has fewer words of several pieces.
 
     Raises:
         InputError: The number is below 1.
@@ -41,8 +41,8 @@ class NewWord:
     Attributes:
         word: The word, as the tokenizer splits texts before WordPiece.
         count: Number of its occurrences.
-        pieces: The ids of the tokens that the vocabulary splits it into; [UNK] alone for a word
-            that the vocabulary does not cover.
+        pieces: The ids of the tokens that the vocabulary splits it into; [UNK] alone
+            for a word that the vocabulary does not cover.
     """
 
     word: str
@@ -65,9 +65,8 @@ class TextCost:
     unknown: int
 
     def __str__(self) -> str:
-        return (
-            f"{self.tokens / self.words:.3f} tokens per word, {self.unknown / self.words:.2%} [UNK]"
-        )
+        tokens, unknown = self.tokens / self.words, self.unknown / self.words
+        return f"{tokens:.3f} tokens per word, {unknown:.2%} [UNK]"
 
 
 def choose_words(
@@ -75,8 +74,9 @@ def choose_words(
 ) -> list[NewWord]:
     """Chooses the words for which an entry of their own saves most tokens.
 
-    An entry saves all pieces but one at each occurrence of its word. A word that becomes [UNK]
-    counts as if each of its characters were a piece, and as at least two pieces.
+    An entry saves all pieces but one at each occurrence of its word. A word that
+    becomes [UNK] counts as if each of its characters were a piece, and as at least two
+    pieces.
 
     Args:
         counts: Number of occurrences of each word, from `word_counts.count_words`.
@@ -84,7 +84,8 @@ def choose_words(
         config: How many words to choose.
 
     Returns:
-        At most `num_words` words, from most to fewest saved tokens; ties in the order of the words.
+        At most `num_words` words, from most to fewest saved tokens; ties in the order
+        of the words.
 
     Raises:
         InputError: There are no words, or the vocabulary has all of them.
@@ -99,11 +100,16 @@ def choose_words(
     candidates = np.flatnonzero(saved > 0)
     if not len(candidates):
         raise InputError(
-            f"All {len(words):,} distinct words of the text are in the vocabulary. Use the "
-            "checkpoint as it is, or give texts of the domain as input_file."
+            f"All {len(words):,} distinct words of the text are in the vocabulary. Use "
+            "the checkpoint as it is, or give texts of the domain as input_file."
         )
-    best = heapq.nsmallest(config.num_words, candidates, lambda i: (-saved[i], words[i]))
-    return [NewWord(words[i], counts[words[i]], tuple(ids[i].numpy().tolist())) for i in best]
+    best = heapq.nsmallest(
+        config.num_words, candidates, lambda i: (-saved[i], words[i])
+    )
+    return [
+        NewWord(words[i], counts[words[i]], tuple(ids[i].numpy().tolist()))
+        for i in best
+    ]
 
 
 def cost_of(counts: Mapping[str, int], tokenizer: "BertTokenizer") -> TextCost:

@@ -1,8 +1,9 @@
 """Makes sample data for pretraining and fine-tuning from the documentation on this machine.
 
-Nothing is downloaded. The text comes from the docstrings of the Python standard library and of the
-installed packages that bert-tf requires (TensorFlow, Keras, NumPy, SciPy, scikit-learn ...). The
-text is real English, and is the same on every machine with the same package versions. For example,
+Nothing is downloaded. The text comes from the docstrings of the Python standard library
+and of the installed packages that bert-tf requires (TensorFlow, Keras, NumPy, SciPy,
+scikit-learn ...). The text is real English, and is the same on every machine with the
+same package versions. For example,
 
     python data_prep/make_sample_data.py --output_dir=sample
 
@@ -10,8 +11,10 @@ writes about 12 MB of text in less than a minute on two cores:
 
     sample/corpus/{train,heldout}.txt          for pretraining: one sentence per line, a blank line
                                                after each document
-    sample/classification/{train,dev,test}.tsv columns "sentence" and "label": a passage, and the
-                                               library whose documentation contains the passage
+    sample/classification/{train,dev,test}.tsv columns "sentence" and "label": a
+    passage, and the
+                                               library whose documentation contains the
+                                               passage
     sample/pairs/{train,dev,test}.tsv          MRPC's columns: pairs of passages, labeled by whether
                                                both passages are from the same document
     sample/squad/{train,dev}-v{1.1,2.0}.json   SQuAD's JSON: questions about arguments
@@ -21,9 +24,10 @@ writes about 12 MB of text in less than a minute on two cores:
     sample/README.txt                          a description of each set
     sample/stats.json                          counts, package versions, SHA-256 of each file
 
-No training text occurs in the evaluation data: documents that share any eight consecutive words are
-in the same part (train, dev or test), in the corpus and in every labeled set. The passages of the
-classification set do not contain the name of any classified library.
+No training text occurs in the evaluation data: documents that share any eight
+consecutive words are in the same part (train, dev or test), in the corpus and in every
+labeled set. The passages of the classification set do not contain the name of any
+classified library.
 """
 
 from absl import flags
@@ -31,7 +35,9 @@ from absl import flags
 from bert_tf import command_line, config_flags, startup
 from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_data
 
-flags.DEFINE_string("output_dir", None, "The folder to write. It is written atomically.")
+flags.DEFINE_string(
+    "output_dir", None, "The folder to write. It is written atomically."
+)
 flags.mark_flag_as_required("output_dir")
 config_flags.define(SampleDataConfig)
 
@@ -42,7 +48,9 @@ def main() -> None:
     startup.import_tensorflow()
     stats = build_sample_data(config)
     for name, part in stats["parts"].items():
-        print(f"{name}: {part['documents']:,} documents, {part['sentences']:,} sentences")
+        print(
+            f"{name}: {part['documents']:,} documents, {part['sentences']:,} sentences"
+        )
     print(f"Wrote {len(stats['files'])} files to {config.output_dir}.")
 
 

@@ -1,24 +1,25 @@
 r"""Learns a WordPiece vocabulary from text and writes the vocabulary as vocab.txt.
 
-The text is split into words with BERT's tokenizer, and the words are counted in parallel. Then
-Google's WordPiece learner (in tensorflow_text) learns subwords from the counts. The vocabulary has
-exactly --vocab_size lines, in the order of google-research/bert: [PAD], [unused0] ..., [UNK],
-[CLS], [SEP], [MASK], characters, subwords from frequent to rare. With 99 or more [unusedN] entries,
-the ids of [UNK], [CLS], [SEP] and [MASK] are 100 to 103. The same text and flags give the same
+The text is split into words with BERT's tokenizer, and the words are counted in
+parallel. Then Google's WordPiece learner (in tensorflow_text) learns subwords from the
+counts. The vocabulary has exactly --vocab_size lines, in the order of
+google-research/bert: [PAD], [unused0] ..., [UNK], [CLS], [SEP], [MASK], characters,
+subwords from frequent to rare. With 99 or more [unusedN] entries, the ids of [UNK],
+[CLS], [SEP] and [MASK] are 100 to 103. The same text and flags give the same
 vocabulary.
 
---do_lower_case=true, the default, also strips accents: "Über" becomes "uber". The casing is written
-next to the vocabulary, to vocab.txt.json. It is the default of the other programs, which refuse
-another casing.
+--do_lower_case=true, the default, also strips accents: "Über" becomes "uber". The
+casing is written next to the vocabulary, to vocab.txt.json. It is the default of the
+other programs, which refuse another casing.
 
     python data_prep/train_vocabulary.py --input_file='corpus/*.txt' --output_file=vocab.txt \
         --vocab_size=8000
 
-The input files are UTF-8 text with lines of any length, JSON lines (.jsonl), TFRecords of
-tf.train.Example (.tfrecord) or Parquet (.parquet). All of these except Parquet may be compressed
-with gzip (.gz). The input can also be standard input (--input_file=-) or a data set of
-tensorflow-datasets (--tfds_name=lm1b:train). The program uses less than 2 GiB of memory for any
-size of the input.
+The input files are UTF-8 text with lines of any length, JSON lines (.jsonl), TFRecords
+of tf.train.Example (.tfrecord) or Parquet (.parquet). All of these except Parquet may
+be compressed with gzip (.gz). The input can also be standard input (--input_file=-) or
+a data set of tensorflow-datasets (--tfds_name=lm1b:train). The program uses less than 2
+GiB of memory for any size of the input.
 """
 
 import os
@@ -37,7 +38,10 @@ config_flags.define(text_blocks.TextSource)
 flags.DEFINE_string("output_file", None, "The vocab.txt to write.", required=True)
 config_flags.define(vocabulary_learning.VocabularyConfig)
 flags.DEFINE_integer(
-    "num_workers", os.cpu_count() or 1, "Blocks of text counted in parallel, at most 8.", 1
+    "num_workers",
+    os.cpu_count() or 1,
+    "Blocks of text counted in parallel, at most 8.",
+    1,
 )
 
 
@@ -50,12 +54,15 @@ def main() -> None:
     startup.import_tensorflow()
     counter = text_blocks.TextCounter()
     blocks, total_bytes = text_blocks.read_blocks(source, values.output_file, counter)
-    counts = word_counts.count_words(blocks, total_bytes, config.do_lower_case, values.num_workers)
+    counts = word_counts.count_words(
+        blocks, total_bytes, config.do_lower_case, values.num_workers
+    )
     learned = vocabulary_learning.learn(counts.words, config)
     write_vocabulary(values.output_file, learned.tokens, config.do_lower_case)
     print(
-        f"{values.output_file}: {len(learned.tokens)} entries from {len(counts.words):,} distinct "
-        f"words. {learned.unknown:,} of {counts.words.total():,} words become [UNK]. The text has "
+        f"{values.output_file}: {len(learned.tokens)} entries from "
+        f"{len(counts.words):,} distinct words. {learned.unknown:,} of "
+        f"{counts.words.total():,} words become [UNK]. The text has "
         f"{counter.documents:,} documents and {counter.sentences:,} sentences.",
         file=sys.stderr if output_paths.is_stdout(values.output_file) else None,
     )
@@ -71,18 +78,23 @@ def _warnings(
         yield counts.warning
     if learned.uncovered:
         yield (
-            f"{learned.uncovered:,} of {learned.characters:,} distinct characters are not covered: "
-            f"words with them become [UNK]. Raise --max_characters or --vocab_size to cover more."
+            f"{learned.uncovered:,} of {learned.characters:,} distinct characters are "
+            "not covered: words with them become [UNK]. Raise --max_characters or "
+            "--vocab_size to cover more."
         )
-    total, remedy = counts.words.total(), "The vocabulary needs to cover more characters"
+    total, remedy = (
+        counts.words.total(),
+        "The vocabulary needs to cover more characters",
+    )
     if warning := unknown_warning(learned.unknown, total, "words of the text", remedy):
         yield warning
     if learned.added:
         yield f"Rare words and parts of words fill {learned.added:,} entries: the text is small."
     if learned.missing:
         yield (
-            f"The text gave {learned.missing:,} entries fewer than --vocab_size needs, within "
-            f"--max_characters and --max_words; [unusedN] entries fill up the file."
+            f"The text gave {learned.missing:,} entries fewer than --vocab_size needs, "
+            "within --max_characters and --max_words; [unusedN] entries fill up the "
+            "file."
         )
 
 

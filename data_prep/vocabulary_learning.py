@@ -1,8 +1,8 @@
 """Learns a WordPiece vocabulary from word counts.
 
-Google's WordPiece learner in tensorflow_text keeps the subwords whose frequency reaches a
-threshold. This module unites the subwords of several thresholds, so that each vocabulary contains
-the smaller ones of the same text.
+Google's WordPiece learner in tensorflow_text keeps the subwords whose frequency reaches
+a threshold. This module unites the subwords of several thresholds, so that each
+vocabulary contains the smaller ones of the same text.
 """
 
 import collections
@@ -21,14 +21,16 @@ from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 # Number of [unusedN] entries between [PAD] and [UNK] in google-research/bert. There,
 # the id of [UNK] is 100.
 _UNUSED_BEFORE_UNK = 99
-# Far above the size of any published vocabulary; [unusedN] entries would fill a larger one.
+# Far above the size of any published vocabulary; [unusedN] entries would fill a larger
+# one.
 _MAX_SIZE = 2_000_000
 # By default, the vocabulary covers the characters that make up this share of the text.
 _COVERAGE = 0.9995
-# If fewer characters make up that share, further characters are covered, up to 1000 in total, as
-# long as all characters together take at most half of the entries.
+# If fewer characters make up that share, further characters are covered, up to 1000 in
+# total, as long as all characters together take at most half of the entries.
 _MIN_CHARACTERS = 1000
-# The learner stores each part of each word. Words of 13 characters have about 100 parts.
+# The learner stores each part of each word. Words of 13 characters have about 100
+# parts.
 _PARTS_PER_WORD = 100
 
 
@@ -39,19 +41,21 @@ class VocabularyConfig:
     Attributes:
         vocab_size: Exact number of entries of the vocabulary.
         do_lower_case: Whether to lower-case the text and to remove its accents.
-        num_unused_tokens: Number of [unusedN] entries, which are reserved for later use. The first
-            99 are between [PAD] and [UNK], the others after [MASK], as in google-research/bert.
-            With 99, the special tokens have the same ids as in google-research/bert.
-        max_words: The learner reads this number of the most frequent words. The time and memory of
-            the learner grow with this number. Fewer are read if they have more than 13 characters
-            on average.
-        max_characters: The vocabulary covers this number of the most frequent characters; words
-            with other characters become [UNK]. A CJK ideograph takes one entry, every other
-            character two (with and without ##). If 0, the vocabulary covers the characters that
-            make up 99.95 % of the text, or as many of these characters as fit. If
-            fewer than 1,000 characters make up this share, the vocabulary covers up to 1,000
-            characters, in at most half of its entries. If the text gives too few subwords, the
-            vocabulary covers further characters.
+        num_unused_tokens: Number of [unusedN] entries, which are reserved for later
+            use. The first 99 are between [PAD] and [UNK], the others after [MASK], as
+            in google-research/bert. With 99, the special tokens have the same ids as in
+            google-research/bert.
+        max_words: The learner reads this number of the most frequent words. The time
+            and memory of the learner grow with this number. Fewer are read if they have
+            more than 13 characters on average.
+        max_characters: The vocabulary covers this number of the most frequent
+            characters; words with other characters become [UNK]. A CJK ideograph takes
+            one entry, every other character two (with and without ##). If 0, the
+            vocabulary covers the characters that make up 99.95 % of the text, or as
+            many of these characters as fit. If fewer than 1,000 characters make up this
+            share, the vocabulary covers up to 1,000 characters, in at most half of its
+            entries. If the text gives too few subwords, the vocabulary covers further
+            characters.
 
     Raises:
         InputError: A value is out of range.
@@ -82,13 +86,14 @@ class LearnedVocabulary:
 
     Attributes:
         tokens: The entries in the order of their ids.
-        missing: Number of [unusedN] entries beyond `num_unused_tokens`. These entries fill the
-            vocabulary if the text gives too few subwords and words.
-        added: Number of less useful subwords and of words at the end of `tokens`. These entries
-            fill the vocabulary if the text gives too few subwords.
+        missing: Number of [unusedN] entries beyond `num_unused_tokens`. These entries
+            fill the vocabulary if the text gives too few subwords and words.
+        added: Number of less useful subwords and of words at the end of `tokens`. These
+            entries fill the vocabulary if the text gives too few subwords.
         characters: Number of distinct characters in the text.
         uncovered: Number of distinct characters that the vocabulary does not cover.
-        unknown: Number of occurrences of words with such a character: each becomes [UNK].
+        unknown: Number of occurrences of words with such a character: each becomes
+            [UNK].
     """
 
     tokens: list[str]
@@ -107,7 +112,8 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
         config: The settings of the vocabulary.
 
     Raises:
-        InputError: `counts` is empty, or `vocab_size` is too small for `max_characters` characters.
+        InputError: `counts` is empty, or `vocab_size` is too small for `max_characters`
+            characters.
     """
     ranked = _characters(counts)
     if not ranked:
@@ -115,10 +121,13 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
     number = _number_covered(ranked, config)
     subwords, added = _collect(_most_frequent(counts, ranked[:number], config), config)
     if not config.max_characters and len(subwords) < config.num_learned:
-        # Fill the free entries with rarer characters, and with subwords that contain these.
+        # Fill the free entries with rarer characters, and with subwords that contain
+        # these.
         entries = config.num_learned - len(subwords) + int(_entries(ranked)[number - 1])
         if (more := _num_fitting(ranked, entries)) > number:
-            subwords, added = _collect(_most_frequent(counts, ranked[:more], config), config)
+            subwords, added = _collect(
+                _most_frequent(counts, ranked[:more], config), config
+            )
     missing = config.num_learned - len(subwords)
     uncovered = dict(ranked).keys() - set(subwords)
     return LearnedVocabulary(
@@ -127,12 +136,17 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
         added,
         len(ranked),
         len(uncovered),
-        sum(number for word, number in counts.items() if not uncovered.isdisjoint(word)),
+        sum(
+            number for word, number in counts.items() if not uncovered.isdisjoint(word)
+        ),
     )
 
 
 def _characters(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Returns (character, occurrences), from frequent to rare; equal counts in code point order."""
+    """Returns (character, occurrences), from frequent to rare.
+
+    Equal counts in code point order.
+    """
     found: collections.Counter[str] = collections.Counter()
     for word, number in counts.items():
         for character in word:
@@ -170,23 +184,28 @@ def _number_covered(ranked: Sequence[tuple[str, int]], config: VocabularyConfig)
         occurrences = np.cumsum([number for _, number in ranked])
         needed = int(np.searchsorted(occurrences, _COVERAGE * occurrences[-1])) + 1
         half = min(_num_fitting(ranked, config.num_learned // 2), _MIN_CHARACTERS)
-        number = max(1, min(max(needed, half), _num_fitting(ranked, config.num_learned)))
+        number = max(
+            1, min(max(needed, half), _num_fitting(ranked, config.num_learned))
+        )
     entries = _entries(ranked)[number - 1]
     if entries > config.num_learned:
         raise InputError(
-            f"{number} characters take {entries} entries (an ideograph one, others two), but "
-            f"vocab_size leaves {config.num_learned}. Raise vocab_size or lower max_characters."
+            f"{number} characters take {entries} entries (an ideograph one, others "
+            f"two), but vocab_size leaves {config.num_learned}. Raise vocab_size or "
+            "lower max_characters."
         )
     return number
 
 
 def _most_frequent(
-    counts: Mapping[str, int], ranked: Sequence[tuple[str, int]], config: VocabularyConfig
+    counts: Mapping[str, int],
+    ranked: Sequence[tuple[str, int]],
+    config: VocabularyConfig,
 ) -> list[tuple[str, int]]:
     """Returns the most frequent words with only ranked characters, in an order without ties.
 
-    A character that does not occur in these words is added as a word, so that the vocabulary gets
-    an entry for it.
+    A character that does not occur in these words is added as a word, so that the
+    vocabulary gets an entry for it.
     """
     known = {character for character, _ in ranked}
     candidates = (
@@ -194,26 +213,37 @@ def _most_frequent(
         for item in counts.items()
         if known.issuperset(item[0]) and len(item[0]) <= LONGEST_WORD
     )
-    words = heapq.nsmallest(config.max_words, candidates, key=lambda item: (-item[1], item[0]))
+    words = heapq.nsmallest(
+        config.max_words, candidates, key=lambda item: (-item[1], item[0])
+    )
     parts = np.cumsum([len(word) * (len(word) + 1) // 2 for word, _ in words])
-    words = words[: int(np.searchsorted(parts, _PARTS_PER_WORD * config.max_words, "right"))]
+    words = words[
+        : int(np.searchsorted(parts, _PARTS_PER_WORD * config.max_words, "right"))
+    ]
     in_words = {character for word, _ in words for character in word}
-    return words + [(character, 1) for character, _ in ranked if character not in in_words]
+    return words + [
+        (character, 1) for character, _ in ranked if character not in in_words
+    ]
 
 
-def _collect(words: Sequence[tuple[str, int]], config: VocabularyConfig) -> tuple[list[str], int]:
+def _collect(
+    words: Sequence[tuple[str, int]], config: VocabularyConfig
+) -> tuple[list[str], int]:
     """Collects subwords from high to low thresholds, until there are `num_learned` subwords.
 
-    The lowest threshold is the frequency of the rarest word, the others are 2, 3, 5, 8, 128, 2048,
-    ... times as high. They depend only on the words, and subwords of higher thresholds are kept, so
-    for the same words each vocabulary contains all smaller ones, and more entries do not make a
-    vocabulary worse. The subwords of the lowest threshold are all words and no parts of words.
+    The lowest threshold is the frequency of the rarest word, the others are 2, 3, 5, 8,
+    128, 2048, ... times as high. They depend only on the words, and subwords of higher
+    thresholds are kept, so for the same words each vocabulary contains all smaller
+    ones, and more entries do not make a vocabulary worse. The subwords of the lowest
+    threshold are all words and no parts of words.
 
     Returns:
-        At most `num_learned` subwords, and how many of them only the lowest threshold gives.
+        At most `num_learned` subwords, and how many of them only the lowest threshold
+        gives.
     """
     lowest = min((number for word, number in words if len(word) > 1), default=1)
-    # For many words, higher thresholds would give only a few subwords of very frequent words.
+    # For many words, higher thresholds would give only a few subwords of very frequent
+    # words.
     frequent = words[len(words) // 200][1]
     thresholds = [lowest * multiple for multiple in (1, 2, 3, 5, 8)]
     while thresholds[-1] < frequent:
@@ -224,7 +254,9 @@ def _collect(words: Sequence[tuple[str, int]], config: VocabularyConfig) -> tupl
         for threshold in reversed(thresholds):
             without = len(found) if threshold == lowest else goal
             found.update(dict.fromkeys(_learn_subwords(words, threshold)))
-            progress.update(1, f"threshold {threshold}: {len(found)} of {goal} subwords")
+            progress.update(
+                1, f"threshold {threshold}: {len(found)} of {goal} subwords"
+            )
             if len(found) >= goal:
                 break
     subwords = sorted(found, key=lambda word: len(word.removeprefix("##")) > 1)[:goal]
@@ -232,8 +264,13 @@ def _collect(words: Sequence[tuple[str, int]], config: VocabularyConfig) -> tupl
 
 
 def _learn_subwords(words: Sequence[tuple[str, int]], threshold: int) -> list[str]:
-    """Runs the learner once; returns the characters, then the subwords from frequent to rare."""
-    from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
+    """Runs the learner once.
+
+    Returns the characters, then the subwords from frequent to rare.
+    """
+    from tensorflow_text.tools.wordpiece_vocab import (
+        wordpiece_tokenizer_learner_lib as learner,
+    )
 
     # Most settings are for the learner's own search of a threshold.
     settings = dict.fromkeys(learner.Params._fields)
@@ -243,7 +280,9 @@ def _learn_subwords(words: Sequence[tuple[str, int]], threshold: int) -> list[st
     return [
         subword
         for subword in subwords
-        if not (len(subword) == 3 and subword.startswith("##") and _is_ideograph(subword[2]))
+        if not (
+            len(subword) == 3 and subword.startswith("##") and _is_ideograph(subword[2])
+        )
     ]
 
 

@@ -11,8 +11,9 @@ from bert_tf.progress import Progress
 
 LONGEST_WORD = 50
 _MAX_DISTINCT_WORDS = 2_000_000
-# A single thread sums the counts of all blocks. Summing the counts of a block takes an eighth of
-# the time of counting its words, so more than 8 workers would wait for this thread.
+# A single thread sums the counts of all blocks. Summing the counts of a block takes an
+# eighth of the time of counting its words, so more than 8 workers would wait for this
+# thread.
 _MAX_WORKERS = 8
 
 
@@ -22,9 +23,10 @@ class WordCounts:
 
     Attributes:
         words: Number of occurrences of each word of up to 50 characters.
-        invalid_lines: Number of lines that are not valid UTF-8. In input other than text files,
-            each document counts as one line.
-        first_invalid: The first line that is not valid UTF-8, as "file:line"; "" if there is none.
+        invalid_lines: Number of lines that are not valid UTF-8. In input other than
+            text files, each document counts as one line.
+        first_invalid: The first line that is not valid UTF-8, as "file:line"; "" if
+            there is none.
     """
 
     words: collections.Counter[str]
@@ -37,22 +39,26 @@ class WordCounts:
         if not self.invalid_lines:
             return ""
         return (
-            f"{self.invalid_lines:,} lines are not UTF-8, the first is {self.first_invalid}. "
-            "The invalid bytes were ignored."
+            f"{self.invalid_lines:,} lines are not UTF-8, the first is "
+            f"{self.first_invalid}. The invalid bytes were ignored."
         )
 
 
 def count_words(
-    blocks: Iterable[Block], total_bytes: int | None, do_lower_case: bool, num_workers: int
+    blocks: Iterable[Block],
+    total_bytes: int | None,
+    do_lower_case: bool,
+    num_workers: int,
 ) -> WordCounts:
     """Counts the words into which BERT's tokenizer splits a text before WordPiece.
 
-    Memory is bounded: if there are more than 2 million distinct words, the rarest words are
-    dropped. Bytes that are not valid UTF-8 are ignored, as in the tokenizer.
+    Memory is bounded: if there are more than 2 million distinct words, the rarest words
+    are dropped. Bytes that are not valid UTF-8 are ignored, as in the tokenizer.
 
     Args:
         blocks: The text.
-        total_bytes: Size of the text, for the progress display; None if it is not known.
+        total_bytes: Size of the text, for the progress display; None if it is not
+            known.
         do_lower_case: Whether to lower-case the text and to remove its accents.
         num_workers: Number of blocks counted in parallel, at most 8.
     """
@@ -81,8 +87,8 @@ def _counted(
 ) -> Iterator[tuple[Block, Iterable[tuple[bytes, int]], list[int]]]:
     """Yields (block, counts of its words, line numbers of its invalid lines).
 
-    A line is invalid if it is not valid UTF-8. The blocks keep their order. At most two blocks per
-    worker are in memory.
+    A line is invalid if it is not valid UTF-8. The blocks keep their order. At most two
+    blocks per worker are in memory.
     """
     num_workers = min(num_workers, _MAX_WORKERS)
     count = _counter(do_lower_case)

@@ -1,4 +1,7 @@
-"""Settings of the documentation's web pages; `make docs` builds the pages in build/docs."""
+"""Settings of the documentation's web pages.
+
+`make docs` builds the pages in build/docs.
+"""
 
 import os
 import pathlib
@@ -29,10 +32,14 @@ html_css_files = ["pages.css"]
 myst_heading_anchors = 3  # for links such as results.md#tokenizer
 nb_execution_mode = "off"  # the notebook contains its outputs; a test executes it
 
-smartquotes_action = "D"  # dashes only: quotation marks are part of values such as "bert-tf"
+smartquotes_action = (
+    "D"  # dashes only: quotation marks are part of values such as "bert-tf"
+)
 toc_object_entries_show_parents = "hide"
 default_role = "literal"  # the docstrings mark code with single backticks
-autodoc_inherit_docstrings = False  # Keras's docstrings are part of Keras's documentation
+autodoc_inherit_docstrings = (
+    False  # Keras's docstrings are part of Keras's documentation
+)
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
@@ -43,11 +50,15 @@ napoleon_custom_sections = [
     ("Call arguments", "params_style"),
 ]
 napoleon_use_rtype = False
-# No links lead to the documentation of other packages, to type variables and to internal classes.
+# No links lead to the documentation of other packages, to type variables and to
+# internal classes.
 nitpick_ignore_regex = [
     ("py:.*", r"(collections|contextlib|keras|np|numpy|os|tensorflow|tf)\..*"),
     ("py:.*", r"tuple\[.*"),
-    ("py:.*", r"bert_tf\.(pretrained\.Model|tasks\.classification\..*|.*\.SpecialTokenFinder)"),
+    (
+        "py:.*",
+        r"bert_tf\.(pretrained\.Model|tasks\.classification\..*|.*\.SpecialTokenFinder)",
+    ),
 ]
 
 
@@ -71,7 +82,9 @@ def _prepare_page(app, name, source):
 def _prepare_docstring(app, what, name, value, options, lines):
     """Translates what reStructuredText and napoleon do not understand, and links public names."""
     text = "\n".join(_mark_items(lines)).replace("\\", r"\\")
-    if what == "module":  # the name is its title; its indented text is a list of files in columns
+    if (
+        what == "module"
+    ):  # the name is its title; its indented text is a list of files in columns
         text = f".. rubric:: {name}\n\n" + re.sub(r"\n\n(?= {4})", "\n\n::\n\n", text)
     if "::\n" not in text:  # the examples consist of code
         code = r"\1.. rubric:: Example\n\1.. code-block:: python\n"
@@ -83,14 +96,20 @@ def _prepare_docstring(app, what, name, value, options, lines):
 def _mark_items(lines):
     """Yields the lines of a docstring, with items such as `name: meaning` marked as a list.
 
-    Items are lines of this form outside of sections, and the lines after `Dict with` and `One of`.
+    Items are lines of this form outside of sections, and the lines after `Dict with`
+    and `One of`.
     """
     indent, margin, previous = None, "", ""
     for line in lines:
         own = len(line) - len(line.lstrip())
-        starts = re.fullmatch(r"[a-z]\w*: .+", line) or re.search(r"(Dict with|One of)$", previous)
+        starts = re.fullmatch(r"[a-z]\w*: .+", line) or re.search(
+            r"(Dict with|One of)$", previous
+        )
         if indent is None and starts:
-            indent, margin = own, " " * (own - 4 if previous.strip() == "Dict with" else own)
+            indent, margin = (
+                own,
+                " " * (own - 4 if previous.strip() == "Dict with" else own),
+            )
             yield ""
         if indent is not None and (own < indent or not line.strip()):
             indent = None
@@ -121,7 +140,11 @@ def _resolve_name(app, env, node, contnode):
     if node.get("refdomain") != "py" or not node["reftarget"]:
         return None
     domain, last = env.domains.python_domain, "." + node["reftarget"].split(".")[-1]
-    found = [name for name in domain.objects if name.endswith(last) and name.startswith("bert_tf.")]
+    found = [
+        name
+        for name in domain.objects
+        if name.endswith(last) and name.startswith("bert_tf.")
+    ]
     if not found:
         return None
     page, name = node["refdoc"], min(found, key=len)

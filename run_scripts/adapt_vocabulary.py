@@ -3,19 +3,20 @@ r"""Gives frequent words of a domain entries of their own in the vocabulary of a
     python run_scripts/adapt_vocabulary.py --init_checkpoint=uncased_L-12_H-768_A-12.zip \
         --input_file='domain/*.txt' --num_words=500 --output_dir=adapted
 
-The program counts the words of the input, by the rules of the tokenizer, and chooses those whose
-occurrences cost most WordPiece tokens: occurrences x (pieces - 1). A word that becomes [UNK] counts
-as if each of its characters were a piece. The words replace the [unusedN] entries; further words
-are appended. The weights of a new entry, in the word embeddings and in the output bias of the
-masked LM, start as the mean of those of the pieces that the word had. All else is unchanged.
+The program counts the words of the input, by the rules of the tokenizer, and chooses
+those whose occurrences cost most WordPiece tokens: occurrences x (pieces - 1). A word
+that becomes [UNK] counts as if each of its characters were a piece. The words replace
+the [unusedN] entries; further words are appended. The weights of a new entry, in the
+word embeddings and in the output bias of the masked LM, start as the mean of those of
+the pieces that the word had. All else is unchanged.
 
-Every tenth document is held out: the words are chosen on the others, and the program reports the
-tokens per word and the share of [UNK] on the held-out documents, with the old and with the new
-vocabulary. In a text file, a blank line ends a document. Words of more than 50 characters are left
-out everywhere.
+Every tenth document is held out: the words are chosen on the others, and the program
+reports the tokens per word and the share of [UNK] on the held-out documents, with the
+old and with the new vocabulary. In a text file, a blank line ends a document. Words of
+more than 50 characters are left out everywhere.
 
---output_dir becomes a checkpoint like any other, with the chosen words and their former pieces in
-new_words.tsv. Pretrain it on texts of the domain before it is fine-tuned.
+--output_dir becomes a checkpoint like any other, with the chosen words and their former
+pieces in new_words.tsv. Pretrain it on texts of the domain before it is fine-tuned.
 """
 
 import dataclasses
@@ -47,7 +48,9 @@ shared.define_model_flags("The pretrained model, in any dialect of convert_check
 flags.adopt_module_key_flags(shared)
 config_flags.define(domain_words.NewWordsConfig)
 flags.DEFINE_string(
-    "output_dir", None, "The folder to write; an earlier checkpoint of bert-tf in it is replaced."
+    "output_dir",
+    None,
+    "The folder to write; an earlier checkpoint of bert-tf in it is replaced.",
 )
 flags.mark_flags_as_required(["init_checkpoint", "output_dir"])
 _FILE, _SHOWN = "new_words.tsv", 20
@@ -72,14 +75,16 @@ def main() -> None:
     write_weights(adapted, FLAGS.output_dir, "bert-tf", {_FILE: "\n".join([*rows, ""])})
     replaced = sum(word.word in new.vocabulary[: old.vocab_size] for word in words)
     print(
-        f"{FLAGS.output_dir}: {len(words):,} new words, {replaced:,} in [unusedN] entries. The "
-        f"vocabulary has {new.vocab_size:,} entries (before: {old.vocab_size:,})."
+        f"{FLAGS.output_dir}: {len(words):,} new words, {replaced:,} in [unusedN] "
+        f"entries. The vocabulary has {new.vocab_size:,} entries (before: "
+        f"{old.vocab_size:,})."
     )
     print(_costs(held_out_counts, documents, old, new))
     print(f"The first words, of those in {_FILE}:", *rows[: _SHOWN + 1], sep="\n  ")
     folder = shlex.quote(FLAGS.output_dir.rstrip("/"))
     for step in (
-        f"python data_prep/create_pretraining_data.py --vocab_file={folder}/vocab.txt ...",
+        f"python data_prep/create_pretraining_data.py --vocab_file={folder}/vocab.txt "
+        "...",
         f"python run_scripts/run_pretraining.py --init_checkpoint={folder} ...",
     ):
         print("Next:", name_programs(step, sys.argv[0]))
@@ -114,7 +119,9 @@ def _count(
         formats.input_files(source.input_file, source.input_format, source.text_feature)
     documents = held_out.DocumentFilter(is_held_out)
     blocks, _ = text_blocks.read_blocks(source, counter=documents)
-    counts = word_counts.count_words(blocks, None, tokenizer.do_lower_case, os.cpu_count() or 1)
+    counts = word_counts.count_words(
+        blocks, None, tokenizer.do_lower_case, os.cpu_count() or 1
+    )
     if counts.warning and not is_held_out:
         print(counts.warning, file=sys.stderr)
     return counts.words, documents.documents
@@ -133,19 +140,22 @@ def _rows(
 
 
 def _costs(
-    counts: Mapping[str, int], documents: int, old: "BertTokenizer", new: "BertTokenizer"
+    counts: Mapping[str, int],
+    documents: int,
+    old: "BertTokenizer",
+    new: "BertTokenizer",
 ) -> str:
     """Returns the cost of the held-out documents with both vocabularies."""
     if not counts:
         return (
-            f"No words are held out: the text has {documents:,} documents, and every tenth is held "
-            "out. In a text file, a blank line ends a document."
+            f"No words are held out: the text has {documents:,} documents, and every "
+            "tenth is held out. In a text file, a blank line ends a document."
         )
     before, after = domain_words.cost_of(counts, old), domain_words.cost_of(counts, new)
     held = documents // held_out.DOCUMENTS_PER_HELD_OUT
     return (
-        f"{held:,} of {documents:,} documents are held out, with {before.words:,} words.\n"
-        f"  before: {before}\n  after: {after}"
+        f"{held:,} of {documents:,} documents are held out, with {before.words:,} "
+        f"words.\n  before: {before}\n  after: {after}"
     )
 
 

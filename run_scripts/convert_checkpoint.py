@@ -4,11 +4,12 @@ r"""Converts a BERT checkpoint to another checkpoint format (dialect), and check
     python run_scripts/convert_checkpoint.py --from=/tmp/mrpc_output --to=/tmp/hf \
         --dialect=hugging_face
 
---from is a weights folder, a checkpoint or an output folder of bert-tf, a google-research/bert
-checkpoint (.../bert_model.ckpt), a TensorFlow Model Garden checkpoint, a Hugging Face folder, a
-.zip released by google-research/bert, or hf://owner/name. The program reads the written checkpoint
-and compares the written checkpoint with the source: all weights must be equal bit by bit, and both
-models must give equal outputs for a fixed input.
+--from is a weights folder, a checkpoint or an output folder of bert-tf, a
+google-research/bert checkpoint (.../bert_model.ckpt), a TensorFlow Model Garden
+checkpoint, a Hugging Face folder, a .zip released by google-research/bert, or
+hf://owner/name. The program reads the written checkpoint and compares the written
+checkpoint with the source: all weights must be equal bit by bit, and both models must
+give equal outputs for a fixed input.
 """
 
 from absl import flags
@@ -18,22 +19,34 @@ from bert_tf import command_line, startup
 FLAGS = flags.FLAGS
 flags.DEFINE_string("from", None, "The checkpoint to read.")
 flags.DEFINE_string(
-    "to", None, "The folder to write; a checkpoint of the same dialect in it is replaced."
+    "to",
+    None,
+    "The folder to write; a checkpoint of the same dialect in it is replaced.",
 )
 flags.DEFINE_enum(
-    "dialect", "bert-tf", ["bert-tf", "hugging_face", "google"],
-    "bert-tf: a weights folder of bert-tf; hugging_face: a folder of transformers; google: "
-    "bert_model.ckpt of google-research/bert.",
-)  # fmt: skip
-flags.DEFINE_string("bert_config_file", None, "bert_config.json. Default: the one of --from.")
+    "dialect",
+    "bert-tf",
+    ["bert-tf", "hugging_face", "google"],
+    "bert-tf: a weights folder of bert-tf; hugging_face: a folder of transformers; "
+    "google: bert_model.ckpt of google-research/bert.",
+)
+flags.DEFINE_string(
+    "bert_config_file", None, "bert_config.json. Default: the one of --from."
+)
 flags.DEFINE_string("vocab_file", None, "vocab.txt. Default: the one of --from.")
 flags.DEFINE_bool(
-    "do_lower_case", None, "Casing of the vocabulary: true for uncased. Default: that of --from."
+    "do_lower_case",
+    None,
+    "Casing of the vocabulary: true for uncased. Default: that of --from.",
 )
 flags.DEFINE_bool(
-    "slots", False, "Convert Adam's moments too, so that the original programs can resume (google)."
+    "slots",
+    False,
+    "Convert Adam's moments too, so that the original programs can resume (google).",
 )
-flags.DEFINE_bool("encoder_only", False, "Convert the encoder with its pooler, without heads.")
+flags.DEFINE_bool(
+    "encoder_only", False, "Convert the encoder with its pooler, without heads."
+)
 flags.mark_flags_as_required(["from", "to"])
 
 

@@ -7,10 +7,11 @@ r"""Writes BERT's hidden states for each token of each input line, as features f
 Each line contains a sentence, or a sentence pair as "A ||| B". The output has the format of
 google-research/bert, with one JSON object per line:
 
-    {"linex_index": 0, "features": [{"token": "[CLS]", "layers": [{"index": -1, "values": [...]}]}]}
+    {"linex_index": 0, "features": [{"token": "[CLS]", "layers": [{"index": -1,
+    "values": [...]}]}]}
 
-With --output_format=npz or --output_format=tfrecord, the program writes compact binary files
-(shards) instead, each for --lines_per_shard lines. numpy.load reads an npz shard.
+With --output_format=npz or --output_format=tfrecord, the program writes compact binary
+files (shards) instead, each for --lines_per_shard lines. numpy.load reads an npz shard.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,14 +29,20 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "input_file",
     None,
-    "Comma list of globs: text files with one sentence per line, plain or as .gz; - is standard "
-    "input.",
+    "Comma list of globs: text files with one sentence per line, plain or as .gz; - is "
+    "standard input.",
 )
-flags.DEFINE_string("output_file", None, "The output file, or the prefix of the shards.")
+flags.DEFINE_string(
+    "output_file", None, "The output file, or the prefix of the shards."
+)
 shared.define_model_flags("The model, in any dialect of convert_checkpoint.")
-flags.DEFINE_string("layers", "-1,-2,-3,-4", "Layers: -1 the last, 0 the first, -(L+1) embeddings.")
+flags.DEFINE_string(
+    "layers", "-1,-2,-3,-4", "Layers: -1 the last, 0 the first, -(L+1) embeddings."
+)
 config_flags.define(ExtractionConfig, without=("layers",))
-flags.DEFINE_enum("output_format", "jsonl", FORMATS, "jsonl: the original format, large.")
+flags.DEFINE_enum(
+    "output_format", "jsonl", FORMATS, "jsonl: the original format, large."
+)
 flags.DEFINE_enum(
     "output_dtype", "float32", ["float16", "float32"], "Data type in npz and tfrecord."
 )
@@ -45,7 +52,9 @@ flags.DEFINE_integer(
 flags.DEFINE_bool("use_tpu", False, "Must be false: this program runs on CPU or GPU.")
 flags.DEFINE_string("master", None, "Flag of google-research/bert; has no effect.")
 flags.DEFINE_integer("num_tpu_cores", 8, "Flag of google-research/bert; has no effect.")
-flags.DEFINE_bool("use_one_hot_embeddings", False, "Flag of google-research/bert; has no effect.")
+flags.DEFINE_bool(
+    "use_one_hot_embeddings", False, "Flag of google-research/bert; has no effect."
+)
 flags.mark_flags_as_required(["input_file", "output_file"])
 
 
@@ -55,7 +64,8 @@ def layers() -> tuple[int, ...]:
         return tuple(int(layer) for layer in FLAGS.layers.split(","))
     except ValueError as error:
         raise InputError(
-            f"--layers must be integers separated by commas. Received: {FLAGS.layers!r}."
+            "--layers must be integers separated by commas. Received: "
+            f"{FLAGS.layers!r}."
         ) from error
 
 
@@ -77,10 +87,14 @@ def read_lines(paths: Iterable[str]) -> list[str]:
 def main() -> None:
     """Extracts the features."""
     if FLAGS.use_tpu:
-        raise InputError("--use_tpu=true was given, but this program runs on CPU or GPU only.")
+        raise InputError(
+            "--use_tpu=true was given, but this program runs on CPU or GPU only."
+        )
     for name in ("output_dtype", "lines_per_shard"):
         if FLAGS[name].present and FLAGS.output_format == "jsonl":
-            raise InputError(f"--{name} has no effect with --output_format=jsonl. Leave it out.")
+            raise InputError(
+                f"--{name} has no effect with --output_format=jsonl. Leave it out."
+            )
     config = config_flags.build(ExtractionConfig, layers=layers())
     startup.import_tensorflow()
     from bert_tf.feature_extraction import output
@@ -93,7 +107,11 @@ def main() -> None:
     output.check_output(
         FLAGS.output_file,
         FLAGS.output_format,
-        [*found, *filter(None, (FLAGS.vocab_file, FLAGS.bert_config_file)), casing_file],
+        [
+            *found,
+            *filter(None, (FLAGS.vocab_file, FLAGS.bert_config_file)),
+            casing_file,
+        ],
         FLAGS.init_checkpoint or "",
         -(-len(lines) // FLAGS.lines_per_shard),
     )
@@ -112,9 +130,13 @@ def main() -> None:
                 yield features
 
         output.write(
-            FLAGS.output_file, with_progress(), config, FLAGS.output_format, FLAGS.output_dtype,
+            FLAGS.output_file,
+            with_progress(),
+            config,
+            FLAGS.output_format,
+            FLAGS.output_dtype,
             FLAGS.lines_per_shard,
-        )  # fmt: skip
+        )
 
 
 def run() -> None:

@@ -23,7 +23,8 @@ from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Task
 from bert_tf.training.config import RunPhases
 
 FLAGS = flags.FLAGS
-flags.disclaim_key_flags()  # --help then lists the flags of this module with the program's
+# --help then lists the flags of this module with the program's.
+flags.disclaim_key_flags()
 
 # Commands to run next; {} is the path of a model.
 EXPORT = "python run_scripts/export_model.py --checkpoint={} --export_dir=served"
@@ -35,33 +36,45 @@ def define_flags() -> None:
     flags.DEFINE_string("output_dir", None, "Folder of this run.")
     config_flags.define(
         DataLocation,
-        ("data_dir", "train_file", "max_train_examples", "max_eval_examples", "allow_skipped"),
+        (
+            "data_dir",
+            "train_file",
+            "max_train_examples",
+            "max_eval_examples",
+            "allow_skipped",
+        ),
     )
     flags.DEFINE_string(
-        "predict_file", None,
+        "predict_file",
+        None,
         "File for --do_predict, of any name, with or without labels or answers.",
-    )  # fmt: skip
+    )
     flags.DEFINE_bool("do_train", False, "Whether to train on the train split.")
     flags.DEFINE_bool("do_eval", False, "Whether to evaluate on the dev split.")
     flags.DEFINE_bool("do_predict", False, "Whether to predict the test split.")
     flags.DEFINE_bool(
-        "check_only", False, "Check flags and data, and stop before anything is written."
+        "check_only",
+        False,
+        "Check flags and data, and stop before anything is written.",
     )
     flags.DEFINE_string(
-        "export_dir", None,
-        "Exports the model as a SavedModel that takes raw text, as a new version in this folder.",
-    )  # fmt: skip
+        "export_dir",
+        None,
+        "Exports the model as a SavedModel that takes raw text, as a new version in "
+        "this folder.",
+    )
     config_flags.define(
         FineTuningConfig, without=("max_seq_length", "eval_batch_size", "class_weights")
     )
     flags.DEFINE_bool(
-        "init_head", None,
-        "Whether the head comes from --init_checkpoint too. Default: if that is a run of the same "
-        "task with the same labels.",
-    )  # fmt: skip
+        "init_head",
+        None,
+        "Whether the head comes from --init_checkpoint too. Default: if that is a run "
+        "of the same task with the same labels.",
+    )
     shared.define_model_flags(
-        "The pretrained model: a checkpoint of google-research/bert, the Model Garden, Hugging "
-        "Face or bert-tf. Default: random weights."
+        "The pretrained model: a checkpoint of google-research/bert, the Model Garden, "
+        "Hugging Face or bert-tf. Default: random weights."
     )
     shared.define_training_flags()
 
@@ -69,7 +82,9 @@ def define_flags() -> None:
 def define_split_flags() -> None:
     """Defines the flags of tasks whose dev and test splits are different files."""
     config_flags.define(
-        DataLocation, ("dev_file", "test_file"), texts={"test_file": "The same as --predict_file."}
+        DataLocation,
+        ("dev_file", "test_file"),
+        texts={"test_file": "The same as --predict_file."},
     )
 
 
@@ -83,15 +98,17 @@ def run_task(
     Args:
         location: The place of the data.
         make_task: Builds the task from the flags and the place of its data.
-        next_step: The command to run next if the model is not exported, with {} for the path of the
-            trained model; for the last line of the output.
+        next_step: The command to run next if the model is not exported, with {} for the
+            path of the trained model; for the last line of the output.
 
     Raises:
         InputError: A flag, a file or the folder of an earlier run is not valid.
     """
     phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
     if not phases.kinds:
-        raise InputError("Nothing to do: give --do_train, --do_eval or --do_predict =true.")
+        raise InputError(
+            "Nothing to do: give --do_train, --do_eval or --do_predict =true."
+        )
     _check_flags()
     startup.import_tensorflow()
     from bert_tf import fine_tuning
@@ -104,10 +121,18 @@ def run_task(
     if "head" in FLAGS and phases.train:  # else the head is that of the trained model
         task = dataclasses.replace(task, head=head_flags.head_config())
     results = fine_tuning.run(
-        task, location, model, phases, fine_tuning_config(), shared.training_config(),
-        shared.runtime_config(), features, shared.distillation_config(), FLAGS.init_head,
+        task,
+        location,
+        model,
+        phases,
+        fine_tuning_config(),
+        shared.training_config(),
+        shared.runtime_config(),
+        features,
+        shared.distillation_config(),
+        FLAGS.init_head,
         FLAGS.check_only,
-    )  # fmt: skip
+    )
     if FLAGS.check_only:
         print("Flags and data are valid.")
         return
@@ -119,15 +144,19 @@ def run_task(
         _export(used)
         next_step, used = _PREDICT, FLAGS.export_dir
     following = name_programs(next_step.format(shlex.quote(used)), sys.argv[0])
-    print(" ".join([*([results.summary] if results.summary else []), f"Next: {following}"]))
+    print(
+        " ".join(
+            [*([results.summary] if results.summary else []), f"Next: {following}"]
+        )
+    )
 
 
 def _check_flags() -> None:
     """Checks the values of flags, as far as possible without TensorFlow.
 
     Raises:
-        InputError: A value is out of range, flags contradict each other, or --output_dir or
-            --export_dir cannot be used.
+        InputError: A value is out of range, flags contradict each other, or
+            --output_dir or --export_dir cannot be used.
     """
     shared.check_output_dir()
     config_flags.build(FineTuningConfig)
@@ -136,8 +165,12 @@ def _check_flags() -> None:
     shared.distillation_config()
     if "head" in FLAGS and FLAGS.do_train:
         head_flags.head_config()
-    if "task_type" in FLAGS and FLAGS.do_train:  # else the trained model gives --task_type
-        shared.check_effect("task_type", "multi_label", ("threshold", "label_separator"))
+    if (
+        "task_type" in FLAGS and FLAGS.do_train
+    ):  # else the trained model gives --task_type
+        shared.check_effect(
+            "task_type", "multi_label", ("threshold", "label_separator")
+        )
     if FLAGS.export_dir:
         _check_export_dir(FLAGS.export_dir, FLAGS.output_dir)
 
@@ -152,8 +185,8 @@ def _check_export_dir(export_dir: str, output_dir: str) -> None:
     is_output = is_inside(export_dir, output_dir) and is_inside(output_dir, export_dir)
     if is_output or any(is_inside(export_dir, each) for each in of_run):
         raise InputError(
-            f"--export_dir={export_dir} would contain files of the run in --output_dir. Give "
-            "another folder for the exported versions."
+            f"--export_dir={export_dir} would contain files of the run in "
+            "--output_dir. Give another folder for the exported versions."
         )
     check_output_folder(export_dir, ".new_version")
 
@@ -161,9 +194,12 @@ def _check_export_dir(export_dir: str, output_dir: str) -> None:
 def _export(checkpoint: str) -> None:
     """Writes the SavedModel of the trained model, in a process that leaves the GPUs alone."""
     command = [
-        sys.executable, "-m", "bert_tf.run_scripts.export_model", f"--checkpoint={checkpoint}",
+        sys.executable,
+        "-m",
+        "bert_tf.run_scripts.export_model",
+        f"--checkpoint={checkpoint}",
         f"--export_dir={FLAGS.export_dir}",
-    ]  # fmt: skip
+    ]
     examples = os.path.join(FLAGS.output_dir, DEV_EXAMPLES)
     if files.exists(examples):  # the checkpoint may be that of another run
         command.append(f"--dev_data={examples}")
@@ -185,17 +221,26 @@ def data_location() -> DataLocation:
         InputError: Two places are given.
     """
     if FLAGS.test_file and FLAGS.predict_file:
-        raise InputError("--test_file and --predict_file are the same. Give one of them.")
+        raise InputError(
+            "--test_file and --predict_file are the same. Give one of them."
+        )
     location = config_flags.build(
         DataLocation,
         test_file=FLAGS.predict_file or FLAGS.test_file,
         table_format=config_flags.build(TableFormat),
     )
     if location.tfds_name and location.data_dir:
-        raise InputError("--data_dir and --tfds_name are two places of the data. Give one of them.")
+        raise InputError(
+            "--data_dir and --tfds_name are two places of the data. Give one of them."
+        )
     return location
 
 
 def fine_tuning_config() -> FineTuningConfig:
-    """Returns the settings; without training, the trained model gives the default length."""
-    return config_flags.build(FineTuningConfig, **shared.values_or_trained("max_seq_length"))
+    """Returns the settings.
+
+    Without training, the trained model gives the default length.
+    """
+    return config_flags.build(
+        FineTuningConfig, **shared.values_or_trained("max_seq_length")
+    )

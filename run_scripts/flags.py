@@ -21,49 +21,78 @@ if TYPE_CHECKING:
     from bert_tf.run_model import RunModel
 
 FLAGS = flags.FLAGS
-flags.disclaim_key_flags()  # --help then lists the flags of this module with the program's
+# --help then lists the flags of this module with the program's.
+flags.disclaim_key_flags()
 _DATA_FLAGS = (
-    "input_file", "eval_input_file", "data_dir", "train_file", "dev_file", "test_file",
-    "predict_file", "unlabelled_file",
-)  # fmt: skip
+    "input_file",
+    "eval_input_file",
+    "data_dir",
+    "train_file",
+    "dev_file",
+    "test_file",
+    "predict_file",
+    "unlabelled_file",
+)
 
 
 def define_model_flags(checkpoint_help: str) -> None:
-    """Defines the flags for the model; the caller must then call `flags.adopt_module_key_flags`."""
+    """Defines the flags for the model.
+
+    The caller must then call `flags.adopt_module_key_flags`.
+    """
     flags.DEFINE_string(
-        "bert_config_file", None,
-        "bert_config.json with the architecture; or tiny, mini, small, medium, base or large: that "
-        "released size with the entries of --vocab_file. Default: the one of --init_checkpoint.",
-    )  # fmt: skip
+        "bert_config_file",
+        None,
+        "bert_config.json with the architecture; or tiny, mini, small, medium, base or "
+        "large: that released size with the entries of --vocab_file. Default: the one "
+        "of --init_checkpoint.",
+    )
     flags.DEFINE_string("init_checkpoint", None, checkpoint_help)
-    flags.DEFINE_string("vocab_file", None, "vocab.txt. Default: the one of --init_checkpoint.")
+    flags.DEFINE_string(
+        "vocab_file", None, "vocab.txt. Default: the one of --init_checkpoint."
+    )
     flags.DEFINE_bool(
-        "do_lower_case", True, "Whether the tokenizer lower-cases and strips accents: true for "
-        "uncased models, false for cased ones. Default: the casing of --init_checkpoint or of "
-        "--vocab_file if it is known, else false if at least 1 % of the entries have upper-case "
-        "letters, and else true.",
-    )  # fmt: skip
+        "do_lower_case",
+        True,
+        "Whether the tokenizer lower-cases and strips accents: true for uncased "
+        "models, false for cased ones. Default: the casing of --init_checkpoint or of "
+        "--vocab_file if it is known, else false if at least 1 % of the entries have "
+        "upper-case letters, and else true.",
+    )
 
 
 def define_training_flags() -> None:
-    """Defines the flags for training; the caller must then call `flags.adopt_module_key_flags`."""
+    """Defines the flags for training.
+
+    The caller must then call `flags.adopt_module_key_flags`.
+    """
     config_flags.define(
-        TrainingConfig, flag_names=FLAG_OF_PARAMETER,
+        TrainingConfig,
+        flag_names=FLAG_OF_PARAMETER,
         without=("num_train_steps", "num_warmup_steps", "data", "time_budget_secs"),
-    )  # fmt: skip
+    )
     config_flags.define(RuntimeConfig, without=("stop_on_signals",))
     config_flags.define(FineTuningConfig, ("eval_batch_size",))
-    flags.DEFINE_bool("overwrite", False, "Remove an earlier run from --output_dir first.")
+    flags.DEFINE_bool(
+        "overwrite", False, "Remove an earlier run from --output_dir first."
+    )
     flags.DEFINE_bool("use_tpu", False, "The same as --distribution_strategy=tpu.")
     flags.DEFINE_string("master", None, "Flag of google-research/bert; has no effect.")
     flags.DEFINE_integer(
-        "num_tpu_cores", 8, "Flag of google-research/bert; has no effect, all cores are used."
+        "num_tpu_cores",
+        8,
+        "Flag of google-research/bert; has no effect, all cores are used.",
     )
 
 
 def define_distillation_flags() -> None:
-    """Defines the flags of a teacher; the caller must then call `flags.adopt_module_key_flags`."""
-    flags.DEFINE_string("teacher", None, config_flags.descriptions(DistillationConfig)["teacher"])
+    """Defines the flags of a teacher.
+
+    The caller must then call `flags.adopt_module_key_flags`.
+    """
+    flags.DEFINE_string(
+        "teacher", None, config_flags.descriptions(DistillationConfig)["teacher"]
+    )
     config_flags.define(DistillationConfig)
 
 
@@ -74,7 +103,9 @@ def distillation_config() -> DistillationConfig | None:
         InputError: A value is out of range, or a flag has no effect.
     """
     names = [field.name for field in dataclasses.fields(DistillationConfig)]
-    if "approach" in FLAGS:  # --feature_cache_dir then has an effect without a teacher too
+    if (
+        "approach" in FLAGS
+    ):  # --feature_cache_dir then has an effect without a teacher too
         names.remove("feature_cache_dir")
     given = [name for name in names if name in FLAGS and FLAGS[name].present]
     if given and not FLAGS.teacher:
@@ -89,7 +120,10 @@ def runtime_config() -> RuntimeConfig:
     Raises:
         InputError: A value is out of range.
     """
-    values: dict[str, Any] = {"profile_steps": _profile_steps(), "stop_on_signals": True}
+    values: dict[str, Any] = {
+        "profile_steps": _profile_steps(),
+        "stop_on_signals": True,
+    }
     if FLAGS.use_tpu:
         values["distribution_strategy"] = "tpu"
     return config_flags.build(RuntimeConfig, **values)
@@ -132,7 +166,10 @@ def run_model() -> "RunModel":
 
 
 def values_or_trained(*names: str) -> dict[str, Any]:
-    """Returns the values of flags by name; if a flag is not given, that of the trained model."""
+    """Returns the values of flags by name.
+
+    If a flag is not given, that of the trained model.
+    """
     values = {name: FLAGS[name].value for name in names}
     if missing := [name for name in names if not FLAGS[name].present]:
         facts = run_model().facts
@@ -144,7 +181,8 @@ def check_output_dir() -> None:
     """Checks --output_dir, and that --overwrite does not remove what the run starts from.
 
     Raises:
-        InputError: --output_dir is not a folder, or --overwrite would remove a file of the model.
+        InputError: --output_dir is not a folder, or --overwrite would remove a file of
+            the model.
     """
     output = FLAGS.output_dir
     check_output_folder(output, "run.lock")
@@ -154,13 +192,19 @@ def check_output_dir() -> None:
     if not (FLAGS.do_train and FLAGS.overwrite):
         return
     replaced = ("best", "checkpoints", "bert_config.json")
-    for name in ("init_checkpoint", "teacher", "bert_config_file", "vocab_file", *_DATA_FLAGS):
+    for name in (
+        "init_checkpoint",
+        "teacher",
+        "bert_config_file",
+        "vocab_file",
+        *_DATA_FLAGS,
+    ):
         parts = ("",) if name in ("init_checkpoint", "teacher") else replaced
         for path in _paths_of(name):
             if any(is_inside(path, os.path.join(output, part)) for part in parts):
                 raise InputError(
-                    f"--overwrite removes the run in {output}, but --{name}={path} is part of it. "
-                    "Give another --output_dir."
+                    f"--overwrite removes the run in {output}, but --{name}={path} is "
+                    "part of it. Give another --output_dir."
                 )
 
 
@@ -178,4 +222,6 @@ def check_effect(name: str, value: Any, dependent: tuple[str, ...]) -> None:
     """
     given = [each for each in dependent if each in FLAGS and FLAGS[each].present]
     if given and FLAGS[name].value != value:
-        raise InputError(f"--{given[0]} has no effect without --{name}={value}. Give both or none.")
+        raise InputError(
+            f"--{given[0]} has no effect without --{name}={value}. Give both or none."
+        )

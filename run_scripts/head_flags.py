@@ -14,37 +14,47 @@ if TYPE_CHECKING:
     from bert_tf.tasks.feature_cache import FeatureSettings
 
 FLAGS = flags.FLAGS
-flags.disclaim_key_flags()  # --help then lists the flags of this module with the program's
-# The learning rate of fine-tuning is too low for a head with random weights on a frozen encoder.
+# --help then lists the flags of this module with the program's.
+flags.disclaim_key_flags()
+# The learning rate of fine-tuning is too low for a head with random weights on a frozen
+# encoder.
 LEARNING_RATE_OF_FEATURES = 1e-3
 _CACHE_FLAGS = ("feature_layers", "feature_dtype")
 
 
 def define_flags() -> None:
     """Defines the flags of the head."""
-    config_flags.define(HeadConfig, without=("feature_layers",), flag_names={"kind": "head"})
+    config_flags.define(
+        HeadConfig, without=("feature_layers",), flag_names={"kind": "head"}
+    )
 
 
 def define_feature_flags() -> None:
     """Defines the flags of a frozen encoder."""
     flags.DEFINE_enum(
-        "approach", "fine_tuning", ["fine_tuning", "features"],
-        "fine_tuning: train all weights. features: train the head only, on hidden states of the "
-        "encoder of --init_checkpoint that are computed once. The default of --learning_rate is "
-        f"then {LEARNING_RATE_OF_FEATURES}.",
-    )  # fmt: skip
+        "approach",
+        "fine_tuning",
+        ["fine_tuning", "features"],
+        "fine_tuning: train all weights. features: train the head only, on hidden "
+        "states of the encoder of --init_checkpoint that are computed once. The "
+        f"default of --learning_rate is then {LEARNING_RATE_OF_FEATURES}.",
+    )
     config_flags.define(
-        HeadConfig, ("feature_layers",), defaults={"feature_layers": "concat_last_four"},
+        HeadConfig,
+        ("feature_layers",),
+        defaults={"feature_layers": "concat_last_four"},
         texts={
             "feature_layers": f"Hidden states for --approach=features, one of "
             f"{', '.join(FEATURE_LAYERS)}: the rows of table 7 of the paper. The weights of a sum "
             "are learned."
         },
-    )  # fmt: skip
+    )
     flags.DEFINE_enum(
-        "feature_dtype", "float16", ["float16", "float32"],
+        "feature_dtype",
+        "float16",
+        ["float16", "float32"],
         "Dtype of the hidden states on disk, for --approach=features.",
-    )  # fmt: skip
+    )
 
 
 def trains_features() -> bool:
@@ -68,7 +78,9 @@ def head_config() -> HeadConfig:
 
 
 def feature_settings() -> "FeatureSettings | None":
-    """Returns the settings of the cache of hidden states; None if all weights are trained.
+    """Returns the settings of the cache of hidden states.
+
+    None if all weights are trained.
 
     Also sets the default of --learning_rate.
 
@@ -81,8 +93,8 @@ def feature_settings() -> "FeatureSettings | None":
 
     if not (FLAGS.init_checkpoint or FLAGS.init_layers or run_model().trained_run):
         raise InputError(
-            "--approach=features needs --init_checkpoint: hidden states of a model with random "
-            "weights are of no use."
+            "--approach=features needs --init_checkpoint: hidden states of a model "
+            "with random weights are of no use."
         )
     if not FLAGS["learning_rate"].present:
         FLAGS.learning_rate = LEARNING_RATE_OF_FEATURES

@@ -3,9 +3,10 @@ r"""Collects the predictions of GLUE runs in one zip file for the GLUE server.
     python run_scripts/make_glue_submission.py --output_file=submission.zip \
         --input_dirs=/tmp/mrpc_output,/tmp/mnli_output,/tmp/rte_output
 
-A run with --do_predict=true writes the submission file of its task, such as MRPC.tsv, into its
-output folder. The program checks that each file has a prediction for each example of the official
-test file. The server requires eleven files; the program lists those that are missing.
+A run with --do_predict=true writes the submission file of its task, such as MRPC.tsv,
+into its output folder. The program checks that each file has a prediction for each
+example of the official test file. The server requires eleven files; the program lists
+those that are missing.
 """
 
 from absl import flags
@@ -14,10 +15,13 @@ from bert_tf import command_line, startup
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list(
-    "input_dirs", None,
+    "input_dirs",
+    None,
     "Folders with submission files, separated by commas: the --output_dir of each run.",
-)  # fmt: skip
-flags.DEFINE_string("output_file", None, "The zip file to write; an existing one is replaced.")
+)
+flags.DEFINE_string(
+    "output_file", None, "The zip file to write; an existing one is replaced."
+)
 flags.mark_flags_as_required(["input_dirs", "output_file"])
 
 

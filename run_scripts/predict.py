@@ -8,21 +8,24 @@ r"""Prints the predictions of an exported model for raw text.
     python run_scripts/predict.py --model=/models/swag --context="It rains." \
         --choice="Take an umbrella." --choice="Water the plants."
 
-A table (.csv, .tsv, .jsonl or .parquet) keeps its columns and its format, and gets those of the
-predictions. Each line of other files is a text, which may be empty. If the model takes two texts, a
-line contains both, such as a question and its context, separated by " ||| " or a tab. For a model
-of multiple choice, a line contains the context and all choices, separated in the same way. For each
-line the program prints the prediction and the line, or with --format=jsonl a JSON object with the
-text and the prediction. The predictions of the tasks are:
+A table (.csv, .tsv, .jsonl or .parquet) keeps its columns and its format, and gets
+those of the predictions. Each line of other files is a text, which may be empty. If the
+model takes two texts, a line contains both, such as a question and its context,
+separated by " ||| " or a tab. For a model of multiple choice, a line contains the
+context and all choices, separated in the same way. For each line the program prints the
+prediction and the line, or with --format=jsonl a JSON object with the text and the
+prediction. The predictions of the tasks are:
 
 * classification: the most probable label and its probability;
 * multi-label: the labels that reach the threshold, separated by commas;
 * regression: the score;
-* questions: the answer and its probability; the answer is empty if the context has none;
+* questions: the answer and its probability; the answer is empty if the context has
+  none;
 * named entities: the entities with their types, such as [PER Ann];
 * multiple choice: the best choice and its probability;
-* fill-mask: for each [MASK], the most probable token and its probability; with --score, the sum of
-  the log probabilities of the tokens (the pseudo log-likelihood), and their number;
+* fill-mask: for each [MASK], the most probable token and its probability; with --score,
+  the sum of the log probabilities of the tokens (the pseudo log-likelihood), and their
+  number;
 * embedding: the numbers of the vector.
 """
 
@@ -50,53 +53,68 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 SEPARATORS = (" ||| ", "\t")  # of the texts of a line
 BLOCK_SIZE = 4096
-# An input line, or a row of a table as a dict, and its value for each input of the model: a text,
-# or a list of texts.
+# An input line, or a row of a table as a dict, and its value for each input of the
+# model: a text, or a list of texts.
 Item = tuple[Any, list[str | list[str]]]
 flags.DEFINE_string(
-    "model", None,
-    "Folder of an exported model, or of one of its versions, or a .tflite or .onnx file.",
-)  # fmt: skip
+    "model",
+    None,
+    "Folder of an exported model, or of one of its versions, or a .tflite or .onnx "
+    "file.",
+)
 flags.DEFINE_multi_string("text", [], "A text; may be given several times.")
 flags.DEFINE_string("question", None, "A question; --context contains its answer.")
 flags.DEFINE_string("context", None, "The context of --question or --choice.")
 flags.DEFINE_multi_string(
-    "choice", [], "A choice for --context; is given several times. An empty text is no choice."
+    "choice",
+    [],
+    "A choice for --context; is given several times. An empty text is no choice.",
 )
 flags.DEFINE_string(
-    "input_file", None,
-    "A table (.jsonl, .parquet, or .csv or .tsv with the names of the columns in the first line), "
-    "or another file with one text per line. Default: --text, or stdin.",
-)  # fmt: skip
+    "input_file",
+    None,
+    "A table (.jsonl, .parquet, or .csv or .tsv with the names of the columns in the "
+    "first line), or another file with one text per line. Default: --text, or stdin.",
+)
 flags.DEFINE_string(
-    "output_file", None,
-    "File for the predictions; appears when it is complete. Default: the standard output.",
-)  # fmt: skip
+    "output_file",
+    None,
+    "File for the predictions; appears when it is complete. Default: the standard "
+    "output.",
+)
 flags.DEFINE_string(
-    "text_a_column", None,
-    "Column of the text in a table, or of the first text. Default: the name of the model's input "
-    "(text, text_a, question or context), sentence or sentence1.",
-)  # fmt: skip
+    "text_a_column",
+    None,
+    "Column of the text in a table, or of the first text. Default: the name of the "
+    "model's input (text, text_a, question or context), sentence or sentence1.",
+)
 flags.DEFINE_string(
-    "text_b_column", None,
-    "Column of the second text. For choices: their columns, separated by commas, or a column with "
-    "lists. Default: the name of the model's input (text_b, context or choices) or sentence2.",
-)  # fmt: skip
+    "text_b_column",
+    None,
+    "Column of the second text. For choices: their columns, separated by commas, or a "
+    "column with lists. Default: the name of the model's input (text_b, context or "
+    "choices) or sentence2.",
+)
 flags.DEFINE_bool(
-    "score", False,
-    "For a pretrained model: print the sum of the log probabilities of the tokens of each text, "
-    "each predicted from all others, instead of the tokens for [MASK].",
-)  # fmt: skip
+    "score",
+    False,
+    "For a pretrained model: print the sum of the log probabilities of the tokens of "
+    "each text, each predicted from all others, instead of the tokens for [MASK].",
+)
 config_flags.define(TableFormat)
 flags.DEFINE_enum(
-    "format", "text", ["text", "jsonl"],
+    "format",
+    "text",
+    ["text", "jsonl"],
     "Output format. By default, the rows of a table keep their columns and its format.",
-)  # fmt: skip
+)
 flags.DEFINE_integer("batch_size", 64, "Texts per batch.", lower_bound=1)
 flags.DEFINE_bool(
-    "trust", False,
-    "Load a SavedModel without a check of its graph, which can then read and write files.",
-)  # fmt: skip
+    "trust",
+    False,
+    "Load a SavedModel without a check of its graph, which can then read and write "
+    "files.",
+)
 flags.mark_flag_as_required("model")
 
 
@@ -121,15 +139,27 @@ def predictions(
     """Yields each line or row with its prediction."""
     # A bar and the predictions would be mixed on a terminal.
     shown = Progress("predicting", None, "texts", log_end=bool(FLAGS.output_file))
-    with shown if FLAGS.output_file or not sys.stdout.isatty() else contextlib.nullcontext():
+    with (
+        shown
+        if FLAGS.output_file or not sys.stdout.isatty()
+        else contextlib.nullcontext()
+    ):
         # The texts of a block are sorted by length. Lines of a pipe may arrive slowly.
-        is_file = "://" in (FLAGS.input_file or "") or os.path.isfile(FLAGS.input_file or "")
+        is_file = "://" in (FLAGS.input_file or "") or os.path.isfile(
+            FLAGS.input_file or ""
+        )
         size = max(BLOCK_SIZE, FLAGS.batch_size) if is_file else FLAGS.batch_size
         while block := list(itertools.islice(found, size)):
             columns = map(list, zip(*(parts for _, parts in block), strict=True))
             predicted = predictor(*columns, on_batch=shown.update)
             for (line, _), values in zip(block, predicted, strict=True):
-                yield line, {k: getattr(v, "tolist", lambda v=v: v)() for k, v in values.items()}
+                yield (
+                    line,
+                    {
+                        k: getattr(v, "tolist", lambda v=v: v)()
+                        for k, v in values.items()
+                    },
+                )
 
 
 def write(found: Iterator[tuple[Any, dict[str, Any]]]) -> None:
@@ -174,35 +204,42 @@ def check_flags() -> None:
     """Checks the flags as far as this is possible without the model.
 
     Raises:
-        InputError: The flags of the texts do not belong together, or there is no such model or
-            file.
+        InputError: The flags of the texts do not belong together, or there is no such
+            model or file.
     """
     has_question, has_context = FLAGS.question is not None, FLAGS.context is not None
     is_one = has_question or has_context or bool(FLAGS.choice)
     if sum(map(bool, (FLAGS.text, FLAGS.input_file, is_one))) > 1:
         raise InputError(
-            "Several inputs were given. Give only --text, only --input_file, or only --context "
-            "with --question or --choice."
+            "Several inputs were given. Give only --text, only --input_file, or only "
+            "--context with --question or --choice."
         )
     if is_one and not (has_context and has_question != bool(FLAGS.choice)):
-        raise InputError("Give --context with --question or with --choice, but not with both.")
+        raise InputError(
+            "Give --context with --question or with --choice, but not with both."
+        )
     for path in (FLAGS.model, FLAGS.input_file):
         if path is not None and "://" not in path and not os.path.exists(path):
             raise InputError(f"There is no file or folder {path!r}.")
     if FLAGS.output_file is not None:
         check_output_file(FLAGS.output_file, filter(None, [FLAGS.input_file]))
-        written, ending = _output_ending(), os.path.splitext(FLAGS.output_file)[1].lower()
+        written, ending = (
+            _output_ending(),
+            os.path.splitext(FLAGS.output_file)[1].lower(),
+        )
         if written and ending in {*ENDINGS} - {written}:
             raise InputError(
-                f"--output_file={FLAGS.output_file} would be a {written} table. Give another name, "
-                "or --format=jsonl for JSON lines."
+                f"--output_file={FLAGS.output_file} would be a {written} table. Give "
+                "another name, or --format=jsonl for JSON lines."
             )
     if _output_ending() == ".parquet" and not FLAGS.output_file:
-        raise InputError("Predictions for a Parquet file need --output_file or --format=jsonl.")
+        raise InputError(
+            "Predictions for a Parquet file need --output_file or --format=jsonl."
+        )
     if not _table_ending() and (FLAGS.text_a_column or FLAGS.text_b_column):
         raise InputError(
-            "--text_a_column and --text_b_column are for tables. Give an --input_file whose name "
-            f"ends in one of {', '.join(ENDINGS)}, or --input_format."
+            "--text_a_column and --text_b_column are for tables. Give an --input_file "
+            f"whose name ends in one of {', '.join(ENDINGS)}, or --input_format."
         )
 
 
@@ -210,18 +247,25 @@ def items(predictor: "Predictor") -> Iterator[Item]:
     """Yields each input line with its texts.
 
     Raises:
-        InputError: The file is missing, or a line is not valid UTF-8 or does not have the texts
-            that the model takes.
+        InputError: The file is missing, or a line is not valid UTF-8 or does not have
+            the texts that the model takes.
     """
     if FLAGS.choice:
-        yield SEPARATORS[0].join([FLAGS.context, *FLAGS.choice]), [FLAGS.context, FLAGS.choice]
+        yield (
+            SEPARATORS[0].join([FLAGS.context, *FLAGS.choice]),
+            [FLAGS.context, FLAGS.choice],
+        )
     elif FLAGS.question is not None:
         pair: list[str | list[str]] = [FLAGS.question, FLAGS.context]
         yield f"{FLAGS.question}{SEPARATORS[0]}{FLAGS.context}", pair
     elif _table_ending():
         columns = (FLAGS.text_a_column, FLAGS.text_b_column)
         yield from prediction_tables.read_rows(
-            FLAGS.input_file, predictor.names, predictor.list_names, columns, _table_format()
+            FLAGS.input_file,
+            predictor.names,
+            predictor.list_names,
+            columns,
+            _table_format(),
         )
     else:
         for number, text in enumerate(texts(), start=1):
@@ -261,8 +305,9 @@ def lines_of_pipe(pipe: IO[bytes], name: str) -> Iterator[str]:
             yield line.decode(FLAGS.encoding).removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise InputError(
-                f"{name} is not {FLAGS.encoding.upper()}: byte 0x{line[error.start]:02x} in line "
-                f"{number}. Convert it first, or give its encoding, such as --encoding=latin-1."
+                f"{name} is not {FLAGS.encoding.upper()}: byte "
+                f"0x{line[error.start]:02x} in line {number}. Convert it first, or "
+                "give its encoding, such as --encoding=latin-1."
             ) from error
 
 
@@ -280,8 +325,14 @@ def split_line(text: str, number: int, maxsplit: int = -1) -> list[str]:
     for separator in SEPARATORS:
         if separator in text:
             return text.split(separator, maxsplit)
-    expected = 'pairs, "first ||| second"' if maxsplit == 1 else '"context ||| choice ||| choice"'
-    raise InputError(f"Text {number}: the model takes {expected}. Received: {text[:60]!r}.")
+    expected = (
+        'pairs, "first ||| second"'
+        if maxsplit == 1
+        else '"context ||| choice ||| choice"'
+    )
+    raise InputError(
+        f"Text {number}: the model takes {expected}. Received: {text[:60]!r}."
+    )
 
 
 def run() -> None:

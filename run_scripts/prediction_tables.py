@@ -13,7 +13,8 @@ from bert_tf.tasks.tables import TableFormat, column_values, place_of
 
 Row = dict[str, Any]
 PARAMETERS = ("text_a_column", "text_b_column")
-# The column of an input of a model is by default that of its name, or else the one of these.
+# The column of an input of a model is by default that of its name, or else the one of
+# these.
 _USUAL = {"text": "sentence", "text_a": "sentence1", "text_b": "sentence2"}
 _ROWS_PER_BATCH = 1024
 
@@ -31,14 +32,17 @@ def read_rows(
         path: A table, as `tables.column_values` reads it.
         inputs: The names of the inputs.
         lists: Those of `inputs` that are lists of texts.
-        columns: For each input, its column, or None for the default. A list of texts is a column
-            with lists, or several columns, separated by commas.
+        columns: For each input, its column, or None for the default. A list of texts is
+            a column with lists, or several columns, separated by commas.
         table_format: The form of the table.
 
     Raises:
-        InputError: The table is malformed, a column is missing, or a value is not a text.
+        InputError: The table is malformed, a column is missing, or a value is not a
+            text.
     """
-    read = functools.partial(column_values, path, with_row=True, table_format=table_format)
+    read = functools.partial(
+        column_values, path, with_row=True, table_format=table_format
+    )
     first: Row = next((row for _, (row,) in read(())), {})
     names = []
     for name, given in zip(inputs, columns, strict=False):
@@ -52,7 +56,9 @@ def read_rows(
         yield (
             row,
             [
-                _texts(row, part, place) if name in lists else text_of(row[part[0]], place)
+                _texts(row, part, place)
+                if name in lists
+                else text_of(row[part[0]], place)
                 for name, part in zip(inputs, parts, strict=False)
             ],
         )
@@ -62,14 +68,19 @@ def _texts(row: Row, columns: Sequence[str], place: str) -> list[str]:
     values = row[columns[0]] if len(columns) == 1 else [row[name] for name in columns]
     if not isinstance(values, list):
         raise InputError(
-            f"{place}: column {columns[0]!r} must be a list of texts. Give all columns of the "
-            "choices, separated by commas, as text_b_column."
+            f"{place}: column {columns[0]!r} must be a list of texts. Give all columns "
+            "of the choices, separated by commas, as text_b_column."
         )
     return [text_of(value, place) for value in values]
 
 
-def write_lines(rows: Iterable[Row], ending: str, stream: IO[str], header: bool = True) -> None:
-    """Writes rows as a .jsonl, .csv or .tsv table; lists and dicts in a cell are JSON."""
+def write_lines(
+    rows: Iterable[Row], ending: str, stream: IO[str], header: bool = True
+) -> None:
+    """Writes rows as a .jsonl, .csv or .tsv table.
+
+    Lists and dicts in a cell are JSON.
+    """
     if ending == ".jsonl":
         for row in rows:
             stream.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
@@ -86,7 +97,11 @@ def write_lines(rows: Iterable[Row], ending: str, stream: IO[str], header: bool 
 
 def _cell(value: Any) -> str:
     text = "" if value is None else value
-    return text if isinstance(text, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return (
+        text
+        if isinstance(text, str)
+        else json.dumps(value, ensure_ascii=False, default=str)
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -96,17 +111,26 @@ def _plain(value: Any) -> Any:
 
 
 def write_parquet(rows: Iterable[Row], source: str, path: str) -> None:
-    """Writes rows as a Parquet file; the columns of the file `source` keep their types."""
+    """Writes rows as a Parquet file.
+
+    The columns of the file `source` keep their types.
+    """
     import pyarrow as pa
     import pyarrow.parquet
 
     known, writer = pa.parquet.read_schema(source), None
     rows = iter(rows)
     while batch := list(itertools.islice(rows, _ROWS_PER_BATCH)):
-        batch = [{n: v if n in known.names else _plain(v) for n, v in r.items()} for r in batch]
+        batch = [
+            {n: v if n in known.names else _plain(v) for n, v in r.items()}
+            for r in batch
+        ]
         if writer is None:
             found = pa.Table.from_pylist(batch).schema
-            fields = [known.field(n) if n in known.names else found.field(n) for n in found.names]
+            fields = [
+                known.field(n) if n in known.names else found.field(n)
+                for n in found.names
+            ]
             writer = pa.parquet.ParquetWriter(path, pa.schema(fields))
         writer.write_table(pa.Table.from_pylist(batch, schema=writer.schema))
     if writer is not None:

@@ -2,11 +2,12 @@
 
     bash run_scripts/quickstart.sh [--smoke] [--output_dir=quickstart_output]
 
-Collects sample text from the documentation of Python and of the installed libraries, learns a
-vocabulary, writes records, pretrains a small BERT with held-out evaluation, fine-tunes a classifier
-that predicts the library that a passage is from, exports the classifier, and classifies raw text in
-a process that does not import this project. This takes about 8 minutes on 2 cores. If the same
-command is run again, completed stages are skipped and an interrupted stage resumes.
+Collects sample text from the documentation of Python and of the installed libraries,
+learns a vocabulary, writes records, pretrains a small BERT with held-out evaluation,
+fine-tunes a classifier that predicts the library that a passage is from, exports the
+classifier, and classifies raw text in a process that does not import this project. This
+takes about 8 minutes on 2 cores. If the same command is run again, completed stages are
+skipped and an interrupted stage resumes.
 """
 
 import dataclasses
@@ -33,13 +34,21 @@ flags.DEFINE_string("output_dir", "quickstart_output", "The folder for all resul
 flags.DEFINE_bool("smoke", False, "Run a small version that takes about 2 minutes.")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The files and folders of the results. The first stage writes FIRST_STATE before any of them.
+# The files and folders of the results. The first stage writes FIRST_STATE before any of
+# them.
 RESULTS = (
-    "bert_config.json", "sample", "vocab.txt", "records", "pretrained", "classifier", "export",
+    "bert_config.json",
+    "sample",
+    "vocab.txt",
+    "records",
+    "pretrained",
+    "classifier",
+    "export",
     "answers.json",
-)  # fmt: skip
+)
 FIRST_STATE = "stages/sample_data.json"
-# Number of evaluations during pretraining, evenly spaced, and the size of their batches.
+# Number of evaluations during pretraining, evenly spaced, and the size of their
+# batches.
 _EVALUATIONS, _BATCH_SIZE = 6, 64
 # The commands, as a user could type them.
 SAMPLE_DATA = """
@@ -91,26 +100,37 @@ class Size:
     def bert_config(self) -> BertConfig:
         """Returns the configuration of a BERT that trains in minutes.
 
-        The initializer_range of google-research/bert, 0.02, suits 768 hidden units. This model has
-        128 hidden units. With 128, an initializer_range of 0.08, close to 1 / sqrt(128), keeps the
-        scale of the activations. docs/results.md compares 0.02 and 0.08. Dropout is 0: training
-        covers less than one epoch of the text, so dropout would only slow down learning.
+        The initializer_range of google-research/bert, 0.02, suits 768 hidden units.
+        This model has 128 hidden units. With 128, an initializer_range of 0.08, close
+        to 1 / sqrt(128), keeps the scale of the activations. docs/results.md compares
+        0.02 and 0.08. Dropout is 0: training covers less than one epoch of the text, so
+        dropout would only slow down learning.
         """
         return BertConfig.named(
-            "tiny", self.vocab_size, max_position_embeddings=128, initializer_range=0.08,
-            hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-        )  # fmt: skip
+            "tiny",
+            self.vocab_size,
+            max_position_embeddings=128,
+            initializer_range=0.08,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
 
 
-FULL = Size(0, vocab_size=8000, dupe_factor=5, num_train_steps=2280, num_train_epochs=3.0)
-SMOKE = Size(2000, vocab_size=3000, dupe_factor=2, num_train_steps=240, num_train_epochs=6.0)
+FULL = Size(
+    0, vocab_size=8000, dupe_factor=5, num_train_steps=2280, num_train_epochs=3.0
+)
+SMOKE = Size(
+    2000, vocab_size=3000, dupe_factor=2, num_train_steps=240, num_train_epochs=6.0
+)
 
 
 def main() -> None:
     """Runs the stages that are not complete, then prints their results."""
     size = SMOKE if FLAGS.smoke else FULL
     if "://" in FLAGS.output_dir:
-        raise InputError(f"--output_dir must be a local folder. Received: {FLAGS.output_dir}.")
+        raise InputError(
+            f"--output_dir must be a local folder. Received: {FLAGS.output_dir}."
+        )
     folder = os.path.abspath(FLAGS.output_dir) + ("/smoke" if FLAGS.smoke else "")
     check_output_dir(folder)
     startup.set_environment()  # for the program that imports nothing of this project
@@ -157,9 +177,15 @@ class Stages:
             values: Values in the texts, besides the folder and the settings.
         """
         values |= {"folder": self.folder, "batch_size": _BATCH_SIZE, **vars(self.size)}
-        commands = [[word.format_map(values) for word in text.split()] for text in texts]
+        commands = [
+            [word.format_map(values) for word in text.split()] for text in texts
+        ]
         path = f"{self.folder}/stages/{name.replace(' ', '_')}.json"
-        state = report.read_json(path) if os.path.exists(path) else {"secs": 0.0, "done": False}
+        state = (
+            report.read_json(path)
+            if os.path.exists(path)
+            else {"secs": 0.0, "done": False}
+        )
         write_json(path, state)
         if state["done"] and os.path.exists(f"{self.folder}/{result}"):
             print(f"== {name}: already complete", file=sys.stderr)
@@ -179,8 +205,8 @@ class Stages:
 def run_command(words: Sequence[str]) -> None:
     """Runs a program of this repository; exits with its code if it fails.
 
-    The program has a session of its own, so that Ctrl-C ends only this process. Then, and after
-    SIGTERM, the program receives one SIGTERM and saves a checkpoint.
+    The program has a session of its own, so that Ctrl-C ends only this process. Then,
+    and after SIGTERM, the program receives one SIGTERM and saves a checkpoint.
     """
     command = [sys.executable, str(ROOT / words[0]), *words[1:]]
     print("$ " + shlex.join(command), file=sys.stderr)

@@ -1,7 +1,7 @@
 """Classifies the test split with an exported model, as a program without this project would.
 
-The quickstart runs this program. It may import only tensorflow, tensorflow_text and the standard
-library, to show that an exported model needs no other package.
+The quickstart runs this program. It may import only tensorflow, tensorflow_text and the
+standard library, to show that an exported model needs no other package.
 """
 
 import json
@@ -29,14 +29,18 @@ def classify(model_dir: str, test_file: str, output_file: str) -> None:
     for first in range(0, len(texts), 64):
         answer = model(text=tf.constant(texts[first : first + 64]))
         labels = [label.decode() for label in answer["label"].numpy()]
-        found += zip(labels, answer["probabilities"].numpy().max(axis=1).tolist(), strict=True)
+        found += zip(
+            labels, answer["probabilities"].numpy().max(axis=1).tolist(), strict=True
+        )
     secs = time.monotonic() - started
     assert "bert_tf" not in sys.modules
     for text, (label, probability) in zip(texts[:5], found, strict=False):
         print(f"{label:12s} {probability:.2f}  {text[:100]}")
     correct = sum(label == row[1] for (label, _), row in zip(found, rows, strict=True))
     with open(output_file, "w", encoding="utf-8") as file:
-        json.dump({"texts": len(texts), "secs": secs, "accuracy": correct / len(texts)}, file)
+        json.dump(
+            {"texts": len(texts), "secs": secs, "accuracy": correct / len(texts)}, file
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The report of the quickstart: a table of results, with a majority baseline for each accuracy.
 
-The majority baseline is the accuracy of a model that always predicts the most frequent answer.
+The majority baseline is the accuracy of a model that always predicts the most frequent
+answer.
 """
 
 import json
@@ -20,8 +21,8 @@ Next steps:
 
 
 _PARTS = ("train", "heldout")
-# A row: stage, main result, amount of work, what the amount counts ("" for no throughput), and
-# sizes or held-out scores.
+# A row: stage, main result, amount of work, what the amount counts ("" for no
+# throughput), and sizes or held-out scores.
 _Row = tuple[str, str, float, str, str]
 
 
@@ -38,15 +39,24 @@ def format_report(folder: str, secs: dict[str, float]) -> str:
         folder: The output folder of the quickstart.
         secs: The seconds that each stage took. The key is the name of the stage.
     """
-    cells = [("stage", "time", "throughput", "result", "held-out result (majority baseline)")]
-    for stage, result, amount, unit, figure in [*_data_rows(folder), *_model_rows(folder)]:
+    cells = [
+        ("stage", "time", "throughput", "result", "held-out result (majority baseline)")
+    ]
+    for stage, result, amount, unit, figure in [
+        *_data_rows(folder),
+        *_model_rows(folder),
+    ]:
         digits = 0 if amount > 9 * secs[stage] else 1
         rate = f"{amount / secs[stage]:,.{digits}f} {unit}/s" if unit else ""
         cells.append((stage, f"{secs[stage]:.0f} s", rate, result, figure))
-    cells.append(("total", f"{sum(secs.values()):.0f} s", "", os.path.relpath(folder), ""))
+    cells.append(
+        ("total", f"{sum(secs.values()):.0f} s", "", os.path.relpath(folder), "")
+    )
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        "  ".join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
         for row in cells
     ]
     return "\n".join(["", *lines, _NEXT_STEPS.format(os.path.relpath(folder))])
@@ -75,11 +85,18 @@ def _model_rows(folder: str) -> list[_Row]:
     scores = [
         f"{title} {pretrained[f'{name}_accuracy']:.1%} "
         f"({pretrained[f'{name}_majority_accuracy']:.1%})"
-        for title, name in (("masked LM", "masked_lm"), ("next sentence", "next_sentence"))
+        for title, name in (
+            ("masked LM", "masked_lm"),
+            ("next sentence", "next_sentence"),
+        )
     ]
-    last, two_thirds = _held_out_losses(pathlib.Path(folder, "pretrained/metrics.jsonl"))
+    last, two_thirds = _held_out_losses(
+        pathlib.Path(folder, "pretrained/metrics.jsonl")
+    )
     scores.append(f"loss {last:.2f} ({two_thirds:.2f} at two thirds of the run)")
-    dev = _with_baseline(folder, "dev", metrics_of(f"{folder}/classifier")["eval_accuracy"])
+    dev = _with_baseline(
+        folder, "dev", metrics_of(f"{folder}/classifier")["eval_accuracy"]
+    )
     answers = read_json(f"{folder}/answers.json")
     test = _with_baseline(folder, "test", answers["accuracy"])
     rate = f"{answers['texts'] / answers['secs']:,.0f} texts/s after loading"
@@ -93,19 +110,27 @@ def _model_rows(folder: str) -> list[_Row]:
 
 def _run(folder: str, run: str) -> tuple[str, int, str]:
     config = read_json(f"{folder}/{run}/training_config.json")
-    return f"{run}/", config["num_train_steps"] * config["global_batch_size"], "examples"
+    return (
+        f"{run}/",
+        config["num_train_steps"] * config["global_batch_size"],
+        "examples",
+    )
 
 
 def _held_out_losses(metrics_file: pathlib.Path) -> tuple[float, float]:
     """Returns two held-out losses: at the end of training, and after two thirds of the steps."""
     lines = map(json.loads, metrics_file.read_text("utf-8").splitlines())
     losses = [(line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
-    return losses[-1][1], next(loss for step, loss in losses if 3 * step >= 2 * losses[-1][0])
+    return losses[-1][1], next(
+        loss for step, loss in losses if 3 * step >= 2 * losses[-1][0]
+    )
 
 
 def _with_baseline(folder: str, split: str, accuracy: float) -> str:
     """Returns an accuracy with the share of the most common label in the split."""
     files = read_json(f"{folder}/sample/stats.json")["files"]
     counts = files[f"classification/{split}.tsv"]
-    most_common = max(count for name, count in counts.items() if name.startswith("label "))
+    most_common = max(
+        count for name, count in counts.items() if name.startswith("label ")
+    )
     return f"accuracy {accuracy:.1%} ({most_common / counts['examples']:.1%})"

@@ -1,24 +1,28 @@
 r"""Fine-tunes BERT to classify sentences or pairs, evaluates the model, and predicts labels.
 
-    python run_scripts/run_classifier.py --task_name=MRPC --do_train=true --do_eval=true \
+    python run_scripts/run_classifier.py --task_name=MRPC --do_train=true \
+    --do_eval=true \
         --data_dir=$GLUE_DIR/MRPC --vocab_file=$BERT_DIR/vocab.txt \
-        --bert_config_file=$BERT_DIR/bert_config.json --init_checkpoint=$BERT_DIR/bert_model.ckpt \
-        --max_seq_length=128 --train_batch_size=32 --learning_rate=2e-5 --num_train_epochs=3.0 \
+        --bert_config_file=$BERT_DIR/bert_config.json \
+        --init_checkpoint=$BERT_DIR/bert_model.ckpt \
+        --max_seq_length=128 --train_batch_size=32 --learning_rate=2e-5 \
+        --num_train_epochs=3.0 \
         --output_dir=/tmp/mrpc_output/
 
-Fine-tuning on your own train, dev and test files with named columns (.tsv, .csv, .jsonl or
-.parquet), or on a data set of tensorflow-datasets:
+Fine-tuning on your own train, dev and test files with named columns (.tsv, .csv, .jsonl
+or .parquet), or on a data set of tensorflow-datasets:
 
     python run_scripts/run_classifier.py --task_name=custom --data_dir=/data/mine \
         --text_a_column=sentence --label_column=label ...
     python run_scripts/run_classifier.py --task_name=custom --tfds_name=imdb_reviews \
         --text_a_column=text ...
 
-Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl, eval_results.txt, and
-eval_report.txt with the metrics of each class. With --do_predict=true also writes test_results.tsv
-(one line per example of the test split, with the probabilities of the labels, separated by tabs),
-predictions.jsonl, for GLUE tasks the file for the GLUE server and, if the test split has labels,
-test_results.txt and test_report.txt. The same command resumes an interrupted run.
+Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl,
+eval_results.txt, and eval_report.txt with the metrics of each class. With
+--do_predict=true also writes test_results.tsv (one line per example of the test split,
+with the probabilities of the labels, separated by tabs), predictions.jsonl, for GLUE
+tasks the file for the GLUE server and, if the test split has labels, test_results.txt
+and test_report.txt. The same command resumes an interrupted run.
 """
 
 import dataclasses
@@ -42,32 +46,51 @@ from bert_tf.tasks.task import DataLocation, Task
 FLAGS = flags.FLAGS
 _OTHER_TASKS = ("xnli", "custom")
 _OWN_DATA = ("eval_fraction", "test_fraction", "input_format", "encoding", "header")
-flags.DEFINE_string("task_name", None, f"One of {', '.join((*GLUE_TASKS, *_OTHER_TASKS))}.")
+flags.DEFINE_string(
+    "task_name", None, f"One of {', '.join((*GLUE_TASKS, *_OTHER_TASKS))}."
+)
 config_flags.define(
-    FineTuningConfig, ("max_seq_length", "class_weights"),
-    texts={"max_seq_length": "Number of tokens of a sequence; see --long_texts for longer texts."},
-)  # fmt: skip
+    FineTuningConfig,
+    ("max_seq_length", "class_weights"),
+    texts={
+        "max_seq_length": "Number of tokens of a sequence; see --long_texts for longer texts."
+    },
+)
 config_flags.define(LongTexts)
-flags.DEFINE_string("xnli_language", "zh", "Task xnli: language of the texts, such as en.")
+flags.DEFINE_string(
+    "xnli_language", "zh", "Task xnli: language of the texts, such as en."
+)
 flags.DEFINE_enum(
-    "task_type", "classification", list(TABLES),
-    "Task custom: classification gives one label to each text, multi_label any number of labels, "
-    "regression a number.",
-)  # fmt: skip
+    "task_type",
+    "classification",
+    list(TABLES),
+    "Task custom: classification gives one label to each text, multi_label any number "
+    "of labels, regression a number.",
+)
 config_flags.define(
     custom.TextColumns,
-    flag_names={"text_a": "text_a_column", "text_b": "text_b_column", "label": "label_column"},
+    flag_names={
+        "text_a": "text_a_column",
+        "text_b": "text_b_column",
+        "label": "label_column",
+    },
 )
 flags.DEFINE_list(
-    "labels", None,
-    "Task custom: the labels, in order. Default: those of the train split, in the order of the run "
-    "in --output_dir, of --teacher or of --init_checkpoint if it has the same labels, else sorted.",
-)  # fmt: skip
+    "labels",
+    None,
+    "Task custom: the labels, in order. Default: those of the train split, in the "
+    "order of the run in --output_dir, of --teacher or of --init_checkpoint if it has "
+    "the same labels, else sorted.",
+)
 flags.DEFINE_float(
-    "threshold", 0.5, "Task custom, multi_label: a label with this probability is predicted."
+    "threshold",
+    0.5,
+    "Task custom, multi_label: a label with this probability is predicted.",
 )
 config_flags.define(TableFormat)
-config_flags.define(DataLocation, ("eval_fraction", "test_fraction", "tfds_name", "tfds_data_dir"))
+config_flags.define(
+    DataLocation, ("eval_fraction", "test_fraction", "tfds_name", "tfds_data_dir")
+)
 fine_tuning_main.define_flags()
 shared.define_distillation_flags()
 fine_tuning_main.define_split_flags()
@@ -79,16 +102,23 @@ flags.mark_flags_as_required(["task_name", "output_dir"])
 def main() -> None:
     """Trains, evaluates and predicts."""
     _task_name()
-    fine_tuning_main.run_task(fine_tuning_main.data_location(), make_task, fine_tuning_main.EXPORT)
+    fine_tuning_main.run_task(
+        fine_tuning_main.data_location(), make_task, fine_tuning_main.EXPORT
+    )
 
 
 def make_task(location: DataLocation) -> Task:
-    """Returns the task of --task_name; without training, the trained model gives --long_texts.
+    """Returns the task of --task_name.
+
+    Without training, the trained model gives --long_texts.
 
     Raises:
-        InputError: A flag has no effect, or the trained model or the data set cannot be read.
+        InputError: A flag has no effect, or the trained model or the data set cannot be
+            read.
     """
-    long_texts = LongTexts(**shared.values_or_trained("long_texts", "doc_stride", "max_windows"))
+    long_texts = LongTexts(
+        **shared.values_or_trained("long_texts", "doc_stride", "max_windows")
+    )
     if not long_texts.in_windows:
         shared.check_effect("long_texts", WINDOWS, ("doc_stride", "max_windows"))
     task: Any = _make_task(location)
@@ -116,16 +146,23 @@ def _task_name() -> str:
     try:
         return name if name in _OTHER_TASKS else glue_task(name).name
     except InputError as error:
-        raise InputError(f"--task_name: {error} For your own data, give custom.") from error
+        raise InputError(
+            f"--task_name: {error} For your own data, give custom."
+        ) from error
 
 
 def _make_custom_task(location: DataLocation) -> Task:
-    """Returns the task for the user's data; without training, the model gives the defaults."""
+    """Returns the task for the user's data.
+
+    Without training, the model gives the defaults.
+    """
     settings = shared.values_or_trained("task_type", "threshold")
     text_a, text_b = FLAGS.text_a_column, FLAGS.text_b_column
     if location.tfds_name and not FLAGS["text_a_column"].present:
         text_a, text_b = tfds_reader.find_text_features(location)
-    columns = custom.TextColumns(text_a, text_b, FLAGS.label_column, FLAGS.label_separator)
+    columns = custom.TextColumns(
+        text_a, text_b, FLAGS.label_column, FLAGS.label_separator
+    )
     return custom.custom_task(columns, labels=FLAGS.labels, **settings)
 
 

@@ -1,17 +1,21 @@
 r"""Pretrains BERT with masked-LM and next-sentence prediction, and evaluates the model.
 
-Reads TFRecords created by data_prep/create_pretraining_data.py, by google-research/bert or by the
-TensorFlow Model Garden. The same command resumes an interrupted run from its last checkpoint.
+Reads TFRecords created by data_prep/create_pretraining_data.py, by google-research/bert
+or by the TensorFlow Model Garden. The same command resumes an interrupted run from its
+last checkpoint.
 
     python run_scripts/run_pretraining.py \
-        --input_file=/data/pretraining-*.tfrecord --eval_input_file=/data/eval.tfrecord \
-        --bert_config_file=bert_config.json --vocab_file=vocab.txt --output_dir=/models/mine \
-        --do_train=true --do_eval=true --max_seq_length=128 --max_predictions_per_seq=20 \
+        --input_file=/data/pretraining-*.tfrecord \
+        --eval_input_file=/data/eval.tfrecord \
+        --bert_config_file=bert_config.json --vocab_file=vocab.txt \
+        --output_dir=/models/mine \
+        --do_train=true --do_eval=true --max_seq_length=128 \
+        --max_predictions_per_seq=20 \
         --num_train_steps=100000 --num_warmup_steps=10000 --learning_rate=1e-4
 
-Writes to --output_dir: checkpoints/, TensorBoard events and metrics.jsonl. With --do_eval=true also
-writes eval_results.txt. The other programs accept each checkpoint in checkpoints/ as
---init_checkpoint.
+Writes to --output_dir: checkpoints/, TensorBoard events and metrics.jsonl. With
+--do_eval=true also writes eval_results.txt. The other programs accept each checkpoint
+in checkpoints/ as --init_checkpoint.
 """
 
 import contextlib
@@ -25,22 +29,28 @@ from absl import flags
 from bert_tf import command_line, config_flags, startup
 from bert_tf.errors import InputError
 from bert_tf.masking.masking_config import MaskingConfig
-from bert_tf.pretraining.pretraining_config import OBJECTIVES, PretrainingModel, PretrainingRecords
+from bert_tf.pretraining.pretraining_config import (
+    OBJECTIVES,
+    PretrainingModel,
+    PretrainingRecords,
+)
 from bert_tf.run_scripts import flags as shared
 from bert_tf.training.config import RunPhases, TrainingConfig
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("input_file", None, "Comma list of globs: the records to train on.")
 flags.DEFINE_string(
-    "eval_input_file", None,
+    "eval_input_file",
+    None,
     "Comma list of globs: held-out records to evaluate on, such as those that "
-    "create_pretraining_data.py --eval_fraction=0.05 writes. Default: --input_file, as in "
-    "google-research/bert.",
-)  # fmt: skip
+    "create_pretraining_data.py --eval_fraction=0.05 writes. Default: --input_file, as "
+    "in google-research/bert.",
+)
 flags.DEFINE_string("output_dir", None, "Folder of this run.")
 _RECORDED = "Default: that in the manifest next to the records, else"
 config_flags.define(
-    PretrainingRecords, without=("eval_batch_size", "masks"),
+    PretrainingRecords,
+    without=("eval_batch_size", "masks"),
     defaults={"max_seq_length": None, "max_predictions_per_seq": None},
     texts={
         "max_seq_length": "Length of the sequences in the records. "
@@ -48,39 +58,49 @@ config_flags.define(
         "max_predictions_per_seq": "Number of masked positions per sequence in the records. "
         f"{_RECORDED} {PretrainingRecords.max_predictions_per_seq}.",
     },
-)  # fmt: skip
+)
 _FOR_UNMASKED = "For records of --masking=dynamic. "
 config_flags.define(
-    MaskingConfig, without=("max_predictions_per_seq",),
+    MaskingConfig,
+    without=("max_predictions_per_seq",),
     texts={
         name: _FOR_UNMASKED + text
         for name, text in config_flags.descriptions(MaskingConfig).items()
     },
-)  # fmt: skip
+)
 flags.DEFINE_bool("do_train", False, "Whether to train.")
-flags.DEFINE_bool("do_eval", False, "Whether to evaluate at the end and write eval_results.txt.")
-flags.DEFINE_integer(
-    "num_warmup_steps", None,
-    "Number of steps in which the learning rate rises. Default: a tenth of --num_train_steps, at "
-    "most 10000.",
-)  # fmt: skip
-config_flags.define(
-    TrainingConfig, ("num_train_steps", "time_budget_secs"),
-    texts={"num_train_steps": "Number of training steps."},
-)  # fmt: skip
-flags.DEFINE_enum(
-    "objective", PretrainingModel.objective, OBJECTIVES,
-    "mlm_nsp: the objective of BERT. mlm: without next-sentence prediction. causal: left-to-right "
-    "language model with causal attention; create its records with --objective=causal.",
-)  # fmt: skip
 flags.DEFINE_bool(
-    "skip_bad_records", False, "Check all records first; replace damaged files by copies in "
-    "--output_dir without the damaged records. If the length field of a record is damaged, the "
-    "copy ends before it.",
-)  # fmt: skip
+    "do_eval", False, "Whether to evaluate at the end and write eval_results.txt."
+)
+flags.DEFINE_integer(
+    "num_warmup_steps",
+    None,
+    "Number of steps in which the learning rate rises. Default: a tenth of "
+    "--num_train_steps, at most 10000.",
+)
+config_flags.define(
+    TrainingConfig,
+    ("num_train_steps", "time_budget_secs"),
+    texts={"num_train_steps": "Number of training steps."},
+)
+flags.DEFINE_enum(
+    "objective",
+    PretrainingModel.objective,
+    OBJECTIVES,
+    "mlm_nsp: the objective of BERT. mlm: without next-sentence prediction. causal: "
+    "left-to-right language model with causal attention; create its records with "
+    "--objective=causal.",
+)
+flags.DEFINE_bool(
+    "skip_bad_records",
+    False,
+    "Check all records first; replace damaged files by copies in --output_dir without "
+    "the damaged records. If the length field of a record is damaged, the copy ends "
+    "before it.",
+)
 shared.define_model_flags(
-    "Initial weights: a checkpoint of google-research/bert, the Model Garden, Hugging Face or "
-    "bert-tf. Default: random weights."
+    "Initial weights: a checkpoint of google-research/bert, the Model Garden, Hugging "
+    "Face or bert-tf. Default: random weights."
 )
 shared.define_training_flags()
 flags.adopt_module_key_flags(shared)
@@ -96,7 +116,9 @@ def main() -> None:
     given = command_line.flag_values(PretrainingRecords)
     given = {name: value for name, value in given.items() if value is not None}
     PretrainingRecords((), (), **given)  # checks the flags before the import
-    limit = given.get("max_predictions_per_seq", PretrainingRecords.max_predictions_per_seq)
+    limit = given.get(
+        "max_predictions_per_seq", PretrainingRecords.max_predictions_per_seq
+    )
     masking = config_flags.build(MaskingConfig, max_predictions_per_seq=limit)
     startup.import_tensorflow()
     from bert_tf.masking.row_format import Vocabulary
@@ -118,10 +140,17 @@ def main() -> None:
         metadata = CheckpointMetadata(config.to_dict(), entries, casing)
         vocabulary = Vocabulary.of(tokenizer)
     records = record_checks.checked_records(
-        FLAGS.input_file, FLAGS.eval_input_file, given, model, masking, vocabulary,
+        FLAGS.input_file,
+        FLAGS.eval_input_file,
+        given,
+        model,
+        masking,
+        vocabulary,
         metadata.do_lower_case,
-    )  # fmt: skip
-    if records.masks and (warning := records.masks.config.warning(records.max_seq_length)):
+    )
+    if records.masks and (
+        warning := records.masks.config.warning(records.max_seq_length)
+    ):
         print(warning, file=sys.stderr)
     fingerprint = {
         **_fingerprint(records),
@@ -136,9 +165,14 @@ def main() -> None:
         if FLAGS.skip_bad_records and worker_index(strategy) == 0:
             stack.enter_context(folder.locked())
         results = pretrain(
-            RunPhases(FLAGS.do_train, FLAGS.do_eval), _without_damage(records), model, folder,
-            training, runtime, _assign_initial_weights if FLAGS.init_checkpoint else None,
-        )  # fmt: skip
+            RunPhases(FLAGS.do_train, FLAGS.do_eval),
+            _without_damage(records),
+            model,
+            folder,
+            training,
+            runtime,
+            _assign_initial_weights if FLAGS.init_checkpoint else None,
+        )
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
 
@@ -146,14 +180,18 @@ def main() -> None:
 def _check_phases() -> None:
     """Raises `InputError` if there is nothing to do, or if records for it are not given."""
     if not FLAGS.do_train and not FLAGS.do_eval:
-        raise InputError("Nothing to do: give --do_train=true, --do_eval=true, or both.")
+        raise InputError(
+            "Nothing to do: give --do_train=true, --do_eval=true, or both."
+        )
     if not FLAGS.input_file and (FLAGS.do_train or not FLAGS.eval_input_file):
         raise InputError("--input_file is required. See --help.")
 
 
 def _fingerprint(records: PretrainingRecords) -> dict[str, Any]:
     """Returns the flags that identify the examples and initial weights of a run."""
-    masks = {"masking": dataclasses.asdict(records.masks.config)} if records.masks else {}
+    masks = (
+        {"masking": dataclasses.asdict(records.masks.config)} if records.masks else {}
+    )
     return {
         **masks,
         "init_checkpoint": shared.run_model().initial_weights,
@@ -171,8 +209,8 @@ def _assign_initial_weights(objective: Any) -> None:
 def _num_warmup_steps() -> int:
     """Returns --num_warmup_steps.
 
-    The default is that of google-research/bert, 10,000, and less for runs that have fewer steps
-    than the default of --num_train_steps, 100,000.
+    The default is that of google-research/bert, 10,000, and less for runs that have
+    fewer steps than the default of --num_train_steps, 100,000.
     """
     if FLAGS.num_warmup_steps is not None:
         return FLAGS.num_warmup_steps
@@ -180,7 +218,10 @@ def _num_warmup_steps() -> int:
 
 
 def _without_damage(records: PretrainingRecords) -> PretrainingRecords:
-    """Returns the records; with --skip_bad_records, a repaired copy replaces each damaged file."""
+    """Returns the records.
+
+    With --skip_bad_records, a repaired copy replaces each damaged file.
+    """
     if not FLAGS.skip_bad_records:
         return records
     from bert_tf.pretraining.damage import salvage
@@ -188,7 +229,9 @@ def _without_damage(records: PretrainingRecords) -> PretrainingRecords:
     folder = os.path.join(FLAGS.output_dir, "salvaged")
     train_files, eval_files = records.train_files, records.eval_files
     return dataclasses.replace(
-        records, train_files=salvage(train_files, folder), eval_files=salvage(eval_files, folder)
+        records,
+        train_files=salvage(train_files, folder),
+        eval_files=salvage(eval_files, folder),
     )
 
 

@@ -1,22 +1,26 @@
 r"""Fine-tunes BERT to answer questions about a text (SQuAD 1.1 and 2.0), and predicts answers.
 
-    python run_scripts/run_squad.py --do_train=true --train_file=$SQUAD_DIR/train-v1.1.json \
+    python run_scripts/run_squad.py --do_train=true \
+    --train_file=$SQUAD_DIR/train-v1.1.json \
         --do_predict=true --predict_file=$SQUAD_DIR/dev-v1.1.json \
         --vocab_file=$BERT_DIR/vocab.txt --bert_config_file=$BERT_DIR/bert_config.json \
-        --init_checkpoint=$BERT_DIR/bert_model.ckpt --train_batch_size=12 --learning_rate=3e-5 \
-        --num_train_epochs=2.0 --max_seq_length=384 --doc_stride=128 --output_dir=/tmp/squad_base/
+        --init_checkpoint=$BERT_DIR/bert_model.ckpt --train_batch_size=12 \
+        --learning_rate=3e-5 \
+        --num_train_epochs=2.0 --max_seq_length=384 --doc_stride=128 \
+        --output_dir=/tmp/squad_base/
 
 SQuAD 2.0, in which questions may have no answer:
 
     python run_scripts/run_squad.py --version_2_with_negative=true \
-        --train_file=$SQUAD_DIR/train-v2.0.json --predict_file=$SQUAD_DIR/dev-v2.0.json ...
+        --train_file=$SQUAD_DIR/train-v2.0.json \
+        --predict_file=$SQUAD_DIR/dev-v2.0.json ...
 
-Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl, predictions.json,
-nbest_predictions.json and, for SQuAD 2.0, null_odds.json. If the file of --predict_file contains
-answers, the official metrics are computed and written to eval_results.txt, and for SQuAD 2.0 the
-best threshold to squad_threshold.json. --do_eval=true does the same as --do_predict=true, needs
-answers, and with --eval_steps evaluates during training too. The same command resumes an
-interrupted run.
+Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl,
+predictions.json, nbest_predictions.json and, for SQuAD 2.0, null_odds.json. If the file
+of --predict_file contains answers, the official metrics are computed and written to
+eval_results.txt, and for SQuAD 2.0 the best threshold to squad_threshold.json.
+--do_eval=true does the same as --do_predict=true, needs answers, and with --eval_steps
+evaluates during training too. The same command resumes an interrupted run.
 
 An ensemble: the mean probability of each answer over several runs.
 
@@ -43,17 +47,22 @@ _NEXT_STEP = (
     "--predict_file=questions.json --output_dir=answers"
 )
 config_flags.define(
-    FineTuningConfig, ("max_seq_length",), defaults={"max_seq_length": 384},
+    FineTuningConfig,
+    ("max_seq_length",),
+    defaults={"max_seq_length": 384},
     texts={"max_seq_length": "Number of tokens of a question with a window."},
-)  # fmt: skip
+)
 config_flags.define(WindowSettings)
 config_flags.define(AnswerSettings)
-flags.DEFINE_bool("verbose_logging", False, "Flag of google-research/bert; has no effect.")
+flags.DEFINE_bool(
+    "verbose_logging", False, "Flag of google-research/bert; has no effect."
+)
 flags.DEFINE_list(
-    "average_nbest", None,
-    "Files nbest_predictions.json of several runs: writes the answers with the highest mean "
-    "probability to --output_dir, and runs no model.",
-)  # fmt: skip
+    "average_nbest",
+    None,
+    "Files nbest_predictions.json of several runs: writes the answers with the highest "
+    "mean probability to --output_dir, and runs no model.",
+)
 fine_tuning_main.define_flags()
 shared.define_distillation_flags()
 head_flags.define_flags()
@@ -65,22 +74,29 @@ def main() -> None:
     if FLAGS.average_nbest:
         _average()
         return
-    # One file is the dev and the test split, and its predictions contain its metrics and threshold.
+    # One file is the dev and the test split, and its predictions contain its metrics
+    # and threshold.
     FLAGS.do_predict = FLAGS.do_predict or FLAGS.do_eval
     location = config_flags.build(DataLocation, test_file=FLAGS.predict_file)
     fine_tuning_main.run_task(location, make_task, _NEXT_STEP)
 
 
 def make_task(_: DataLocation) -> Task:
-    """Returns the task; without training, the trained model gives the defaults of the windows.
+    """Returns the task.
+
+    Without training, the trained model gives the defaults of the windows.
 
     Raises:
         InputError: A setting is out of range.
     """
     from bert_tf.tasks.squad.squad_task import SquadTask
 
-    windows = WindowSettings(**shared.values_or_trained("doc_stride", "max_query_length"))
-    trained = shared.values_or_trained("version_2_with_negative", "padding_as_released", "f1_by")
+    windows = WindowSettings(
+        **shared.values_or_trained("doc_stride", "max_query_length")
+    )
+    trained = shared.values_or_trained(
+        "version_2_with_negative", "padding_as_released", "f1_by"
+    )
     answers = config_flags.build(AnswerSettings, **trained)
     return SquadTask(windows=windows, answers=answers)
 
@@ -89,7 +105,8 @@ def _average() -> None:
     """Writes the answers of an ensemble.
 
     Raises:
-        InputError: A file is missing or malformed, or the files differ in their questions.
+        InputError: A file is missing or malformed, or the files differ in their
+            questions.
     """
     shared.check_output_dir()
     from bert_tf.tasks.squad import ensemble
@@ -97,21 +114,24 @@ def _average() -> None:
 
     if FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict or FLAGS.check_only:
         raise InputError(
-            "--average_nbest runs no model: give it without --do_train, --do_eval, --do_predict "
-            "and --check_only."
+            "--average_nbest runs no model: give it without --do_train, --do_eval, "
+            "--do_predict and --check_only."
         )
     folder = RunFolder(FLAGS.output_dir, outputs=ensemble.OUTPUTS)
     if folder.checkpoints():
         raise InputError(
-            f"{folder.path} contains a run, whose predictions would be replaced. Give another "
-            "--output_dir."
+            f"{folder.path} contains a run, whose predictions would be replaced. Give "
+            "another --output_dir."
         )
     folder.check_same_run()
     with folder.locked():
         results = ensemble.average(
-            FLAGS.average_nbest, folder.path, config_flags.build(AnswerSettings),
-            FLAGS.predict_file, FLAGS.max_eval_examples,
-        )  # fmt: skip
+            FLAGS.average_nbest,
+            folder.path,
+            config_flags.build(AnswerSettings),
+            FLAGS.predict_file,
+            FLAGS.max_eval_examples,
+        )
     for name, value in results.items():
         print(f"{name} = {value}")
 

@@ -2,20 +2,24 @@ r"""Fine-tunes BERT to choose the best of several texts (SWAG, multiple choice),
 
     python run_scripts/run_swag.py --do_train=true --do_eval=true --data_dir=$SWAG_DIR \
         --vocab_file=$BERT_DIR/vocab.txt --bert_config_file=$BERT_DIR/bert_config.json \
-        --init_checkpoint=$BERT_DIR/bert_model.ckpt --max_seq_length=80 --train_batch_size=16 \
+        --init_checkpoint=$BERT_DIR/bert_model.ckpt --max_seq_length=80 \
+        --train_batch_size=16 \
         --learning_rate=2e-5 --num_train_epochs=3.0 --output_dir=/tmp/swag_output/
 
---data_dir contains train.csv, val.csv and test.csv of SWAG, or your own .csv, .tsv, .jsonl or
-.parquet files with the columns sent1, sent2, ending0, ending1 and so on, and label. Files .jsonl
-and .parquet may have lists of choices instead, whose lengths may differ:
+--data_dir contains train.csv, val.csv and test.csv of SWAG, or your own .csv, .tsv,
+.jsonl or .parquet files with the columns sent1, sent2, ending0, ending1 and so on, and
+label. Files .jsonl and .parquet may have lists of choices instead, whose lengths may
+differ:
 
-    {"context": "It rains.", "choices": ["Take an umbrella.", "Water the plants."], "label": 0}
+    {"context": "It rains.", "choices": ["Take an umbrella.", "Water the plants."],
+    "label": 0}
 
-Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl, eval_results.txt, and
-eval_report.txt with the predictions for a few examples. With --do_predict=true also writes
-test_results.tsv (one line per example of the test file, with the probabilities of its choices,
-separated by tabs), predictions.jsonl and, if the test file has labels, test_results.txt and
-test_report.txt. The same command resumes an interrupted run.
+Writes to --output_dir: checkpoints/, TensorBoard events, metrics.jsonl,
+eval_results.txt, and eval_report.txt with the predictions for a few examples. With
+--do_predict=true also writes test_results.tsv (one line per example of the test file,
+with the probabilities of its choices, separated by tabs), predictions.jsonl and, if the
+test file has labels, test_results.txt and test_report.txt. The same command resumes an
+interrupted run.
 """
 
 from absl import flags
@@ -36,7 +40,9 @@ flags.mark_flags_as_required(["output_dir"])
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    fine_tuning_main.run_task(fine_tuning_main.data_location(), make_task, fine_tuning_main.EXPORT)
+    fine_tuning_main.run_task(
+        fine_tuning_main.data_location(), make_task, fine_tuning_main.EXPORT
+    )
 
 
 def make_task(_: DataLocation) -> Task:

@@ -5,15 +5,16 @@ r"""Fine-tunes with each combination of the values of some flags, and compares t
         -- run_classifier.py --task_name=MRPC --data_dir=$GLUE_DIR/MRPC \
         --init_checkpoint=$BERT_DIR/bert_model.ckpt --num_train_epochs=3.0
 
-After -- comes a fine-tuning program (run_classifier, run_squad, run_swag or run_ner) with the flags
-that all runs have. Each run has a process and a folder of its own. The same command resumes a sweep
-that was stopped or killed, and tries failed runs again. With more values or more --seeds, it adds
-runs to the sweep.
+After -- comes a fine-tuning program (run_classifier, run_squad, run_swag or run_ner)
+with the flags that all runs have. Each run has a process and a folder of its own. The
+same command resumes a sweep that was stopped or killed, and tries failed runs again.
+With more values or more --seeds, it adds runs to the sweep.
 
-Writes to --output_dir: runs/ with the folder of each run, logs/, and at the end sweep.csv with
-mean, standard deviation and best result of each combination on the dev split, and tensorboard/ with
-the same for TensorBoard's HPARAMS page. Only the best run keeps its weights. The last line names
-the best run and the command that exports it. The exit code is 1 if a run failed.
+Writes to --output_dir: runs/ with the folder of each run, logs/, and at the end
+sweep.csv with mean, standard deviation and best result of each combination on the dev
+split, and tensorboard/ with the same for TensorBoard's HPARAMS page. Only the best run
+keeps its weights. The last line names the best run and the command that exports it. The
+exit code is 1 if a run failed.
 """
 
 import shlex
@@ -32,20 +33,28 @@ from bert_tf.run_scripts.sweeps.store import CSV, TENSORBOARD, SweepStore, best_
 
 FLAGS = flags.FLAGS
 flags.DEFINE_multi_string(
-    "grid", None,
-    "A flag of the program and its values, such as learning_rate=5e-5,4e-5. Give --grid once for "
-    "each flag.",
-)  # fmt: skip
+    "grid",
+    None,
+    "A flag of the program and its values, such as learning_rate=5e-5,4e-5. Give "
+    "--grid once for each flag.",
+)
 flags.DEFINE_string("output_dir", None, "Local folder of the sweep.")
 flags.DEFINE_integer(
-    "seeds", 1, "Number of runs for each combination of values; their seeds are 1, 2, 3, ...",
-    lower_bound=1, upper_bound=10_000,
-)  # fmt: skip
+    "seeds",
+    1,
+    "Number of runs for each combination of values; their seeds are 1, 2, 3, ...",
+    lower_bound=1,
+    upper_bound=10_000,
+)
 flags.DEFINE_integer("parallel", 1, "Number of runs at a time.", lower_bound=1)
 flags.DEFINE_bool(
-    "keep_all", False, "Keep the weights and records of all runs, not only those of the best one."
+    "keep_all",
+    False,
+    "Keep the weights and records of all runs, not only those of the best one.",
 )
-flags.DEFINE_bool("dry_run", False, "Print the commands of the runs, and run none of them.")
+flags.DEFINE_bool(
+    "dry_run", False, "Print the commands of the runs, and run none of them."
+)
 flags.mark_flags_as_required(["grid", "output_dir"])
 
 
@@ -79,7 +88,9 @@ def _report(plan: Plan, store: SweepStore, failed: Mapping[PlannedRun, str]) -> 
         best = best_run(results)
         text = f"{results[best].metric} {results[best].value:.4f} on the dev split"
         export = fine_tuning_main.EXPORT.format(shlex.quote(plan.folder(best)))
-        print(f"Best run: {best.name}: {text}. Next: {name_programs(export, sys.argv[0])}")
+        print(
+            f"Best run: {best.name}: {text}. Next: {name_programs(export, sys.argv[0])}"
+        )
     if failed:
         sys.exit(1)
 

@@ -14,7 +14,15 @@ from bert_tf.export.served import load_served
 from bert_tf.modeling import arrays_by_name
 from bert_tf.pretrained import Pretrained
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{c}" for c in "abc")]
+VOCABULARY = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    *"abcdefgh",
+    *(f"##{c}" for c in "abc"),
+]
 CONFIG = small_config(len(VOCABULARY), initializer_range=0.5)
 LABELS = ["x", "y, z", "ž"]
 TAGS = ["O", "B-ž", "I-ž", "B-x-y", "I-x-y"]
@@ -28,7 +36,13 @@ KINDS = (
     "fill_mask", "embedding",
 )  # fmt: skip
 # The kinds whose TFLite files can contain the tokenizer.
-KINDS_WITH_TEXT_INPUT = ("classification", "pair", "multi_label", "regression", "embedding")
+KINDS_WITH_TEXT_INPUT = (
+    "classification",
+    "pair",
+    "multi_label",
+    "regression",
+    "embedding",
+)
 # float16 is the dtype of weights only: two kinds have such files.
 LITE_PRECISIONS = {
     kind: ("float32", "float16", "int8")
@@ -80,7 +94,12 @@ def model_of(kind):
                  "document_context": False, "max_seq_length": 12}  # fmt: skip
     elif kind == "choice":
         model = bert_tf.BertMultipleChoice(CONFIG, seed=3)
-        facts = {"task": "swag", "task_type": kind, "num_choices": 3, "max_seq_length": 12}
+        facts = {
+            "task": "swag",
+            "task_type": kind,
+            "num_choices": 3,
+            "max_seq_length": 12,
+        }
     elif kind == "fill_mask":
         model, facts = bert_tf.BertPretrainer(CONFIG, seed=3), {}
     else:
@@ -107,7 +126,8 @@ def write_checkpoint(kind, folder):
 def served(model, tokenizer, **facts):
     """Returns the served model of a checkpoint with facts, without files."""
     contents = CheckpointContents(
-        "the model", "bert-tf", arrays_by_name(model), model.config, tokenizer.vocabulary,
+        "the "
+        "model", "bert-tf", arrays_by_name(model), model.config, tokenizer.vocabulary,
         tokenizer.do_lower_case, facts,
     )  # fmt: skip
     return load_served(Pretrained(model.config, contents))
@@ -117,7 +137,9 @@ def write_sentence_transformer(folder, pooling, normalize, max_seq_length=None):
     """Adds the files of sentence-transformers to a folder of Hugging Face."""
     steps = [("Transformer", ""), ("Pooling", "1_Pooling")]
     steps += [("Normalize", "2_Normalize")] if normalize else []
-    modules = [{"type": f"sentence_transformers.models.{t}", "path": p} for t, p in steps]
+    modules = [
+        {"type": f"sentence_transformers.models.{t}", "path": p} for t, p in steps
+    ]
     (folder / "modules.json").write_text(json.dumps(modules))
     (folder / "1_Pooling").mkdir(exist_ok=True)
     (folder / "1_Pooling/config.json").write_text(json.dumps(pooling))
@@ -128,5 +150,7 @@ def write_sentence_transformer(folder, pooling, normalize, max_seq_length=None):
 
 def softmax(logits):
     """Returns the softmax over the last axis in float64."""
-    shifted = np.exp(np.asarray(logits, np.float64) - np.max(logits, axis=-1, keepdims=True))
+    shifted = np.exp(
+        np.asarray(logits, np.float64) - np.max(logits, axis=-1, keepdims=True)
+    )
     return shifted / shifted.sum(axis=-1, keepdims=True)

@@ -11,9 +11,9 @@ import sys
 
 from bert_tf.export import gate_process
 
-# Receives three file descriptors for each process to start: its stdin, its stderr, and the file for
-# its process id and its exit code. A child process waits for the process, so that the server can
-# start others meanwhile.
+# Receives three file descriptors for each process to start: its stdin, its stderr, and
+# the file for its process id and its exit code. A child process waits for the process,
+# so that the server can start others meanwhile.
 _SERVER = """
 import array, os, signal, socket, sys
 import keras, tensorflow, tensorflow_text
@@ -89,7 +89,13 @@ def _server():
     """Starts the server, which ends with this process."""
     own, other = socket.socketpair()
     other.set_inheritable(True)
-    command = [sys.executable, "-c", _SERVER, gate_process._PROGRAM, str(other.fileno())]
+    command = [
+        sys.executable,
+        "-c",
+        _SERVER,
+        gate_process._PROGRAM,
+        str(other.fileno()),
+    ]
     environment = {**os.environ, **gate_process._ENVIRONMENT}
     subprocess.Popen(command, env=environment, pass_fds=[other.fileno()])
     other.close()

@@ -1,6 +1,7 @@
 """Runs the program of docs/python.md in the present folder, and checks its results.
 
-`documents/test_python_guide.py` starts this file with the Python of another environment.
+`documents/test_python_guide.py` starts this file with the Python of another
+environment.
 """
 
 import json
@@ -38,7 +39,9 @@ def check_embeddings(result):
     inputs = result["tokenizer"].encode(["A good film.", "Too long."], seq_length=128)
     outputs = result["encoder"](inputs)
     np.testing.assert_allclose(result["pooled"], outputs["pooled_output"], atol=1e-5)
-    for row, length in enumerate((6, 5)):  # [CLS] a good film . [SEP], and [CLS] too long . [SEP]
+    for row, length in enumerate(
+        (6, 5)
+    ):  # [CLS] a good film . [SEP], and [CLS] too long . [SEP]
         expected = np.mean(outputs["sequence_output"][row, :length], axis=0)
         np.testing.assert_allclose(result["mean"][row], expected, atol=1e-5)
 
@@ -49,7 +52,9 @@ def check_training(result):
     best = np.argmax(result["probabilities"], axis=-1)
     assert best.tolist() == result["labels"]
     likelihoods = np.array(result["probabilities"])[range(8), result["labels"]]
-    np.testing.assert_allclose(result["loss_value"], -np.log(likelihoods).mean(), rtol=1e-3)
+    np.testing.assert_allclose(
+        result["loss_value"], -np.log(likelihoods).mean(), rtol=1e-3
+    )
 
 
 def check_saved_models(result):
@@ -65,14 +70,18 @@ def check_saved_models(result):
     best = [result["names"][i].encode() for i in np.argmax(logits, axis=-1)]
     assert result["answers"]["label"].numpy().tolist() == best
     assert result["folder"] == "served/1"
-    pooled = result["encoder"](tokenizer.encode(["A wonder."], seq_length=32))["pooled_output"]
+    pooled = result["encoder"](tokenizer.encode(["A wonder."], seq_length=32))[
+        "pooled_output"
+    ]
     np.testing.assert_allclose(result["vectors"], pooled, atol=1e-5)
     with open("for_transformers/config.json") as file:
         assert json.load(file)["id2label"] == {"0": "negative", "1": "positive"}
     for name in ("weights", "for_transformers", "for_google_bert"):
         saved = bert_tf.load(name)
         assert saved.tokenizer.vocabulary == tokenizer.vocabulary
-        np.testing.assert_array_equal(saved.weights["output_bias"], classifier.head.output_bias)
+        np.testing.assert_array_equal(
+            saved.weights["output_bias"], classifier.head.output_bias
+        )
 
 
 def check_adapted_models(result):

@@ -18,7 +18,11 @@ _PARAGRAPH = {
     "qas": [{"id": str(number), **_ANSWER} for number in range(32)],
 }
 _TOPICS = "".join(f"film {'very ' * n}good,art fun\nlong,art\n" for n in range(20))
-_CHOICE = {"context": "It rains.", "choices": ["Take an umbrella.", "Water it."], "label": 0}
+_CHOICE = {
+    "context": "It rains.",
+    "choices": ["Take an umbrella.", "Water it."],
+    "label": 0,
+}
 # The content of the files that the document uses, by name.
 DATA = {
     "glue/MRPC/train.tsv": f"Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n{_PAIRS}",
@@ -36,8 +40,8 @@ def program(document: pathlib.Path = DOCUMENT, section: str = "") -> str:
 
     With `section`, it is the code below the heading of this name.
 
-    The code consists of the blocks that are marked as Python, and of the last cells in the tables
-    that compare bert-tf with another project.
+    The code consists of the blocks that are marked as Python, and of the last cells in
+    the tables that compare bert-tf with another project.
     """
     lines, in_block, compares, is_inside = [], False, False, not section
     for line in document.read_text("utf-8").split("\n"):
@@ -64,7 +68,9 @@ def write_checkpoints(folder: pathlib.Path) -> None:
     words = re.findall(r"[a-z]+|[.,?]", text.lower())
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     tokenizer = bert_tf.BertTokenizer([*special, *sorted(set(words))])
-    config = bert_tf.BertConfig.named("tiny", tokenizer.vocab_size, initializer_range=0.08)
+    config = bert_tf.BertConfig.named(
+        "tiny", tokenizer.vocab_size, initializer_range=0.08
+    )
     model = bert_tf.BertPretrainer(config, seed=1)
     names = {"uncased_L-2_H-128_A-2": "google", "bert-base-uncased": "hugging_face"}
     for name, dialect in names.items():

@@ -50,7 +50,8 @@ def header(length):
 def frames(*records):
     """Returns the content of a TFRecord file."""
     return b"".join(
-        header(len(each)) + each + struct.pack("<I", masked_crc32c(each)) for each in records
+        header(len(each)) + each + struct.pack("<I", masked_crc32c(each))
+        for each in records
     )
 
 

@@ -1,8 +1,8 @@
 """Runs of a small Keras model with `AdamWeightDecay`, and the same runs in NumPy.
 
-As a program, this module trains on two replicas: each replica is one half of the CPU. It writes the
-final weights of `fit` and of a custom loop into the folder that is its argument, and prints the
-messages of misuses as JSON.
+As a program, this module trains on two replicas: each replica is one half of the CPU.
+It writes the final weights of `fit` and of a custom loop into the folder that is its
+argument, and prints the messages of misuses as JSON.
 """
 
 import json
@@ -16,7 +16,10 @@ STEPS, BATCH, WORDS, LENGTH, WIDTH, RATE, WARMUP = 4, 8, 7, 3, 4, 0.1, 1
 
 
 def start(folder):
-    """Trains on two replicas; returns the messages of misuses. Weights are in `<run>.npz`."""
+    """Trains on two replicas; returns the messages of misuses.
+
+    Weights are in `<run>.npz`.
+    """
     here = __file__.rsplit("/", 1)[0]
     code = "import sys; sys.path.insert(0, sys.argv[1]); import keras_fit_runs as r; r.main()"
     command = [sys.executable, "-c", code, here, str(folder)]
@@ -35,12 +38,18 @@ def initial_weights():
     """Returns the initial weights by name, in the order of the model."""
     rng = np.random.default_rng(1)
     shapes = {"embeddings": (WORDS, WIDTH), "kernel": (WIDTH, 1), "bias": (1,)}
-    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    return {
+        name: rng.normal(size=shape).astype(np.float32)
+        for name, shape in shapes.items()
+    }
 
 
 def batches():
     """Yields ids and targets of each step."""
-    return [[np.split(values, STEPS)[step] for values in examples()] for step in range(STEPS)]
+    return [
+        [np.split(values, STEPS)[step] for values in examples()]
+        for step in range(STEPS)
+    ]
 
 
 def gradients(weights, ids, targets, batch_size=BATCH):
@@ -51,20 +60,32 @@ def gradients(weights, ids, targets, batch_size=BATCH):
     rows = np.repeat((errors @ weights["kernel"].T / LENGTH)[:, None], LENGTH, axis=1)
     embeddings = np.zeros_like(weights["embeddings"])
     np.add.at(embeddings, ids, rows)
-    dense = {"embeddings": embeddings, "kernel": means.T @ errors, "bias": errors.sum(0)}
+    dense = {
+        "embeddings": embeddings,
+        "kernel": means.T @ errors,
+        "bias": errors.sum(0),
+    }
     return dense, {"embeddings": rows}
 
 
 def train_in_numpy(clip_norm, replicas_that_clip=1):
     """Returns the final weights, and the norms of the gradients before clipping.
 
-    With several `replicas_that_clip`, each replica clips the gradients of its part of the batch.
+    With several `replicas_that_clip`, each replica clips the gradients of its part of
+    the batch.
     """
-    weights = {name: value.astype(np.float64) for name, value in initial_weights().items()}
-    slots = {name: (np.zeros_like(value), np.zeros_like(value)) for name, value in weights.items()}
+    weights = {
+        name: value.astype(np.float64) for name, value in initial_weights().items()
+    }
+    slots = {
+        name: (np.zeros_like(value), np.zeros_like(value))
+        for name, value in weights.items()
+    }
     norms = []
     for step, batch in enumerate(batches()):
-        parts = zip(*(np.split(values, replicas_that_clip) for values in batch), strict=True)
+        parts = zip(
+            *(np.split(values, replicas_that_clip) for values in batch), strict=True
+        )
         total = {name: np.zeros_like(value) for name, value in weights.items()}
         for part in parts:
             clipped, norm = reference.clip(*gradients(weights, *part), clip_norm)
@@ -132,7 +153,9 @@ def main():
     import tensorflow as tf
 
     cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    tf.config.set_logical_device_configuration(
+        cpu, [tf.config.LogicalDeviceConfiguration()] * 2
+    )
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
     def parts():
@@ -167,7 +190,8 @@ def misuses(strategy, parts):
     def jit_compile():
         model, optimizer = parts()
         model.compile(optimizer, "mse", jit_compile=True)
-        # TensorFlow itself refuses to compile for several replicas on CPUs, but not on GPUs.
+        # TensorFlow itself refuses to compile for several replicas on CPUs, but not on
+        # GPUs.
         mirrored_strategy._is_gpu_device = lambda device: True
         fit(model)
 

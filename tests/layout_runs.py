@@ -1,8 +1,8 @@
 """Short pretraining runs of a tiny BERT on different numbers of devices and workers.
 
-As a program, this module takes a JSON list of runs. The imports take longer than the runs, so the
-program imports all modules once and then forks a process for each worker. Worker n saves the final
-weights as `<folder>/weights-n.npz`.
+As a program, this module takes a JSON list of runs. The imports take longer than the
+runs, so the program imports all modules once and then forks a process for each worker.
+Worker n saves the final weights as `<folder>/weights-n.npz`.
 """
 
 import json
@@ -21,8 +21,13 @@ VOCABULARY, LENGTH, PREDICTIONS, BATCH = 30, 12, 3, 32
 
 
 def start(specs):
-    """Executes the runs in sequence; returns for each run the exit codes of its workers."""
-    text = json.dumps([{**RUN, **spec, "folder": str(spec["folder"])} for spec in specs])
+    """Executes the runs in sequence.
+
+    Returns for each run the exit codes of its workers.
+    """
+    text = json.dumps(
+        [{**RUN, **spec, "folder": str(spec["folder"])} for spec in specs]
+    )
     done = subprocess.run(
         [sys.executable, __file__, text], check=True, text=True, stdout=subprocess.PIPE
     )
@@ -49,7 +54,9 @@ def columns():
         "masked_lm_weights": np.arange(PREDICTIONS) < used,
         "next_sentence_labels": rng.integers(0, 2, [count, 1]),
     }
-    types = {name: np.float32 if name == "masked_lm_weights" else np.int32 for name in values}
+    types = {
+        name: np.float32 if name == "masked_lm_weights" else np.int32 for name in values
+    }
     return {name: value.astype(types[name]) for name, value in values.items()}
 
 
@@ -58,7 +65,9 @@ def batches():
     import tensorflow as tf
 
     dataset = tf.data.Dataset.from_tensor_slices(columns())
-    return dataset.shuffle(96, seed=1, reshuffle_each_iteration=True).repeat().batch(BATCH)
+    return (
+        dataset.shuffle(96, seed=1, reshuffle_each_iteration=True).repeat().batch(BATCH)
+    )
 
 
 def train(spec, worker):
@@ -94,7 +103,9 @@ def train(spec, worker):
     folder = RunFolder(spec["folder"], CheckpointMetadata(config.to_dict()))
 
     def make_objective(seed, dtype):
-        model = BertPretrainer(config, recompute=runtime.recompute, seed=seed, dtype=dtype)
+        model = BertPretrainer(
+            config, recompute=runtime.recompute, seed=seed, dtype=dtype
+        )
         return PretrainingObjective(model)
 
     trainer = Trainer(make_objective, folder, training, runtime)
@@ -114,7 +125,9 @@ def train(spec, worker):
         divided = training_batches([spec["records"]], sizes, BATCH, 3, 50, part=part)
         data = TrainingData(divided, is_part=part is not None)
     trainer.train(data, evaluation)
-    final = {name: np.asarray(v.value) for name, v in trainer.objective.variables.items()}
+    final = {
+        name: np.asarray(v.value) for name, v in trainer.objective.variables.items()
+    }
     os.makedirs(spec["folder"], exist_ok=True)
     np.savez(f"{spec['folder']}/weights-{worker}.npz", **final)
 
@@ -163,9 +176,15 @@ def main():
 
     codes = []
     for spec in json.loads(sys.argv[1]):
-        ports = free_ports(spec["workers"]) if spec["kind"] == "multi_worker_mirrored" else []
+        ports = (
+            free_ports(spec["workers"])
+            if spec["kind"] == "multi_worker_mirrored"
+            else []
+        )
         children = [fork(spec, worker, ports) for worker in range(spec["workers"])]
-        codes.append([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
+        codes.append(
+            [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        )
     print(json.dumps(codes))
 
 

@@ -18,7 +18,10 @@ CONFIG = {"inputs": 3, "outputs": 1}
 
 
 class Regression:
-    """Linear regression with example weights; training adds noise, seeded for each step."""
+    """Linear regression with example weights.
+
+    Training adds noise, seeded for each step.
+    """
 
     best_by = ("loss", -1)
 
@@ -53,11 +56,20 @@ def data(batch_size=8):
     x = rng.normal(size=(50, 3)).astype(np.float32)
     columns = {"x": x, "y": x.sum(axis=1), "w": rng.uniform(size=50).astype(np.float32)}
     dataset = tf.data.Dataset.from_tensor_slices(columns)
-    return dataset.shuffle(50, seed=3, reshuffle_each_iteration=True).repeat().batch(batch_size)
+    return (
+        dataset.shuffle(50, seed=3, reshuffle_each_iteration=True)
+        .repeat()
+        .batch(batch_size)
+    )
 
 
 def training_config(**changes):
-    fields = {"seed": 7, "global_batch_size": 8, "num_train_steps": 20, "num_warmup_steps": 2}
+    fields = {
+        "seed": 7,
+        "global_batch_size": 8,
+        "num_train_steps": 20,
+        "num_warmup_steps": 2,
+    }
     return TrainingConfig(**{**fields, "learning_rate": 0.1, **changes})
 
 
@@ -66,10 +78,16 @@ def run_folder(path, overwrite=False, config=CONFIG):
 
 
 def run(folder, stop_at=None, overwrite=False, **changes):
-    """Trains and returns the weights; if `stop_at` is set, SIGTERM ends the run at that step."""
+    """Trains and returns the weights.
+
+    If `stop_at` is set, SIGTERM ends the run at that step.
+    """
     config = training_config(**changes)
     runtime = RuntimeConfig(
-        save_checkpoints_steps=7, log_steps=1, eval_steps=stop_at or 0, stop_on_signals=True
+        save_checkpoints_steps=7,
+        log_steps=1,
+        eval_steps=stop_at or 0,
+        stop_on_signals=True,
     )
     trainer = Trainer(Regression, run_folder(folder, overwrite), config, runtime)
 
@@ -77,12 +95,19 @@ def run(folder, stop_at=None, overwrite=False, **changes):
         os.kill(os.getpid(), signal.SIGTERM)
         return data().take(1)
 
-    trainer.train(TrainingData(data()), HeldOutData({"eval": held_out}) if stop_at else None)
-    return {name: variable.numpy() for name, variable in trainer.objective.variables.items()}
+    trainer.train(
+        TrainingData(data()), HeldOutData({"eval": held_out}) if stop_at else None
+    )
+    return {
+        name: variable.numpy() for name, variable in trainer.objective.variables.items()
+    }
 
 
 def make_trainer(folder, objective=Regression, runtime=None, config=CONFIG, **changes):
-    """Returns a trainer; by default, every step is logged and followed by a checkpoint."""
+    """Returns a trainer.
+
+    By default, every step is logged and followed by a checkpoint.
+    """
     runtime = runtime or RuntimeConfig(log_steps=1, save_checkpoints_steps=1)
     training = training_config(**changes)
     return Trainer(objective, run_folder(folder, config=config), training, runtime)
@@ -91,9 +116,13 @@ def make_trainer(folder, objective=Regression, runtime=None, config=CONFIG, **ch
 def train(trainer, batches=None, describe=lambda origin: "", held_out=None):
     """Trains on `batches`, or on the data of this module if `batches` is None."""
     lookup = RecordLookup(describe=describe)
-    return trainer.train(TrainingData(data() if batches is None else batches, lookup), held_out)
+    return trainer.train(
+        TrainingData(data() if batches is None else batches, lookup), held_out
+    )
 
 
 def log_entries(folder):
     """Returns the entries of metrics.jsonl."""
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [
+        json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()
+    ]

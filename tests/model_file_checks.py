@@ -39,7 +39,9 @@ def expected_outputs(kind, inputs):
     if kind == "choice":
         inputs = {name: value[:, None] for name, value in inputs.items()}
     outputs = model_of(kind)(inputs, training=False)
-    outputs = {name: np.array(value) for name, value in outputs.items() if tf.is_tensor(value)}
+    outputs = {
+        name: np.array(value) for name, value in outputs.items() if tf.is_tensor(value)
+    }
     if kind in ("classification", "pair"):
         return {"probabilities": export_models.softmax(outputs["logits"])}
     if kind == "multi_label":
@@ -60,11 +62,16 @@ def check_outputs(kind, found, inputs, precision):
     for name, value in found.items():
         assert value.dtype == np.float32 and value.shape == expected[name].shape
         scale = max(1, np.abs(expected[name]).max())
-        assert np.abs(value - expected[name]).max() <= TOLERANCES[precision] * scale, name
+        assert np.abs(value - expected[name]).max() <= TOLERANCES[precision] * scale, (
+            name
+        )
 
 
 def check_predictions(found, expected, tolerance=1e-4):
-    """Compares predictions; numbers may differ by rounding, relative to those above 1."""
+    """Compares predictions.
+
+    Numbers may differ by rounding, relative to those above 1.
+    """
     if isinstance(expected, dict):
         assert set(found) == set(expected)
         found, expected = [found[each] for each in expected], list(expected.values())

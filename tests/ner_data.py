@@ -13,7 +13,10 @@ TYPES = ["PER", "LOC", "creative-work"]
 
 
 def random_entities(rng, length):
-    """Returns (type, start, end) of entities that do not overlap; some follow each other."""
+    """Returns (type, start, end) of entities that do not overlap.
+
+    Some follow each other.
+    """
     found, start = [], 0
     while start < length:
         if rng.random() < 0.4:
@@ -33,7 +36,9 @@ def tags_of(entities, length, scheme):
         for word in range(start, end):
             is_first, is_last = word == start, word == end - 1
             if scheme == "iobes":
-                prefix = {(1, 1): "S", (1, 0): "B", (0, 1): "E", (0, 0): "I"}[is_first, is_last]
+                prefix = {(1, 1): "S", (1, 0): "B", (0, 1): "E", (0, 0): "I"}[
+                    is_first, is_last
+                ]
             elif scheme == "iob2":
                 prefix = "B" if is_first else "I"
             else:
@@ -43,10 +48,17 @@ def tags_of(entities, length, scheme):
 
 
 def random_tags(rng, length, scheme):
-    """Returns tags that are correct in a scheme; for None, tags of all prefixes in any order."""
+    """Returns tags that are correct in a scheme.
+
+    For None, tags of all prefixes in any order.
+    """
     if scheme is not None:
         return tags_of(random_entities(rng, length), length, scheme)
-    choices = ["O", "O", *(f"{prefix}-{kind}" for prefix in "BIES" for kind in TYPES[:2])]
+    choices = [
+        "O",
+        "O",
+        *(f"{prefix}-{kind}" for prefix in "BIES" for kind in TYPES[:2]),
+    ]
     return [str(tag) for tag in rng.choice(choices, length)]
 
 
@@ -65,7 +77,9 @@ def random_pairs(seed, number, longest=12):
         yield tags, disturbed(rng, tags)
 
 
-def make_task(labels=("O", "B-PER", "I-PER", "B-LOC", "I-LOC"), do_lower_case=True, **options):
+def make_task(
+    labels=("O", "B-PER", "I-PER", "B-LOC", "I-LOC"), do_lower_case=True, **options
+):
     """Returns a task with a small vocabulary; see `squad_data.tokenizers`."""
     return NerTask(tokenizers(do_lower_case)[0], tuple(labels), **options)
 
@@ -90,11 +104,14 @@ def outputs_of(columns, per_example, predictions):
     Args:
         columns: The columns of the records.
         per_example: The number of records of each example.
-        predictions: The index of the predicted tag for each word of all examples, in order.
+        predictions: The index of the predicted tag for each word of all examples, in
+            order.
     """
     labels = columns["label_ids"].astype(np.int32)
     table = np.full(labels.shape, -1, np.int32)
     table[labels > 0] = predictions
-    rows = [{"predictions": a, "label_ids": b} for a, b in zip(table, labels, strict=True)]
+    rows = [
+        {"predictions": a, "label_ids": b} for a, b in zip(table, labels, strict=True)
+    ]
     ends = np.cumsum(per_example).tolist()
     return [rows[start:end] for start, end in zip([0, *ends], ends, strict=False)]

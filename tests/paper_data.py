@@ -8,8 +8,8 @@ from tiny_corpus import WORDS
 NLI = ["contradiction", "entailment", "neutral"]
 ENTAILMENT = ["entailment", "not_entailment"]
 BINARY = ["0", "1"]
-# For each task of GLUE: the header line, None for none, and the columns and labels of its files.
-# In a column, "a" and "b" are the texts and "label" is the label.
+# For each task of GLUE: the header line, None for none, and the columns and labels of
+# its files. In a column, "a" and "b" are the texts and "label" is the label.
 _PAIR = ("index", "sentence1", "sentence2", "label"), ("", "a", "b", "label")
 GLUE = {
     "CoLA": (None, ("", "label", "", "a"), BINARY),
@@ -32,7 +32,10 @@ def sentence(rng, label):
 
 
 def write_glue(folder, tasks=tuple(GLUE)):
-    """Writes train and dev files of tasks into folders; returns the path of the folder."""
+    """Writes train and dev files of tasks into folders.
+
+    Returns the path of the folder.
+    """
     rng = random.Random(0)
     for task in tasks:
         header, columns, labels = GLUE[task]
@@ -50,7 +53,10 @@ def write_glue(folder, tasks=tuple(GLUE)):
 
 
 def write_squad(folder, version):
-    """Writes train-vVERSION.json and dev-vVERSION.json; returns the path of the folder."""
+    """Writes train-vVERSION.json and dev-vVERSION.json.
+
+    Returns the path of the folder.
+    """
     rng = random.Random(1)
     folder.mkdir(exist_ok=True)
     for name, count in (("train", 40), ("dev", 6)):
@@ -66,7 +72,10 @@ def write_squad(folder, version):
             other = {"id": f"n{number}", "question": WORDS[50], "is_impossible": True}
             more = [{**other, "answers": []}] if version == "2.0" else []
             paragraphs.append({"context": context, "qas": [question, *more]})
-        data = {"version": version, "data": [{"title": "any", "paragraphs": paragraphs}]}
+        data = {
+            "version": version,
+            "data": [{"title": "any", "paragraphs": paragraphs}],
+        }
         (folder / f"{name}-v{version}.json").write_text(json.dumps(data))
     return str(folder)
 

@@ -10,5 +10,6 @@ from bert_tf.training.strategy import emulation_of_bfloat16
 EMULATION = emulation_of_bfloat16()
 needs_bfloat16 = pytest.mark.skipif(EMULATION is not None, reason=str(EMULATION))
 needs_onednn = pytest.mark.skipif(
-    os.environ["TF_ENABLE_ONEDNN_OPTS"] == "0", reason="TF_ENABLE_ONEDNN_OPTS=0: oneDNN is off"
+    os.environ["TF_ENABLE_ONEDNN_OPTS"] == "0",
+    reason="TF_ENABLE_ONEDNN_OPTS=0: oneDNN is off",
 )

@@ -87,7 +87,11 @@ class Result:
     def messages(self) -> list[str]:
         """The lines that the program wrote to stderr, without TensorFlow's log lines."""
         lines = [line for line in self.err.splitlines() if line]
-        return [line for line in lines if line[:1] not in "IWE" or line[1:2] not in "0123456789"]
+        return [
+            line
+            for line in lines
+            if line[:1] not in "IWE" or line[1:2] not in "0123456789"
+        ]
 
 
 def run_main(module: str, *commands: list[str]) -> list[Result]:
@@ -104,7 +108,8 @@ def run_mains(
     """Runs the program `module` with `flags` for each pair (module, flags), in order.
 
     Args:
-        commands: The pairs. A byte of a flag that is not UTF-8 is a surrogate, as in `sys.argv`.
+        commands: The pairs. A byte of a flag that is not UTF-8 is a surrogate, as in
+            `sys.argv`.
         cwd: The working directory of the programs.
         stdin: The file that the programs read as stdin; None closes stdin.
         secs: A program is killed after this time.
@@ -112,7 +117,12 @@ def run_mains(
     requests, results = _driver(_environment())
     found = []
     for module, flags in commands:
-        request = {"module": module, "flags": flags, "secs": secs, "cwd": str(cwd or os.getcwd())}
+        request = {
+            "module": module,
+            "flags": flags,
+            "secs": secs,
+            "cwd": str(cwd or os.getcwd()),
+        }
         request["stdin"] = str(stdin) if stdin else None
         requests.write(json.dumps(request) + "\n")
         requests.flush()
@@ -125,7 +135,9 @@ def as_flags(values: Mapping[str, object]) -> list[str]:
     return [f"--{name}={value}" for name, value in values.items() if value is not None]
 
 
-def results_of(folder: pathlib.Path, name: str = "eval_results.txt") -> dict[str, float]:
+def results_of(
+    folder: pathlib.Path, name: str = "eval_results.txt"
+) -> dict[str, float]:
     """Reads a file of results in the folder of a run."""
     pairs = (line.split(" = ") for line in (folder / name).read_text().splitlines())
     return {name: float(value) for name, value in pairs}
@@ -133,7 +145,9 @@ def results_of(folder: pathlib.Path, name: str = "eval_results.txt") -> dict[str
 
 def _environment() -> frozenset[tuple[str, str]]:
     """Returns the environment variables, without those that pytest sets for each test."""
-    return frozenset(item for item in os.environ.items() if not item[0].startswith("PYTEST_"))
+    return frozenset(
+        item for item in os.environ.items() if not item[0].startswith("PYTEST_")
+    )
 
 
 @functools.cache

@@ -38,7 +38,8 @@ CASED = [
     "\u0301",
 ]
 
-# Some words are unknown, some have no pieces, and some have pieces of another length than the word.
+# Some words are unknown, some have no pieces, and some have pieces of another length
+# than the word.
 WORDS = [
     "the", "The", "cats", "Cat", "unable", "café", "CAFÉ", "cafe\u0301", "(1895-1943)", "1895",
     "b.", "c,", "a", "abc", "(a)", "Smith's", "Steve", "steve’s", "zebra", "猫犬", "猫", "한", "İ",
@@ -59,7 +60,10 @@ def tokenizers(do_lower_case):
 
 
 def paragraph_of(context, *questions):
-    """Returns a paragraph; a question has the fields id, question, answers and is_impossible."""
+    """Returns a paragraph.
+
+    A question has the fields id, question, answers and is_impossible.
+    """
     names = "id", "question", "answers", "is_impossible"
     qas = [dict(zip(names, question, strict=False)) for question in questions]
     return {"context": context, "qas": qas}
@@ -67,7 +71,10 @@ def paragraph_of(context, *questions):
 
 def data_of(*paragraphs):
     """Returns the contents of a file with one article."""
-    return {"version": "any", "data": [{"title": "any", "paragraphs": list(paragraphs)}]}
+    return {
+        "version": "any",
+        "data": [{"title": "any", "paragraphs": list(paragraphs)}],
+    }
 
 
 def answers_of(*texts, start=0):
@@ -93,7 +100,10 @@ def to_train(path):
     All answers are in the first word of their contexts.
     """
     found, _ = read(path, training=True)
-    return [(each.id, each.question, each.answers, len(each.before_answer)) for each in found]
+    return [
+        (each.id, each.question, each.answers, len(each.before_answer))
+        for each in found
+    ]
 
 
 def to_train_version_2(path):
@@ -108,7 +118,10 @@ def to_predict(path):
 
 
 def random_context(rng, longest):
-    """Returns a context of up to `longest` words and a rare one; it may start with a blank."""
+    """Returns a context of up to `longest` words and a rare one.
+
+    It may start with a blank.
+    """
     words = rng.choices(WORDS, k=rng.randint(1, longest))
     words += rng.choices(RARE_WORDS, k=rng.random() < 0.2)
     rng.shuffle(words)
@@ -119,7 +132,10 @@ def random_context(rng, longest):
 
 
 def random_question(rng, number, context, version_2):
-    """Returns a question for training; its answer may be at another place of the context."""
+    """Returns a question for training.
+
+    Its answer may be at another place of the context.
+    """
     text = " ".join(rng.choices(WORDS, k=rng.randrange(9)))
     if version_2 and (not context.strip() or rng.random() < 0.3):
         return number, text, [], True
@@ -149,7 +165,12 @@ def random_data(seed, count, longest=30, version_2=False, contexts=()):
             for number in range(rng.randint(1, 3))
         ]
         paragraphs.append(paragraph_of(context, *questions))
-    return {"data": [*data_of(*paragraphs[::2])["data"], *data_of(*paragraphs[1::2])["data"]]}
+    return {
+        "data": [
+            *data_of(*paragraphs[::2])["data"],
+            *data_of(*paragraphs[1::2])["data"],
+        ]
+    }
 
 
 class Encoded:
@@ -185,7 +206,10 @@ class Encoded:
             self.examples, self.encoded.records_per_example.tolist(), strict=True
         ):
             rows = range(row, row + count)
-            yield example, [{name: columns[name][each] for name in columns} for each in rows]
+            yield (
+                example,
+                [{name: columns[name][each] for name in columns} for each in rows],
+            )
             row += count
 
 
@@ -195,7 +219,10 @@ def make_task(tokenizer, windows, answers):
 
 
 def random_logits(found, seed, rounded=False):
-    """Returns two arrays, float32 [R, S], for the windows of a file; many are equal if rounded."""
+    """Returns two arrays, float32 [R, S], for the windows of a file.
+
+    Many are equal if rounded.
+    """
     rng = np.random.default_rng(seed)
     shape = found.encoded.columns["input_ids"].shape
     values = rng.normal(0, 3, (2, *shape)).astype(np.float32)
@@ -217,7 +244,9 @@ def oracle_predictions(found, logits, do_lower_case, settings, lengths=None):
     values = dataclasses.asdict(AnswerSettings(**settings))
     rows = [[row.tolist() for row in part] for part in logits]
     if lengths is not None:
-        rows = [[row[:end] for row, end in zip(part, lengths, strict=True)] for part in rows]
+        rows = [
+            [row[:end] for row, end in zip(part, lengths, strict=True)] for part in rows
+        ]
     ids = [window.unique_id for window in found.features]
     results = dict(zip(ids, zip(*rows, strict=True), strict=True))
     return oracle.predictions(

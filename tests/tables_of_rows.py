@@ -12,7 +12,9 @@ def write_rows(path, rows):
     if path.suffix == ".parquet":
         pa.parquet.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
     elif path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        path.write_text(
+            "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+        )
     else:
         with open(path, "w", encoding="utf-8", newline="") as file:
             delimiter = "\t" if path.suffix == ".tsv" else ","

@@ -35,7 +35,12 @@ def run(body, *flags, stdout=subprocess.PIPE, stderr=subprocess.PIPE):
     program = PROGRAM.format(body=body)
     command = [sys.executable, "-c", program, *flags]
     return subprocess.run(
-        command, stdout=stdout, stderr=stderr, text=True, check=False, preexec_fn=with_sighup
+        command,
+        stdout=stdout,
+        stderr=stderr,
+        text=True,
+        check=False,
+        preexec_fn=with_sighup,
     )
 
 
@@ -57,7 +62,11 @@ def test_a_full_stdout_is_reported_in_one_line(body, flags):
 
 def test_other_errors_of_the_system_keep_their_traceback():
     done = run("print('a'); open('/nowhere/x')")
-    assert done.returncode == 1 and "FileNotFoundError" in done.stderr and done.stdout == "a\n"
+    assert (
+        done.returncode == 1
+        and "FileNotFoundError" in done.stderr
+        and done.stdout == "a\n"
+    )
 
 
 @pytest.mark.parametrize("flags", ["--help", ""])
@@ -67,14 +76,15 @@ def test_a_reader_that_ends_early_gives_no_message(flags):
     environment = {**os.environ, "PROGRAM": program}
     done = subprocess.run(["bash", "-o", "pipefail", "-c", shell], env=environment,
                           capture_output=True, text=True, check=False)  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "") and len(done.stdout.splitlines()) == 1
+    assert (done.returncode, done.stderr) == (0, "") and len(
+        done.stdout.splitlines()
+    ) == 1
 
 
 LOG = (
-    "own = logging.getLogger('bert_tf.training.x'); own.debug('a'); own.info('b\\n%d', 1); "
-    "own.warning('c'); "
-    "other = logging.getLogger('other'); other.info('d'); other.warning('e'); "
-    "own.error('f')"
+    "own = logging.getLogger('bert_tf.training.x'); own.debug('a'); own.info('b\\n%d', "
+    "1); own.warning('c'); other = logging.getLogger('other'); other.info('d'); "
+    "other.warning('e'); own.error('f')"
 )
 
 
@@ -93,7 +103,9 @@ def test_records_of_the_library_appear_as_bare_messages(flags, expected):
     assert done.returncode == 0 and done.stdout == ""
     lines = done.stderr.splitlines()
     # absl's prefix: the level, the date, the time, the thread, the file and the line.
-    assert [f"{line[0]} other" if line[-3:-1] == "] " else line for line in lines] == expected
+    assert [
+        f"{line[0]} other" if line[-3:-1] == "] " else line for line in lines
+    ] == expected
 
 
 @pytest.mark.parametrize(
@@ -146,7 +158,9 @@ PROGRESS = (
 
 def test_progress_is_logged_if_stderr_is_not_a_terminal():
     (line,) = run(PROGRESS).stderr.splitlines()
-    assert line.startswith("reading: 15 of 20 files, ") and line.endswith(" s left, done")
+    assert line.startswith("reading: 15 of 20 files, ") and line.endswith(
+        " s left, done"
+    )
     assert run(PROGRESS, "--verbosity=-1").stderr == ""
 
 
@@ -187,7 +201,9 @@ def test_commands_name_the_programs_as_the_user_called_them():
     body = "raise InputError('Next: python run_scripts/export_model.py --a=1')"
     installed = run(body)
     program = PROGRAM.format(body=body).replace('"program"', '"run_scripts/x.py"')
-    in_clone = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    in_clone = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
     assert installed.stderr == "error: Next: bert-tf-export-model --a=1\n"
     assert in_clone.stderr == "error: Next: python run_scripts/export_model.py --a=1\n"
 
@@ -213,4 +229,6 @@ def test_the_rate_of_work_that_takes_no_time_is_not_shown():
     )
     fast, slow = run(body).stderr.splitlines()
     assert fast == "writing: 30 of 30 examples, done"
-    assert slow.startswith("writing: 30 of 30 examples, 1") and slow.endswith(" examples/s, done")
+    assert slow.startswith("writing: 30 of 30 examples, 1") and slow.endswith(
+        " examples/s, done"
+    )

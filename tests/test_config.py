@@ -38,7 +38,9 @@ def test_named_large_has_the_sizes_of_the_paper():
     sizes = (large.num_hidden_layers, large.hidden_size, large.num_attention_heads)
     assert (*sizes, large.intermediate_size) == (24, 1024, 16, 4096)
     assert large.attention == "causal"
-    with pytest.raises(InputError, match=r"must be one of tiny, mini.*Received: 'huge'"):
+    with pytest.raises(
+        InputError, match=r"must be one of tiny, mini.*Received: 'huge'"
+    ):
         BertConfig.named("huge", 30522)
     assert all(BertConfig.named(size, 10).head_size == 64 for size in SIZES)
 
@@ -59,11 +61,26 @@ def test_defaults_equal_those_of_the_released_class():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"vocab_size": 0}, r"vocab_size must be a whole number from 1 to 2\^31. Received: 0"),
-        ({"hidden_size": "768"}, "hidden_size must be a whole number .* Received: '768'"),
-        ({"layer_norm_eps": "1e-12"}, "layer_norm_eps must be a number. Received: '1e-12'"),
-        ({"num_attention_heads": 7}, r"hidden_size \(768\) must be a multiple .* \(7\)"),
-        ({"hidden_dropout_prob": 1}, r"hidden_dropout_prob must be from 0 to 0\.9+\. Received: 1"),
+        (
+            {"vocab_size": 0},
+            r"vocab_size must be a whole number from 1 to 2\^31. Received: 0",
+        ),
+        (
+            {"hidden_size": "768"},
+            "hidden_size must be a whole number .* Received: '768'",
+        ),
+        (
+            {"layer_norm_eps": "1e-12"},
+            "layer_norm_eps must be a number. Received: '1e-12'",
+        ),
+        (
+            {"num_attention_heads": 7},
+            r"hidden_size \(768\) must be a multiple .* \(7\)",
+        ),
+        (
+            {"hidden_dropout_prob": 1},
+            r"hidden_dropout_prob must be from 0 to 0\.9+\. Received: 1",
+        ),
         ({"initializer_range": 0}, "initializer_range must be above 0"),
         ({"layer_norm_eps": -1e-12}, "layer_norm_eps must be above 0"),
         ({"attention": "left"}, "attention must be one of"),

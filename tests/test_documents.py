@@ -24,7 +24,8 @@ PROGRAMS = {
     for folder in ("benchmarks", "data_prep", "run_scripts")
     for path in (ROOT / folder).glob("*.py")
 }
-# Parses commands with the flags of their programs, and prints an error for each that is refused.
+# Parses commands with the flags of their programs, and prints an error for each that is
+# refused.
 PARSER = """
 import importlib, json, os, re, sys
 from absl import flags
@@ -47,10 +48,15 @@ for program, commands in json.load(sys.stdin).items():
 def commands(text):
     """Yields the program, the flags, and whether no flag is left out, of each command in a text.
 
-    Commands are in blocks of code, and in code inside of a sentence, where flags may be left out.
+    Commands are in blocks of code, and in code inside of a sentence, where flags may be
+    left out.
     """
     blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S)
-    lines = [(line, True) for block in blocks for line in block.replace("\\\n", " ").split("\n")]
+    lines = [
+        (line, True)
+        for block in blocks
+        for line in block.replace("\\\n", " ").split("\n")
+    ]
     sentences = re.sub(r"^```\w*\n.*?^```", "", text, flags=re.M | re.S)
     lines += [(code, False) for code in re.findall(r"`([^`\n]+)`", sentences)]
     for line, is_complete in lines:
@@ -65,7 +71,11 @@ def commands(text):
                 )
                 found = [each for each in rest if each != "--help"]
                 complete = is_complete and "..." not in words and "--help" not in words
-                yield match[1] or match[2].replace("-", "_"), found, complete and "--" not in words
+                yield (
+                    match[1] or match[2].replace("-", "_"),
+                    found,
+                    complete and "--" not in words,
+                )
 
 
 def test_the_commands_have_flags_of_their_programs():
@@ -78,7 +88,10 @@ def test_the_commands_have_flags_of_their_programs():
                 by_program.setdefault(module, []).append((flags, is_complete))
     assert sum(map(len, by_program.values())) > 50
     done = subprocess.run(
-        [sys.executable, "-c", PARSER], input=json.dumps(by_program), capture_output=True, text=True
+        [sys.executable, "-c", PARSER],
+        input=json.dumps(by_program),
+        capture_output=True,
+        text=True,
     )
     assert (done.stdout, done.stderr) == ("", "")
 
@@ -88,26 +101,38 @@ def test_links_lead_to_existing_files(name):
     path = ROOT / name
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text("utf-8")):
         if not re.match(r"https?:|mailto:|#", target):
-            assert (path.parent / target.split("#")[0]).exists(), f"{name} links to {target}"
+            assert (path.parent / target.split("#")[0]).exists(), (
+                f"{name} links to {target}"
+            )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_placeholder_remains(name):
-    assert not re.findall(r"@@\w*|\bTODO\b|\bTBD\b|\bXXX\b", (ROOT / name).read_text("utf-8"))
+    assert not re.findall(
+        r"@@\w*|\bTODO\b|\bTBD\b|\bXXX\b", (ROOT / name).read_text("utf-8")
+    )
 
 
 def test_the_guide_lists_the_released_sizes():
     table = re.findall(r"^\| (layers|hidden size) \| (.*) \|$", PYTHON_GUIDE, re.M)
     (names,) = re.findall(r"^\| \| (tiny .*) \|$", PYTHON_GUIDE, re.M)
-    listed = zip(names.split(" | "), *(numbers.split(" | ") for _, numbers in table), strict=True)
+    listed = zip(
+        names.split(" | "), *(numbers.split(" | ") for _, numbers in table), strict=True
+    )
     assert [(name, int(layers), int(hidden)) for name, layers, hidden in listed] == [
         (name, layers, hidden) for name, (hidden, layers, *_) in SIZES.items()
     ]
 
 
 def test_the_index_lists_every_document():
-    listed = set(re.findall(r"\]\(([^/)]+)\)", (ROOT / "docs/README.md").read_text("utf-8")))
-    files = {path.name for path in (ROOT / "docs").glob("*") if path.suffix in (".md", ".ipynb")}
+    listed = set(
+        re.findall(r"\]\(([^/)]+)\)", (ROOT / "docs/README.md").read_text("utf-8"))
+    )
+    files = {
+        path.name
+        for path in (ROOT / "docs").glob("*")
+        if path.suffix in (".md", ".ipynb")
+    }
     assert listed == files - {"README.md", "index.md"}
     pages = re.findall(r"^(\w+)$", (ROOT / "docs/index.md").read_text("utf-8"), re.M)
     assert sorted(pages) == sorted(name.split(".")[0] for name in listed)

@@ -17,11 +17,23 @@ from bert_tf.modeling import BertEncoder
 from bert_tf.pretrained import save_checkpoint
 from bert_tf.tokenization import BertTokenizer
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "new", "york", "play", "##ing", "##s"]
+VOCABULARY = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "new",
+    "york",
+    "play",
+    "##ing",
+    "##s",
+]
 SIZES = {"num_hidden_layers": 3, "max_position_embeddings": 12}
 CONFIG = small_config(len(VOCABULARY), initializer_range=0.5, **SIZES)
 LINES = ["New York plays", "playing ||| new playings", "", "york " * 30]
-# The at most 12 ids of each line; [CLS] is 2 and [SEP] is 3. A second text has segment id 1.
+# The at most 12 ids of each line; [CLS] is 2 and [SEP] is 3. A second text has segment
+# id 1.
 IDS = [[2, 5, 6, 7, 9, 3], [2, 7, 8, 3, 5, 7, 8, 9, 3], [2, 3], [2, *[6] * 10, 3]]
 SEGMENTS = [[0] * 6, [0, 0, 0, 0, 1, 1, 1, 1, 1], [0, 0], [0] * 12]
 
@@ -87,7 +99,9 @@ def test_features_that_are_not_finite_are_refused():
     encoder = BertEncoder(CONFIG, seed=0)
     kernel = next(each for each in encoder.weights if each.path.endswith("kernel"))
     kernel.assign(np.full(kernel.shape, 3e38, np.float32))
-    with pytest.raises(InputError, match=r"The features of 'New York plays' .* are not finite"):
+    with pytest.raises(
+        InputError, match=r"The features of 'New York plays' .* are not finite"
+    ):
         extract(encoder, layers=(-1,))
 
 
@@ -101,10 +115,14 @@ def test_vectors_of_words_are_the_mean_over_their_tokens(encoder, expected):
 
 
 def test_invalid_settings_are_refused(encoder):
-    with pytest.raises(InputError, match=r"no layer -5 .* from -3 to 2, or -4 for the embeddings"):
+    with pytest.raises(
+        InputError, match=r"no layer -5 .* from -3 to 2, or -4 for the embeddings"
+    ):
         extract(encoder, layers=(-5,))
     with pytest.raises(InputError, match="exceeds the model's max_position_embeddings"):
-        FeatureExtractor(encoder, BertTokenizer(VOCABULARY), ExtractionConfig(max_seq_length=13))
+        FeatureExtractor(
+            encoder, BertTokenizer(VOCABULARY), ExtractionConfig(max_seq_length=13)
+        )
 
 
 def test_npz_and_tfrecord_shards_hold_all_lines(encoder, expected, tmp_path):
@@ -123,7 +141,12 @@ def test_npz_and_tfrecord_shards_hold_all_lines(encoder, expected, tmp_path):
         tf.train.Example.FromString(record.numpy()).features.feature
         for record in tf.data.TFRecordDataset(names)
     ]
-    assert [example["line_index"].int64_list.value[0] for example in examples] == [0, 1, 2, 3]
+    assert [example["line_index"].int64_list.value[0] for example in examples] == [
+        0,
+        1,
+        2,
+        3,
+    ]
     values = np.frombuffer(examples[1]["values"].bytes_list.value[0], "<f4")
     shape = examples[1]["shape"].int64_list.value
     np.testing.assert_allclose(values.reshape(shape)[0], expected[1][3], atol=1e-5)
@@ -152,7 +175,9 @@ def test_extract_features_writes_the_released_format(encoder, expected, tmp_path
     assert list(lines[0]["features"][0]) == ["token", "layers"]
     assert list(lines[0]["features"][0]["layers"][0]) == ["index", "values"]
     assert [line["linex_index"] for line in lines] == [0, 1, 2, 3]
-    assert [entry["token"] for entry in lines[0]["features"]] == [VOCABULARY[i] for i in IDS[0]]
+    assert [entry["token"] for entry in lines[0]["features"]] == [
+        VOCABULARY[i] for i in IDS[0]
+    ]
     for line, states in zip(lines, expected, strict=True):
         for layer, state in ((0, states[3]), (1, states[1])):
             vectors = [entry["layers"][layer] for entry in line["features"]]

@@ -11,7 +11,9 @@ SIZES = {"S": 8, "P": 3}
 
 def columns(count: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
-    shapes = {f.name: [int(SIZES.get(d, d)) for d in f.shape] for f in features.PRETRAINING}
+    shapes = {
+        f.name: [int(SIZES.get(d, d)) for d in f.shape] for f in features.PRETRAINING
+    }
     return {
         f.name: rng.integers(0, 40_000, [count, *shapes[f.name]]).astype(f.dtype)
         for f in features.PRETRAINING
@@ -31,11 +33,16 @@ def test_parser_reads_examples_of_protobuf():
     parsed = features.parser(features.PRETRAINING, SIZES)(tf.constant(records))
     for feature in features.PRETRAINING:
         np.testing.assert_array_equal(parsed[feature.name], data[feature.name])
-        assert parsed[feature.name].dtype == (tf.int32 if feature.dtype == "int64" else tf.float32)
+        assert parsed[feature.name].dtype == (
+            tf.int32 if feature.dtype == "int64" else tf.float32
+        )
 
 
 def test_scalar_features_have_rank_1():
-    data = {name: np.zeros([2, 8], np.int64) for name in ("input_ids", "input_mask", "segment_ids")}
+    data = {
+        name: np.zeros([2, 8], np.int64)
+        for name in ("input_ids", "input_mask", "segment_ids")
+    }
     data |= {"label_ids": np.array([1, 0]), "is_real_example": np.array([1, 1])}
     records = features.encode(data, features.CLASSIFICATION)
     parsed = features.parser(features.CLASSIFICATION, {"S": 8})(tf.constant(records))
@@ -45,18 +52,25 @@ def test_scalar_features_have_rank_1():
 def test_model_garden_feature_names_are_recognized():
     data = columns(1)
     renamed = tuple(
-        features.Feature(f.aliases[0] if f.aliases else f.name, f.dtype, f.shape, f.meaning)
+        features.Feature(
+            f.aliases[0] if f.aliases else f.name, f.dtype, f.shape, f.meaning
+        )
         for f in features.PRETRAINING
     )
     data |= {"input_word_ids": data["input_ids"], "input_type_ids": data["segment_ids"]}
     record = features.encode(data, renamed)[0]
     names = features.names_in(record, features.PRETRAINING, SIZES, "a.tfrecord")
-    assert names["input_ids"] == "input_word_ids" and names["segment_ids"] == "input_type_ids"
+    assert (
+        names["input_ids"] == "input_word_ids"
+        and names["segment_ids"] == "input_type_ids"
+    )
     parsed = features.parser(features.PRETRAINING, SIZES, names)(tf.constant([record]))
     np.testing.assert_array_equal(parsed["input_ids"], data["input_ids"])
 
 
-@pytest.mark.parametrize("largest", [1, 127, 128, 16383, 16384, 30521, 2**31 - 1, 2**62, -1])
+@pytest.mark.parametrize(
+    "largest", [1, 127, 128, 16383, 16384, 30521, 2**31 - 1, 2**62, -1]
+)
 def test_encoded_bytes_equal_tensorflow(largest):
     rng = np.random.default_rng(0)
     low, high = min(largest, 0), max(largest, 0)
@@ -74,11 +88,15 @@ def test_encoded_bytes_equal_tensorflow(largest):
     for i in range(50):
         feature = {
             name: tf.train.Feature(
-                float_list=tf.train.FloatList(value=value[i].astype(kinds[name]).tolist())
+                float_list=tf.train.FloatList(
+                    value=value[i].astype(kinds[name]).tolist()
+                )
             )
             if name == "masked_lm_weights"
             else tf.train.Feature(
-                int64_list=tf.train.Int64List(value=value[i].astype(kinds[name]).tolist())
+                int64_list=tf.train.Int64List(
+                    value=value[i].astype(kinds[name]).tolist()
+                )
             )
             for name, value in columns.items()
         }

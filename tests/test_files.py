@@ -50,7 +50,9 @@ def test_a_file_with_the_name_of_a_folder_is_refused(tmp_path):
 def test_expand_globs(tmp_path):
     for name in ("b.txt", "a.txt", "c[1].txt"):
         (tmp_path / name).write_text("")
-    found = files.expand_globs(f"{tmp_path}/b.txt, {tmp_path}/?.txt,{tmp_path}/c[1].txt")
+    found = files.expand_globs(
+        f"{tmp_path}/b.txt, {tmp_path}/?.txt,{tmp_path}/c[1].txt"
+    )
     assert [os.path.basename(path) for path in found] == ["b.txt", "a.txt", "c[1].txt"]
     with pytest.raises(InputError, match=r"No text file matches .*nothing"):
         files.expand_globs(f"{tmp_path}/nothing*", "text")
@@ -70,7 +72,9 @@ def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_LINE_BYTES", 2 << 20)
     path = tmp_path / "a.txt"
     path.write_bytes(b"a\n" + b"b" * (4 << 20))
-    with pytest.raises(InputError, match=r"^Line 2 of .*a.txt has more than 2 MiB\. Split it\.$"):
+    with pytest.raises(
+        InputError, match=r"^Line 2 of .*a.txt has more than 2 MiB\. Split it\.$"
+    ):
         list(files.read_lines(str(path)))
     path.write_bytes(b"b" * (4 << 20))
     with pytest.raises(InputError, match=r"^Line 1 of .*a.txt has more than 2 MiB"):
@@ -143,12 +147,17 @@ def write(kind, path, content):
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_the_next_write_removes_what_a_killed_process_left(tmp_path, kind):
-    path, other = tmp_path / "out.txt", atomic_files.temporary_path(str(tmp_path / "other.txt"))
+    path, other = (
+        tmp_path / "out.txt",
+        atomic_files.temporary_path(str(tmp_path / "other.txt")),
+    )
     pathlib.Path(other).write_text("of another output")
     process = start_writer(kind, path)
     left = pathlib.Path(atomic_files.temporary_path(str(path)))
     atomic_files.remove_leftovers(str(tmp_path))
-    assert left.exists() and not os.path.exists(other), "only a living process keeps its file"
+    assert left.exists() and not os.path.exists(other), (
+        "only a living process keeps its file"
+    )
     process.send_signal(signal.SIGKILL)
     process.wait()
     write(kind, path, "second")
@@ -170,13 +179,17 @@ def test_a_second_writer_waits_for_the_first_one(tmp_path, kind, caplog):
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_the_end_of_a_write_keeps_the_temporary_file_of_the_next_one(tmp_path, monkeypatch):
+def test_the_end_of_a_write_keeps_the_temporary_file_of_the_next_one(
+    tmp_path, monkeypatch
+):
     path, sync, begun = tmp_path / "out", atomic_files._sync_entry, []
     with contextlib.ExitStack() as second:
 
         def begin_second(entry):
             sync(entry)
-            if entry == str(tmp_path) and not begun:  # the first file has its name already
+            if (
+                entry == str(tmp_path) and not begun
+            ):  # the first file has its name already
                 begun.append(second.enter_context(files.atomic_replace(str(path))))
 
         monkeypatch.setattr(atomic_files, "_sync_entry", begin_second)
@@ -214,7 +227,14 @@ def test_the_permissions_of_an_output_are_kept(tmp_path, kind):
 
 
 def test_each_output_has_its_own_temporary_name():
-    names = ["a_b", "a%b", "a.b", "a%5Fb", *("_" * n for n in (50, 51, 180)), "\u0435" * 127]
+    names = [
+        "a_b",
+        "a%b",
+        "a.b",
+        "a%5Fb",
+        *("_" * n for n in (50, 51, 180)),
+        "\u0435" * 127,
+    ]
     paths = [atomic_files.temporary_path(f"folder/{name}") for name in names]
     assert len(set(paths)) == len(names)
     for path in paths:

@@ -27,7 +27,10 @@ def test_what_is_not_strict_json_is_refused(text, message):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ('{"a": [1, 2.5, null, true, "\\ud83d\\ude00"]}', {"a": [1, 2.5, None, True, "😀"]}),
+        (
+            '{"a": [1, 2.5, null, true, "\\ud83d\\ude00"]}',
+            {"a": [1, 2.5, None, True, "😀"]},
+        ),
         ("1000000000000000019884624838656", 1000000000000000019884624838656),
     ],
 )
@@ -40,7 +43,9 @@ def test_metrics_of_own_files_may_be_nan(tmp_path):
     (tmp_path / "a.json").write_text('{"loss": NaN}')
     assert json_files.read(path, own=True)["loss"] != 0
     (tmp_path / "a.json").write_text("[]")
-    with pytest.raises(InputError, match=r"a\.json is damaged: it must contain one JSON object"):
+    with pytest.raises(
+        InputError, match=r"a\.json is damaged: it must contain one JSON object"
+    ):
         json_files.read(path, own=True)
 
 
@@ -68,5 +73,7 @@ def test_required_keys_need_a_value(tmp_path):
     for text in ("{}", '{"step": null}'):
         path.write_text(text)
         assert json_files.read(str(path), {"step": COUNT}).get("step") is None
-        with pytest.raises(InputError, match=r"a\.json is damaged: step must be .* Received: None"):
+        with pytest.raises(
+            InputError, match=r"a\.json is damaged: step must be .* Received: None"
+        ):
             json_files.read(str(path), {"step": COUNT}, own=True, required=True)

@@ -19,7 +19,9 @@ def shard_of(path, content=b"12345", **changes):
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
     sha256 = hashlib.sha256(content).hexdigest()
-    return dataclasses.replace(Shard(str(path), len(content), sha256, "train", 3), **changes)
+    return dataclasses.replace(
+        Shard(str(path), len(content), sha256, "train", 3), **changes
+    )
 
 
 def written(tmp_path, *shards, name="a"):
@@ -29,12 +31,20 @@ def written(tmp_path, *shards, name="a"):
 
 
 def test_globs_leave_out_the_files_next_to_records(tmp_path):
-    names = ("a.COMPLETED", "a.manifest.json", "a.stats.json", "a.tfrecord", "b.tf_record")
+    names = (
+        "a.COMPLETED",
+        "a.manifest.json",
+        "a.stats.json",
+        "a.tfrecord",
+        "b.tf_record",
+    )
     for name in names:
         (tmp_path / name).write_bytes(b"")
     found = manifest.find_records(f"{tmp_path}/*")
     assert found == [f"{tmp_path}/{name}" for name in names[3:]]
-    assert manifest.find_records(f"{tmp_path}/a.stats.json") == [f"{tmp_path}/a.stats.json"]
+    assert manifest.find_records(f"{tmp_path}/a.stats.json") == [
+        f"{tmp_path}/a.stats.json"
+    ]
     with pytest.raises(InputError, match=r"No record file matches .*a\.m\*"):
         manifest.find_records(f"{tmp_path}/a.m*")
 
@@ -54,7 +64,10 @@ def test_the_file_has_the_released_format(tmp_path):
 
 
 def test_reading_returns_what_was_written(tmp_path):
-    shards = shard_of(tmp_path / "a.tfrecord"), shard_of(tmp_path / "b.tfrecord", split="eval")
+    shards = (
+        shard_of(tmp_path / "a.tfrecord"),
+        shard_of(tmp_path / "b.tfrecord", split="eval"),
+    )
     read = Manifest.read(written(tmp_path, *shards))
     assert read.shards == shards
     assert {name: read.facts[name] for name in FACTS} == FACTS
@@ -67,7 +80,9 @@ def test_paths_follow_the_folder_of_the_manifest(tmp_path):
     inside = shard_of(tmp_path / "before/a.tfrecord")
     next_to_it = shard_of(tmp_path / "other" / "b.tfrecord")
     path = written(tmp_path / "before", inside, next_to_it)
-    names = [shard["name"] for shard in json.loads(tf.io.gfile.GFile(path).read())["shards"]]
+    names = [
+        shard["name"] for shard in json.loads(tf.io.gfile.GFile(path).read())["shards"]
+    ]
     assert names == ["a.tfrecord", "../other/b.tfrecord"]
     os.rename(tmp_path / "before", tmp_path / "after")
     read = Manifest.read(str(tmp_path / "after/a.manifest.json"))
@@ -123,7 +138,9 @@ def test_a_damaged_manifest_is_refused_or_skipped(tmp_path, content):
     good = written(tmp_path, shard_of(tmp_path / "a.tfrecord"))
     with pytest.raises(InputError, match=r"b\.manifest\.json is damaged"):
         manifest.manifests_next_to([str(tmp_path / "a.tfrecord")])
-    found = manifest.manifests_next_to([str(tmp_path / "a.tfrecord")], skip_damaged=True)
+    found = manifest.manifests_next_to(
+        [str(tmp_path / "a.tfrecord")], skip_damaged=True
+    )
     assert [each.path for each in found] == [good]
 
 

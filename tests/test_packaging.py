@@ -11,8 +11,8 @@ import types
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
-# The quickstart starts the other programs by their paths in the repository and writes its results
-# there. It runs from a clone, not from an installed package.
+# The quickstart starts the other programs by their paths in the repository and writes
+# its results there. It runs from a clone, not from an installed package.
 CLONE_ONLY = {"bert_tf.run_scripts.quickstart"}
 
 
@@ -20,7 +20,9 @@ CLONE_ONLY = {"bert_tf.run_scripts.quickstart"}
 def setup_arguments(monkeypatch):
     """The arguments that setup.py passes to setuptools.setup."""
     arguments = {}
-    stub = types.SimpleNamespace(setup=arguments.update, find_packages=lambda include: include)
+    stub = types.SimpleNamespace(
+        setup=arguments.update, find_packages=lambda include: include
+    )
     monkeypatch.setitem(sys.modules, "setuptools", stub)
     runpy.run_path(str(ROOT / "setup.py"))
     return arguments
@@ -28,7 +30,9 @@ def setup_arguments(monkeypatch):
 
 def has_main(path):
     tree = ast.parse(path.read_text("utf-8"))
-    return {"main", "run"} <= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    return {"main", "run"} <= {
+        node.name for node in tree.body if isinstance(node, ast.FunctionDef)
+    }
 
 
 def test_every_main_is_a_console_script(setup_arguments):
@@ -39,7 +43,9 @@ def test_every_main_is_a_console_script(setup_arguments):
         if has_main(path)
     }
     assert mains >= CLONE_ONLY
-    scripts = dict(line.split(" = ") for line in setup_arguments["entry_points"]["console_scripts"])
+    scripts = dict(
+        line.split(" = ") for line in setup_arguments["entry_points"]["console_scripts"]
+    )
     assert set(scripts.values()) == {f"{main}:run" for main in mains - CLONE_ONLY}
     for name, target in scripts.items():
         stem = target.removesuffix(":run").split(".")[-1]
@@ -84,7 +90,10 @@ def test_ci_extra_contains_the_packages_that_tests_import_optionally(setup_argum
     for path in (ROOT / "tests").rglob("*.py"):
         optional |= set(re.findall(r'importorskip\("(\w+)"', path.read_text("utf-8")))
     assert "apache_beam" in optional
-    requirements = [*setup_arguments["install_requires"], *setup_arguments["extras_require"]["ci"]]
+    requirements = [
+        *setup_arguments["install_requires"],
+        *setup_arguments["extras_require"]["ci"],
+    ]
     names = {re.match(r"[\w-]+", line)[0].replace("-", "_") for line in requirements}
     assert optional <= names
 

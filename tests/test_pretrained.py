@@ -81,14 +81,18 @@ def test_a_model_from_fit_is_saved_and_loaded_in_each_dialect(
 
 
 def test_labels_may_be_numbers_and_stay_with_the_head(classifier, tokenizer, tmp_path):
-    path = bert_tf.save_checkpoint(classifier, tokenizer, tmp_path / "model", labels=[0, 1, 2])
+    path = bert_tf.save_checkpoint(
+        classifier, tokenizer, tmp_path / "model", labels=[0, 1, 2]
+    )
     loaded = bert_tf.load(path)
     assert loaded.facts["labels"] == ["0", "1", "2"]
     model = loaded.model(bert_tf.BertClassifier)
     inputs = tokenizer.encode(["Ab c", "a ."], seq_length=8)
     model.compile("sgd", loss={"logits": "mse"})
     model.fit(inputs, {"logits": np.eye(2, 3)}, verbose=0)
-    saved = bert_tf.save_checkpoint(model, tokenizer, tmp_path / "hf", dialect="hugging_face")
+    saved = bert_tf.save_checkpoint(
+        model, tokenizer, tmp_path / "hf", dialect="hugging_face"
+    )
     assert json.loads((tmp_path / "hf/config.json").read_text())["id2label"] == {
         "0": "0", "1": "1", "2": "2",
     }  # fmt: skip
@@ -100,10 +104,17 @@ def test_labels_may_be_numbers_and_stay_with_the_head(classifier, tokenizer, tmp
     model = bert_tf.load(path).model(bert_tf.BertClassifier)
     path = bert_tf.save_checkpoint(model, tokenizer, tmp_path / "same")
     stated = bert_tf.load(path).facts
-    assert (stated["labels"], stated["pair"], stated["task_type"]) == (LABELS, True, "multi_label")
+    assert (stated["labels"], stated["pair"], stated["task_type"]) == (
+        LABELS,
+        True,
+        "multi_label",
+    )
     assert stated["max_seq_length"] == 12
     other = bert_tf.load(saved).model(bert_tf.BertTagger, num_labels=3)
-    assert "labels" not in bert_tf.load(bert_tf.save_checkpoint(other, None, tmp_path / "n")).facts
+    assert (
+        "labels"
+        not in bert_tf.load(bert_tf.save_checkpoint(other, None, tmp_path / "n")).facts
+    )
 
 
 def test_a_name_of_the_hub_is_suggested(tmp_path, monkeypatch):
@@ -121,8 +132,9 @@ def test_another_backend_of_keras_is_refused_in_one_line():
         env={**os.environ, "KERAS_BACKEND": "jax"}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.stderr.splitlines()[-1] == (
-        "bert_tf.errors.InputError: bert_tf needs the backend tensorflow of Keras. Received: jax. "
-        "Before keras is imported, set KERAS_BACKEND=tensorflow in the environment."
+        "bert_tf.errors.InputError: bert_tf needs the backend tensorflow of Keras. "
+        "Received: jax. Before keras is imported, set KERAS_BACKEND=tensorflow in the "
+        "environment."
     )
 
 
@@ -133,13 +145,18 @@ def test_a_new_head_is_reported(classifier, tokenizer, tmp_path, caplog):
     assert model.dtype_policy.name == "mixed_bfloat16"
     (record,) = caplog.records
     assert record.levelname == "WARNING"
-    assert "left as initialized: cls/squad/output_weights, cls/squad/output_bias" in record.message
+    assert (
+        "left as initialized: cls/squad/output_weights, cls/squad/output_bias"
+        in record.message
+    )
     assert "not in the model: output_bias, output_weights" in record.message
 
 
 def test_num_labels_is_that_of_the_head(classifier, tokenizer, tmp_path):
     path = bert_tf.save_checkpoint(classifier, tokenizer, tmp_path / "model")
-    assert bert_tf.load(tmp_path / "model").model(bert_tf.BertClassifier).num_labels == 3
+    assert (
+        bert_tf.load(tmp_path / "model").model(bert_tf.BertClassifier).num_labels == 3
+    )
     with pytest.raises(
         bert_tf.InputError, match=r"\[3, 8\] .* but \[2, 8\] in the model.*encoder_on"
     ):
@@ -149,7 +166,9 @@ def test_num_labels_is_that_of_the_head(classifier, tokenizer, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_trained_model_of_keras_is_loaded_in_a_new_process(classifier, tokenizer, tmp_path):
+def test_a_trained_model_of_keras_is_loaded_in_a_new_process(
+    classifier, tokenizer, tmp_path
+):
     schedule = bert_tf.WarmupSchedule(1e-3, num_train_steps=10, num_warmup_steps=2)
     classifier.compile(bert_tf.AdamWeightDecay(schedule), loss={"logits": "mse"})
     inputs = tokenizer.encode(["Ab c", "a ."], seq_length=8)
@@ -170,7 +189,9 @@ def test_a_model_file_of_keras_is_not_a_checkpoint(classifier, tmp_path):
     with pytest.raises(bert_tf.InputError, match=r"Load it with bert_tf\.load"):
         read_weights(str(tmp_path / "model.keras"))
     os.truncate(tmp_path / "model.keras", 1000)
-    with pytest.raises(bert_tf.InputError, match=r"model\.keras is incomplete or damaged"):
+    with pytest.raises(
+        bert_tf.InputError, match=r"model\.keras is incomplete or damaged"
+    ):
         bert_tf.load(tmp_path / "model.keras")
 
 
@@ -185,7 +206,8 @@ def test_paths_with_the_characters_of_globs(classifier, tokenizer, tmp_path, pla
         loaded = bert_tf.load(path)
         assert loaded.facts["source"].startswith(folder)
         np.testing.assert_array_equal(
-            loaded.weights["output_weights"], variables_by_name(classifier)["output_weights"]
+            loaded.weights["output_weights"],
+            variables_by_name(classifier)["output_weights"],
         )
 
 
@@ -257,7 +279,9 @@ def test_a_model_that_cannot_be_read_back_replaces_nothing(
     if dialect != "bert-tf":  # these strip white space from tokens
         tokens = [*tokenizer.vocabulary[:-1], "x\xa0"]
         other = bert_tf.BertTokenizer(tokens, do_lower_case=False)
-        with pytest.raises(bert_tf.InputError, match=r"cannot store the vocabulary .* 'x\\xa0'"):
+        with pytest.raises(
+            bert_tf.InputError, match=r"cannot store the vocabulary .* 'x\\xa0'"
+        ):
             bert_tf.save_checkpoint(classifier, other, folder, dialect)
     assert {each.name: each.read_bytes() for each in folder.iterdir()} == before
     bert_tf.load(path)
@@ -266,9 +290,15 @@ def test_a_model_that_cannot_be_read_back_replaces_nothing(
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        ({"labels": ["a\tb", "c", "d"]}, "one different label in one line for each output"),
+        (
+            {"labels": ["a\tb", "c", "d"]},
+            "one different label in one line for each output",
+        ),
         ({"embedding": {"pooling": 5}}, "the fact embedding: pooling must be a string"),
-        ({"embedding": {"x": 1}}, "The fact embedding may have the keys pooling, .* Received: x"),
+        (
+            {"embedding": {"x": 1}},
+            "The fact embedding may have the keys pooling, .* Received: x",
+        ),
     ],
 )
 def test_facts_that_cannot_be_read_back_are_refused(
@@ -279,11 +309,17 @@ def test_facts_that_cannot_be_read_back_are_refused(
     assert not (tmp_path / "model").exists()
 
 
-def test_a_released_size_takes_its_vocab_size_from_the_vocabulary(tmp_path, monkeypatch):
+def test_a_released_size_takes_its_vocab_size_from_the_vocabulary(
+    tmp_path, monkeypatch
+):
     (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
-    config = bert_tf.load(None, bert_config_file="tiny", vocab_file=tmp_path / "vocab.txt").config
+    config = bert_tf.load(
+        None, bert_config_file="tiny", vocab_file=tmp_path / "vocab.txt"
+    ).config
     assert config == bert_tf.BertConfig.named("tiny", vocab_size=10)
-    with pytest.raises(bert_tf.InputError, match="bert_config_file=tiny needs vocab_file"):
+    with pytest.raises(
+        bert_tf.InputError, match="bert_config_file=tiny needs vocab_file"
+    ):
         bert_tf.load(None, bert_config_file="tiny")
     # A file of this name has precedence.
     monkeypatch.chdir(tmp_path)

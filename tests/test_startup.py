@@ -20,12 +20,14 @@ CUINIT = (
     "Failed call to cuInit: UNKNOWN ERROR (303)"
 )
 KNOWN = [
-    "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
-    f"I{PREFIX} port.cc:153] oneDNN custom operations are on. You may see slightly different "
-    "numerical results due to floating-point round-off errors.",
-    f"I{PREFIX} cpu_feature_guard.cc:227] This TensorFlow binary is optimized to use available CPU "
-    "instructions in performance-critical operations.",
-    "To enable the following instructions: AVX2 FMA, in other operations, rebuild TensorFlow.",
+    "WARNING: All log messages before absl::InitializeLog() is called are written to "
+    "STDERR",
+    f"I{PREFIX} port.cc:153] oneDNN custom operations are on. You may see slightly "
+    "different numerical results due to floating-point round-off errors.",
+    f"I{PREFIX} cpu_feature_guard.cc:227] This TensorFlow binary is optimized to use "
+    "available CPU instructions in performance-critical operations.",
+    "To enable the following instructions: AVX2 FMA, in other operations, rebuild "
+    "TensorFlow.",
     CUINIT,
 ]
 UNKNOWN = f"W{PREFIX} plugin.cc:7] The plug-in for my accelerator is too old."
@@ -53,14 +55,20 @@ command_line.run(main)
 def run_with_tensorflow(tmp_path, last_lines, *flags, given=(), program=PROGRAM):
     """Runs a program with a TensorFlow that writes `KNOWN` and `UNKNOWN`, then runs `last_lines`.
 
-    The lines are written to file descriptor 2, as TensorFlow's C++ code does. `given` has pairs of
-    variables of the environment and their values.
+    The lines are written to file descriptor 2, as TensorFlow's C++ code does. `given`
+    has pairs of variables of the environment and their values.
     """
     package = tmp_path / "tensorflow"
     package.mkdir()
     text = "\n".join([*KNOWN, UNKNOWN]) + "\n"
-    (package / "__init__.py").write_text(f"import os\nos.write(2, {text.encode()!r})\n{last_lines}")
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "KERAS_BACKEND": "jax"}
+    (package / "__init__.py").write_text(
+        f"import os\nos.write(2, {text.encode()!r})\n{last_lines}"
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{tmp_path}:{ROOT}",
+        "KERAS_BACKEND": "jax",
+    }
     for name in ("TF_CPP_MIN_LOG_LEVEL", "TF_ENABLE_ONEDNN_OPTS"):
         environment.pop(name, None)
     environment |= dict(given)
@@ -81,7 +89,9 @@ class config:
 """
 
 
-@pytest.mark.parametrize("flags", [[], ["--output_dir=gs://bucket/run"]], ids=["local", "remote"])
+@pytest.mark.parametrize(
+    "flags", [[], ["--output_dir=gs://bucket/run"]], ids=["local", "remote"]
+)
 def test_known_lines_are_hidden_and_other_lines_are_kept(tmp_path, flags):
     """The checks of a remote path need TensorFlow, which is then imported before the main."""
     result = run_with_tensorflow(tmp_path, LOADED, *flags)
@@ -99,7 +109,9 @@ def test_values_of_the_user_are_kept_and_log_level_0_shows_all_lines(tmp_path):
 
 
 def test_failed_import_shows_the_text_and_the_traceback(tmp_path):
-    result = run_with_tensorflow(tmp_path, "raise ImportError('libfirst.so: cannot open')")
+    result = run_with_tensorflow(
+        tmp_path, "raise ImportError('libfirst.so: cannot open')"
+    )
     assert result.returncode == 1
     lines = result.stderr.splitlines()
     assert lines[0] == UNKNOWN
@@ -113,8 +125,8 @@ def test_import_that_ends_the_process_keeps_other_lines(tmp_path, name):
     last = f"os.write(2, b'needs AVX2\\n')\nos.kill(os.getpid(), {int(number)})"
     result = run_with_tensorflow(tmp_path, last)
     assert result.returncode == -number
-    # `capture_output` reads stderr until the watcher process has also closed it. After these lines,
-    # Python's fault handler adds the call stack for some signals.
+    # `capture_output` reads stderr until the watcher process has also closed it. After
+    # these lines, Python's fault handler adds the call stack for some signals.
     assert result.stderr.splitlines()[:2] == [UNKNOWN, "needs AVX2"]
 
 
@@ -125,8 +137,9 @@ def test_an_unused_gpu_is_reported_after_the_lines_with_the_reason(tmp_path, gpu
     loaded = LOADED.replace("return []", f"return {gpus}")
     result = run_with_tensorflow(tmp_path, loaded, program=program)
     note = (
-        "This machine has /dev/nvidia0, /dev/nvidia1, but TensorFlow lists no GPU. If there are "
-        "lines above, they give the reason. TF_CPP_MIN_LOG_LEVEL=0 shows all lines of TensorFlow."
+        "This machine has /dev/nvidia0, /dev/nvidia1, but TensorFlow lists no GPU. If "
+        "there are lines above, they give the reason. TF_CPP_MIN_LOG_LEVEL=0 shows all "
+        "lines of TensorFlow."
     )
     assert result.stderr.splitlines() == [
         CUINIT, UNKNOWN, "a line from the search for devices", *([] if gpus else [note]),
@@ -150,7 +163,11 @@ def test_stderr_of_a_run_has_only_lines_of_the_program(tmp_path):
         ).stderr.splitlines()  # fmt: skip
 
     records, vocabulary = tmp_path / "r.tfrecord", tiny_corpus.vocabulary_file(tmp_path)
-    sizes = {"max_seq_length": 32, "max_predictions_per_seq": 5, "vocab_file": vocabulary}
+    sizes = {
+        "max_seq_length": 32,
+        "max_predictions_per_seq": 5,
+        "vocab_file": vocabulary,
+    }
     input_file = tmp_path / "corpus.txt"
     creation = run(
         "data_prep/create_pretraining_data.py",
@@ -166,5 +183,7 @@ def test_stderr_of_a_run_has_only_lines_of_the_program(tmp_path):
     assert training[0] == "warm-up: 1 of 2 steps"
     assert re.match(r"[\d,]+ parameters; ", training[1])
     assert any(line.startswith("training: 2 of 2 steps") for line in training)
-    of_tensorflow = re.compile(r"[IWEF]\d{4} |WARNING: |To enable the following instructions")
+    of_tensorflow = re.compile(
+        r"[IWEF]\d{4} |WARNING: |To enable the following instructions"
+    )
     assert not list(filter(of_tensorflow.match, [*creation, *training]))

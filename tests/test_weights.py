@@ -23,7 +23,9 @@ VOCABULARY = ["[PAD]", "a", "é"]
 @pytest.fixture
 def folder(tmp_path):
     path = str(tmp_path / "model")
-    weights.write_into(path, ARRAYS, CONFIG.to_dict(), VOCABULARY, True, {"labels": ["no", "yes"]})
+    weights.write_into(
+        path, ARRAYS, CONFIG.to_dict(), VOCABULARY, True, {"labels": ["no", "yes"]}
+    )
     return path
 
 
@@ -42,7 +44,10 @@ def test_a_scalar_keeps_its_shape():
     content = weights.to_safetensors(
         {"scale": np.float32(3), "column": ARRAYS["bert/pooler/dense/kernel"].T[:, :1]}
     )
-    for tensors in (safetensors.numpy.load(content), weights.from_safetensors(content, "x")):
+    for tensors in (
+        safetensors.numpy.load(content),
+        weights.from_safetensors(content, "x"),
+    ):
         assert tensors["scale"].shape == () and tensors["scale"] == 3
         np.testing.assert_array_equal(tensors["column"], [[0], [4], [8], [12]])
 
@@ -66,7 +71,9 @@ def test_a_changed_byte_is_refused(folder, name):
     content[-2] ^= 1
     with open(path, "wb") as file:
         file.write(content)
-    with pytest.raises(InputError, match=f"{name} is damaged or was replaced: its SHA-256"):
+    with pytest.raises(
+        InputError, match=f"{name} is damaged or was replaced: its SHA-256"
+    ):
         weights.read_weights_folder(folder)
 
 
@@ -74,7 +81,10 @@ def test_a_changed_byte_is_refused(folder, name):
     ("content", "message"),
     [
         ("{", "weights.json is damaged"),
-        ("[]", r"weights.json is damaged: it must contain one JSON object. Received: \[\]"),
+        (
+            "[]",
+            r"weights.json is damaged: it must contain one JSON object. Received: \[\]",
+        ),
         ('{"format": 2}', r"weights.json is damaged or was replaced: its SHA-256"),
         ('{"format": 1, "labels": "no"}', "damaged: labels must be a list of strings"),
     ],
@@ -99,7 +109,9 @@ def test_an_invalid_facts_file_is_refused(folder, content, message):
 def test_changed_values_are_refused(folder, name, change):
     path = pathlib.Path(folder, name)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(InputError, match=f"{name} is damaged or was replaced: its SHA-256"):
+    with pytest.raises(
+        InputError, match=f"{name} is damaged or was replaced: its SHA-256"
+    ):
         weights.read_weights_folder(folder)
 
 
@@ -114,7 +126,11 @@ def test_a_folder_of_format_1_is_read_without_checksums_of_config_and_facts(fold
 
 def test_facts_that_json_changes_have_the_same_checksum_when_they_are_read(tmp_path):
     path = str(tmp_path / "model")
-    facts = {"sizes": (10, 2), "eval": {"loss": float("nan")}, "by_id": {10: "a", 2: "b"}}
+    facts = {
+        "sizes": (10, 2),
+        "eval": {"loss": float("nan")},
+        "by_id": {10: "a", 2: "b"},
+    }
     weights.write_into(path, ARRAYS, CONFIG.to_dict(), None, None, facts)
     read = weights.read_weights_folder(path).extra
     assert read["sizes"] == [10, 2] and read["by_id"] == {"10": "a", "2": "b"}
@@ -137,6 +153,10 @@ def test_entries_in_a_weights_folder_keep_their_white_space(tmp_path):
 
 
 def test_ram_paths_are_written_and_read():
-    weights.write_into("ram://weights-test/model", ARRAYS, CONFIG.to_dict(), VOCABULARY, False)
+    weights.write_into(
+        "ram://weights-test/model", ARRAYS, CONFIG.to_dict(), VOCABULARY, False
+    )
     assert weights.is_weights_folder("ram://weights-test/model")
-    assert weights.read_weights_folder("ram://weights-test/model").do_lower_case is False
+    assert (
+        weights.read_weights_folder("ram://weights-test/model").do_lower_case is False
+    )

@@ -18,26 +18,36 @@ WIKIEXTRACTOR_ENDINGS = ["wiki_00", "wiki_00.bz2"]
 
 
 def write(path, documents, feature="text"):
-    """Writes documents in the format of the file's ending; a document is a string of lines.
+    """Writes documents in the format of the file's ending.
+
+    A document is a string of lines.
 
     In a TFRecord file, it may be bytes.
     """
     name, path = path.name, str(path)
     if ".tfrecord" in name:
-        with tf.io.TFRecordWriter(path, "GZIP" if name.endswith(".gz") else "") as writer:
+        with tf.io.TFRecordWriter(
+            path, "GZIP" if name.endswith(".gz") else ""
+        ) as writer:
             for text in documents:
                 text = text.encode() if isinstance(text, str) else text
                 features = {feature: {"bytes_list": {"value": [text]}}}
-                writer.write(tf.train.Example(features={"feature": features}).SerializeToString())
+                writer.write(
+                    tf.train.Example(features={"feature": features}).SerializeToString()
+                )
         return path
     if ".parquet" in name:
         table = pyarrow.table({feature: documents, "id": list(range(len(documents)))})
         pyarrow.parquet.write_table(table, path)
         return path
     if ".jsonl" in name:
-        content = "".join(json.dumps({"id": 1, feature: text}) + "\n" for text in documents)
+        content = "".join(
+            json.dumps({"id": 1, feature: text}) + "\n" for text in documents
+        )
     elif "wiki_" in name:
-        content = "".join(wikiextractor_block(n, text) for n, text in enumerate(documents))
+        content = "".join(
+            wikiextractor_block(n, text) for n, text in enumerate(documents)
+        )
     else:
         content = "\n\n".join(documents) + "\n"
     packers = {"gz": gzip.open, "bz2": bz2.open}
@@ -61,7 +71,9 @@ def write_tfds(folder, documents):
     data_dir = folder / "tfds" / "tiny" / "1.0.0"
     data_dir.mkdir(parents=True)
     info = tfds.features.FeaturesDict({"text": tfds.features.Text()})
-    with tf.io.TFRecordWriter(str(data_dir / "tiny-train.tfrecord-00000-of-00001")) as writer:
+    with tf.io.TFRecordWriter(
+        str(data_dir / "tiny-train.tfrecord-00000-of-00001")
+    ) as writer:
         for text in documents:
             writer.write(info.serialize_example({"text": text}))
     split = tfds.core.SplitInfo(

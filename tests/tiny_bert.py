@@ -12,8 +12,16 @@ CONFIG = {
 
 
 def small_config(vocab_size, **changes):
-    """Returns a config of two layers with 8 hidden units; changes are of its other values."""
-    sizes = {**CONFIG, "num_hidden_layers": 2, "intermediate_size": 16, "vocab_size": vocab_size}
+    """Returns a config of two layers with 8 hidden units.
+
+    Changes are of its other values.
+    """
+    sizes = {
+        **CONFIG,
+        "num_hidden_layers": 2,
+        "intermediate_size": 16,
+        "vocab_size": vocab_size,
+    }
     return BertConfig(**{**sizes, **changes})
 
 

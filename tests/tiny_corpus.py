@@ -14,8 +14,8 @@ WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
 PIECES = ["##x", "##yz", "##q"]
 VOCABULARY = [*SPECIAL, *WORDS, *PIECES]
 CLS, SEP, MASK = 2, 3, 4
-# With these settings, the input is cut into many small segments (groups of whole documents), so
-# that every stage has several tasks.
+# With these settings, the input is cut into many small segments (groups of whole
+# documents), so that every stage has several tasks.
 MANY_SEGMENTS = {
     "segment_bytes": 20000, "pool_bytes": 70000, "dupe_factor": 3, "eval_fraction": 0.2,
     "num_output_shards": 3,
@@ -35,7 +35,10 @@ def contents(folder):
 
 
 def corpus(documents, seed=0, longest_sentence=25, longest_document=30):
-    """Returns random documents: lists of sentences; words have 0 to 2 WordPiece suffixes."""
+    """Returns random documents: lists of sentences.
+
+    Words have 0 to 2 WordPiece suffixes.
+    """
     rng = random.Random(seed)
     return [
         [
@@ -51,19 +54,28 @@ def corpus(documents, seed=0, longest_sentence=25, longest_document=30):
 
 def text_of(documents):
     """Returns text with one sentence per line and a blank line between documents."""
-    return "\n\n".join("\n".join(" ".join(s) for s in document) for document in documents) + "\n"
+    return (
+        "\n\n".join("\n".join(" ".join(s) for s in document) for document in documents)
+        + "\n"
+    )
 
 
 def ids_of(documents, tokenizer):
     """Returns the token ids of each sentence of each document."""
     return [
-        [tokenizer.tokenize([" ".join(s)]).to_list()[0] for s in document] for document in documents
+        [tokenizer.tokenize([" ".join(s)]).to_list()[0] for s in document]
+        for document in documents
     ]
 
 
 def parsed(paths, length, predictions, compression=""):
-    """Reads record files; returns an array of [number of examples, ...] for each feature."""
-    data = tf.data.TFRecordDataset(paths, compression_type=compression.upper()).batch(1 << 20)
+    """Reads record files.
+
+    Returns an array of [number of examples, ...] for each feature.
+    """
+    data = tf.data.TFRecordDataset(paths, compression_type=compression.upper()).batch(
+        1 << 20
+    )
     parse = features.parser(features.PRETRAINING, {"S": length, "P": predictions})
     batches = [parse(batch) for batch in data]
     return {k: np.concatenate([b[k].numpy() for b in batches]) for k in batches[0]}

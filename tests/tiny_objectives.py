@@ -12,7 +12,10 @@ CONFIG = BertConfig(
 
 
 def make_objective(task, factor=20, seed=3):
-    """Returns the objective of a task without dropout; its weights are multiplied by a factor."""
+    """Returns the objective of a task without dropout.
+
+    Its weights are multiplied by a factor.
+    """
     objective = task.make_objective(CONFIG, seed=seed, dtype="float32")
     if hasattr(objective.model, "dropout"):
         objective.model.dropout.rate = 0.0

@@ -1,4 +1,7 @@
-"""Finds the valid checkpoints of a run; a checkpoint is valid if its checksums match."""
+"""Finds the valid checkpoints of a run.
+
+A checkpoint is valid if its checksums match.
+"""
 
 import hashlib
 import json
@@ -8,8 +11,8 @@ import pathlib
 def latest_valid_step(folder):
     """Returns the step of the newest checkpoint whose files match its state.json, or None.
 
-    This function does not use the project's code. Tests compare its result with the step that the
-    project chooses.
+    This function does not use the project's code. Tests compare its result with the
+    step that the project chooses.
     """
     steps = []
     for path in pathlib.Path(folder).glob("checkpoints/step-*/state.json"):

@@ -1,7 +1,7 @@
 """Checks that tracked files do not contain words that were unclear to readers of this project.
 
-The lint step runs this program. For each unclear word the program prints the file, the line and the
-words to use instead. It exits with code 1 if it finds an unclear word.
+The lint step runs this program. For each unclear word the program prints the file, the
+line and the words to use instead. It exits with code 1 if it finds an unclear word.
 """
 
 import pathlib
@@ -36,7 +36,11 @@ def main() -> None:
     found = 0
     for name in listed.stdout.splitlines():
         path = ROOT / name
-        if path.suffix not in SUFFIXES or path == pathlib.Path(__file__) or not path.exists():
+        if (
+            path.suffix not in SUFFIXES
+            or path == pathlib.Path(__file__)
+            or not path.exists()
+        ):
             continue
         for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
             for pattern, remedy in WORDS.items():

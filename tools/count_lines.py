@@ -30,9 +30,14 @@ def code_tokens(source: str) -> Iterator[tokenize.TokenInfo]:
     """Yields the tokens of a module, without docstrings, comments, line ends and indentation."""
     docstrings: set[int] = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
+        if (
+            isinstance(node, _WITH_DOCSTRING)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
             first = node.body[0]
-            docstrings.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+            docstrings.update(
+                range(first.lineno, (first.end_lineno or first.lineno) + 1)
+            )
 
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _NOT_CODE and token.start[0] not in docstrings:
@@ -56,7 +61,8 @@ def main() -> None:
     for folder in (*_PRODUCT, *_OTHERS):
         for path in sorted((root / folder).rglob("*.py")):
             source = path.read_text("utf-8")
-            # The first two folders: bert_tf/tasks for bert_tf/tasks/squad/squad_task.py.
+            # The first two folders: bert_tf/tasks for
+            # bert_tf/tasks/squad/squad_task.py.
             package = "/".join(path.relative_to(root).parts[:-1][:2])
             name = package if folder in _PRODUCT else folder
             for each in [name, *(["product"] if folder in _PRODUCT else [])]:

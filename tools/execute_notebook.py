@@ -2,8 +2,8 @@
 
     .venv/bin/python -m tools.execute_notebook
 
-Run this program after a change of the notebook, because the documentation shows the stored outputs.
-It requires the extra "docs".
+Run this program after a change of the notebook, because the documentation shows the
+stored outputs. It requires the extra "docs".
 """
 
 import pathlib
@@ -31,7 +31,9 @@ def execute() -> Any:
         nbclient.NotebookClient(notebook, resources=resources, **options).execute()
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = [each for each in cell.outputs if each.get("name") != "stderr"]
+            cell.outputs = [
+                each for each in cell.outputs if each.get("name") != "stderr"
+            ]
     return notebook
 
 

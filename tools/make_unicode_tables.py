@@ -1,15 +1,16 @@
 """Generates `bert_tf/tokenization/unicode_14.npz`, the character tables of the tokenizer.
 
-The tables hold the result of the released tokenizer's rules for each Unicode character. The file is
-stored in the repository, so that the same text gives the same ids under every version of Python and
-of the ICU library. Run this program only after a change to the rules or to the format of the
-tables:
+The tables hold the result of the released tokenizer's rules for each Unicode character.
+The file is stored in the repository, so that the same text gives the same ids under
+every version of Python and of the ICU library. Run this program only after a change to
+the rules or to the format of the tables:
 
     python -m tools.make_unicode_tables
 
-Run it in the root of the repository, with a Python whose `unicodedata` has version 14.0 (Python
-3.11); the program exits with an error under every other version.
-`tests/tools/test_make_unicode_tables.py` compares the stored tables with newly generated tables.
+Run it in the root of the repository, with a Python whose `unicodedata` has version 14.0
+(Python 3.11); the program exits with an error under every other version.
+`tests/tools/test_make_unicode_tables.py` compares the stored tables with newly
+generated tables.
 """
 
 import os
@@ -45,8 +46,9 @@ def is_removed(code: int) -> bool:
 def normalized(code: int, do_lower_case: bool) -> str:
     """Returns the normalized form of one character.
 
-    CJK characters and ASCII punctuation stay unchanged, since the WordPiece operation splits at
-    them under every version of ICU. Other punctuation gets a space on each side.
+    CJK characters and ASCII punctuation stay unchanged, since the WordPiece operation
+    splits at them under every version of ICU. Other punctuation gets a space on each
+    side.
 
     Source: google-research/bert `BasicTokenizer`.
     """
@@ -69,16 +71,21 @@ def _needs_spaces(character: str) -> bool:
 def normalizer_model(do_lower_case: bool) -> np.ndarray:
     """Returns the model buffer of the `FastBertNormalize` operation: uint8, a flatbuffer.
 
-    All normalized forms are concatenated in one array of bytes. The value of a character in the
-    trie consists of a flag, 24 bits for the offset of its normalized form in that array, and 6 bits
-    for the length of the form.
+    All normalized forms are concatenated in one array of bytes. The value of a
+    character in the trie consists of a flag, 24 bits for the offset of its normalized
+    form in that array, and 6 bits for the length of the form.
 
-    Source: tensorflow_text `fast_bert_normalizer_model.fbs` and `fast_bert_normalizer.h`.
+    Source: tensorflow_text `fast_bert_normalizer_model.fbs` and
+    `fast_bert_normalizer.h`.
     """
     placeholders = dict(zip(LATER_PUNCTUATION, PLACEHOLDERS, strict=True))
     pool, values, offsets = bytearray(), {}, {}
     for code in CODE_POINTS:
-        text = chr(placeholders[code]) if code in placeholders else normalized(code, do_lower_case)
+        text = (
+            chr(placeholders[code])
+            if code in placeholders
+            else normalized(code, do_lower_case)
+        )
         if text == chr(code):
             continue
         encoded = text.encode()
@@ -87,10 +94,14 @@ def normalizer_model(do_lower_case: bool) -> np.ndarray:
             pool += encoded
         values[chr(code).encode()] = 1 << 30 | offsets[encoded] << 6 | len(encoded)
     zero = values.pop(b"\0")
-    return _flatbuffer(double_array_trie.build(values), zero, bytes(pool), do_lower_case)
+    return _flatbuffer(
+        double_array_trie.build(values), zero, bytes(pool), do_lower_case
+    )
 
 
-def _flatbuffer(trie: np.ndarray, zero: int, pool: bytes, do_lower_case: bool) -> np.ndarray:
+def _flatbuffer(
+    trie: np.ndarray, zero: int, pool: bytes, do_lower_case: bool
+) -> np.ndarray:
     builder = flatbuffers.Builder(trie.nbytes + len(pool) + 1024)
     pool_position = builder.CreateByteVector(pool)
     trie_position = builder.CreateNumpyVector(trie)
@@ -106,9 +117,9 @@ def _flatbuffer(trie: np.ndarray, zero: int, pool: bytes, do_lower_case: bool) -
 def character_class(code: int) -> int:
     """Returns the class of one character, as `unicode_tables` defines it.
 
-    Python does not expose the properties Cased and Case_Ignorable. This function derives the
-    properties from the form of sigma (final or not) that `str.lower` returns for a capital sigma
-    after the character.
+    Python does not expose the properties Cased and Case_Ignorable. This function
+    derives the properties from the form of sigma (final or not) that `str.lower`
+    returns for a capital sigma after the character.
     """
     character = chr(code)
     value = unicodedata.combining(character) | (REMOVED if is_removed(code) else 0)
@@ -120,8 +131,8 @@ def character_class(code: int) -> int:
 def reorderable() -> list[int]:
     """Returns the code points that canonical ordering may affect after accents are removed.
 
-    The decomposition of each of these code points contains a combining character with a category
-    other than Mn. Such a character is not removed as an accent.
+    The decomposition of each of these code points contains a combining character with a
+    category other than Mn. Such a character is not removed as an accent.
     """
     return [
         code
@@ -146,7 +157,9 @@ def make_tables() -> dict[str, np.ndarray]:
         "class_bounds": bounds,
         "classes": classes[bounds],
         "reorderable": np.array(codes, np.int32),
-        "decomposition_lengths": np.array([len(text) for text in decompositions], np.int32),
+        "decomposition_lengths": np.array(
+            [len(text) for text in decompositions], np.int32
+        ),
         "decompositions": np.array([ord(c) for c in "".join(decompositions)], np.int32),
     }
 

@@ -2,11 +2,12 @@
 
     python tools/output_hashes.py [--root=checkout] [--folder=work] > hashes.txt
 
-Generates small data, and runs the data stage, pretraining, the four tasks, conversion, export,
-prediction and feature extraction, all with --deterministic where the program has this flag. Each
-line of the output is a hash and a path. Files that contain times or the path of the folder are left
-out: events of TensorBoard, metrics.jsonl, locks and SavedModels, whose predictions are compared
-instead. A refactoring must not change the output.
+Generates small data, and runs the data stage, pretraining, the four tasks, conversion,
+export, prediction and feature extraction, all with --deterministic where the program
+has this flag. Each line of the output is a hash and a path. Files that contain times or
+the path of the folder are left out: events of TensorBoard, metrics.jsonl, locks and
+SavedModels, whose predictions are compared instead. A refactoring must not change the
+output.
 """
 
 import argparse
@@ -21,7 +22,19 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 _PEOPLE, _CITIES = ["ann", "bob", "carl", "dora"], ["rome", "oslo", "paris", "lima"]
-_OTHERS = ["lives", "in", "and", "likes", "a", "good", "bad", "long", "film", "plot", "with"]
+_OTHERS = [
+    "lives",
+    "in",
+    "and",
+    "likes",
+    "a",
+    "good",
+    "bad",
+    "long",
+    "film",
+    "plot",
+    "with",
+]
 _IGNORED = (
     "events.out",
     "metrics.jsonl",
@@ -30,7 +43,11 @@ _IGNORED = (
     "fingerprint.pb",
     "variables/",
 )
-_MODEL = ["--bert_config_file=config.json", "--vocab_file=vocab.txt", "--deterministic=true"]
+_MODEL = [
+    "--bert_config_file=config.json",
+    "--vocab_file=vocab.txt",
+    "--deterministic=true",
+]
 _TASK = [
     *_MODEL, "--do_train=true", "--do_eval=true", "--do_predict=true",
     "--init_checkpoint=pretrained", "--max_seq_length=32", "--train_batch_size=8",
@@ -65,8 +82,12 @@ _DATA_PREP = ("train_vocabulary", "create_pretraining_data", "inspect_records")
 
 def main() -> None:
     """Runs all programs, then prints the hashes."""
-    parser = argparse.ArgumentParser(description="Prints SHA-256 of the files of small runs.")
-    parser.add_argument("--root", default=str(ROOT), help="the checkout whose programs run")
+    parser = argparse.ArgumentParser(
+        description="Prints SHA-256 of the files of small runs."
+    )
+    parser.add_argument(
+        "--root", default=str(ROOT), help="the checkout whose programs run"
+    )
     parser.add_argument("--folder", help="a new folder for the files")
     given = parser.parse_args()
     folder = pathlib.Path(given.folder or tempfile.mkdtemp())
@@ -74,7 +95,11 @@ def main() -> None:
     _write_data(folder)
     for program, *words in _COMMANDS:
         if program == "create_pretraining_data":
-            words += ["--input_file=corpus.txt", "--vocab_file=vocab.txt", "--dupe_factor=2"]
+            words += [
+                "--input_file=corpus.txt",
+                "--vocab_file=vocab.txt",
+                "--dupe_factor=2",
+            ]
         if program == "inspect_records":
             words += ["--vocab_file=vocab.txt"]
         _run(given.root, folder, program, words)
@@ -89,7 +114,9 @@ def main() -> None:
 def _run(root: str, folder: pathlib.Path, program: str, words: list[str]) -> None:
     print(program, *words, file=sys.stderr)
     part = "data_prep" if program in _DATA_PREP else "run_scripts"
-    installed = pathlib.Path(root) / ".venv/bin/python"  # in which that checkout is installed
+    installed = (
+        pathlib.Path(root) / ".venv/bin/python"
+    )  # in which that checkout is installed
     python = installed if installed.exists() else sys.executable
     with (folder / f"{program}.out").open("a") as output:
         command = [python, pathlib.Path(root) / part / f"{program}.py", *words]
@@ -106,7 +133,9 @@ def _write_data(folder: pathlib.Path) -> None:
     documents = [[_sentence(rng) for _ in range(rng.randint(2, 12))] for _ in range(60)]
     text = "\n\n".join("\n".join(map(" ".join, document)) for document in documents)
     (folder / "corpus.txt").write_text(text + "\n")
-    (folder / "texts.txt").write_text("".join(" ".join(_sentence(rng)) + "\n" for _ in range(9)))
+    (folder / "texts.txt").write_text(
+        "".join(" ".join(_sentence(rng)) + "\n" for _ in range(9))
+    )
     for name in ("sst2", "conll", "swag"):
         (folder / name).mkdir()
     for name, count in (("train", 48), ("dev", 12), ("test", 12)):
@@ -133,7 +162,9 @@ def _write_config(folder: pathlib.Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def _write_sst2(path: pathlib.Path, count: int, rng: random.Random, with_label: bool) -> None:
+def _write_sst2(
+    path: pathlib.Path, count: int, rng: random.Random, with_label: bool
+) -> None:
     rows = ["sentence\tlabel" if with_label else "index\tsentence"]
     for number in range(count):
         label, text = rng.randint(0, 1), " ".join(_sentence(rng))
@@ -152,9 +183,20 @@ def _write_tags(path: pathlib.Path, count: int, rng: random.Random) -> None:
     path.write_text("\n".join(lines))
 
 
-def _write_swag(path: pathlib.Path, count: int, rng: random.Random, with_label: bool) -> None:
+def _write_swag(
+    path: pathlib.Path, count: int, rng: random.Random, with_label: bool
+) -> None:
     endings = [f"ending{number}" for number in range(4)]
-    names = ["", "video-id", "fold-ind", "startphrase", "sent1", "sent2", "gold-source", *endings]
+    names = [
+        "",
+        "video-id",
+        "fold-ind",
+        "startphrase",
+        "sent1",
+        "sent2",
+        "gold-source",
+        *endings,
+    ]
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([*names, *(["label"] if with_label else [])])
@@ -172,7 +214,11 @@ def _write_squad(path: pathlib.Path, count: int, rng: random.Random) -> None:
         context = " ".join(" ".join(words) for words in sentences)
         person, city = sentences[0][0], sentences[0][3]
         answer = {"text": city, "answer_start": context.index(city)}
-        question = {"id": f"q{number}", "question": f"{person} lives in", "answers": [answer]}
+        question = {
+            "id": f"q{number}",
+            "question": f"{person} lives in",
+            "answers": [answer],
+        }
         paragraphs.append({"context": context, "qas": [question]})
     data = {"version": "1.1", "data": [{"title": "people", "paragraphs": paragraphs}]}
     path.write_text(json.dumps(data))

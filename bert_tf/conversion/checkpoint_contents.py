@@ -1,4 +1,6 @@
-"""`CheckpointContents` holds a checkpoint of any dialect; `assign` copies the weights to a model.
+"""`CheckpointContents` holds a checkpoint of any dialect.
+
+`assign` copies the weights to a model.
 
 A dialect is a checkpoint format, such as "google" or "hugging_face".
 """
@@ -30,21 +32,24 @@ class CheckpointContents:
         dialect: The dialect of the checkpoint, a key of `DIALECTS`.
         arrays: The weights as float32 arrays, by google-research/bert name.
         config: The architecture, or None if the checkpoint has no config.
-        vocabulary: The tokens in order of their ids, or None if the checkpoint has no vocabulary.
+        vocabulary: The tokens in order of their ids, or None if the checkpoint has no
+            vocabulary.
         do_lower_case: Whether the tokenizer lower-cases text; None if this is unknown.
         extra: Further information from the checkpoint, such as `labels`.
         unknown: Names of the tensors in the checkpoint that are not BERT weights.
-        slots: Adam's two moments of each weight, by `<name>/adam_m` and `<name>/adam_v`, where
-            `<name>` is the weight's name. Empty if the slots were not requested.
+        slots: Adam's two moments of each weight, by `<name>/adam_m` and
+            `<name>/adam_v`, where `<name>` is the weight's name. Empty if the slots
+            were not requested.
         global_step: Number of training steps (weight updates), or None if unknown.
-        tokenizer_problem: The settings of the checkpoint's tokenizer that `BertTokenizer` does not
-            support, or "". If there are any, `vocabulary` is None.
-        classifier: The head that Hugging Face names `classifier`, by Hugging Face name, if the
-            checkpoint does not tell whether the head classifies texts, tokens or choices.
-            Otherwise, the head is in `arrays`, and this dict is empty.
-        tied_masked_lm: Whether the output layer of the masked LM is the word embeddings. The models
-            of bert-tf do not have another output layer. If false, `arrays` contains the other
-            weights of the masked-LM head.
+        tokenizer_problem: The settings of the checkpoint's tokenizer that
+            `BertTokenizer` does not support, or "". If there are any, `vocabulary` is
+            None.
+        classifier: The head that Hugging Face names `classifier`, by Hugging Face name,
+            if the checkpoint does not tell whether the head classifies texts, tokens or
+            choices. Otherwise, the head is in `arrays`, and this dict is empty.
+        tied_masked_lm: Whether the output layer of the masked LM is the word
+            embeddings. The models of bert-tf do not have another output layer. If
+            false, `arrays` contains the other weights of the masked-LM head.
     """
 
     source: str
@@ -58,21 +63,24 @@ class CheckpointContents:
     slots: dict[str, np.ndarray] = dataclasses.field(default_factory=dict, repr=False)
     global_step: int | None = None
     tokenizer_problem: str = ""
-    classifier: dict[str, np.ndarray] = dataclasses.field(default_factory=dict, repr=False)
+    classifier: dict[str, np.ndarray] = dataclasses.field(
+        default_factory=dict, repr=False
+    )
     tied_masked_lm: bool = True
 
     def vocabulary_for_tokenizer(self) -> list[str] | None:
         """Returns the vocabulary, or None if the checkpoint has no vocabulary.
 
         Raises:
-            InputError: The checkpoint's tokenizer has settings that `BertTokenizer` does not
-                support, so that the ids would differ.
+            InputError: The checkpoint's tokenizer has settings that `BertTokenizer`
+                does not support, so that the ids would differ.
         """
         if self.vocabulary is None and self.tokenizer_problem:
             raise InputError(
-                f"{self.source} has a tokenizer that gives other ids than the tokenizer of "
-                f"google-research/bert: {self.tokenizer_problem}. Give a vocab.txt as vocab_file "
-                "to tokenize by the rules of google-research/bert all the same."
+                f"{self.source} has a tokenizer that gives other ids than the "
+                f"tokenizer of google-research/bert: {self.tokenizer_problem}. Give a "
+                "vocab.txt as vocab_file to tokenize by the rules of "
+                "google-research/bert all the same."
             )
         return self.vocabulary
 
@@ -84,8 +92,8 @@ class CheckpointContents:
         """
         if self.config is None:
             raise InputError(
-                f"{self.source} has no bert_config.json in its folder. Give its path as "
-                "bert_config_file."
+                f"{self.source} has no bert_config.json in its folder. Give its path "
+                "as bert_config_file."
             )
         return self.config
 
@@ -111,14 +119,20 @@ class CheckpointContents:
         config = self.require_config()
         if missing := [each for each in layers if each >= config.num_hidden_layers]:
             raise InputError(
-                f"init_layers has the block {missing[0]}, but {self.source} has the blocks 0 to "
-                f"{config.num_hidden_layers - 1}. Give existing blocks."
+                f"init_layers has the block {missing[0]}, but {self.source} has the "
+                f"blocks 0 to {config.num_hidden_layers - 1}. Give existing blocks."
             )
         blocks = f"{_ENCODER}encoder/layer_"
-        arrays = {n: array for n, array in self.arrays.items() if not n.startswith(blocks)}
+        arrays = {
+            n: array for n, array in self.arrays.items() if not n.startswith(blocks)
+        }
         for number, layer in enumerate(layers):
             old, new = f"{blocks}{layer}/", f"{blocks}{number}/"
-            block = {name: array for name, array in self.arrays.items() if name.startswith(old)}
+            block = {
+                name: array
+                for name, array in self.arrays.items()
+                if name.startswith(old)
+            }
             arrays |= {name.replace(old, new): array for name, array in block.items()}
         config = dataclasses.replace(config, num_hidden_layers=len(layers))
         return dataclasses.replace(self, arrays=arrays, config=config, slots={})
@@ -137,11 +151,14 @@ class CheckpointContents:
 
 @dataclasses.dataclass(frozen=True)
 class AssignmentReport:
-    """The names of the tensors that `assign` did and did not set; `str` gives a summary.
+    """The names of the tensors that `assign` did and did not set.
+
+    `str` gives a summary.
 
     Attributes:
         assigned: Variables of the model that were set.
-        missing: Variables of the model that are not in the checkpoint. Their values are unchanged.
+        missing: Variables of the model that are not in the checkpoint. Their values are
+            unchanged.
         unused: Weights of the checkpoint that are not in the model.
         unknown: Tensors of the checkpoint that are not BERT weights.
     """
@@ -158,7 +175,9 @@ class AssignmentReport:
                 f"Not in the checkpoint, left as initialized: {shorten(self.missing)}."
             )
         if self.unused:
-            sentences.append(f"In the checkpoint, but not in the model: {shorten(self.unused)}.")
+            sentences.append(
+                f"In the checkpoint, but not in the model: {shorten(self.unused)}."
+            )
         if self.unknown:
             sentences.append(f"Not weights of a BERT: {shorten(self.unknown)}.")
         return " ".join(sentences)
@@ -178,7 +197,9 @@ def shorten(names: Sequence[str], shown: int = 6) -> str:
     return ", ".join(names[:shown]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
-def assign(model: BertEncoder | BertTaskModel, contents: CheckpointContents) -> AssignmentReport:
+def assign(
+    model: BertEncoder | BertTaskModel, contents: CheckpointContents
+) -> AssignmentReport:
     """Sets a model's variables from a checkpoint.
 
     Args:
@@ -186,20 +207,25 @@ def assign(model: BertEncoder | BertTaskModel, contents: CheckpointContents) -> 
         contents: The checkpoint, from `read_weights`.
 
     Returns:
-        The names of the assigned, missing, unused and unknown tensors. If the checkpoint does not
-        contain the model's head, the variables of the head are missing.
+        The names of the assigned, missing, unused and unknown tensors. If the
+        checkpoint does not contain the model's head, the variables of the head are
+        missing.
 
     Raises:
-        InputError: A shape differs, the checkpoint lacks a part of the encoder, or the model has a
-            masked-LM head and the output layer of the checkpoint's masked LM is not the word
-            embeddings. In these cases, all variables keep their values.
+        InputError: A shape differs, the checkpoint lacks a part of the encoder, or the
+            model has a masked-LM head and the output layer of the checkpoint's masked
+            LM is not the word embeddings. In these cases, all variables keep their
+            values.
     """
     variables = variables_by_name(model)
-    if not contents.tied_masked_lm and any(name.startswith(_MASKED_LM) for name in variables):
+    if not contents.tied_masked_lm and any(
+        name.startswith(_MASKED_LM) for name in variables
+    ):
         raise InputError(
-            f"{contents.source} has a masked LM whose output weights are not tied to the word "
-            f"embeddings; those of {type(model).__name__} are. Fill a model without a masked-LM "
-            "head, or convert the checkpoint with encoder_only=True and train a new head."
+            f"{contents.source} has a masked LM whose output weights are not tied to "
+            f"the word embeddings; those of {type(model).__name__} are. Fill a model "
+            "without a masked-LM head, or convert the checkpoint with "
+            "encoder_only=True and train a new head."
         )
     head = classifier_of(variables, contents)
     available = {**contents.arrays, **head}
@@ -219,8 +245,9 @@ def assign(model: BertEncoder | BertTaskModel, contents: CheckpointContents) -> 
 def check_config(contents: CheckpointContents, config: BertConfig) -> None:
     """Checks that a config computes the same as that of the checkpoint, if it has one.
 
-    The shapes of the weights do not depend on these fields. The activation of a checkpoint of
-    another program may be unknown to this program, so it is compared for those of bert-tf only.
+    The shapes of the weights do not depend on these fields. The activation of a
+    checkpoint of another program may be unknown to this program, so it is compared for
+    those of bert-tf only.
 
     Raises:
         InputError: A field differs.
@@ -230,13 +257,16 @@ def check_config(contents: CheckpointContents, config: BertConfig) -> None:
     for name in names if contents.dialect == "bert-tf" else names[:1]:
         if own is not None and getattr(own, name) != getattr(config, name):
             raise InputError(
-                f"The given config has {name}={getattr(config, name)!r}, but {contents.source} was "
-                f"trained with {name}={getattr(own, name)!r}. Leave out bert_config_file."
+                f"The given config has {name}={getattr(config, name)!r}, but "
+                f"{contents.source} was trained with {name}={getattr(own, name)!r}. "
+                "Leave out bert_config_file."
             )
 
 
 def check_encoder(contents: CheckpointContents, config: BertConfig) -> None:
-    """Checks the sizes of a config, before records and models are built; `assign` checks the rest.
+    """Checks the sizes of a config, before records and models are built.
+
+    `assign` checks the rest.
 
     Raises:
         InputError: As in `assign`.
@@ -250,26 +280,32 @@ def check_encoder(contents: CheckpointContents, config: BertConfig) -> None:
         f"{embeddings}position_embeddings": (config.max_position_embeddings, hidden),
         last_layer: (hidden, config.intermediate_size),
     }
-    _check_complete(contents.source, [name for name in shapes if name not in contents.arrays])
+    _check_complete(
+        contents.source, [name for name in shapes if name not in contents.arrays]
+    )
     for name, shape in shapes.items():
         _check_shape(contents.source, name, contents.arrays[name], shape)
 
 
 def _check_complete(source: str, missing: Sequence[str]) -> None:
-    needed = [n for n in missing if n.startswith(_ENCODER) and not n.startswith(_OPTIONAL)]
+    needed = [
+        n for n in missing if n.startswith(_ENCODER) and not n.startswith(_OPTIONAL)
+    ]
     if needed:
         raise InputError(
-            f"{source} lacks weights of this encoder, such as {needed[0]}. The checkpoint must be "
-            "a BERT with at least as many layers as the config."
+            f"{source} lacks weights of this encoder, such as {needed[0]}. The "
+            "checkpoint must be a BERT with at least as many layers as the config."
         )
 
 
-def _check_shape(source: str, name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
+def _check_shape(
+    source: str, name: str, array: np.ndarray, shape: tuple[int, ...]
+) -> None:
     if array.shape != shape:
         raise InputError(
-            f"{name} has the shape {list(array.shape)} in {source}, but {list(shape)} in the "
-            "model. Use the config and the number of labels of the checkpoint, or convert the "
-            "checkpoint with encoder_only=True."
+            f"{name} has the shape {list(array.shape)} in {source}, but {list(shape)} "
+            "in the model. Use the config and the number of labels of the checkpoint, "
+            "or convert the checkpoint with encoder_only=True."
         )
 
 
@@ -283,8 +319,8 @@ def classifier_of(
         contents: The checkpoint.
 
     Returns:
-        Dict from google-research/bert name to array; empty if the model has no head that Hugging
-        Face names `classifier`, or if `contents.classifier` is empty.
+        Dict from google-research/bert name to array; empty if the model has no head
+        that Hugging Face names `classifier`, or if `contents.classifier` is empty.
     """
     for architecture in weight_table.CLASSIFIER_HEADS:
         rows = weight_table.classifier_rows(architecture)

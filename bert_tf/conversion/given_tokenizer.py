@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.errors import InputError
-from bert_tf.tokenization.released_casing import released_casing, validate_case_matches_checkpoint
+from bert_tf.tokenization.released_casing import (
+    released_casing,
+    validate_case_matches_checkpoint,
+)
 from bert_tf.tokenization.vocabulary import (
     cased_entries,
     check_size,
@@ -27,11 +30,12 @@ def with_tokenizer(
     Args:
         contents: The contents, with a config.
         vocab_file: The `vocab.txt`, or None for the vocabulary of the checkpoint.
-        do_lower_case: The casing, or None for that of the checkpoint or of `vocab_file`.
+        do_lower_case: The casing, or None for that of the checkpoint or of
+            `vocab_file`.
 
     Raises:
-        InputError: The vocabulary is not valid or does not match the model, or vocabulary or casing
-            differ from those of the checkpoint.
+        InputError: The vocabulary is not valid or does not match the model, or
+            vocabulary or casing differ from those of the checkpoint.
     """
     vocabulary, source = contents.vocabulary, f"the vocabulary of {contents.source}"
     size = contents.require_config().vocab_size
@@ -47,8 +51,8 @@ def with_tokenizer(
     casing = _casing_of(contents, vocab_file, do_lower_case)
     if casing and (cased := cased_entries(vocabulary or ())):
         _LOG.warning(
-            "warning: do_lower_case is True, so no text reaches %s entries of %s, which have "
-            "upper-case letters. Check the do_lower_case of the model.",
+            "warning: do_lower_case is True, so no text reaches %s entries of %s, "
+            "which have upper-case letters. Check the do_lower_case of the model.",
             cased,
             source,
         )
@@ -62,9 +66,10 @@ def _check_same_vocabulary(
     own = contents.vocabulary if contents.dialect == "bert-tf" else None
     if own and list(own) != list(vocabulary):
         raise InputError(
-            f"{source} has the SHA-256 {vocabulary_sha256(vocabulary)[:12]}, but {contents.source} "
-            f"was trained with the vocabulary {vocabulary_sha256(own)[:12]}. Leave out vocab_file "
-            "to use that vocabulary."
+            f"{source} has the SHA-256 {vocabulary_sha256(vocabulary)[:12]}, but "
+            f"{contents.source} was trained with the vocabulary "
+            f"{vocabulary_sha256(own)[:12]}. Leave out vocab_file to use that "
+            "vocabulary."
         )
 
 
@@ -75,11 +80,12 @@ def _casing_of(
     known = contents.do_lower_case
     if do_lower_case is None and known is not None:
         return known
-    # The tokenizer settings of a Hugging Face folder may be wrong; `do_lower_case` overrides them.
+    # The tokenizer settings of a Hugging Face folder may be wrong; `do_lower_case`
+    # overrides them.
     if known not in (None, do_lower_case) and contents.dialect != "hugging_face":
         raise InputError(
-            f"do_lower_case={do_lower_case} was given, but {contents.source} was trained with "
-            f"do_lower_case={known}. Leave out do_lower_case."
+            f"do_lower_case={do_lower_case} was given, but {contents.source} was "
+            f"trained with do_lower_case={known}. Leave out do_lower_case."
         )
     vocabulary = vocab_file or contents.vocabulary
     casing = known_casing(vocabulary, do_lower_case) if vocabulary else do_lower_case

@@ -20,7 +20,8 @@ from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, vocabulary_text
 
 SLOTS = ("adam_m", "adam_v")
 STEP = "global_step"
-# the file in which TensorFlow stores the name of the newest checkpoint of the same folder
+# the file in which TensorFlow stores the name of the newest checkpoint of the same
+# folder
 _STATE = "checkpoint"
 
 
@@ -48,13 +49,18 @@ def _read(prefix: str, reader: Any, slots: bool) -> CheckpointContents:
     weights = [n for n in names if not n.endswith(SLOTS) and n != STEP]
     if not any(name.startswith("bert/") for name in weights):
         raise InputError(
-            f"{prefix} is not a BERT checkpoint: the name of no variable starts with bert/. It has "
-            f"{len(names)} variables, such as {', '.join(sorted(names)[:3])}."
+            f"{prefix} is not a BERT checkpoint: the name of no variable starts with "
+            f"bert/. It has {len(names)} variables, such as "
+            f"{', '.join(sorted(names)[:3])}."
         )
     heads = weight_table.CLASSIFIER_HEADS
-    match = weight_table.matcher({row.google: row for h in heads for row in weight_table.rows(h)})
+    match = weight_table.matcher(
+        {row.google: row for h in heads for row in weight_table.rows(h)}
+    )
     known = [name for name in weights if match(name)]
-    known_slots = [n for n in names if n.endswith(SLOTS) and match(n.rpartition("/")[0])]
+    known_slots = [
+        n for n in names if n.endswith(SLOTS) and match(n.rpartition("/")[0])
+    ]
     return CheckpointContents(
         source=prefix,
         dialect="google",
@@ -69,24 +75,28 @@ def _read(prefix: str, reader: Any, slots: bool) -> CheckpointContents:
 def unsupported_settings(config: BertConfig) -> list[str]:
     """Returns names and values of the settings that google-research/bert does not support.
 
-    The programs of google-research/bert ignore most of these settings without an error and then
-    compute a different model.
+    The programs of google-research/bert ignore most of these settings without an error
+    and then compute a different model.
     """
     unsupported = {
         "hidden_act": config.hidden_act not in ("gelu", "relu", "tanh", "linear"),
         "attention": config.attention != "bidirectional",
         "layer_norm_eps": config.layer_norm_eps != BertConfig.layer_norm_eps,
     }
-    return [f"{name} {getattr(config, name)}" for name, differs in unsupported.items() if differs]
+    return [
+        f"{name} {getattr(config, name)}"
+        for name, differs in unsupported.items()
+        if differs
+    ]
 
 
 def write(folder: str, contents: CheckpointContents) -> str:
     """Writes a checkpoint, a config and a vocabulary for the programs of google-research/bert.
 
-    If `contents` has slots, the checkpoint is named `model.ckpt-<step>`, and google-research/bert
-    can resume training with the folder as its `output_dir`. Otherwise the checkpoint is named
-    `bert_model.ckpt`. The file `checkpoint` in the folder contains that
-    name.
+    If `contents` has slots, the checkpoint is named `model.ckpt-<step>`, and
+    google-research/bert can resume training with the folder as its `output_dir`.
+    Otherwise the checkpoint is named `bert_model.ckpt`. The file `checkpoint` in the
+    folder contains that name.
 
     Args:
         folder: An empty folder.
@@ -101,12 +111,15 @@ def write(folder: str, contents: CheckpointContents) -> str:
         values[STEP] = np.int64(contents.global_step or 0)
         name = f"model.ckpt-{values[STEP]}"
     names = sorted(values)
-    files.write_text(posixpath.join(folder, CONFIG_FILE), contents.require_config().to_json())
+    files.write_text(
+        posixpath.join(folder, CONFIG_FILE), contents.require_config().to_json()
+    )
     if contents.vocabulary is not None:
         path = posixpath.join(folder, VOCABULARY_FILE)
         files.write_bytes(path, vocabulary_text(contents.vocabulary))
     if contents.do_lower_case is not None:
-        # google-research/bert ignores this file, and takes the casing from --do_lower_case.
+        # google-research/bert ignores this file, and takes the casing from
+        # --do_lower_case.
         settings = {"do_lower_case": contents.do_lower_case}
         files.write_json(posixpath.join(folder, TOKENIZER_CONFIG_FILE), settings)
     prefix = posixpath.join(folder, name)

@@ -30,25 +30,32 @@ from bert_tf.weights import (
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
-# These keys occur in a `config.json` of transformers, but not in Google's `bert_config.json`.
+# These keys occur in a `config.json` of transformers, but not in Google's
+# `bert_config.json`.
 CONFIG_KEYS = {"model_type", "architectures", "transformers_version"}
-# Maps names of activations in transformers to names in `BertConfig`. "gelu" is the erf form in
-# transformers and the tanh form in google-research/bert. The dict omits activations that Keras does
-# not have or defines differently (leaky_relu).
+# Maps names of activations in transformers to names in `BertConfig`. "gelu" is the erf
+# form in transformers and the tanh form in google-research/bert. The dict omits
+# activations that Keras does not have or defines differently (leaky_relu).
 _ACTIVATIONS = {
     **dict.fromkeys(("gelu", "gelu_python"), "gelu_exact"),
-    **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"), "gelu"),
+    **dict.fromkeys(
+        ("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"), "gelu"
+    ),
     **dict.fromkeys(("silu", "swish"), "silu"),
     **{name: name for name in ("relu", "relu6", "tanh", "sigmoid", "mish", "linear")},
 }
 _HUGGING_FACE_ACTIVATIONS = {
     activation: name for name, activation in reversed(_ACTIVATIONS.items())
 } | {"gelu": "gelu_new"}
-# The task types by `problem_type` of transformers. Classification is the default of both.
+# The task types by `problem_type` of transformers. Classification is the default of
+# both.
 _TASK_TYPES = {"multi_label_classification": "multi_label", "regression": "regression"}
 _DECODER = "cls.predictions.decoder."
 _WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
-_FIELDS = {field.name for field in dataclasses.fields(BertConfig)} - {"extra", "attention"}
+_FIELDS = {field.name for field in dataclasses.fields(BertConfig)} - {
+    "extra",
+    "attention",
+}
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 
 
@@ -56,10 +63,10 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     """Reads a folder that transformers wrote.
 
     Args:
-        folder: A folder with `config.json` and `model.safetensors`. A large model may have an index
-            and several files (shards) instead of `model.safetensors`.
-        slots: Ignored, because transformers does not store slots (Adam's moments) in safetensors
-            files.
+        folder: A folder with `config.json` and `model.safetensors`. A large model may
+            have an index and several files (shards) instead of `model.safetensors`.
+        slots: Ignored, because transformers does not store slots (Adam's moments) in
+            safetensors files.
 
     Returns:
         The contents, or None if the folder has no safetensors file of transformers.
@@ -67,7 +74,10 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     Raises:
         InputError: A file is missing or damaged, or bert-tf does not support the model.
     """
-    if not any(files.exists(posixpath.join(folder, name)) for name in (WEIGHTS_FILE, INDEX_FILE)):
+    if not any(
+        files.exists(posixpath.join(folder, name))
+        for name in (WEIGHTS_FILE, INDEX_FILE)
+    ):
         return None
     path = find_file(folder, CONFIG_FILE) or posixpath.join(folder, CONFIG_FILE)
     values = json_files.read(path)
@@ -81,8 +91,12 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     arrays, unknown = _rename_tensors(tensors, architecture or "", folder)
     copies = _decoder_copies(tensors).items()
     tokenizer = _read_tokenizer(folder, values.get("tokenizer_class"))
-    embedding = sentence_transformers.read_embedding(folder, tokenizer.get("do_lower_case"))
-    labels = _read_labels([*classifier.values(), *_heads_with_labels(arrays)], values, path)
+    embedding = sentence_transformers.read_embedding(
+        folder, tokenizer.get("do_lower_case")
+    )
+    labels = _read_labels(
+        [*classifier.values(), *_heads_with_labels(arrays)], values, path
+    )
     extra: dict[str, Any] = {"labels": labels} if labels else {}
     if "output_weights" in arrays:
         extra |= _task_type(labels, values.get("problem_type"))
@@ -114,13 +128,17 @@ def _heads_with_labels(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 
 def _task_type(labels: Sequence[str], problem_type: Any) -> dict[str, Any]:
     """Returns the task type of a classifier of texts, if it is known."""
-    task_type = _TASK_TYPES.get(problem_type, "regression" if len(labels) == 1 else None)
+    task_type = _TASK_TYPES.get(
+        problem_type, "regression" if len(labels) == 1 else None
+    )
     if task_type == "regression":
         return {"task_type": task_type, "labels": []}
     return {"task_type": task_type} if task_type else {}
 
 
-def _read_labels(heads: Sequence[np.ndarray], values: Mapping[str, Any], path: str) -> list[str]:
+def _read_labels(
+    heads: Sequence[np.ndarray], values: Mapping[str, Any], path: str
+) -> list[str]:
     """Returns the labels of a classifier or tagger, or an empty list for other models.
 
     transformers does not write `id2label` for two labels with default names.
@@ -133,8 +151,8 @@ def _read_labels(heads: Sequence[np.ndarray], values: Mapping[str, Any], path: s
     known = [str(i) for i in range(number)]
     if heads and set(names) - set(known):
         raise InputError(
-            f"{path}: id2label must have the keys 0 to {number - 1}, one for each output of the "
-            f"model. Received: {', '.join(names):.60}. Correct the names."
+            f"{path}: id2label must have the keys 0 to {number - 1}, one for each "
+            f"output of the model. Received: {', '.join(names):.60}. Correct the names."
         )
     labels = [str(names.get(key, f"LABEL_{key}")) for key in known]
     check_label_names(labels, f"{path}: id2label")
@@ -157,26 +175,34 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
     """Returns the architecture that a Hugging Face `config.json` describes.
 
     Raises:
-        InputError: The model is not a BERT, or has parts that google-research/bert does not have.
+        InputError: The model is not a BERT, or has parts that google-research/bert does
+            not have.
     """
     kind = values.get("model_type") or "bert"
     if kind != "bert":
-        raise InputError(f"{path} describes a model of type {kind!r}; only 'bert' can be read.")
+        raise InputError(
+            f"{path} describes a model of type {kind!r}; only 'bert' can be read."
+        )
     if (values.get("position_embedding_type") or "absolute") != "absolute":
         raise InputError(
-            f"{path} has {values['position_embedding_type']!r} position embeddings; only models "
-            "with absolute position embeddings, as in the released BERT, can be read."
+            f"{path} has {values['position_embedding_type']!r} position embeddings; "
+            "only models with absolute position embeddings, as in the released BERT, "
+            "can be read."
         )
     if values.get("add_cross_attention"):
-        raise InputError(f"{path} has cross-attention; only models without it can be read.")
+        raise InputError(
+            f"{path} has cross-attention; only models without it can be read."
+        )
     if values.get("pruned_heads"):
-        raise InputError(f"{path} has pruned_heads; only models with all heads can be read.")
+        raise InputError(
+            f"{path} has pruned_heads; only models with all heads can be read."
+        )
     fields = {key: value for key, value in values.items() if key in _FIELDS}
     activation = fields.get("hidden_act") or "gelu"
     if activation not in _ACTIVATIONS:
         raise InputError(
-            f"{path} has the hidden_act {activation!r}, which bert-tf cannot compute. Supported "
-            f"are {', '.join(_ACTIVATIONS)}."
+            f"{path} has the hidden_act {activation!r}, which bert-tf cannot compute. "
+            f"Supported are {', '.join(_ACTIVATIONS)}."
         )
     fields["hidden_act"] = _ACTIVATIONS[activation]
     fields.setdefault("type_vocab_size", 2)
@@ -186,7 +212,10 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
 
 
 def _read_tensors(folder: str) -> dict[str, np.ndarray]:
-    """Reads the tensors from one file, or from all shards (files); floats become float32."""
+    """Reads the tensors from one file, or from all shards (files).
+
+    Floats become float32.
+    """
     shards: dict[str, str] = {}
     if not files.exists(posixpath.join(folder, WEIGHTS_FILE)):
         index = find_file(folder, INDEX_FILE) or ""
@@ -204,11 +233,14 @@ def _rename_tensors(
     tensors: dict[str, np.ndarray], architecture: str, folder: str
 ) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
     """Returns the BERT weights by google-research/bert name, and the names of unknown tensors."""
-    match = weight_table.matcher({r.hugging_face: r for r in weight_table.rows(architecture)})
+    match = weight_table.matcher(
+        {r.hugging_face: r for r in weight_table.rows(architecture)}
+    )
     arrays: dict[str, np.ndarray] = {}
     unknown = []
     for name, array in tensors.items():
-        # Old versions of transformers named these weights LayerNorm.gamma and LayerNorm.beta.
+        # Old versions of transformers named these weights LayerNorm.gamma and
+        # LayerNorm.beta.
         new_name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
         new_name = new_name.replace("LayerNorm.beta", "LayerNorm.bias")
         found = match(new_name) or match(f"bert.{new_name}")
@@ -221,8 +253,8 @@ def _rename_tensors(
         arrays.setdefault(name, copy)
     if _WORD_EMBEDDINGS not in arrays:
         raise InputError(
-            f"{folder} has no word embeddings, so it is not a BERT. It holds {len(tensors)} "
-            f"tensors, such as {', '.join(sorted(tensors)[:3])}."
+            f"{folder} has no word embeddings, so it is not a BERT. It holds "
+            f"{len(tensors)} tensors, such as {', '.join(sorted(tensors)[:3])}."
         )
     ignored = (*_BUFFERS, *(f"bert.{name}" for name in _BUFFERS))
     unknown = [n for n in unknown if n not in ignored and not n.startswith(_DECODER)]
@@ -232,11 +264,14 @@ def _rename_tensors(
 def _decoder_copies(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the decoder's copies of weights that a tied masked LM shares with other layers.
 
-    The masked-LM decoder shares these weights, so a checkpoint contains one copy or two copies.
+    The masked-LM decoder shares these weights, so a checkpoint contains one copy or two
+    copies.
     """
     names = {"weight": _WORD_EMBEDDINGS, "bias": "cls/predictions/output_bias"}
     return {
-        name: tensors[_DECODER + end] for end, name in names.items() if _DECODER + end in tensors
+        name: tensors[_DECODER + end]
+        for end, name in names.items()
+        if _DECODER + end in tensors
     }
 
 
@@ -257,8 +292,8 @@ def config_to_hugging_face(
     causal = values.pop("attention", "bidirectional") == "causal"
     if config.hidden_act not in _HUGGING_FACE_ACTIVATIONS:
         raise InputError(
-            f"hidden_act {config.hidden_act!r} has no equivalent in transformers. Only models with "
-            f"{', '.join(_HUGGING_FACE_ACTIVATIONS)} can be written."
+            f"hidden_act {config.hidden_act!r} has no equivalent in transformers. Only "
+            f"models with {', '.join(_HUGGING_FACE_ACTIVATIONS)} can be written."
         )
     values |= {
         "architectures": [architecture],
@@ -281,18 +316,21 @@ def write(folder: str, contents: CheckpointContents) -> str:
 
     Args:
         folder: An empty folder.
-        contents: The weights, config, vocabulary, `do_lower_case` and, of the facts, the labels,
-            the task type of a classifier, and how the vectors of texts are computed.
+        contents: The weights, config, vocabulary, `do_lower_case` and, of the facts,
+            the labels, the task type of a classifier, and how the vectors of texts are
+            computed.
 
     Returns:
         The path of the folder.
 
     Raises:
-        InputError: transformers does not have the config's activation, or the number of labels is
-            not that of the head's outputs.
+        InputError: transformers does not have the config's activation, or the number of
+            labels is not that of the head's outputs.
     """
     config = contents.require_config()
-    architecture = weight_table.hugging_face_class(contents.arrays, config.attention == "causal")
+    architecture = weight_table.hugging_face_class(
+        contents.arrays, config.attention == "causal"
+    )
     tensors = hugging_face_tensors(contents.arrays, architecture)
     labels = _labels_to_write(contents)
     values = config_to_hugging_face(config, architecture, labels)
@@ -310,7 +348,9 @@ def write(folder: str, contents: CheckpointContents) -> str:
     if contents.vocabulary is not None:
         path = posixpath.join(folder, VOCABULARY_FILE)
         files.write_bytes(path, vocabulary_text(contents.vocabulary))
-    sentence_transformers.write(folder, contents.extra.get("embedding") or {}, config.hidden_size)
+    sentence_transformers.write(
+        folder, contents.extra.get("embedding") or {}, config.hidden_size
+    )
     content = to_safetensors(tensors, {"format": "pt"})
     files.write_bytes(posixpath.join(folder, WEIGHTS_FILE), content)
     return folder
@@ -324,11 +364,13 @@ def _labels_to_write(contents: CheckpointContents) -> list[str]:
     heads = _heads_with_labels(contents.arrays)
     if not heads:
         return []
-    labels = contents.extra.get("labels") or [f"LABEL_{i}" for i in range(len(heads[0]))]
+    labels = contents.extra.get("labels") or [
+        f"LABEL_{i}" for i in range(len(heads[0]))
+    ]
     if len(labels) != len(heads[0]):
         raise InputError(
-            f"labels must have one name for each of the {len(heads[0])} outputs of the head. "
-            f"Received: {len(labels)} labels, {', '.join(map(str, labels))}."
+            f"labels must have one name for each of the {len(heads[0])} outputs of the "
+            f"head. Received: {len(labels)} labels, {', '.join(map(str, labels))}."
         )
     return labels
 
@@ -340,10 +382,12 @@ def hugging_face_tensors(
 
     Args:
         arrays: Weights by google-research/bert name.
-        architecture: Name of the transformers class. In `BertModel`, the names of the weights do
-            not start with `bert.`.
+        architecture: Name of the transformers class. In `BertModel`, the names of the
+            weights do not start with `bert.`.
     """
-    match = weight_table.matcher({row.google: row for row in weight_table.rows(architecture)})
+    match = weight_table.matcher(
+        {row.google: row for row in weight_table.rows(architecture)}
+    )
     tensors = {}
     for name, array in arrays.items():
         found = match(name)

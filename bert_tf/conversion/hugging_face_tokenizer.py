@@ -1,8 +1,8 @@
 """The tokenizer of a Hugging Face folder: vocabulary, casing, and settings that are not supported.
 
-`BertTokenizer` has the rules of google-research/bert. The files of a folder may describe a
-tokenizer with other rules, which gives other ids. This module compares the files with the rules of
-`BertTokenizer`.
+`BertTokenizer` has the rules of google-research/bert. The files of a folder may
+describe a tokenizer with other rules, which gives other ids. This module compares the
+files with the rules of `BertTokenizer`.
 
 Source: `AutoTokenizer` of transformers 4.57 and 5.23.
 """
@@ -22,15 +22,21 @@ FILES = (TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, ADDED_TOKENS_FILE, SPECIAL_TOKEN
 _BERT_CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
 # These classes have the rules that `tokenizer.json` describes.
 _GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
-# For each setting in `tokenizer_config.json`, the key in the normalizer of `tokenizer.json`.
+# For each setting in `tokenizer_config.json`, the key in the normalizer of
+# `tokenizer.json`.
 _NORMALIZER_KEYS = {
     "do_lower_case": "lowercase",
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
-_DEFAULTS = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
-# The supported values in `tokenizer.json`. The limit of `BertTokenizer` is 200 characters per word.
-# The usual limit of 100 gives other ids only for words of more than 100 characters.
+_DEFAULTS = {
+    "do_lower_case": True,
+    "strip_accents": None,
+    "tokenize_chinese_chars": True,
+}
+# The supported values in `tokenizer.json`. The limit of `BertTokenizer` is 200
+# characters per word. The usual limit of 100 gives other ids only for words of more
+# than 100 characters.
 _SUPPORTED: dict[str, dict[str, tuple[Any, ...]]] = {
     "normalizer": {"type": ("BertNormalizer",), "clean_text": (True,)},
     "pre_tokenizer": {"type": ("BertPreTokenizer",)},
@@ -45,13 +51,22 @@ _CLS, _SEP_A, _SEP_B = (
     {"SpecialToken": {"id": token, "type_id": segment}}
     for token, segment in (("[CLS]", 0), ("[SEP]", 0), ("[SEP]", 1))
 )
-_A, _B = ({"Sequence": {"id": name, "type_id": index}} for index, name in enumerate("AB"))
+_A, _B = (
+    {"Sequence": {"id": name, "type_id": index}} for index, name in enumerate("AB")
+)
 _TEMPLATES = {"single": [_CLS, _A, _SEP_A], "pair": [_CLS, _A, _SEP_A, _B, _SEP_B]}
 _SPECIAL_TOKENS = {
-    "pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]",
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
     "mask_token": "[MASK]",
-}  # fmt: skip
-_TOKEN_LISTS = ("additional_special_tokens", "extra_special_tokens", "added_tokens_decoder")
+}
+_TOKEN_LISTS = (
+    "additional_special_tokens",
+    "extra_special_tokens",
+    "added_tokens_decoder",
+)
 
 
 def tokenizer_fields(
@@ -64,12 +79,16 @@ def tokenizer_fields(
         vocabulary: The tokens in `vocab.txt`, or None if this file does not exist.
 
     Returns:
-        `vocabulary`: the tokens, or None if there are none or if `BertTokenizer` cannot give the
-            ids of the folder's tokenizer.
+        `vocabulary`: the tokens, or None if there are none or if `BertTokenizer` cannot
+            give the ids of the folder's tokenizer.
         `do_lower_case`: the casing, or None if no file contains it.
-        `tokenizer_problem`: the settings that are not supported, or "" if all are supported.
+        `tokenizer_problem`: the settings that are not supported, or "" if all are
+            supported.
     """
-    config, serialized = contents.get(TOKENIZER_CONFIG_FILE, {}), contents.get(TOKENIZER_FILE, {})
+    config, serialized = (
+        contents.get(TOKENIZER_CONFIG_FILE, {}),
+        contents.get(TOKENIZER_FILE, {}),
+    )
     problems = [
         *_class_problems(config),
         *_setting_problems(config, serialized),
@@ -79,7 +98,9 @@ def tokenizer_fields(
     ]
     if vocabulary is None:
         vocabulary = _serialized_vocabulary(serialized)
-    casing = {**_in_normalizer(serialized), **_settings(config, serialized)}.get("do_lower_case")
+    casing = {**_in_normalizer(serialized), **_settings(config, serialized)}.get(
+        "do_lower_case"
+    )
     return {
         "vocabulary": None if problems else vocabulary,
         "do_lower_case": casing if isinstance(casing, bool) else None,
@@ -100,17 +121,25 @@ def _class_problems(config: Mapping[str, Any]) -> Iterator[str]:
 def _in_normalizer(serialized: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings in the normalizer of `tokenizer.json`, by their usual names."""
     normalizer = serialized.get("normalizer") or {}
-    return {name: normalizer[key] for name, key in _NORMALIZER_KEYS.items() if key in normalizer}
+    return {
+        name: normalizer[key]
+        for name, key in _NORMALIZER_KEYS.items()
+        if key in normalizer
+    }
 
 
-def _settings(config: Mapping[str, Any], serialized: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(
+    config: Mapping[str, Any], serialized: Mapping[str, Any]
+) -> dict[str, Any]:
     """Returns the settings that transformers reads from the files, without defaults."""
     if serialized and _class_name(config) in _GENERIC_CLASSES:
         return _in_normalizer(serialized)
     return {name: config[name] for name in _DEFAULTS if name in config}
 
 
-def _setting_problems(config: Mapping[str, Any], serialized: Mapping[str, Any]) -> Iterator[str]:
+def _setting_problems(
+    config: Mapping[str, Any], serialized: Mapping[str, Any]
+) -> Iterator[str]:
     settings = _settings(config, serialized)
     used = {**_DEFAULTS, **settings}
     lower = used["do_lower_case"]
@@ -119,15 +148,19 @@ def _setting_problems(config: Mapping[str, Any], serialized: Mapping[str, Any]) 
     if used["strip_accents"] not in (None, lower):
         yield _problem("strip_accents", used["strip_accents"], (None, lower))
     if used["tokenize_chinese_chars"] is not True:
-        yield _problem("tokenize_chinese_chars", used["tokenize_chinese_chars"], (True,))
+        yield _problem(
+            "tokenize_chinese_chars", used["tokenize_chinese_chars"], (True,)
+        )
     for name, value in _in_normalizer(serialized).items():
-        # The default of strip_accents, null, has the effect of the value of do_lower_case.
+        # The default of strip_accents, null, has the effect of the value of
+        # do_lower_case.
         same = (None, lower) if name == "strip_accents" else (used[name],)
         if name not in settings and value not in same:
             yield (
-                f"{TOKENIZER_FILE}/normalizer/{_NORMALIZER_KEYS[name]} is {_json(value)}, but "
-                f"transformers ignores this and uses the default {_json(used[name])}, because "
-                f"{TOKENIZER_CONFIG_FILE}/{name} is missing (add it)"
+                f"{TOKENIZER_FILE}/normalizer/{_NORMALIZER_KEYS[name]} is "
+                f"{_json(value)}, but transformers ignores this and uses the default "
+                f"{_json(used[name])}, because {TOKENIZER_CONFIG_FILE}/{name} is "
+                "missing (add it)"
             )
 
 
@@ -140,7 +173,9 @@ def _serialized_problems(serialized: Mapping[str, Any]) -> Iterator[str]:
             continue
         for key, allowed in supported.items():
             if values.get(key, allowed[0]) not in allowed:
-                yield _problem(f"{TOKENIZER_FILE}/{section}/{key}", values[key], allowed)
+                yield _problem(
+                    f"{TOKENIZER_FILE}/{section}/{key}", values[key], allowed
+                )
     post_processor = serialized.get("post_processor") or {}
     if post_processor.get("type", "BertProcessing") != "BertProcessing":
         templates = {key: post_processor.get(key) for key in _TEMPLATES}
@@ -152,7 +187,9 @@ def _token_problems(contents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yields the special tokens with other names, and the added tokens."""
     config = contents.get(TOKENIZER_CONFIG_FILE, {})
     named_in = {TOKENIZER_CONFIG_FILE: config}
-    if "added_tokens_decoder" not in config:  # otherwise, transformers ignores the other file
+    if (
+        "added_tokens_decoder" not in config
+    ):  # otherwise, transformers ignores the other file
         named_in[SPECIAL_TOKENS_FILE] = contents.get(SPECIAL_TOKENS_FILE, {})
     added = {
         TOKENIZER_FILE: _tokens(contents.get(TOKENIZER_FILE, {}).get("added_tokens")),
@@ -161,8 +198,13 @@ def _token_problems(contents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for file, values in named_in.items():
         added[file] = []
         for key, value in values.items():
-            if key in _SPECIAL_TOKENS and _tokens(value) not in ([], [_SPECIAL_TOKENS[key]]):
-                yield _problem(f"{file}/{key}", _tokens(value)[0], (_SPECIAL_TOKENS[key],))
+            if key in _SPECIAL_TOKENS and _tokens(value) not in (
+                [],
+                [_SPECIAL_TOKENS[key]],
+            ):
+                yield _problem(
+                    f"{file}/{key}", _tokens(value)[0], (_SPECIAL_TOKENS[key],)
+                )
             elif key.endswith("_token") or key in _TOKEN_LISTS:
                 added[file] += _tokens(value)
     for file, tokens in added.items():
@@ -177,7 +219,11 @@ def _tokens(value: Any) -> list[str]:
         return [value]
     if isinstance(value, dict):
         value = [value["content"]] if "content" in value else [*value.values()]
-    return [token for each in value for token in _tokens(each)] if isinstance(value, list) else []
+    return (
+        [token for each in value for token in _tokens(each)]
+        if isinstance(value, list)
+        else []
+    )
 
 
 def _serialized_vocabulary(serialized: Mapping[str, Any]) -> list[str] | None:
@@ -198,11 +244,15 @@ def _vocabulary_problems(
             yield f"{TOKENIZER_FILE}/model/vocab does not hold the ids 0, 1, 2 and so on"
         return
 
-    # The last of equal tokens has their id. `vocab.txt` is read without the white space around
-    # tokens, and no text reaches tokens with such white space.
+    # The last of equal tokens has their id. `vocab.txt` is read without the white space
+    # around tokens, and no text reaches tokens with such white space.
     ids = (serialized.get("model") or {}).get("vocab")
     found, expected = (
-        {token: index for token, index in each.items() if token and token == token.strip()}
+        {
+            token: index
+            for token, index in each.items()
+            if token and token == token.strip()
+        }
         for each in (
             ids if isinstance(ids, dict) else {},
             {token: index for index, token in enumerate(vocabulary)},
@@ -213,7 +263,9 @@ def _vocabulary_problems(
 
 
 def _problem(setting: str, value: Any, supported: tuple[Any, ...]) -> str:
-    return f"{setting} is {_json(value)} (supported: {', '.join(map(_json, supported))})"
+    return (
+        f"{setting} is {_json(value)} (supported: {', '.join(map(_json, supported))})"
+    )
 
 
 def _json(value: Any) -> str:

@@ -16,9 +16,10 @@ from bert_tf.errors import InputError
 def read(path: str, slots: bool) -> CheckpointContents | None:
     """Reads an object-based checkpoint, and the config and the vocabulary in its folder.
 
-    The keys of the checkpoint are paths through Python objects. The keys differ between the two
-    encoder classes of the Model Garden. This function uses the full names of the variables instead,
-    which are the same for both classes. The checkpoint contains the full names too.
+    The keys of the checkpoint are paths through Python objects. The keys differ between
+    the two encoder classes of the Model Garden. This function uses the full names of
+    the variables instead, which are the same for both classes. The checkpoint contains
+    the full names too.
 
     Args:
         path: The prefix of the checkpoint, its `.index` file, or its folder.
@@ -28,7 +29,8 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
         The contents, or None if the path holds no object-based checkpoint.
 
     Raises:
-        InputError: The checkpoint is damaged or is not a BERT encoder of the Model Garden.
+        InputError: The checkpoint is damaged or is not a BERT encoder of the Model
+            Garden.
     """
     with tensorflow_checkpoint.opened(path) as (prefix, reader):
         if reader is None or not reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
@@ -48,21 +50,32 @@ def _read(prefix: str, reader: Any) -> CheckpointContents:
             continue
         row, block = found
         name = row.google.replace("{i}", block)
-        arrays[name] = weight_table.merge_heads(row, tensorflow_checkpoint.get_weight(reader, key))
+        arrays[name] = weight_table.merge_heads(
+            row, tensorflow_checkpoint.get_weight(reader, key)
+        )
     if "bert/embeddings/word_embeddings" not in arrays:
         raise InputError(
-            f"{prefix} is an object-based checkpoint, but not of a Model Garden BERT encoder: "
-            "it has no variable with the name word_embeddings/embeddings."
+            f"{prefix} is an object-based checkpoint, but not of a Model Garden BERT "
+            "encoder: it has no variable with the name word_embeddings/embeddings."
         )
     neighbors = tensorflow_checkpoint.read_neighbors(prefix)
-    return CheckpointContents(prefix, "model_garden", arrays, unknown=tuple(unknown), **neighbors)
+    return CheckpointContents(
+        prefix, "model_garden", arrays, unknown=tuple(unknown), **neighbors
+    )
 
 
 def _keys_by_full_name(reader: Any) -> dict[str, str]:
-    """Returns a dict from full variable name to checkpoint key; optimizer slots are omitted."""
+    """Returns a dict from full variable name to checkpoint key.
+
+    Optimizer slots are omitted.
+    """
     serialized = reader.get_tensor(tensorflow_checkpoint.OBJECT_GRAPH)
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(serialized)
-    slots = {slot.slot_variable_node_id for node in graph.nodes for slot in node.slot_variables}
+    slots = {
+        slot.slot_variable_node_id
+        for node in graph.nodes
+        for slot in node.slot_variables
+    }
     return {
         attribute.full_name: attribute.checkpoint_key
         for index, node in enumerate(graph.nodes)

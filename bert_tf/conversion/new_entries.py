@@ -12,7 +12,8 @@ from bert_tf.conversion.checkpoint_contents import CheckpointContents
 _UNUSED = re.compile(r"\[unused\d+\]")
 # Matrix products are fastest if the number of entries is a multiple of this number.
 _MULTIPLE = 8
-# The weights with a row for each entry. The output kernel of the masked LM is the first of them.
+# The weights with a row for each entry. The output kernel of the masked LM is the first
+# of them.
 _TABLES = ("bert/embeddings/word_embeddings", "cls/predictions/output_bias")
 
 
@@ -21,12 +22,13 @@ def with_new_words(
 ) -> CheckpointContents:
     """Gives words entries of their own in the vocabulary of a checkpoint.
 
-    The words replace the [unusedN] entries, in the order of the ids. Further words follow the last
-    entry; the vocabulary then gets as many [unusedN] entries that its size, and that of the table
-    of embeddings, is a multiple of 8. The row of a new word is the mean of the rows of the pieces
-    that the word had, in the word embeddings and in the output bias of the masked LM, if the
-    checkpoint has one. Each [unusedN] row that is added is a copy of that of [PAD], which a trained
-    model never predicts. All other values are unchanged; Adam's moments are left out.
+    The words replace the [unusedN] entries, in the order of the ids. Further words
+    follow the last entry; the vocabulary then gets as many [unusedN] entries that its
+    size, and that of the table of embeddings, is a multiple of 8. The row of a new word
+    is the mean of the rows of the pieces that the word had, in the word embeddings and
+    in the output bias of the masked LM, if the checkpoint has one. Each [unusedN] row
+    that is added is a copy of that of [PAD], which a trained model never predicts. All
+    other values are unchanged; Adam's moments are left out.
 
     Args:
         contents: The checkpoint, with config and vocabulary.
@@ -35,7 +37,9 @@ def with_new_words(
     tokens, words = list(contents.vocabulary or ()), list(new_words)
     config = contents.require_config()
     pad, size, num_tokens = tokens.index("[PAD]"), config.vocab_size, len(tokens)
-    ids = [index for index, token in enumerate(tokens) if _UNUSED.fullmatch(token)][: len(words)]
+    ids = [index for index, token in enumerate(tokens) if _UNUSED.fullmatch(token)][
+        : len(words)
+    ]
     for index, word in zip(ids, words, strict=False):
         tokens[index] = word
     if appended := words[len(ids) :]:
@@ -48,7 +52,9 @@ def with_new_words(
     arrays = dict(contents.arrays)
     for name in arrays.keys() & set(_TABLES):
         old = arrays[name]
-        arrays[name] = np.concatenate([old, np.repeat(old[pad : pad + 1], size - len(old), axis=0)])
+        arrays[name] = np.concatenate(
+            [old, np.repeat(old[pad : pad + 1], size - len(old), axis=0)]
+        )
         for index, pieces in zip(ids, new_words.values(), strict=True):
             arrays[name][index] = old[list(pieces)].mean(axis=0)
     return dataclasses.replace(

@@ -29,28 +29,29 @@ def read_weights(path: str, slots: bool = False) -> CheckpointContents:
     """Reads a checkpoint of any dialect (format), and the config and vocabulary next to it.
 
     Args:
-        path: One of
-            a weights folder or a training checkpoint;
-            the output folder of a training run (the newest checkpoint of the run is read, or the
+        path: One of a weights folder or a training checkpoint; the output folder of a
+            training run (the newest checkpoint of the run is read, or the
                 best weights if the run used early stopping);
-            a google-research/bert checkpoint (`.../bert_model.ckpt`, or its folder);
-            a Model Garden checkpoint (its prefix or its folder);
-            a Hugging Face folder or its `model.safetensors`;
-            a `.zip` file that contains any of the above, such as a file that Google released;
-            `hf://owner/name` or `hf://owner/name@revision` on the Hugging Face hub.
-        slots: Whether to read Adam's moments too. Only google-research/bert checkpoints and
-            training checkpoints of bert-tf can contain them.
+            a google-research/bert checkpoint (`.../bert_model.ckpt`, or its folder); a
+            Model Garden checkpoint (its prefix or its folder); a Hugging Face folder or
+            its `model.safetensors`; a `.zip` file that contains any of the above, such
+            as a file that Google released; `hf://owner/name` or
+            `hf://owner/name@revision` on the Hugging Face hub.
+        slots: Whether to read Adam's moments too. Only google-research/bert checkpoints
+            and training checkpoints of bert-tf can contain them.
 
     Raises:
-        InputError: There is no checkpoint at the path, the checkpoint cannot be read, or a weight
-            is NaN or infinite.
+        InputError: There is no checkpoint at the path, the checkpoint cannot be read,
+            or a weight is NaN or infinite.
     """
     if path.startswith(_HUB):
         contents = _read_from_hub(path)
     else:
         file_checks.check_file_system(path)
         is_zip = path.endswith(".zip") and not gfile.isdir(path)
-        contents = _read_zip(path, slots) if is_zip else _read(path.rstrip("/") or path, slots)
+        contents = (
+            _read_zip(path, slots) if is_zip else _read(path.rstrip("/") or path, slots)
+        )
     check_weights(contents)
     return contents
 
@@ -68,7 +69,9 @@ def read_config(path: str) -> BertConfig:
     return BertConfig.from_dict(values, path)
 
 
-def read_config_or_size(path_or_size: str, vocab_file: str | os.PathLike[str] | None) -> BertConfig:
+def read_config_or_size(
+    path_or_size: str, vocab_file: str | os.PathLike[str] | None
+) -> BertConfig:
     """Returns the config of a file or, if there is no such file, of a released size.
 
     Raises:
@@ -77,14 +80,14 @@ def read_config_or_size(path_or_size: str, vocab_file: str | os.PathLike[str] | 
     if path_or_size not in SIZES or files.is_file(path_or_size):
         if "/" not in path_or_size and not files.exists(path_or_size):
             raise InputError(
-                f"There is no file {path_or_size}. bert_config_file must be a bert_config.json or "
-                f"one of the sizes {', '.join(SIZES)}."
+                f"There is no file {path_or_size}. bert_config_file must be a "
+                f"bert_config.json or one of the sizes {', '.join(SIZES)}."
             )
         return read_config(path_or_size)
     if vocab_file is None:
         raise InputError(
-            f"bert_config_file={path_or_size} needs vocab_file, which gives the size of the "
-            "vocabulary."
+            f"bert_config_file={path_or_size} needs vocab_file, which gives the size "
+            "of the vocabulary."
         )
     return BertConfig.named(path_or_size, len(load_vocabulary(os.fspath(vocab_file))))
 
@@ -106,8 +109,9 @@ def _read_from_hub(path: str) -> CheckpointContents:
         raise InputError(f"{path} cannot be downloaded: {message}") from error
     if not any(name.endswith(".safetensors") for name in gfile.listdir(folder)):
         raise InputError(
-            f"{path} has no model.safetensors. Pickled files (.bin) are not read, because loading "
-            "them can execute arbitrary code. Convert them with transformers and give the folder."
+            f"{path} has no model.safetensors. Pickled files (.bin) are not read, "
+            "because loading them can execute arbitrary code. Convert them with "
+            "transformers and give the folder."
         )
     return dataclasses.replace(_read(folder, slots=False), source=path)
 
@@ -123,7 +127,9 @@ def _read_zip(path: str, slots: bool) -> CheckpointContents:
             and "__MACOSX" not in root
         ]
         if len(candidates) != 1:
-            raise InputError(f"{path} must hold one checkpoint. Found: {len(candidates)}.")
+            raise InputError(
+                f"{path} must hold one checkpoint. Found: {len(candidates)}."
+            )
         try:
             contents = _read(candidates[0], slots)
         except InputError as error:
@@ -140,7 +146,9 @@ def _unpack(path: str, folder: str) -> None:
             with gfile.GFile(path, "rb") as file, zipfile.ZipFile(file) as archive:
                 archive.extractall(folder)
         except zipfile.BadZipFile as error:
-            raise InputError(f"{path} cannot be read as a zip file: {error}.") from error
+            raise InputError(
+                f"{path} cannot be read as a zip file: {error}."
+            ) from error
 
 
 def _read(path: str, slots: bool) -> CheckpointContents:
@@ -163,14 +171,14 @@ def _reason_for_no_checkpoint(path: str) -> str:
     pickled = [each for each in paths if each.endswith(_PICKLED)]
     if pickled:
         return (
-            f"{pickled[0]} is pickled, and loading it can execute arbitrary code. Convert it "
-            "first: load the model with transformers, call "
+            f"{pickled[0]} is pickled, and loading it can execute arbitrary code. "
+            "Convert it first: load the model with transformers, call "
             "save_pretrained(folder, safe_serialization=True), and give that folder."
         )
     if path.endswith((".keras", ".h5")):
         return (
-            f"{path} is a file of Keras. Load it with bert_tf.load in Python, and write a "
-            "checkpoint with bert_tf.save_checkpoint."
+            f"{path} is a file of Keras. Load it with bert_tf.load in Python, and "
+            "write a checkpoint with bert_tf.save_checkpoint."
         )
     if not is_folder:
         prefix = path.removesuffix(".index")
@@ -179,10 +187,12 @@ def _reason_for_no_checkpoint(path: str) -> str:
             f"There is no checkpoint {prefix}: no folder and no {prefix}.index exists."
             f"{of_hub * bool(re.fullmatch(_HUB_NAME, path))}"
         )
-    if not {"checkpoints", "training_config.json"}.isdisjoint(each.rstrip("/") for each in names):
+    if not {"checkpoints", "training_config.json"}.isdisjoint(
+        each.rstrip("/") for each in names
+    ):
         return (
-            f"{path} is the folder of a training run, but holds no undamaged checkpoint. Copy it "
-            "again from its source, or train again."
+            f"{path} is the folder of a training run, but holds no undamaged "
+            "checkpoint. Copy it again from its source, or train again."
         )
     return (
         f"{path} holds no checkpoint: it has no weights.json, model.safetensors or "

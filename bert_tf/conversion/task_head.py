@@ -10,11 +10,11 @@ from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertTaskModel, variables_by_name
 
 _ENCODER = "bert/"
-# A run without training always needs the head, so the message must not presume that the user gave
-# init_head=True.
+# A run without training always needs the head, so the message must not presume that the
+# user gave init_head=True.
 _REMEDY = (
-    "Give the checkpoint of a model that was fine-tuned for this task, or train a new head with "
-    "do_train=True and init_head=False."
+    "Give the checkpoint of a model that was fine-tuned for this task, or train a new "
+    "head with do_train=True and init_head=False."
 )
 
 
@@ -23,11 +23,12 @@ class HeadChoice:
     """The source of the weights of a head.
 
     Attributes:
-        from_checkpoint: Whether the head is that of the checkpoint. Otherwise, the head keeps its
-            random initial weights.
+        from_checkpoint: Whether the head is that of the checkpoint. Otherwise, the head
+            keeps its random initial weights.
         message: One sentence or more for the log, with the reason.
-        is_checked: False if the head is that of the checkpoint, but the checkpoint does not state
-            its labels, so that their order could not be compared with that of the task.
+        is_checked: False if the head is that of the checkpoint, but the checkpoint does
+            not state its labels, so that their order could not be compared with that of
+            the task.
     """
 
     from_checkpoint: bool
@@ -48,17 +49,18 @@ def choose_head(
     Args:
         model: The model of the task.
         contents: The checkpoint.
-        facts: The facts of the task: `task` (the name) and, if the task has them, `labels` (list of
-            str, in the order of the model's outputs), `task_type` (str, by default
-            "classification") and `pair` (bool). A fact that the checkpoint does not state is not
-            compared, except that a checkpoint of bert-tf without `task_type` is a classifier.
-        init_head: True for the head of the checkpoint, False for a random head. None for the head
-            of the checkpoint if the checkpoint is of the same task with equal facts, else a random
-            head, even if the shapes agree.
+        facts: The facts of the task: `task` (the name) and, if the task has them,
+            `labels` (list of str, in the order of the model's outputs), `task_type`
+            (str, by default "classification") and `pair` (bool). A fact that the
+            checkpoint does not state is not compared, except that a checkpoint of
+            bert-tf without `task_type` is a classifier.
+        init_head: True for the head of the checkpoint, False for a random head. None
+            for the head of the checkpoint if the checkpoint is of the same task with
+            equal facts, else a random head, even if the shapes agree.
 
     Raises:
-        InputError: `init_head` is True, and the checkpoint has no head of this kind, or its head
-            has other facts (`task` is not compared).
+        InputError: `init_head` is True, and the checkpoint has no head of this kind, or
+            its head has other facts (`task` is not compared).
     """
     if init_head is False:
         return _random("init_head=False was given")
@@ -68,19 +70,25 @@ def choose_head(
         if not (difference or has_head):
             difference = f"has no weights for a {type(model).__name__}"
         if difference := difference or difference_of_facts(contents, facts):
-            raise InputError(f"The head of {source} is needed, but it {difference}. {_REMEDY}")
+            raise InputError(
+                f"The head of {source} is needed, but it {difference}. {_REMEDY}"
+            )
         if _labels(facts) and _known_labels(contents) is None:
             message = (
-                f"The head is that of {source}, which does not state its labels. Check that their "
-                f"order is {_names(_labels(facts))}."
+                f"The head is that of {source}, which does not state its labels. Check "
+                f"that their order is {_names(_labels(facts))}."
             )
             return HeadChoice(True, message, is_checked=False)
         return HeadChoice(True, f"The head is that of {source}.")
     if not has_head:
         return _random(f"{source} has no weights for it")
-    if difference := _difference_of_task(contents, facts) or difference_of_facts(contents, facts):
+    if difference := _difference_of_task(contents, facts) or difference_of_facts(
+        contents, facts
+    ):
         return _random(f"{source} {difference}")
-    equal = "the task and the labels are equal" if _labels(facts) else "the task is equal"
+    equal = (
+        "the task and the labels are equal" if _labels(facts) else "the task is equal"
+    )
     return HeadChoice(True, f"The head is that of {source}, because {equal}.")
 
 
@@ -116,34 +124,43 @@ def difference_of_facts(contents: CheckpointContents, facts: Mapping[str, Any]) 
     """
     own = contents.extra
     # Other dialects do not store the type.
-    own_type = own.get("task_type", "classification" if contents.dialect == "bert-tf" else None)
+    own_type = own.get(
+        "task_type", "classification" if contents.dialect == "bert-tf" else None
+    )
     task_type = facts.get("task_type", "classification")
     if own_type not in (None, task_type):
         return f"is a model for {own_type}, not for {task_type}"
     pairs = own.get("pair"), facts.get("pair")
     if None not in pairs and pairs[0] != pairs[1]:
         kinds = ("pairs of texts", "single texts")
-        return "is a model for {}, not for {}".format(*(kinds if pairs[0] else kinds[::-1]))
+        return "is a model for {}, not for {}".format(
+            *(kinds if pairs[0] else kinds[::-1])
+        )
     if different := _difference_of_head(contents, facts):
         return different
     known, labels = _known_labels(contents), _labels(facts)
     if known is not None and known != labels:
         order = " in another order" if sorted(known) == sorted(labels) else ""
-        return f"has the labels {_names(known)}, but the task has {_names(labels)}{order}"
+        return (
+            f"has the labels {_names(known)}, but the task has {_names(labels)}{order}"
+        )
     return ""
 
 
 def _difference_of_head(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
     """Returns the difference between the layers of two heads, or ""."""
-    own, given = (HeadConfig.from_dict(each.get("head")) for each in (contents.extra, facts))
+    own, given = (
+        HeadConfig.from_dict(each.get("head")) for each in (contents.extra, facts)
+    )
     return "" if own == given else f"has {own}, and the task has {given}"
 
 
 def _known_labels(contents: CheckpointContents) -> list[str] | None:
     """Returns the labels of a checkpoint, or None if it does not state them.
 
-    The names that transformers uses by default (LABEL_0 and so on) are no labels. A model of
-    transformers with one output is a regression model, so the name of that output is no label.
+    The names that transformers uses by default (LABEL_0 and so on) are no labels. A
+    model of transformers with one output is a regression model, so the name of that
+    output is no label.
     """
     labels = contents.extra.get("labels")
     if labels is None:

@@ -19,7 +19,9 @@ from bert_tf.tokenization.released_casing import released_casing
 from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, read_vocabulary
 
 _AS_CHECKPOINT = " as a TensorFlow checkpoint"  # of messages
-OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # only object-based checkpoints have this tensor
+OBJECT_GRAPH = (
+    "_CHECKPOINTABLE_OBJECT_GRAPH"  # only object-based checkpoints have this tensor
+)
 
 
 @contextlib.contextmanager
@@ -27,16 +29,18 @@ def opened(path: str) -> Iterator[tuple[str, Any]]:
     """Finds and opens the checkpoint at a path.
 
     Args:
-        path: The prefix of the checkpoint, its `.index` file, or its folder. If the folder contains
-            several checkpoints, the file `checkpoint` in the folder must name one of them.
+        path: The prefix of the checkpoint, its `.index` file, or its folder. If the
+            folder contains several checkpoints, the file `checkpoint` in the folder
+            must name one of them.
 
     Yields:
-        The prefix and a TensorFlow checkpoint reader, or `path` and None if there is no TensorFlow
-        checkpoint at the path.
+        The prefix and a TensorFlow checkpoint reader, or `path` and None if there is no
+        TensorFlow checkpoint at the path.
 
     Raises:
-        InputError: The checkpoint is damaged, also if that is found while it is read, or the folder
-            contains several checkpoints but no file `checkpoint` that names one of them.
+        InputError: The checkpoint is damaged, also if that is found while it is read,
+            or the folder contains several checkpoints but no file `checkpoint` that
+            names one of them.
     """
     with files.explain_read_errors(path, _AS_CHECKPOINT):
         prefix = _find_prefix(path)
@@ -48,12 +52,13 @@ def opened(path: str) -> Iterator[tuple[str, Any]]:
         files.path_without_globs(prefix) as readable,
     ):
         try:
-            # `tf.train.load_checkpoint` is not used, because that function first checks whether the
-            # prefix is the path of a folder.
+            # `tf.train.load_checkpoint` is not used, because that function first checks
+            # whether the prefix is the path of a folder.
             yield prefix, tf.compat.v1.train.NewCheckpointReader(readable)
         except IndexError as error:  # a weight is after the end of the file
             raise InputError(
-                f"{prefix}.data-* is incomplete: {error}. Copy it again from its source."
+                f"{prefix}.data-* is incomplete: {error}. Copy it again from its "
+                "source."
             ) from error
 
 
@@ -64,8 +69,8 @@ def get_weight(reader: Any, name: str) -> np.ndarray:
 
 def _find_prefix(path: str) -> str | None:
     prefix = path.removesuffix(".index")
-    # The `.index` file is checked before the folder, because some file systems report that the
-    # prefix of an existing file is a folder.
+    # The `.index` file is checked before the folder, because some file systems report
+    # that the prefix of an existing file is a folder.
     if tf.io.gfile.exists(f"{prefix}.index"):
         return prefix
     names = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
@@ -78,8 +83,8 @@ def _find_prefix(path: str) -> str | None:
     if latest and tf.io.gfile.exists(f"{latest}.index"):
         if os.path.realpath(posixpath.dirname(latest)) != os.path.realpath(path):
             raise InputError(
-                f"{posixpath.join(path, 'checkpoint')} names {latest}, which is in another folder. "
-                "Give the path of the checkpoint that you want."
+                f"{posixpath.join(path, 'checkpoint')} names {latest}, which is in "
+                "another folder. Give the path of the checkpoint that you want."
             )
         return latest
     if not prefixes:
@@ -88,8 +93,8 @@ def _find_prefix(path: str) -> str | None:
         prefixes = [posixpath.basename(latest)]
     if len(prefixes) > 1:
         raise InputError(
-            f"{path} holds {len(prefixes)} checkpoints. Give the path of one of them, such as "
-            f"{posixpath.join(path, prefixes[-1])}."
+            f"{path} holds {len(prefixes)} checkpoints. Give the path of one of them, "
+            f"such as {posixpath.join(path, prefixes[-1])}."
         )
     return posixpath.join(path, prefixes[0])
 
@@ -98,9 +103,10 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
     """Reads the config and the vocabulary in the folder of a checkpoint.
 
     Returns:
-        The fields `config`, `vocabulary` and `do_lower_case` of `CheckpointContents`. A field is
-        None if its value is unknown. `do_lower_case` is known if the folder has the name of a
-        released model, such as `uncased_L-12_H-768_A-12`, or a `tokenizer_config.json`.
+        The fields `config`, `vocabulary` and `do_lower_case` of `CheckpointContents`. A
+        field is None if its value is unknown. `do_lower_case` is known if the folder
+        has the name of a released model, such as `uncased_L-12_H-768_A-12`, or a
+        `tokenizer_config.json`.
 
     Raises:
         InputError: A file is damaged, or the casing is not a truth value.
@@ -113,5 +119,7 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
         vocabulary = read_vocabulary(path)
     casing = released_casing(posixpath.basename(folder))
     if casing is None and (path := find_file(folder, TOKENIZER_CONFIG_FILE)):
-        casing = json_files.read(path, {"do_lower_case": json_files.TRUTH}).get("do_lower_case")
+        casing = json_files.read(path, {"do_lower_case": json_files.TRUTH}).get(
+            "do_lower_case"
+        )
     return {"config": config, "vocabulary": vocabulary, "do_lower_case": casing}

@@ -12,18 +12,20 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """The names of one weight. In a name, `{i}` stands for the index of the Transformer block.
+    """The names of one weight.
+
+    In a name, `{i}` stands for the index of the Transformer block.
 
     Attributes:
         google: Name in google-research/bert, which bert-tf uses too.
         hugging_face: Name in transformers.
-        model_garden: Last part of the variable's full name in tf-models-official, or "" if the
-            Model Garden encoders do not have the weight.
+        model_garden: Last part of the variable's full name in tf-models-official, or ""
+            if the Model Garden encoders do not have the weight.
         transposed: Whether the weight is a kernel. Kernels have the shape [in, out] in
             google-research/bert but [out, in] in Hugging Face.
-        heads: The axis that the Model Garden splits into two axes, [heads, head size]. The value is
-            "in" or "out" for attention kernels, "out" for the biases of query, key and value, and
-            "" for all other weights.
+        heads: The axis that the Model Garden splits into two axes, [heads, head size].
+            The value is "in" or "out" for attention kernels, "out" for the biases of
+            query, key and value, and "" for all other weights.
     """
 
     google: str
@@ -33,11 +35,24 @@ class Row:
     heads: str = ""
 
 
-def _dense(google: str, hugging_face: str, model_garden: str, heads: str = "") -> list[Row]:
+def _dense(
+    google: str, hugging_face: str, model_garden: str, heads: str = ""
+) -> list[Row]:
     bias_heads = "out" if heads == "out" else ""
     return [
-        Row(f"{google}/kernel", f"{hugging_face}.weight", f"{model_garden}/kernel", True, heads),
-        Row(f"{google}/bias", f"{hugging_face}.bias", f"{model_garden}/bias", heads=bias_heads),
+        Row(
+            f"{google}/kernel",
+            f"{hugging_face}.weight",
+            f"{model_garden}/kernel",
+            True,
+            heads,
+        ),
+        Row(
+            f"{google}/bias",
+            f"{hugging_face}.bias",
+            f"{model_garden}/bias",
+            heads=bias_heads,
+        ),
     ]
 
 
@@ -50,14 +65,22 @@ def _norm(google: str, hugging_face: str, model_garden: str) -> list[Row]:
 
 _EMBEDDINGS = (
     *(
-        Row(f"bert/embeddings/{name}", f"bert.embeddings.{name}.weight", f"{garden}/embeddings")
+        Row(
+            f"bert/embeddings/{name}",
+            f"bert.embeddings.{name}.weight",
+            f"{garden}/embeddings",
+        )
         for name, garden in (
             ("word_embeddings", "word_embeddings"),
             ("token_type_embeddings", "type_embeddings"),
             ("position_embeddings", "position_embedding"),
         )
     ),
-    *_norm("bert/embeddings/LayerNorm", "bert.embeddings.LayerNorm", "embeddings/layer_norm"),
+    *_norm(
+        "bert/embeddings/LayerNorm",
+        "bert.embeddings.LayerNorm",
+        "embeddings/layer_norm",
+    ),
 )
 _G, _H, _M = "bert/encoder/layer_{i}", "bert.encoder.layer.{i}", "transformer/layer_{i}"
 _BLOCK = (
@@ -82,9 +105,13 @@ _BLOCK = (
         f"{_H}.attention.output.LayerNorm",
         f"{_M}/self_attention_layer_norm",
     ),
-    *_dense(f"{_G}/intermediate/dense", f"{_H}.intermediate.dense", f"{_M}/intermediate"),
+    *_dense(
+        f"{_G}/intermediate/dense", f"{_H}.intermediate.dense", f"{_M}/intermediate"
+    ),
     *_dense(f"{_G}/output/dense", f"{_H}.output.dense", f"{_M}/output"),
-    *_norm(f"{_G}/output/LayerNorm", f"{_H}.output.LayerNorm", f"{_M}/output_layer_norm"),
+    *_norm(
+        f"{_G}/output/LayerNorm", f"{_H}.output.LayerNorm", f"{_M}/output_layer_norm"
+    ),
 )
 
 
@@ -106,13 +133,18 @@ _PRETRAINING = (
         "cls.predictions.transform.LayerNorm",
         "cls/predictions/transform/LayerNorm",
     ),
-    Row("cls/predictions/output_bias", "cls.predictions.bias", "cls/predictions/output_bias/bias"),
+    Row(
+        "cls/predictions/output_bias",
+        "cls.predictions.bias",
+        "cls/predictions/output_bias/bias",
+    ),
     *_head("cls/seq_relationship/", "cls.seq_relationship"),
 )
 
-# Three heads have the name `classifier` in Hugging Face. The class name under `architectures` in
-# `config.json` tells which head a checkpoint has. This dict maps the class name to the prefix of
-# the head's names in google-research/bert and bert-tf (`Row.google`).
+# Three heads have the name `classifier` in Hugging Face. The class name under
+# `architectures` in `config.json` tells which head a checkpoint has. This dict maps the
+# class name to the prefix of the head's names in google-research/bert and bert-tf
+# (`Row.google`).
 CLASSIFIER_HEADS = {
     "BertForSequenceClassification": "",
     "BertForTokenClassification": "cls/tagger/",
@@ -123,8 +155,8 @@ HEADS_WITH_LABELS = {
     "BertClassifier": "output_weights",
     "BertTagger": "cls/tagger/output_weights",
 }
-# The weight of the output layer, by the name of the model class that may have further layers in the
-# head.
+# The weight of the output layer, by the name of the model class that may have further
+# layers in the head.
 OUTPUT_LAYERS = {**HEADS_WITH_LABELS, "BertSpanPredictor": "cls/squad/output_weights"}
 
 
@@ -132,8 +164,8 @@ def classifier_rows(architecture: str) -> list[Row]:
     """Returns the rows of the head that Hugging Face names `classifier`.
 
     Args:
-        architecture: The Hugging Face class. For a class that is not in `CLASSIFIER_HEADS`, the
-            rows are those of `BertForSequenceClassification`.
+        architecture: The Hugging Face class. For a class that is not in
+            `CLASSIFIER_HEADS`, the rows are those of `BertForSequenceClassification`.
     """
     return _head(CLASSIFIER_HEADS.get(architecture, ""), "classifier")
 
@@ -142,8 +174,8 @@ def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]
     """Returns the rows of the table, in google-research/bert's order of creating variables.
 
     Args:
-        architecture: The Hugging Face class, which determines the head that is named `classifier`
-            (see `classifier_rows`).
+        architecture: The Hugging Face class, which determines the head that is named
+            `classifier` (see `classifier_rows`).
     """
     pooler = _dense("bert/pooler/dense", "bert.pooler.dense", "pooler_transform")
     classifier = classifier_rows(architecture)
@@ -165,7 +197,9 @@ def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool = False) -
         "cls/squad/output_weights": "BertForQuestionAnswering",
         **{f"{head}output_weights": name for name, head in CLASSIFIER_HEADS.items()},
     }
-    return next((name for weight, name in heads.items() if weight in arrays), "BertModel")
+    return next(
+        (name for weight, name in heads.items() if weight in arrays), "BertModel"
+    )
 
 
 def matcher(
@@ -174,13 +208,14 @@ def matcher(
     """Returns a function that finds the row of a weight from the weight's name.
 
     Args:
-        names: Dict from a weight's name, which may contain `{i}`, to the row of the weight.
+        names: Dict from a weight's name, which may contain `{i}`, to the row of the
+            weight.
         with_scope: Whether the name may follow a scope, as in `scope/name`.
 
     Returns:
-        Function that takes a weight's name and returns a tuple: the row of the weight, and the
-        index of the weight's block as a string ("" if the weight is not in a block). The function
-        returns None if no row has that name.
+        Function that takes a weight's name and returns a tuple: the row of the weight,
+        and the index of the weight's block as a string ("" if the weight is not in a
+        block). The function returns None if no row has that name.
     """
     scope = "(?:.*/)?" if with_scope else ""
     patterns = [

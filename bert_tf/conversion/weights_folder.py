@@ -8,7 +8,11 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.lifecycle.run_state import OPTIMIZER_FILE, check_checkpoint, is_checkpoint
+from bert_tf.training.lifecycle.run_state import (
+    OPTIMIZER_FILE,
+    check_checkpoint,
+    is_checkpoint,
+)
 
 _SLOTS = ("/adam_m", "/adam_v")
 
@@ -17,10 +21,11 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     """Reads a weights folder, a training checkpoint or the output folder of a training run.
 
     Args:
-        path: The folder. If it is the output folder of a run, the newest checkpoint is read, or
-            the weights of the best evaluation if the run used early stopping.
-        slots: Whether to read Adam's moments (slots) too. If true, the newest checkpoint of a run
-            is read even if the run used early stopping, because the best weights have no slots.
+        path: The folder. If it is the output folder of a run, the newest checkpoint is
+            read, or the weights of the best evaluation if the run used early stopping.
+        slots: Whether to read Adam's moments (slots) too. If true, the newest
+            checkpoint of a run is read even if the run used early stopping, because the
+            best weights have no slots.
 
     Returns:
         The contents, or None if the path is not a folder that bert-tf wrote.
@@ -45,16 +50,22 @@ def _read_folder(folder: str, slots: bool) -> CheckpointContents:
     optimizer_path = posixpath.join(folder, OPTIMIZER_FILE)
     optimizer: dict[str, Any] = {}
     if slots and files.exists(optimizer_path):
-        optimizer = weights.from_safetensors(files.read_bytes(optimizer_path), optimizer_path)
+        optimizer = weights.from_safetensors(
+            files.read_bytes(optimizer_path), optimizer_path
+        )
     return CheckpointContents(
         source=folder,
         dialect="bert-tf",
         arrays=contents.arrays,
-        config=BertConfig.from_dict(contents.config, posixpath.join(folder, weights.CONFIG_FILE)),
+        config=BertConfig.from_dict(
+            contents.config, posixpath.join(folder, weights.CONFIG_FILE)
+        ),
         vocabulary=contents.vocabulary,
         do_lower_case=contents.do_lower_case,
         extra={key: value for key, value in contents.extra.items() if key != "step"},
-        slots={name: array for name, array in optimizer.items() if name.endswith(_SLOTS)},
+        slots={
+            name: array for name, array in optimizer.items() if name.endswith(_SLOTS)
+        },
         global_step=contents.extra.get("step"),
     )
 

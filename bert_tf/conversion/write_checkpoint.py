@@ -1,4 +1,7 @@
-"""`write_weights` writes a checkpoint; `convert` converts a checkpoint and verifies the result."""
+"""`write_weights` writes a checkpoint.
+
+`convert` converts a checkpoint and verifies the result.
+"""
 
 import dataclasses
 import itertools
@@ -30,26 +33,31 @@ from bert_tf.modeling import BertEncoder
 
 
 def write_weights(
-    contents: CheckpointContents, folder: str, dialect: str, texts: Mapping[str, str] = {}
+    contents: CheckpointContents,
+    folder: str,
+    dialect: str,
+    texts: Mapping[str, str] = {},
 ) -> str:
     """Writes a checkpoint in the given dialect (format), and reads it before it replaces another.
 
     Args:
         contents: The contents to write.
         folder: The folder to write. If the folder exists, it must be empty or contain a
-            checkpoint of the same dialect and no other files; the checkpoint is replaced.
-        dialect: One of `WRITABLE_DIALECTS`. Only "google" stores Adam's moments (slots).
-            google-research/bert needs the slots to resume training.
+            checkpoint of the same dialect and no other files; the checkpoint is
+            replaced.
+        dialect: One of `WRITABLE_DIALECTS`. Only "google" stores Adam's moments
+            (slots). google-research/bert needs the slots to resume training.
         texts: Further files of the folder, by the names that `check_target` knows.
 
     Returns:
         The path of the checkpoint, as `read_weights` accepts it.
 
     Raises:
-        InputError: The dialect is unknown or can only be read, `folder` is a file or contains other
-            files than those of such a checkpoint, `contents` has no config, weights that are not
-            finite or other invalid values, or a vocabulary or a head that the dialect cannot store:
-            an output layer of the masked LM that is not the word embeddings, a head of unknown kind
+        InputError: The dialect is unknown or can only be read, `folder` is a file or
+            contains other files than those of such a checkpoint, `contents` has no
+            config, weights that are not finite or other invalid values, or a vocabulary
+            or a head that the dialect cannot store: an output layer of the masked LM
+            that is not the word embeddings, a head of unknown kind
             (`CheckpointContents.classifier`), or one with the layers of `HeadConfig`.
     """
     return _write_checked(contents, folder, dialect, texts=texts)[0]
@@ -58,21 +66,23 @@ def write_weights(
 def _check_heads(contents: CheckpointContents, dialect: str) -> None:
     if contents.extra.get("head") and dialect != "bert-tf":
         raise InputError(
-            f"{contents.source} has {HeadConfig.from_dict(contents.extra['head'])}, which only the "
-            "dialect bert-tf can store. Give encoder_only=True to write the encoder without heads."
+            f"{contents.source} has {HeadConfig.from_dict(contents.extra['head'])}, "
+            "which only the dialect bert-tf can store. Give encoder_only=True to "
+            "write the encoder without heads."
         )
     if contents.classifier:
         raise InputError(
-            f"{contents.source}/config.json does not tell the kind of the head 'classifier': its "
-            f"architectures must name one of {', '.join(CLASSIFIER_HEADS)}. Add the name of the "
-            "class, or give encoder_only=True to write the encoder without heads."
+            f"{contents.source}/config.json does not tell the kind of the head "
+            "'classifier': its architectures must name one of "
+            f"{', '.join(CLASSIFIER_HEADS)}. Add the name of the class, or give "
+            "encoder_only=True to write the encoder without heads."
         )
     masked_lm = any(name.startswith("cls/predictions/") for name in contents.arrays)
     if masked_lm and not contents.tied_masked_lm:
         raise InputError(
-            f"{contents.source} has a masked LM whose output weights are not tied to the word "
-            "embeddings. No dialect that bert-tf writes can store it. Give encoder_only=True to "
-            "write the encoder without heads."
+            f"{contents.source} has a masked LM whose output weights are not tied to "
+            "the word embeddings. No dialect that bert-tf writes can store it. Give "
+            "encoder_only=True to write the encoder without heads."
         )
 
 
@@ -92,22 +102,25 @@ def convert(
         source: A path that `read_weights` accepts.
         target: The folder to write.
         dialect: One of `WRITABLE_DIALECTS`.
-        slots: Whether to write Adam's moments (slots) too; only "google" can store them, and the
-            source must have them.
-        config: The architecture. If not None, this config replaces the config of the source.
+        slots: Whether to write Adam's moments (slots) too; only "google" can store
+            them, and the source must have them.
+        config: The architecture. If not None, this config replaces the config of the
+            source.
         encoder_only: Whether to write the encoder with its pooler, but no heads.
         vocab_file: The `vocab.txt`. If None, the vocabulary of the source.
-        do_lower_case: The casing of the tokenizer. If None, that of the source or of `vocab_file`.
+        do_lower_case: The casing of the tokenizer. If None, that of the source or of
+            `vocab_file`.
 
     Returns:
-        A report for the user: the number of weights written, the greatest difference between the
-        outputs of the source and of the written checkpoint, and warnings.
+        A report for the user: the number of weights written, the greatest difference
+        between the outputs of the source and of the written checkpoint, and warnings.
 
     Raises:
-        InputError: Reading or writing failed, the source has a head that no dialect can store (see
-            `write_weights`), config, vocabulary or casing are not those of the source or not valid,
-            `slots` has no effect, or the written checkpoint differs from the source. An earlier
-            checkpoint in `target` is then unchanged.
+        InputError: Reading or writing failed, the source has a head that no dialect can
+            store (see `write_weights`), config, vocabulary or casing are not those of
+            the source or not valid, `slots` has no effect, or the written checkpoint
+            differs from the source. An earlier checkpoint in `target` is then
+            unchanged.
     """
     check_choice(WRITABLE_DIALECTS, "dialect", dialect)
     if slots and dialect != "google":
@@ -127,7 +140,8 @@ def convert(
     difference = output_difference(contents, written)
     lines = [
         f"{source} ({contents.dialect}) -> {target} ({dialect})",
-        f"{len(contents.arrays)} weights and {len(contents.slots)} slots, read back bit for bit.",
+        f"{len(contents.arrays)} weights and {len(contents.slots)} slots, read back "
+        "bit for bit.",
         f"Greatest difference of the outputs on a fixed input: {difference}.",
         *_warnings(contents, report, dialect),
     ]
@@ -154,7 +168,8 @@ def _write_checked(
         The path of the checkpoint, and its contents.
 
     Raises:
-        InputError: See `write_weights` and `_check_same`; or `target` has changed during the work.
+        InputError: See `write_weights` and `_check_same`; or `target` has changed
+            during the work.
     """
     check_choice(WRITABLE_DIALECTS, "dialect", dialect)
     contents.require_config()
@@ -172,8 +187,13 @@ def _write_checked(
         return path, written
 
     target = target.rstrip("/") or target
-    if "://" in target:  # Object stores cannot rename folders, so a local copy is read first.
-        with tempfile.TemporaryDirectory() as folder, files.explain_write_errors(folder):
+    if (
+        "://" in target
+    ):  # Object stores cannot rename folders, so a local copy is read first.
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            files.explain_write_errors(folder),
+        ):
             write_and_read(folder)
     with files.atomic_folder(target, LAST_FILES[dialect]) as folder:
         path, written = write_and_read(folder)
@@ -182,7 +202,9 @@ def _write_checked(
     return target + path.removeprefix(folder), written
 
 
-def _warnings(contents: CheckpointContents, report: AssignmentReport, dialect: str) -> list[str]:
+def _warnings(
+    contents: CheckpointContents, report: AssignmentReport, dialect: str
+) -> list[str]:
     """Returns lines on missing weights, unsupported settings, the tokenizer and other tensors."""
     lines = []
     if report.missing:
@@ -191,16 +213,19 @@ def _warnings(contents: CheckpointContents, report: AssignmentReport, dialect: s
     unsupported = google.unsupported_settings(config) if dialect == "google" else []
     if unsupported:
         lines.append(
-            "google-research/bert does not support these settings and computes another model: "
-            f"{', '.join(unsupported)}."
+            "google-research/bert does not support these settings and computes another "
+            f"model: {', '.join(unsupported)}."
         )
     if contents.vocabulary is None and contents.tokenizer_problem:
         lines.append(
-            "No vocab.txt was written, because the tokenizer gives other ids than the tokenizer of "
-            f"google-research/bert: {contents.tokenizer_problem}. With vocab_file, it is written."
+            "No vocab.txt was written, because the tokenizer gives other ids than the "
+            f"tokenizer of google-research/bert: {contents.tokenizer_problem}. With "
+            "vocab_file, it is written."
         )
     embedding = contents.extra.get("embedding") or {}
-    if embedding and (dialect == "google" or ("problem" in embedding and dialect != "bert-tf")):
+    if embedding and (
+        dialect == "google" or ("problem" in embedding and dialect != "bert-tf")
+    ):
         reason = embedding.get("problem", f"the dialect {dialect} cannot store it")
         lines.append(f"Left out the pooling of sentence-transformers: {reason}.")
     if config.extra:
@@ -216,22 +241,25 @@ def _check_same(contents: CheckpointContents, written: CheckpointContents) -> No
     lost = sorted(expected.keys() - actual.keys())
     if lost:
         raise InputError(
-            f"The dialect {written.dialect!r} cannot store {', '.join(lost)}: they are missing in "
-            f"{written.source}. Convert to another dialect."
+            f"The dialect {written.dialect!r} cannot store {', '.join(lost)}: they are "
+            f"missing in {written.source}. Convert to another dialect."
         )
-    changed = [name for name in expected if not _same_bits(expected[name], actual[name])]
+    changed = [
+        name for name in expected if not _same_bits(expected[name], actual[name])
+    ]
     if changed:
         raise InputError(
-            f"{written.source} differs from the written weights, first in {changed[0]}. Check the "
-            "disk and convert again."
+            f"{written.source} differs from the written weights, first in "
+            f"{changed[0]}. Check the disk and convert again."
         )
     before, after = contents.vocabulary or (), written.vocabulary or ()
     if list(before) != list(after):
         pairs = itertools.zip_longest(before, after)
         token = next(one for one, two in pairs if one != two)
         raise InputError(
-            f"The dialect {written.dialect!r} cannot store the vocabulary of {contents.source}, "
-            f"such as the token {token!r:.60}. Remove white space from its tokens."
+            f"The dialect {written.dialect!r} cannot store the vocabulary of "
+            f"{contents.source}, such as the token {token!r:.60}. Remove white space "
+            "from its tokens."
         )
 
 
@@ -242,8 +270,9 @@ def _same_bits(one: np.ndarray, two: np.ndarray) -> bool:
 def output_difference(one: CheckpointContents, two: CheckpointContents) -> float:
     """Returns the largest absolute difference between the encoder outputs of two checkpoints.
 
-    The sequence and pooled outputs are computed on a fixed input. Each model uses the config of its
-    own checkpoint, so errors in a converted config also change the result.
+    The sequence and pooled outputs are computed on a fixed input. Each model uses the
+    config of its own checkpoint, so errors in a converted config also change the
+    result.
     """
     pairs = zip(_encoder_outputs(one), _encoder_outputs(two), strict=True)
     return float(np.max([np.abs(first - second).max() for first, second in pairs]))

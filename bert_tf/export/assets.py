@@ -25,7 +25,11 @@ def text_files(job: ExportJob) -> dict[str, bytes]:
     """Returns the content of `vocab.txt` and, if there are labels, of `labels.txt`."""
     vocabulary = weights.vocabulary_text(job.checkpoint.tokenizer.vocabulary)
     labels = job.checkpoint.facts.get("labels", [])
-    of_labels = {LABELS_FILE: "".join(f"{each}\n" for each in labels).encode()} if labels else {}
+    of_labels = (
+        {LABELS_FILE: "".join(f"{each}\n" for each in labels).encode()}
+        if labels
+        else {}
+    )
     return {weights.VOCABULARY_FILE: vocabulary, **of_labels}
 
 
@@ -42,7 +46,9 @@ def write(folder: str, job: ExportJob, report: Mapping[str, Any]) -> None:
     paths = {name: os.path.join(folder, name) for name in CHECKED_FILES}
     facts = job.facts
     facts[FILES_SHA256] = {
-        name: files.sha256_of_file(path) for name, path in paths.items() if files.exists(path)
+        name: files.sha256_of_file(path)
+        for name, path in paths.items()
+        if files.exists(path)
     }
     facts["facts_sha256"] = json_files.sha256_of_values(facts)
     files.write_json(os.path.join(extra, weights.FACTS_FILE), facts)
@@ -85,14 +91,18 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items() if value)
     results = "\n".join(f"| {name} | {value} |" for name, value in job.results.items())
     parts = [
-        f"---\nlibrary_name: bert-tf\npipeline_tag: {served_class(job.task).pipeline_tag}\n"
-        "tags:\n- bert\n- tensorflow\n---\n",
+        "---\nlibrary_name: bert-tf\npipeline_tag: "
+        f"{served_class(job.task).pipeline_tag}\ntags:\n- bert\n- tensorflow\n---\n",
         f"# Model card\n\n| | |\n|---|---|\n{table}\n",
     ]
     if results:
-        parts.append(f"## Results on the dev split\n\n| metric | value |\n|---|---|\n{results}\n")
+        parts.append(
+            f"## Results on the dev split\n\n| metric | value |\n|---|---|\n{results}\n"
+        )
     if job.training:
-        settings = json.dumps(job.training, indent=2, sort_keys=True, ensure_ascii=False)
+        settings = json.dumps(
+            job.training, indent=2, sort_keys=True, ensure_ascii=False
+        )
         parts.append(f"## Training\n\n```json\n{settings}\n```\n")
     for name in (name for name in NAMES if name in report):
         parts.append(f"## {NAMES[name]}\n\n{table_of(report[name])}\n")

@@ -49,26 +49,26 @@ def export(
 
     Args:
         checkpoint: The output folder of a run, or another path that `load` accepts.
-        export_dir: Folder that contains a numbered folder for each version of the model, as
-            TensorFlow Serving expects. The new version gets the next number.
+        export_dir: Folder that contains a numbered folder for each version of the
+            model, as TensorFlow Serving expects. The new version gets the next number.
         settings: The settings of the export.
         dev_data: A file of labelled examples on which the metric is compared too; see
-            `ServedModel.read_examples`. Default: the examples of the dev split that the run stored,
-            if it did.
-        facts: Facts of the model that replace those of the checkpoint, such as `pair` or
-            `doc_stride`; see `save_checkpoint`. A fact that neither states has the default of the
-            program that trains models for the task.
+            `ServedModel.read_examples`. Default: the examples of the dev split that the
+            run stored, if it did.
+        facts: Facts of the model that replace those of the checkpoint, such as `pair`
+            or `doc_stride`; see `save_checkpoint`. A fact that neither states has the
+            default of the program that trains models for the task.
 
     Returns:
         The folder of the new version.
 
     Raises:
-        InputError: The checkpoint cannot be exported for the task; `export_dir` is a file, is
-            inside the checkpoints of a run, contains other files and no version or, unless a
-            SavedModel is written, contains SavedModels; or another program has written a version
-            with the same number.
-        GateError: The exported model and the model in memory have different outputs. Nothing is
-            written.
+        InputError: The checkpoint cannot be exported for the task; `export_dir` is a
+            file, is inside the checkpoints of a run, contains other files and no
+            version or, unless a SavedModel is written, contains SavedModels; or another
+            program has written a version with the same number.
+        GateError: The exported model and the model in memory have different outputs.
+            Nothing is written.
     """
     version = os.path.join(export_dir, str(next_version(export_dir)))
     _check_belongs_to_no_run(export_dir)
@@ -76,13 +76,19 @@ def export(
     formats, is_lite = settings.formats, settings.format == "tflite"
     if "saved_model" not in formats and has_saved_model(export_dir):
         raise InputError(
-            f"{export_dir} contains SavedModels, and TensorFlow Serving would try to load a newer "
-            f"version without one. Give another export_dir{' or format both' * is_lite}."
+            f"{export_dir} contains SavedModels, and TensorFlow Serving would try to "
+            "load a newer version without one. Give another "
+            f"export_dir{' or format both' * is_lite}."
         )
     with contextlib.ExitStack() as stack:
         # The processes import TensorFlow while the model is read and converted.
-        processes = [stack.enter_context(contextlib.closing(gate_process.Gate())) for _ in formats]
-        job = _job(checkpoint, settings, dev_data, os.path.basename(version), facts or {})
+        processes = [
+            stack.enter_context(contextlib.closing(gate_process.Gate()))
+            for _ in formats
+        ]
+        job = _job(
+            checkpoint, settings, dev_data, os.path.basename(version), facts or {}
+        )
         writers = [_FORMATS[name](job) for name in formats]
         # Another export may write this version meanwhile.
         with files.atomic_folder(version, REPORT_FILE, replace=False) as place:
@@ -98,8 +104,8 @@ def _check_belongs_to_no_run(export_dir: str) -> None:
     run = None if "://" in export_dir else run_of(os.path.realpath(export_dir))
     if run is not None:
         raise InputError(
-            f"{export_dir} belongs to the run in {run}, and would be removed by its training. Give "
-            "the path of another folder for the versions."
+            f"{export_dir} belongs to the run in {run}, and would be removed by its "
+            "training. Give the path of another folder for the versions."
         )
 
 
@@ -116,7 +122,8 @@ def _job(
     _check_effect(settings, task)
     settings = _with_best_threshold(settings, run)
     if task == "span" and settings.null_score_diff_threshold is not None:
-        # The facts of the export state the threshold that it uses, not that of the training.
+        # The facts of the export state the threshold that it uses, not that of the
+        # training.
         facts = {**facts, _THRESHOLD: settings.null_score_diff_threshold}
     found = complete_facts(found, task, facts)
     stored = posixpath.join(run, DEV_EXAMPLES)
@@ -124,21 +131,28 @@ def _job(
     if not dev_data and task == task_of(found) and has_examples:
         dev_data = stored
     return ExportJob(
-        found, task, settings, version, dev_data or "",
+        found,
+        task,
+        settings,
+        version,
+        dev_data or "",
         dev_examples=files.sha256_of_file(stored) if has_examples else "",
-        results=read_results(run, found, task), training=read_training(run),
-    )  # fmt: skip
+        results=read_results(run, found, task),
+        training=read_training(run),
+    )
 
 
 def _check_effect(settings: ServingSettings, task: str) -> None:
     """Checks that no setting is given that has no effect for the task."""
-    others = {name: of for of in TASKS if of != task for name in served_class(of).own_settings}
+    others = {
+        name: of for of in TASKS if of != task for name in served_class(of).own_settings
+    }
     for name, of_task in others.items():
         value = getattr(settings, name)
         if value != getattr(ServingSettings, name):
             raise InputError(
-                f"{name}={value} has no effect for the task {task}, only for {of_task}. Leave it "
-                "out."
+                f"{name}={value} has no effect for the task {task}, only for "
+                f"{of_task}. Leave it out."
             )
 
 
@@ -150,7 +164,9 @@ def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings
     schema = {_THRESHOLD: json_files.NUMBER}
     found = json_files.read(path, schema, own=True, required=True)
     threshold = found[_THRESHOLD]
-    _LOGGER.info("no answer above a score difference of %.4f, from %s.", threshold, path)
+    _LOGGER.info(
+        "no answer above a score difference of %.4f, from %s.", threshold, path
+    )
     return dataclasses.replace(settings, null_score_diff_threshold=threshold)
 
 
@@ -169,36 +185,41 @@ def export_model(
 ) -> str:
     """Writes a model and its tokenizer for serving, and checks the outputs of what it wrote.
 
-    The result is equal to that of `export` for a checkpoint with the same weights. A SavedModel has
-    float32 weights and activations, unless `settings` says otherwise, whatever the dtype policy of
-    `model` is. A model whose head was loaded keeps the facts of its checkpoint, such as the labels.
+    The result is equal to that of `export` for a checkpoint with the same weights. A
+    SavedModel has float32 weights and activations, unless `settings` says otherwise,
+    whatever the dtype policy of `model` is. A model whose head was loaded keeps the
+    facts of its checkpoint, such as the labels.
 
     Args:
-        model: Any model of `bert_tf`, such as one that `fit` trained. The head determines the task:
-            labels, tags, answers, multiple choice, [MASK] or, without a head, vectors of texts.
+        model: Any model of `bert_tf`, such as one that `fit` trained. The head
+            determines the task: labels, tags, answers, multiple choice, [MASK] or,
+            without a head, vectors of texts.
         tokenizer: The tokenizer that the model was trained with.
-        path: Folder that contains a numbered folder for each version of the model, as TensorFlow
-            Serving expects. The new version gets the next number.
-        labels: The labels or tags, in the order of the model's outputs; none for regression.
-        max_seq_length: Longer texts are truncated to this number of tokens, or split into windows.
-            Default: that of the program that trains models for the task.
-        task_type: Of a `BertClassifier`: "classification" (one label for each text, the default),
-            "multi_label" (any number of labels; the model was trained with a sigmoid cross entropy)
-            or "regression" (a score; the model has num_labels=1).
-        threshold: The lowest probability, between 0 and 1, of the labels that a multi-label
-            classifier returns.
+        path: Folder that contains a numbered folder for each version of the model, as
+            TensorFlow Serving expects. The new version gets the next number.
+        labels: The labels or tags, in the order of the model's outputs; none for
+            regression.
+        max_seq_length: Longer texts are truncated to this number of tokens, or split
+            into windows. Default: that of the program that trains models for the task.
+        task_type: Of a `BertClassifier`: "classification" (one label for each text, the
+            default), "multi_label" (any number of labels; the model was trained with a
+            sigmoid cross entropy) or "regression" (a score; the model has
+            num_labels=1).
+        threshold: The lowest probability, between 0 and 1, of the labels that a
+            multi-label classifier returns.
         settings: The other settings, such as `ServingSettings(format="tflite")`.
         dev_data: As in `export`.
-        **facts: As in `export`: `pair` (bool) of a classifier, `scheme` of tags, and the attributes
-            of `WindowSettings` and `AnswerSettings` for answers.
+        **facts: As in `export`: `pair` (bool) of a classifier, `scheme` of tags, and
+            the attributes of `WindowSettings` and `AnswerSettings` for answers.
 
     Returns:
         The folder of the new version.
 
     Raises:
-        InputError: As in `export`, or the labels or the vocabulary do not match the model, or a
-            value is out of range or has no effect for the task.
-        GateError: The exported model and `model` have different outputs. Nothing is written.
+        InputError: As in `export`, or the labels or the vocabulary do not match the
+            model, or a value is out of range or has no effect for the task.
+        GateError: The exported model and `model` have different outputs. Nothing is
+            written.
     """
     settings = settings or ServingSettings()
     if task_type == "regression" and labels is None:
@@ -206,10 +227,14 @@ def export_model(
     if max_seq_length is not None:
         settings = dataclasses.replace(settings, max_seq_length=max_seq_length)
     stored: dict[str, Any] = {
-        "labels": labels, "task_type": task_type, "threshold": threshold,
+        "labels": labels,
+        "task_type": task_type,
+        "threshold": threshold,
         "max_seq_length": max_seq_length,
-    }  # fmt: skip
+    }
     stored = {name: value for name, value in stored.items() if value is not None}
     with tempfile.TemporaryDirectory() as folder:
-        checkpoint = save_checkpoint(model, tokenizer, posixpath.join(folder, "model"), **stored)
+        checkpoint = save_checkpoint(
+            model, tokenizer, posixpath.join(folder, "model"), **stored
+        )
         return export(checkpoint, os.fspath(path), settings, dev_data, facts)

@@ -14,9 +14,13 @@ from bert_tf.export.served import ServedModel
 from bert_tf.tasks.task import Outputs
 
 EXAMPLES = (
-    b"", b"A short text.", "Żółw, naïve: 東京 😀 [MASK] #42".encode(), b"\tmany   blanks\n",
-    b"The quick brown fox jumps over the lazy dog. " * 40, b"not UTF-8: caf\xe9 \xff\xfe",
-)  # fmt: skip
+    b"",
+    b"A short text.",
+    "Żółw, naïve: 東京 😀 [MASK] #42".encode(),
+    b"\tmany   blanks\n",
+    b"The quick brown fox jumps over the lazy dog. " * 40,
+    b"not UTF-8: caf\xe9 \xff\xfe",
+)
 
 
 # The outputs of the model in memory, and those of the SavedModel.
@@ -30,7 +34,8 @@ class Comparison:
     Attributes:
         signature: The name of the signature.
         output: The name of the output.
-        difference: The largest difference, or the share of different values if they are not float.
+        difference: The largest difference, or the share of different values if they are
+            not float.
         limit: The largest allowed difference; None for any finite one.
     """
 
@@ -41,7 +46,10 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether the difference is allowed; NaN is not, and neither is another shape."""
+        """Whether the difference is allowed.
+
+        NaN is not, and neither is another shape.
+        """
         if self.limit is None:
             return bool(np.isfinite(self.difference))
         return self.difference <= self.limit
@@ -52,17 +60,20 @@ class Limits:
     """The largest differences between the outputs of an exported model and those in memory.
 
     Attributes:
-        difference: The largest difference of a float output. Differences of values above 1 are
-            relative to the largest value of the output.
+        difference: The largest difference of a float output. Differences of values
+            above 1 are relative to the largest value of the output.
         percentile: The percentile of the differences that is compared.
         metric_loss: The largest difference of the metric, in percentage points.
-        allows_gain: Whether the metric of the exported model may be better by any amount.
-        of_large_values: `difference` for outputs with values above 1; None for the same.
-        metric_examples: `metric_loss` is at least the points that so many examples are worth.
-        different_answers: The largest share of different labels, answers and so on, except for near
-            ties; None for any.
-        judges_values: Whether `difference` is a limit for float outputs, and not only the margin of
-            near ties.
+        allows_gain: Whether the metric of the exported model may be better by any
+            amount.
+        of_large_values: `difference` for outputs with values above 1; None for the
+            same.
+        metric_examples: `metric_loss` is at least the points that so many examples are
+            worth.
+        different_answers: The largest share of different labels, answers and so on,
+            except for near ties; None for any.
+        judges_values: Whether `difference` is a limit for float outputs, and not only
+            the margin of near ties.
     """
 
     difference: float
@@ -82,7 +93,9 @@ def outputs_in_memory(
     signatures: Mapping[str, Any], requests: Sequence[Request]
 ) -> list[dict[str, np.ndarray]]:
     """Returns the outputs of the signatures of a model in memory for requests."""
-    return gate_program.outputs_of(signatures, [(each.signature, each.inputs) for each in requests])
+    return gate_program.outputs_of(
+        signatures, [(each.signature, each.inputs) for each in requests]
+    )
 
 
 def judge(
@@ -103,13 +116,14 @@ def judge(
         actual: Those of the exported model, which may have fewer outputs.
         limits: How much they may differ.
         name: The exported model, for messages.
-        compares_labelled: Whether to compare the outputs of requests with correct outputs too, and
-            not only the metric.
+        compares_labelled: Whether to compare the outputs of requests with correct
+            outputs too, and not only the metric.
 
     Returns:
-        The report: `outputs`, the fields of each `Comparison`; and `metric`, None if no request has
-        correct outputs, else its `name`, `num_examples`, the values `model` and `exported`, in
-        percent, and `baseline`, the accuracy of a constant prediction, None for other metrics.
+        The report: `outputs`, the fields of each `Comparison`; and `metric`, None if no
+        request has correct outputs, else its `name`, `num_examples`, the values `model`
+        and `exported`, in percent, and `baseline`, the accuracy of a constant
+        prediction, None for other metrics.
 
     Raises:
         GateError: The metric or an output differs too much, or an output is not finite.
@@ -123,20 +137,31 @@ def judge(
         if request.correct is None or compares_labelled:
             pairs.setdefault(request.signature, []).append(pair)
     metric = _metric(served, labelled, limits, name) if labelled else None
-    comparisons = [each for key, own in pairs.items() for each in compare(served, key, own, limits)]
+    comparisons = [
+        each for key, own in pairs.items() for each in compare(served, key, own, limits)
+    ]
     failed = [each for each in comparisons if not each.passed]
     if failed:
         worst = failed[0]
-        limit = "any finite value" if worst.limit is None else f"at most {worst.limit:.2g}"
-        raise GateError(
-            f"{name} differs from the model in memory: {worst.output} of {worst.signature} by "
-            f"{worst.difference:.2g}, and {limit} is allowed. Nothing was exported."
+        limit = (
+            "any finite value" if worst.limit is None else f"at most {worst.limit:.2g}"
         )
-    return {"outputs": [dataclasses.asdict(each) for each in comparisons], "metric": metric}
+        raise GateError(
+            f"{name} differs from the model in memory: {worst.output} of "
+            f"{worst.signature} by {worst.difference:.2g}, and {limit} is allowed. "
+            "Nothing was exported."
+        )
+    return {
+        "outputs": [dataclasses.asdict(each) for each in comparisons],
+        "metric": metric,
+    }
 
 
 def _metric(
-    served: ServedModel, labelled: Sequence[tuple[Sequence[Any], Pair]], limits: Limits, name: str
+    served: ServedModel,
+    labelled: Sequence[tuple[Sequence[Any], Pair]],
+    limits: Limits,
+    name: str,
 ) -> dict[str, Any]:
     """Returns the metric of requests with correct outputs, for the report.
 
@@ -146,23 +171,29 @@ def _metric(
     correct = [each for answers, _ in labelled for each in answers]
     values = []
     for outputs in zip(*(pair for _, pair in labelled), strict=True):
-        joined = {name: np.concatenate([each[name] for each in outputs]) for name in outputs[0]}
+        joined = {
+            name: np.concatenate([each[name] for each in outputs])
+            for name in outputs[0]
+        }
         kind, value = served.metric(joined, correct)
         values.append(value)
     loss = values[0] - values[1]
     allowed = max(limits.metric_loss, 100 * limits.metric_examples / len(correct))
     if not (loss if limits.allows_gain else abs(loss)) <= allowed:
         raise GateError(
-            f"{name} has the {kind} {values[1]:.2f} on {len(correct)} examples of the dev split, "
-            f"and the model in memory has {values[0]:.2f}. At most {allowed:.1f} points of "
-            "difference are allowed. Nothing was exported."
+            f"{name} has the {kind} {values[1]:.2f} on {len(correct)} examples of the "
+            f"dev split, and the model in memory has {values[0]:.2f}. At most "
+            f"{allowed:.1f} points of difference are allowed. Nothing was exported."
         )
     ((_, most_frequent),) = collections.Counter(map(str, correct)).most_common(1)
     baseline = 100 * most_frequent / len(correct) if kind == "accuracy" else None
     return {
-        "name": kind, "num_examples": len(correct), "model": values[0], "exported": values[1],
+        "name": kind,
+        "num_examples": len(correct),
+        "model": values[0],
+        "exported": values[1],
         "baseline": baseline,
-    }  # fmt: skip
+    }
 
 
 def compare(
@@ -188,7 +219,9 @@ def compare(
             difference, scale = _float_difference(arrays, limits.percentile)
             if scale > 1 and limits.of_large_values is not None:
                 limit = limits.of_large_values
-            yield Comparison(signature, name, difference, limit if limits.judges_values else None)
+            yield Comparison(
+                signature, name, difference, limit if limits.judges_values else None
+            )
         else:
             parts = [
                 (one != other) & ~np.asarray(served.near_ties(name, *pair, 2 * limit))
@@ -216,7 +249,9 @@ def _float_difference(
     return float(np.percentile(found, percentile)) / scale, scale
 
 
-def _with_equal_widths(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _with_equal_widths(
+    first: np.ndarray, second: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Pads two decoded outputs [B, E], such as lists of entities, to the same number of columns."""
     if first.ndim != 2 or second.ndim != 2:
         return first, second

@@ -14,11 +14,14 @@ from bert_tf.errors import InputError
 from bert_tf.export.requests import Request
 from bert_tf.files import path_without_globs
 
-# As `startup.set_environment` sets it for programs; in Python, this process may lack it.
+# As `startup.set_environment` sets it for programs; in Python, this process may lack
+# it.
 _DEFAULTS = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 # This process may have all the memory of the GPUs.
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-with open(os.path.join(os.path.dirname(__file__), "gate_program.py"), encoding="utf-8") as _file:
+with open(
+    os.path.join(os.path.dirname(__file__), "gate_program.py"), encoding="utf-8"
+) as _file:
     # Given as text: the folder of the file would be on the path of modules.
     _PROGRAM = _file.read()
 
@@ -28,7 +31,9 @@ class GateError(InputError):
 
 
 class Gate:
-    """A process that runs exported models; it imports TensorFlow while they are written.
+    """A process that runs exported models.
+
+    It imports TensorFlow while they are written.
 
     Args:
         python: The Python program, whose environment may have another version of TensorFlow.
@@ -37,9 +42,13 @@ class Gate:
     def __init__(self, python: str = sys.executable) -> None:
         self._process = subprocess.Popen(
             [python, "-c", _PROGRAM],
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            text=True, cwd=os.sep, env={**_DEFAULTS, **os.environ, **_ENVIRONMENT},
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=os.sep,
+            env={**_DEFAULTS, **os.environ, **_ENVIRONMENT},
+        )
 
     def run(
         self, paths: Sequence[str], found: Sequence[Sequence[Request]]
@@ -68,7 +77,9 @@ class Gate:
             _, errors = self._process.communicate("\n".join(files))
             if self._process.returncode:
                 last = (errors.strip().splitlines() or ["no message"])[-1]
-                raise GateError(f"The exported model does not run in another process: {last}")
+                raise GateError(
+                    f"The exported model does not run in another process: {last}"
+                )
             with open(files[1], "rb") as file:
                 outputs: list[list[dict[str, np.ndarray]]] = pickle.load(file)
         return outputs

@@ -1,8 +1,8 @@
 """Runs requests on exported models, in a process of its own; started by `gate_process`.
 
-Reads two lines from standard input, after it has imported TensorFlow: a file of models with their
-requests, and the path for a file of the outputs. A SavedModel runs without bert_tf, and a TFLite or
-ONNX file with `load_file`.
+Reads two lines from standard input, after it has imported TensorFlow: a file of models
+with their requests, and the path for a file of the outputs. A SavedModel runs without
+bert_tf, and a TFLite or ONNX file with `load_file`.
 """
 
 import pickle
@@ -23,8 +23,8 @@ def outputs_of(
 
     Args:
         signatures: The signatures of a model, by name.
-        requests: The name of the signature, and the inputs, arrays by name. Texts have the dtype
-            object.
+        requests: The name of the signature, and the inputs, arrays by name. Texts have
+            the dtype object.
     """
     found = []
     for signature, inputs in requests:
@@ -57,7 +57,9 @@ def main() -> None:
     try:
         with open(requests_file, "rb") as file:
             models = pickle.load(file)
-        outputs = [outputs_of(signatures_of(path), requests) for path, requests in models]
+        outputs = [
+            outputs_of(signatures_of(path), requests) for path, requests in models
+        ]
         with open(outputs_file, "wb") as file:
             pickle.dump(outputs, file)
     except Exception as error:  # of any kind; the caller reports the last line

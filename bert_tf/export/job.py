@@ -24,8 +24,8 @@ class ExportJob:
         settings: The settings of the export.
         version: The name of the version's folder when the export is complete.
         dev_data: A file of labelled examples; "" if there is none.
-        dev_examples: The SHA-256 of the examples of the dev split that the run stored; "" if it did
-            not.
+        dev_examples: The SHA-256 of the examples of the dev split that the run stored;
+            "" if it did not.
         results: The results of the run's evaluation, by name; {} if they are not known.
         training: The settings of the run's training; {} if they are not known.
     """
@@ -57,7 +57,11 @@ class ExportJob:
     def answer_facts(self) -> dict[str, float]:
         """The threshold of a model whose answers may be empty, by its name; {} for others."""
         facts, name = self.checkpoint.facts, "null_score_diff_threshold"
-        return {name: facts[name]} if facts.get("version_2_with_negative") and name in facts else {}
+        return (
+            {name: facts[name]}
+            if facts.get("version_2_with_negative") and name in facts
+            else {}
+        )
 
 
 def read_results(run: str, checkpoint: Pretrained, task: str) -> dict[str, str]:

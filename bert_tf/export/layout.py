@@ -12,9 +12,12 @@ from bert_tf.output_paths import resolve_output
 
 _LOGGER = logging.getLogger(__name__)
 EXTRA = "assets.extra"
-_FILE_FORMATS = ("tflite", "onnx")  # folders of files that contain a model, and their endings
-# The files of a SavedModel whose SHA-256 is in the fact `FILES_SHA256`. The index of the variables
-# has a checksum of each variable.
+_FILE_FORMATS = (
+    "tflite",
+    "onnx",
+)  # folders of files that contain a model, and their endings
+# The files of a SavedModel whose SHA-256 is in the fact `FILES_SHA256`. The index of
+# the variables has a checksum of each variable.
 CHECKED_FILES = ("saved_model.pb", "fingerprint.pb", "variables/variables.index")
 FILES_SHA256 = "files_sha256"
 
@@ -23,8 +26,8 @@ def newest_version(folder: str) -> str:
     """Returns `folder` if it contains a SavedModel, else its subfolder with the highest version.
 
     Raises:
-        InputError: The folder contains neither a SavedModel nor numbered folders with one, or the
-            folder with the highest number has none.
+        InputError: The folder contains neither a SavedModel nor numbered folders with
+            one, or the folder with the highest number has none.
     """
     names = sorted(_version_names(folder), key=int, reverse=True)
     found = [folder, *(os.path.join(folder, name) for name in names)]
@@ -35,17 +38,21 @@ def newest_version(folder: str) -> str:
             message = f"{each} is the newest version, but has no saved_model.pb"
             if "://" not in folder:
                 raise InputError(
-                    f"{message}. Export or copy it again, or give the folder of another version."
+                    f"{message}. Export or copy it again, or give the folder of "
+                    "another version."
                 )
             # Object stores cannot rename a folder when it is complete.
             _LOGGER.warning("warning: %s. An older version is used.", message)
     for place in itertools.chain.from_iterable(map(_file_folders, found)):
         if gfile.isdir(place):
-            paths = ", ".join(sorted(os.path.join(place, name) for name in gfile.listdir(place)))
+            paths = ", ".join(
+                sorted(os.path.join(place, name) for name in gfile.listdir(place))
+            )
             raise InputError(f"{folder} contains no SavedModel. Give a file: {paths}.")
     raise InputError(
-        f"{folder} is not an exported model and contains no version of one. Export a checkpoint or "
-        f"a run first: python run_scripts/export_model.py --checkpoint={folder} --export_dir=served"
+        f"{folder} is not an exported model and contains no version of one. Export a "
+        "checkpoint or a run first: python run_scripts/export_model.py "
+        f"--checkpoint={folder} --export_dir=served"
     )
 
 
@@ -60,7 +67,9 @@ def is_model_file(path: str) -> bool:
 
 def has_saved_model(folder: str) -> bool:
     """Returns whether a version in a folder is a SavedModel."""
-    paths = (os.path.join(folder, name, "saved_model.pb") for name in _version_names(folder))
+    paths = (
+        os.path.join(folder, name, "saved_model.pb") for name in _version_names(folder)
+    )
     return any(map(gfile.exists, paths))
 
 
@@ -71,21 +80,24 @@ def next_version(folder: str) -> int:
         folder: The folder of the versions, which may be absent.
 
     Raises:
-        InputError: The path is not that of a folder (see `resolve_output`), or the folder contains
-            other files and no version.
+        InputError: The path is not that of a folder (see `resolve_output`), or the
+            folder contains other files and no version.
     """
     resolve_output(folder, is_folder=True)
     numbers = [int(name) for name in _version_names(folder)]
     others = [name for name in files.list_folder(folder) if not name.startswith(".")]
     if others and not numbers:
         raise InputError(
-            f"{folder} contains other files, such as {others[0]}, and no version of a model. Give "
-            "the path of a new folder for the versions."
+            f"{folder} contains other files, such as {others[0]}, and no version of a "
+            "model. Give the path of a new folder for the versions."
         )
     return 1 + max(numbers, default=0)
 
 
 def _version_names(folder: str) -> list[str]:
-    """Returns the names of the version folders; TensorFlow Serving accepts leading zeros."""
+    """Returns the names of the version folders.
+
+    TensorFlow Serving accepts leading zeros.
+    """
     names = files.list_folder(folder) if gfile.isdir(folder) else []
     return [name for name in names if name.isascii() and name.isdigit()]

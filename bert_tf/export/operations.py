@@ -1,10 +1,10 @@
 """Checks a SavedModel before it is loaded: its graph may only compute.
 
-A SavedModel is a program. Loading it runs functions of its graph, such as initializers, and its
-operations can read and write files and run Python code. The graphs that bert-tf exports need only
-operations that compute, and those that read the weights. `operations.txt` lists them; all of them
-exist in TensorFlow 2.20 and tensorflow-text 2.20, which TensorFlow Serving 2.20, the newest
-release, contains.
+A SavedModel is a program. Loading it runs functions of its graph, such as initializers,
+and its operations can read and write files and run Python code. The graphs that bert-tf
+exports need only operations that compute, and those that read the weights.
+`operations.txt` lists them; all of them exist in TensorFlow 2.20 and tensorflow-text
+2.20, which TensorFlow Serving 2.20, the newest release, contains.
 """
 
 import collections
@@ -19,18 +19,32 @@ from tensorflow.python.framework import op_def_registry
 from bert_tf import files
 from bert_tf.errors import InputError
 
-# The operations that write and read the weights; only the functions of the saver may use them. Some
-# programs, such as TensorFlow Serving, run the function that restores when they load a model.
+# The operations that write and read the weights; only the functions of the saver may
+# use them. Some programs, such as TensorFlow Serving, run the function that restores
+# when they load a model.
 _OF_SAVE = frozenset({"MergeV2Checkpoints", "SaveV2", "ShardedFilename"})
 _OF_RESTORE = frozenset({"RestoreV2"})
-# The identifiers of Python classes that TensorFlow creates for the objects of a SavedModel.
+# The identifiers of Python classes that TensorFlow creates for the objects of a
+# SavedModel.
 _CLASSES = frozenset(
-    {"_generic_user_object", "signature_map", "trackable_dict_wrapper", "trackable_list_wrapper",
-     "trackable_tuple_wrapper"}
-)  # fmt: skip
+    {
+        "_generic_user_object",
+        "signature_map",
+        "trackable_dict_wrapper",
+        "trackable_list_wrapper",
+        "trackable_tuple_wrapper",
+    }
+)
 _REGISTERED = frozenset({"tf.TrackableConstant"})
 _KINDS = frozenset(
-    {"bare_concrete_function", "captured_tensor", "constant", "function", "user_object", "variable"}
+    {
+        "bare_concrete_function",
+        "captured_tensor",
+        "constant",
+        "function",
+        "user_object",
+        "variable",
+    }
 )
 FILE = "saved_model.pb"
 
@@ -48,9 +62,12 @@ def read_graph(folder: str) -> Any:
     model = saved_model_pb2.SavedModel()
     with files.explain_read_errors(path):
         model.ParseFromString(files.read_bytes(path))
-    if len(model.meta_graphs) != 1 or not model.meta_graphs[0].HasField("object_graph_def"):
+    if len(model.meta_graphs) != 1 or not model.meta_graphs[0].HasField(
+        "object_graph_def"
+    ):
         raise InputError(
-            f"{path} is damaged, or is not a SavedModel of TensorFlow 2. Export the model again."
+            f"{path} is damaged, or is not a SavedModel of TensorFlow 2. Export the "
+            "model again."
         )
     return model.meta_graphs[0]
 
@@ -58,7 +75,8 @@ def read_graph(folder: str) -> Any:
 def foreign_parts(graph: Any) -> list[str]:
     """Returns the parts of a SavedModel that a model of bert-tf does not need, such as operations.
 
-    The operations of all functions count, whether a signature or an initializer calls them or not.
+    The operations of all functions count, whether a signature or an initializer calls
+    them or not.
 
     Args:
         graph: The `MetaGraphDef` of the SavedModel.
@@ -70,8 +88,12 @@ def foreign_parts(graph: Any) -> list[str]:
     for name, nodes in (("", graph.graph_def.node), *functions.items()):
         own = allowed | of_saver.get(name, frozenset())
         found |= {f"the operation {each.op}" for each in nodes if each.op not in own}
-    # A name that is not in the library could be that of a function that the process has already.
-    everywhere = [*graph.graph_def.node, *(node for body in functions.values() for node in body)]
+    # A name that is not in the library could be that of a function that the process has
+    # already.
+    everywhere = [
+        *graph.graph_def.node,
+        *(node for body in functions.values() for node in body),
+    ]
     unknown = _in_attributes(everywhere) - functions.keys()
     found |= {f"the unknown function {name}" for name in unknown}
     for name, signature in graph.signature_def.items():
@@ -88,7 +110,9 @@ def _ambiguous_names(library: Any, allowed: frozenset[str]) -> Iterator[str]:
     """
     names = collections.Counter(each.signature.name for each in library.function)
     for name, count in names.items():
-        is_operation = name in allowed | _OF_SAVE | _OF_RESTORE or op_def_registry.get(name)
+        is_operation = name in allowed | _OF_SAVE | _OF_RESTORE or op_def_registry.get(
+            name
+        )
         if is_operation or count > 1:
             yield f"the ambiguous function {name}"
 
@@ -107,12 +131,18 @@ def _saver_nodes(graph: Any) -> dict[str, frozenset[str]]:
         used += collection.node_list.value
     others = {name.lstrip("^").partition(":")[0] for name in used}
     nodes = {name.partition(":")[0]: operations for name, operations in names}
-    return {name: operations for name, operations in nodes.items() if name not in others}
+    return {
+        name: operations for name, operations in nodes.items() if name not in others
+    }
 
 
 def _functions_of_saver(graph: Any) -> dict[str, frozenset[str]]:
     """Returns the operations that functions which only the saver calls may have, by function."""
-    nodes, library, objects = graph.graph_def.node, graph.graph_def.library, graph.object_graph_def
+    nodes, library, objects = (
+        graph.graph_def.node,
+        graph.graph_def.library,
+        graph.object_graph_def,
+    )
     savers = _saver_nodes(graph)
     others = _called(each for each in nodes if each.name not in savers)
     for function in library.function:
@@ -120,7 +150,9 @@ def _functions_of_saver(graph: Any) -> dict[str, frozenset[str]]:
         # TensorFlow may replace a function by another one with the same interface.
         if "api_implements" in function.attr:
             others.add(function.signature.name)
-    others |= set(objects.concrete_functions) | {each.gradient_func for each in library.gradient}
+    others |= set(objects.concrete_functions) | {
+        each.gradient_func for each in library.gradient
+    }
     others |= {each.gradient_func for each in library.registered_gradients}
     for each in objects.nodes:
         others.add(each.bare_concrete_function.concrete_function_name)
@@ -128,12 +160,16 @@ def _functions_of_saver(graph: Any) -> dict[str, frozenset[str]]:
     return {
         function: operations
         for saver, operations in savers.items()
-        for function in _in_attributes(each for each in nodes if each.name == saver) - others
+        for function in _in_attributes(each for each in nodes if each.name == saver)
+        - others
     }
 
 
 def _called(nodes: Iterable[Any]) -> set[str]:
-    """Returns the names of the functions that nodes may call; an operation may be a function."""
+    """Returns the names of the functions that nodes may call.
+
+    An operation may be a function.
+    """
     nodes = list(nodes)
     return _in_attributes(nodes) | {each.op for each in nodes}
 
@@ -145,7 +181,13 @@ def _in_attributes(nodes: Iterable[Any]) -> set[str]:
 def _functions_in(attributes: Mapping[str, Any]) -> Iterator[str]:
     for value in attributes.values():
         kind = value.WhichOneof("value")
-        functions = [value.func] if kind == "func" else value.list.func if kind == "list" else []
+        functions = (
+            [value.func]
+            if kind == "func"
+            else value.list.func
+            if kind == "list"
+            else []
+        )
         for each in functions:
             yield each.name
             yield from _functions_in(each.attr)

@@ -5,10 +5,18 @@ from typing import Any
 
 import numpy as np
 
-# The order of the values of a prediction; that of the outputs of a SavedModel is not defined.
+# The order of the values of a prediction; that of the outputs of a SavedModel is not
+# defined.
 _VALUES = (
-    "answer", "start", "end", "score", "probability", "no_answer", "null_score_diff", "num_tokens",
-)  # fmt: skip
+    "answer",
+    "start",
+    "end",
+    "score",
+    "probability",
+    "no_answer",
+    "null_score_diff",
+    "num_tokens",
+)
 # The outputs with one value for each word of a text, and for each entity.
 _OF_WORDS = ("words", "tags", "probabilities", "start", "end")
 _OF_ENTITIES = ("entities", "entity_types", "entity_start", "entity_end")
@@ -20,7 +28,9 @@ SEPARATORS = {",": "comma", ";": "semicolon", "|": "vertical bar", "\t": "tab"}
 
 def separator_of(labels: Collection[str]) -> str:
     """Returns the first of `SEPARATORS` that no label contains."""
-    return next(each for each in SEPARATORS if not any(each in label for label in labels))
+    return next(
+        each for each in SEPARATORS if not any(each in label for label in labels)
+    )
 
 
 def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
@@ -39,7 +49,9 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
     if "entities" in outputs:
         return _of_words(outputs)
     if "tags" in outputs:
-        return {name: list(map(_plain, outputs[name])) for name in ("tags", "probabilities")}
+        return {
+            name: list(map(_plain, outputs[name])) for name in ("tags", "probabilities")
+        }
     if "probabilities" not in outputs:
         places = {name: place for place, name in enumerate(_VALUES)}
         names = sorted(outputs, key=lambda name: places.get(name, 0))
@@ -52,7 +64,11 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
         chosen = [label for label, is_in in zip(labels, reached, strict=True) if is_in]
         return {"labels": chosen, "probabilities": probabilities}
     label = labels[int(order[0])]
-    return {"label": label, "probability": probabilities[label], "probabilities": probabilities}
+    return {
+        "label": label,
+        "probability": probabilities[label],
+        "probabilities": probabilities,
+    }
 
 
 def as_columns(prediction: Prediction) -> list[str]:
@@ -63,31 +79,44 @@ def as_columns(prediction: Prediction) -> list[str]:
         separator = separator_of(prediction["probabilities"])
         return [separator.join(prediction["labels"])]
     if "entities" in prediction:
-        return [" ".join(f"[{each['type']} {each['text']}]" for each in prediction["entities"])]
+        return [
+            " ".join(
+                f"[{each['type']} {each['text']}]" for each in prediction["entities"]
+            )
+        ]
     if "choice" in prediction:
         return [prediction["choice"], f"{prediction['probability']:.4f}"]
     if "answer" in prediction:
         return [prediction["answer"], f"{prediction['probability']:.4f}"]
     if "masks" in prediction:
-        best = (next(iter(mask["probabilities"].items())) for mask in prediction["masks"])
+        best = (
+            next(iter(mask["probabilities"].items())) for mask in prediction["masks"]
+        )
         return [f"{token} {probability:.4f}" for token, probability in best]
     if "embedding" in prediction:
         return [" ".join(f"{value:.6f}" for value in prediction["embedding"])]
     if "score" not in prediction:
         return [str(value) for value in prediction.values()]
-    number_of_tokens = [str(prediction["num_tokens"])] if "num_tokens" in prediction else []
+    number_of_tokens = (
+        [str(prediction["num_tokens"])] if "num_tokens" in prediction else []
+    )
     return [f"{prediction['score']:.4f}", *number_of_tokens]
 
 
 def _of_words(outputs: Mapping[str, Any]) -> Prediction:
     """Returns the prediction of a model of named entities, without padding."""
     lists = {
-        name: [_plain(value) for value in values[: np.count_nonzero(outputs[key] != b"")]]
+        name: [
+            _plain(value) for value in values[: np.count_nonzero(outputs[key] != b"")]
+        ]
         for key, names in (("words", _OF_WORDS), ("entities", _OF_ENTITIES))
         for name, values in ((name, outputs[name]) for name in names)
     }
     entities = zip(*(lists.pop(name) for name in _OF_ENTITIES), strict=True)
-    found = [dict(zip(("text", "type", "start", "end"), each, strict=True)) for each in entities]
+    found = [
+        dict(zip(("text", "type", "start", "end"), each, strict=True))
+        for each in entities
+    ]
     return {"entities": found, **lists}
 
 
@@ -104,11 +133,17 @@ def _of_choices(outputs: Mapping[str, Any]) -> Prediction:
 
 
 def _by_name(tokens: Any, probabilities: Any) -> dict[str, float]:
-    return {_plain(token): float(value) for token, value in zip(tokens, probabilities, strict=True)}
+    return {
+        _plain(token): float(value)
+        for token, value in zip(tokens, probabilities, strict=True)
+    }
 
 
 def _plain(value: Any) -> Any:
-    """Converts one value of a NumPy array to a value of Python; leaves vectors as they are."""
+    """Converts one value of a NumPy array to a value of Python.
+
+    Leaves vectors as they are.
+    """
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value.item() if np.ndim(value) == 0 else value

@@ -33,51 +33,61 @@ class Predictor:
         predictor(["A wonder.", "A bore."])  # [{"label": "positive", "probability": 0.98, ...
 
     Args:
-        path: The folder of an exported model, whose highest version is loaded, the folder of a
-            version, or a `.tflite` or `.onnx` file, for which the extra "lite" or "onnx" must be
-            installed. On a CPU, a TFLite file of int8 is the fastest one.
+        path: The folder of an exported model, whose highest version is loaded, the
+            folder of a version, or a `.tflite` or `.onnx` file, for which the extra
+            "lite" or "onnx" must be installed. On a CPU, a TFLite file of int8 is the
+            fastest one.
         batch_size: Texts per batch. Texts of similar length are in the same batch.
-        signature: A signature of the model that takes texts, such as "score" of a pretrained model
-            or "words" of a model of named entities.
-        num_threads: The number of threads that compute a `.tflite` or `.onnx` file. Default: the
-            number of cores.
-        trust: Whether to load a SavedModel without a check of its graph. A SavedModel is a program;
-            without the check, it may do anything that this process may do. See SECURITY.md.
+        signature: A signature of the model that takes texts, such as "score" of a
+            pretrained model or "words" of a model of named entities.
+        num_threads: The number of threads that compute a `.tflite` or `.onnx` file.
+            Default: the number of cores.
+        trust: Whether to load a SavedModel without a check of its graph. A SavedModel
+            is a program; without the check, it may do anything that this process may
+            do. See SECURITY.md.
 
     Attributes:
-        names: The names of the texts that a prediction needs, such as ("question", "context").
-        list_names: Those of `names` that stand for a list of texts: ("choices",) for a model of
-            multiple choice, else ().
+        names: The names of the texts that a prediction needs, such as ("question",
+            "context").
+        list_names: Those of `names` that stand for a list of texts: ("choices",) for a
+            model of multiple choice, else ().
 
     Call arguments:
-        *texts: For each name in `names`, a list of N str, or a single str for one prediction. For
-            each name in `list_names`, a list of N lists of str, or a list of str for one
-            prediction. The lists may have different lengths.
-        on_batch: Is called after each batch with the number of its texts, to show progress.
+        *texts: For each name in `names`, a list of N str, or a single str for one
+            prediction. For each name in `list_names`, a list of N lists of str, or a
+            list of str for one prediction. The lists may have different lengths.
+        on_batch: Is called after each batch with the number of its texts, to show
+            progress.
 
     Returns:
-        For N texts, N dicts, in the order of the texts; for one prediction, one dict. Its keys are:
+        For N texts, N dicts, in the order of the texts; for one prediction, one dict.
+        Its keys are:
 
-        * classification: `label`, `probability`, and `probabilities` by label, best first;
+        * classification: `label`, `probability`, and `probabilities` by label, best
+          first;
         * multi-label: `labels` (list of str) and `probabilities` by label, best first;
         * regression: `score`;
-        * questions: `answer` (str), `start` and `end` (its place in the context, in bytes of
-          UTF-8), `score`, `probability`, `no_answer` (bool) and, for SQuAD 2.0, `null_score_diff`;
-        * multiple choice: `choice` (str), its `index` and `probability`, the `probabilities` of all
-          choices (list), and their indices in `ranking` (list), best first. An empty text is no
-          choice. Without choices, `choice` is "" and `index` is -1;
-        * named entities: `entities`, a list of dicts with `text`, `type`, `start` and `end`; and
-          lists with one value for each word: `words`, `tags`, `probabilities`, `start`, `end`.
-          The places are in bytes of UTF-8;
+        * questions: `answer` (str), `start` and `end` (its place in the context, in
+          bytes of UTF-8), `score`, `probability`, `no_answer` (bool) and, for SQuAD
+          2.0, `null_score_diff`;
+        * multiple choice: `choice` (str), its `index` and `probability`, the
+          `probabilities` of all choices (list), and their indices in `ranking` (list),
+          best first. An empty text is no choice. Without choices, `choice` is "" and
+          `index` is -1;
+        * named entities: `entities`, a list of dicts with `text`, `type`, `start` and
+          `end`; and lists with one value for each word: `words`, `tags`,
+          `probabilities`, `start`, `end`. The places are in bytes of UTF-8;
         * signature "words": `tags` and `probabilities`, a list each;
-        * fill-mask: `masks`: for each [MASK], the `probabilities` of the best tokens by token;
+        * fill-mask: `masks`: for each [MASK], the `probabilities` of the best tokens by
+          token;
         * signature "score": `score` and `num_tokens`; "next_sentence": `is_next`;
         * embedding: `embedding`, float32 [H].
 
     Raises:
-        InputError: The folder contains no exported model, or its files are damaged or contain what
-            models of bert-tf do not need; the model has no such signature; the texts are not lists
-            of str of the same length; or the package that runs the file is not installed.
+        InputError: The folder contains no exported model, or its files are damaged or
+            contain what models of bert-tf do not need; the model has no such signature;
+            the texts are not lists of str of the same length; or the package that runs
+            the file is not installed.
     """
 
     def __init__(
@@ -91,7 +101,9 @@ class Predictor:
         path = str(os.fspath(path))
         check_no_file_scheme(path)
         if is_model_file(path):
-            self._model, signatures, self._facts = _load_file(path, signature, num_threads)
+            self._model, signatures, self._facts = _load_file(
+                path, signature, num_threads
+            )
         else:
             # The signatures do not keep the weights alive.
             self._model, self._facts = load_saved_model(newest_version(path), trust)
@@ -99,10 +111,14 @@ class Predictor:
         self._signature = _signature(signatures, signature, path)
         _, inputs = self._signature.structured_input_signature
         self.names = _in_order(inputs)
-        self.list_names = tuple(name for name in self.names if inputs[name].shape.rank == 2)
+        self.list_names = tuple(
+            name for name in self.names if inputs[name].shape.rank == 2
+        )
         self._batch_size = batch_size
 
-    def __call__(self, *texts: Any, on_batch: Callable[[int], Any] | None = None) -> Any:
+    def __call__(
+        self, *texts: Any, on_batch: Callable[[int], Any] | None = None
+    ) -> Any:
         """Returns the predictions for texts; see the docstring of the class."""
         # An empty list is a list of no texts, and not one text without words.
         is_one = all(map(self._is_one, self.names, texts))
@@ -124,7 +140,9 @@ class Predictor:
         columns = self._columns(texts)
         # Choices become a sequence each, and the words of a list one sequence.
         of_list = sum if "words" in self.names else max
-        lengths = np.array([[_length(each, of_list) for each in c] for c in columns], int).sum(0)
+        lengths = np.array(
+            [[_length(each, of_list) for each in c] for c in columns], int
+        ).sum(0)
         order = np.argsort(lengths, kind="stable")
         found: dict[int, Prediction] = {}
         for start in range(0, len(order), self._batch_size):
@@ -136,7 +154,9 @@ class Predictor:
                 for name in self.list_names:
                     # The lists of a batch are padded to the longest one.
                     size = len(columns[self.names.index(name)][row])
-                    values |= {n: values[n][:size] for n in _LIST_OUTPUTS if n in values}
+                    values |= {
+                        n: values[n][:size] for n in _LIST_OUTPUTS if n in values
+                    }
                 found[row] = decode(values, self._facts)
             if on_batch:
                 on_batch(len(rows))
@@ -145,23 +165,29 @@ class Predictor:
         masks = sum(text.count(b"[MASK]") for text in columns[0]) if answers else 0
         if lost := masks - sum(map(len, answers)):
             _LOGGER.warning(
-                "warning: %d of %d [MASK] have no prediction, because they are after the longest "
-                "sequence of the model. Split the texts, or export with a larger max_seq_length.",
-                lost, masks,
-            )  # fmt: skip
+                "warning: %d of %d [MASK] have no prediction, because they are after "
+                "the longest sequence of the model. Split the texts, or export with a "
+                "larger max_seq_length.",
+                lost,
+                masks,
+            )
         return (found[row] for row in range(len(order)))
 
     def _columns(self, texts: Sequence[Any]) -> list[list[Any]]:
         """Returns the texts of each input as UTF-8.
 
         Raises:
-            InputError: They are not a list for each input of the model, or not of the same length.
+            InputError: They are not a list for each input of the model, or not of the
+                same length.
         """
         if not all(map(_is_list, texts)) or len(texts) != len(self.names):
-            names = (f"{n} (a list of lists)" if n in self.list_names else n for n in self.names)
+            names = (
+                f"{n} (a list of lists)" if n in self.list_names else n
+                for n in self.names
+            )
             raise InputError(
-                f"The model takes a list of texts for each of {', '.join(names)}. Received: "
-                f"{len(texts)} values of the types "
+                f"The model takes a list of texts for each of {', '.join(names)}. "
+                f"Received: {len(texts)} values of the types "
                 f"{', '.join(type(each).__name__ for each in texts)}."
             )
         columns = [
@@ -170,8 +196,8 @@ class Predictor:
         ]
         if len({len(column) for column in columns}) > 1:
             raise InputError(
-                f"{' and '.join(self.names)} must have the same number of texts. Received: "
-                f"{' and '.join(str(len(column)) for column in columns)}."
+                f"{' and '.join(self.names)} must have the same number of texts. "
+                f"Received: {' and '.join(str(len(column)) for column in columns)}."
             )
         return columns
 
@@ -183,15 +209,15 @@ class Predictor:
         except tf.errors.OpError as error:
             reason = " ".join(plain_message(error).split())
             raise InputError(
-                f"The model cannot compute these texts: {reason:.300}. Give a smaller batch_size "
-                "or other texts. If no text works, export the model again."
+                f"The model cannot compute these texts: {reason:.300}. Give a smaller "
+                "batch_size or other texts. If no text works, export the model again."
             ) from error
         for name, array in arrays.items():
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 raise InputError(
-                    f"The output {name} of the model has NaN or infinite values. The training of "
-                    "the model has diverged, or its files are damaged. Export an earlier "
-                    "checkpoint."
+                    f"The output {name} of the model has NaN or infinite values. The "
+                    "training of the model has diverged, or its files are damaged. "
+                    "Export an earlier checkpoint."
                 )
         return arrays
 
@@ -203,8 +229,11 @@ def _load_file(
     from bert_tf.export.model_files.load import load_file  # imports Keras
 
     served, facts = load_file(path, num_threads)
-    # Tracing takes a second for each signature. If there is none, the message names the others.
-    of_texts = {name for name, each in served.endpoints().items() if each.kind == "texts"}
+    # Tracing takes a second for each signature. If there is none, the message names the
+    # others.
+    of_texts = {
+        name for name, each in served.endpoints().items() if each.kind == "texts"
+    }
     return served, served.signatures(*({signature} & of_texts)), facts
 
 
@@ -215,10 +244,12 @@ def _signature(signatures: Mapping[str, Any], name: str, path: str) -> Any:
         InputError: There is no such signature, or it does not take texts.
     """
     of_texts = [
-        each for each, function in signatures.items()
-        if {spec.dtype for spec in function.structured_input_signature[1].values()} == {tf.string}
+        each
+        for each, function in signatures.items()
+        if {spec.dtype for spec in function.structured_input_signature[1].values()}
+        == {tf.string}
         and "inputs" not in function.structured_input_signature[1]
-    ]  # fmt: skip
+    ]
     if name not in of_texts:
         raise InputError(
             f"{path} has no signature {name!r} that takes texts. It has: "
@@ -231,7 +262,9 @@ def _encoded(value: Any, is_list: bool) -> Any:
     """Converts a text or the texts of a list to UTF-8."""
     if is_list:
         if not _is_list(value):
-            raise InputError(f"The texts of a row must be a list of str. Received: {value!r:.60}.")
+            raise InputError(
+                f"The texts of a row must be a list of str. Received: {value!r:.60}."
+            )
         return [_encoded(each, is_list=False) for each in value]
     if not isinstance(value, str):
         raise InputError(f"A text must be a str. Received: {value!r:.60}.")

@@ -32,7 +32,9 @@ class Request:
     correct: Sequence[Any] | None = None
 
 
-def labelled_requests(served: ServedModel, path: str, names: Collection[str] = ()) -> list[Request]:
+def labelled_requests(
+    served: ServedModel, path: str, names: Collection[str] = ()
+) -> list[Request]:
     """Returns requests for signatures with the labelled examples of a file.
 
     Only those for `labelled_signature` have correct outputs.
@@ -47,7 +49,9 @@ def labelled_requests(served: ServedModel, path: str, names: Collection[str] = (
     """
     examples = list(served.read_examples(path))
     if not examples:
-        raise InputError(f"{path} has no labelled examples. Give a file with at least one.")
+        raise InputError(
+            f"{path} has no labelled examples. Give a file with at least one."
+        )
     found = []
     for name in names or served.endpoints():
         rows = [tuple(map(_encoded, served.row_for(name, row))) for row, _ in examples]
@@ -65,9 +69,9 @@ def example_requests(
     Args:
         served: The model.
         names: The names of the signatures.
-        *batches: The texts of a request for each signature. A signature with several texts gets
-            them in another order for each input. The lists of an input with several texts have the
-            lengths 1, 2, 3 and so on.
+        *batches: The texts of a request for each signature. A signature with several
+            texts gets them in another order for each input. The lists of an input with
+            several texts have the lengths 1, 2, 3 and so on.
     """
     return [
         request
@@ -80,7 +84,8 @@ def example_requests(
 def _encoded(value: str | list[str]) -> bytes | list[bytes]:
     """Converts a text or the texts of a list to UTF-8."""
     if isinstance(value, str):
-        # "replace" is needed for lone surrogates, which JSON can contain and UTF-8 cannot.
+        # "replace" is needed for lone surrogates, which JSON can contain and UTF-8
+        # cannot.
         return value.encode("utf-8", "replace")
     return [text.encode("utf-8", "replace") for text in value]
 
@@ -101,22 +106,33 @@ def _row_names(served: ServedModel, endpoint: Endpoint) -> Sequence[str]:
 
 
 def _requests(
-    served: ServedModel, signature: str, rows: Sequence[Row], correct: Sequence[Any] | None = None
+    served: ServedModel,
+    signature: str,
+    rows: Sequence[Row],
+    correct: Sequence[Any] | None = None,
 ) -> list[Request]:
-    """Returns requests for a signature with the rows of a table; one request if there are no rows.
+    """Returns requests for a signature with the rows of a table.
+
+    One request if there are no rows.
 
     Args:
         served: The model.
         signature: The name of the signature.
-        rows: The rows. A signature that takes token ids gets one sequence for each text of a list.
+        rows: The rows. A signature that takes token ids gets one sequence for each text
+            of a list.
         correct: The correct output of each row.
     """
     endpoint, found = served.endpoints()[signature], []
     if endpoint.kind == "ids":
-        lists = [[each if isinstance(each, list) else [each] for each in row] for row in rows]
+        lists = [
+            [each if isinstance(each, list) else [each] for each in row] for row in rows
+        ]
         rows = [row for each in lists for row in itertools.product(*each)]
-    # The lists of all requests have the same length, so that their outputs can be concatenated.
-    longest = max((len(each) for row in rows for each in row if isinstance(each, list)), default=1)
+    # The lists of all requests have the same length, so that their outputs can be
+    # concatenated.
+    longest = max(
+        (len(each) for row in rows for each in row if isinstance(each, list)), default=1
+    )
     for first in range(0, max(len(rows), 1), _BATCH_SIZE):
         batch = slice(first, first + _BATCH_SIZE)
         inputs = _inputs(served, endpoint, rows[batch], longest)
@@ -130,12 +146,19 @@ def _inputs(
     """Returns the inputs of a signature for a batch of rows, with lists padded to `longest`."""
     names = _row_names(served, endpoint)
     if endpoint.kind == "examples":
-        examples = [serialized_example(dict(zip(names, row, strict=True))) for row in rows]
+        examples = [
+            serialized_example(dict(zip(names, row, strict=True))) for row in rows
+        ]
         return {"inputs": np.array(examples, object)}
-    columns: list[list[Any]] = [[row[place] for row in rows] for place in range(len(names))]
+    columns: list[list[Any]] = [
+        [row[place] for row in rows] for place in range(len(names))
+    ]
     if endpoint.kind == "texts":
         arrays = zip(names, columns, strict=True)
-        return {name: _array(each, longest, name in served.list_names) for name, each in arrays}
+        return {
+            name: _array(each, longest, name in served.list_names)
+            for name, each in arrays
+        }
     encoded = served.encode(*(tf.constant(column, tf.string) for column in columns))
     inputs = {name: value.numpy() for name, value in encoded.items()}
     inputs["lengths"] = inputs["input_mask"].sum(axis=1, dtype=np.int32)
@@ -156,4 +179,8 @@ def serialized_example(texts: Mapping[str, Any]) -> bytes:
         name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text]))
         for name, text in texts.items()
     }
-    return bytes(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    return bytes(
+        tf.train.Example(
+            features=tf.train.Features(feature=features)
+        ).SerializeToString()
+    )

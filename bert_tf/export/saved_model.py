@@ -32,9 +32,9 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
         job: The model and the settings.
 
     Returns:
-        A function that writes a SavedModel and the files that TensorFlow Serving reads to a folder,
-        checks them in a process, and returns the report. It raises `GateError` if the SavedModel
-        and the model in memory have different outputs.
+        A function that writes a SavedModel and the files that TensorFlow Serving reads
+        to a folder, checks them in a process, and returns the report. It raises
+        `GateError` if the SavedModel and the model in memory have different outputs.
 
     Raises:
         InputError: The checkpoint cannot be exported for the task.
@@ -57,11 +57,18 @@ def _load(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
 def _emulation(settings: ServingSettings) -> str | None:
     """Returns a remark about an export in a dtype that this machine emulates."""
     emulation = emulation_of_bfloat16() if settings.precision == "bfloat16" else None
-    return emulation and f"{emulation} Give precision=float32 for servers like this machine."
+    return (
+        emulation
+        and f"{emulation} Give precision=float32 for servers like this machine."
+    )
 
 
 def _write(
-    job: ExportJob, served: ServedModel, labelled: Sequence[Request], process: Gate, folder: str
+    job: ExportJob,
+    served: ServedModel,
+    labelled: Sequence[Request],
+    process: Gate,
+    folder: str,
 ) -> dict[str, Any]:
     """Writes and checks a SavedModel; see `prepare`."""
     settings, checkpoint = job.settings, job.checkpoint
@@ -71,8 +78,8 @@ def _write(
     server_files.write(folder, served, job)
     if found := foreign_parts(read_graph(folder)):
         raise GateError(
-            f"The SavedModel contains {', '.join(found)}, which TensorFlow Serving 2.20 may lack, "
-            "or which may read or write files. Nothing was exported."
+            f"The SavedModel contains {', '.join(found)}, which TensorFlow Serving "
+            "2.20 may lack, or which may read or write files. Nothing was exported."
         )
     requests = [
         *warm_up.requests(served),
@@ -88,19 +95,25 @@ def _write(
     try:
         report = gate.judge(served, requests, expected, outputs, limits)
     except GateError as error:
-        raise GateError(" ".join([str(error), _emulation(settings) or ""]).strip()) from error
+        raise GateError(
+            " ".join([str(error), _emulation(settings) or ""]).strip()
+        ) from error
     _LOGGER.info(
         "%d outputs compared with the model in memory: the largest difference is %.1e "
-        "(export_report.json states all).", len(report["outputs"]),
+        "(export_report.json states all).",
+        len(report["outputs"]),
         max((each["difference"] for each in report["outputs"]), default=0.0),
-    )  # fmt: skip
+    )
     if metric := report["metric"]:
         baseline = metric["baseline"]
         _LOGGER.info(
             "%s on %d examples: %.2f, and %.2f before the export%s",
-            metric["name"], metric["num_examples"], metric["exported"], metric["model"],
+            metric["name"],
+            metric["num_examples"],
+            metric["exported"],
+            metric["model"],
             "" if baseline is None else f"; {baseline:.2f} for a constant prediction",
-        )  # fmt: skip
+        )
     return {
         "model": type(served).__name__,
         "precision": settings.precision,
@@ -111,7 +124,9 @@ def _write(
 
 def _replace_random_number(folder: str) -> None:
     """Replaces the random number in fingerprint.pb, so that equal exports have equal bytes."""
-    graph, path = (os.path.join(folder, name) for name in ("saved_model.pb", "fingerprint.pb"))
+    graph, path = (
+        os.path.join(folder, name) for name in ("saved_model.pb", "fingerprint.pb")
+    )
     fingerprint = fingerprint_pb2.FingerprintDef.FromString(files.read_bytes(path))
     fingerprint.uuid = str(uuid.UUID(files.sha256_of_file(graph)[:32]))
     files.write_bytes(path, fingerprint.SerializeToString(deterministic=True))

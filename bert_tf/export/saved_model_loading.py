@@ -20,17 +20,19 @@ def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str
 
     Args:
         folder: The folder of a version.
-        trust: Whether to load it without a check of its graph, which may then do anything that this
-            process may do.
+        trust: Whether to load it without a check of its graph, which may then do
+            anything that this process may do.
 
     Returns:
         The model, and its facts.
 
     Raises:
-        InputError: A file is missing, damaged or was changed, or the graph contains anything that
-            models of bert-tf do not need.
+        InputError: A file is missing, damaged or was changed, or the graph contains
+            anything that models of bert-tf do not need.
     """
-    facts = json_files.read(os.path.join(folder, EXTRA, FACTS_FILE), FACTS_SCHEMA, own=True)
+    facts = json_files.read(
+        os.path.join(folder, EXTRA, FACTS_FILE), FACTS_SCHEMA, own=True
+    )
     if not trust:
         _check_graph(folder)
         _check_checksums(folder, facts)
@@ -38,12 +40,14 @@ def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str
         with files.path_without_globs(folder) as readable:
             return tf.saved_model.load(readable), facts
     except Exception as error:  # a damaged model leads to errors of many classes
-        message = plain_message(error) if isinstance(error, tf.errors.OpError) else str(error)
+        message = (
+            plain_message(error) if isinstance(error, tf.errors.OpError) else str(error)
+        )
         reason = " ".join(message.split()).rstrip(".") or type(error).__name__
         path = os.path.join(folder, _WEIGHTS) if "Read less bytes" in reason else folder
         raise InputError(
-            f"{path} cannot be loaded: {reason:.300}. It is incomplete or damaged; export or copy "
-            "the model again."
+            f"{path} cannot be loaded: {reason:.300}. It is incomplete or damaged; "
+            "export or copy the model again."
         ) from error
 
 
@@ -52,9 +56,9 @@ def _check_graph(folder: str) -> None:
     if found:
         listed = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
         raise InputError(
-            f"{folder} is refused: a SavedModel is a program, and this one contains {listed}, "
-            "which no model of bert-tf needs. It could read or write files. If you trust its "
-            "author, give trust=True."
+            f"{folder} is refused: a SavedModel is a program, and this one contains "
+            f"{listed}, which no model of bert-tf needs. It could read or write files. "
+            "If you trust its author, give trust=True."
         )
 
 
@@ -66,6 +70,7 @@ def _check_checksums(folder: str, facts: Mapping[str, Any]) -> None:
     for name, (actual, expected) in found.items():
         if actual != expected:
             raise InputError(
-                f"{os.path.join(folder, name)} was changed after the export: {own} does not state "
-                "its SHA-256. Export the model again, or give trust=True."
+                f"{os.path.join(folder, name)} was changed after the export: {own} "
+                "does not state its SHA-256. Export the model again, or give "
+                "trust=True."
             )

@@ -80,7 +80,8 @@ print(model.signatures["serving_default"]({inputs}))
 
 `saved_model_cli show --all --dir {version}` prints the names, dtypes and shapes.
 """
-# How TensorFlow Serving puts requests together, for models that take lists of texts and for others.
+# How TensorFlow Serving puts requests together, for models that take lists of texts and
+# for others.
 _LISTS = """\
 `{name}` is a string tensor [B, K]. Pad the lists of a batch with "" to the same length: an empty
 text is not an entry. The server does not pad requests of different lengths, because it would pad
@@ -109,19 +110,22 @@ def write(folder: str, served: ServedModel, job: ExportJob) -> None:
 
 def _batching(served: ServedModel) -> str:
     """Returns the settings with which TensorFlow Serving puts requests together."""
-    # Without padding, TensorFlow Serving refuses to put requests of different lengths together. It
-    # pads a tensor with its first element, which would add choices to a list.
+    # Without padding, TensorFlow Serving refuses to put requests of different lengths
+    # together. It pads a tensor with its first element, which would add choices to a
+    # list.
     return f"{_BATCHING}pad_variable_length_inputs: {'false' if served.list_names else 'true'}\n"
 
 
 def example_request(served: ServedModel) -> dict[str, Any]:
     """Returns the body of a REST request for `serving_default`."""
     values = {
-        "question": "Who wrote it?", "context": "Ann wrote it in Rome.",
+        "question": "Who wrote it?",
+        "context": "Ann wrote it in Rome.",
         "text": "A short [MASK] text." if served.takes_masks else "A short text.",
-        "text_a": "A first text.", "text_b": "A second text.",
+        "text_a": "A first text.",
+        "text_b": "A second text.",
         "choices": ["She likes the city.", "The soup is cold."],
-    }  # fmt: skip
+    }
     return {"instances": [{name: values[name] for name in served.text_names}]}
 
 
@@ -136,9 +140,18 @@ def _readme(served: ServedModel, job: ExportJob) -> str:
         f"request.inputs[{name!r}].CopyFrom(tf.make_tensor_proto([{text!r}]))"
         for name, text in texts.items()
     )
-    inputs = ", ".join(f"{name}=tf.constant([{text!r}])" for name, text in texts.items())
+    inputs = ", ".join(
+        f"{name}=tf.constant([{text!r}])" for name, text in texts.items()
+    )
     return _README.format(
-        task=job.task, precision=job.settings.precision, version=job.version,
-        signatures=signatures, body=json.dumps(request), tensors=tensors, inputs=inputs,
-        about_padding=_LISTS.format(name=served.list_names[0]) if served.list_names else _TEXTS,
-    )  # fmt: skip
+        task=job.task,
+        precision=job.settings.precision,
+        version=job.version,
+        signatures=signatures,
+        body=json.dumps(request),
+        tensors=tensors,
+        inputs=inputs,
+        about_padding=_LISTS.format(name=served.list_names[0])
+        if served.list_names
+        else _TEXTS,
+    )

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 from bert_tf.errors import InputError, check_at_least, check_choice
 
 TASK_TYPES = ("classification", "regression", "multi_label")  # of classifiers
-# The class in a module of `served` for each task, as a text, because they import TensorFlow. A
-# checkpoint that does not state its task is exported for the first one whose head it has.
+# The class in a module of `served` for each task, as a text, because they import
+# TensorFlow. A checkpoint that does not state its task is exported for the first one
+# whose head it has.
 TASKS = {
     **dict.fromkeys(TASK_TYPES, "classifier.ServedClassifier"),
     "span": "span_predictor.ServedSpanPredictor",
@@ -31,41 +32,48 @@ _PRECISIONS_OF = {"tflite": LITE_PRECISIONS, "onnx": ONNX_PRECISIONS}
 
 @dataclasses.dataclass(frozen=True)
 class ServingSettings:
-    """The settings of an export that the checkpoint does not determine; None is its own value.
+    """The settings of an export that the checkpoint does not determine.
+
+    None is its own value.
 
     Attributes:
         task: Default: the task that the checkpoint was trained for.
-        format: A SavedModel for TensorFlow Serving, TFLite files for phones and CPUs, both, or ONNX
-            files for ONNX Runtime and Triton.
-        precision: The dtype of the weights and of the computation of the SavedModel, float32 or
-            bfloat16.
-        max_seq_length: Longer texts are truncated to this number of tokens, or split into windows
-            (tasks span and tagging, and classifiers that were trained with windows). Default: as in
-            the training, or 128.
-        null_score_diff_threshold: Task span: the answer is empty if the score of no answer minus
-            the score of the best answer is greater. Default: the value in squad_threshold.json of
-            the run, or that of the training.
-        pooling: Task embedding: the mean of all tokens, or the first token. Default: that of a
-            folder of sentence-transformers, or mean.
-        normalize: Task embedding: whether the vectors have length 1. Default: that of a folder of
-            sentence-transformers, or true.
+        format: A SavedModel for TensorFlow Serving, TFLite files for phones and CPUs,
+            both, or ONNX files for ONNX Runtime and Triton.
+        precision: The dtype of the weights and of the computation of the SavedModel,
+            float32 or bfloat16.
+        max_seq_length: Longer texts are truncated to this number of tokens, or split
+            into windows (tasks span and tagging, and classifiers that were trained with
+            windows). Default: as in the training, or 128.
+        null_score_diff_threshold: Task span: the answer is empty if the score of no
+            answer minus the score of the best answer is greater. Default: the value in
+            squad_threshold.json of the run, or that of the training.
+        pooling: Task embedding: the mean of all tokens, or the first token. Default:
+            that of a folder of sentence-transformers, or mean.
+        normalize: Task embedding: whether the vectors have length 1. Default: that of a
+            folder of sentence-transformers, or true.
         top_k: Task fill_mask: the number of tokens for each [MASK].
-        tflite_precisions: The dtypes of the weights of the TFLite files, one file each: float32,
-            float16, int8.
-        tflite_length: The TFLite files take sequences of exactly this number of tokens, whatever
-            `max_seq_length` is, for accelerators that need fixed shapes. Default: any number.
-        tflite_text_input: Write also TFLite files that contain the tokenizer and take texts. They
-            need the operations of tensorflow-text. For classification, regression, multi_label and
-            embedding.
-        onnx_precisions: The dtypes of the weights of the ONNX files, one file each: float32, int8.
+        tflite_precisions: The dtypes of the weights of the TFLite files, one file each:
+            float32, float16, int8.
+        tflite_length: The TFLite files take sequences of exactly this number of tokens,
+            whatever `max_seq_length` is, for accelerators that need fixed shapes.
+            Default: any number.
+        tflite_text_input: Write also TFLite files that contain the tokenizer and take
+            texts. They need the operations of tensorflow-text. For classification,
+            regression, multi_label and embedding.
+        onnx_precisions: The dtypes of the weights of the ONNX files, one file each:
+            float32, int8.
 
     Raises:
-        InputError: A value is not known or is out of range, or has no effect for the format.
+        InputError: A value is not known or is out of range, or has no effect for the
+            format.
     """
 
     CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
-        "task": tuple(TASKS), "format": FORMATS, "pooling": POOLINGS,
-    }  # fmt: skip
+        "task": tuple(TASKS),
+        "format": FORMATS,
+        "pooling": POOLINGS,
+    }
     task: str | None = None
     format: str = FORMATS[0]
     precision: str = PRECISIONS[0]
@@ -105,7 +113,9 @@ class ServingSettings:
             is_own = field.name.startswith(f"{of_format}_")
             if is_own and value != field.default and of_format not in self.formats:
                 needed = f"{of_format} or both" if of_format in _BOTH else of_format
-                raise InputError(f"{field.name} needs format {needed}. Received: {self.format}.")
+                raise InputError(
+                    f"{field.name} needs format {needed}. Received: {self.format}."
+                )
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -117,17 +127,22 @@ class ServingSettings:
 
         Args:
             checkpoint: The `Pretrained` model.
-            default: The length if `max_seq_length` is None, unless the model has fewer positions.
+            default: The length if `max_seq_length` is None, unless the model has fewer
+                positions.
 
         Raises:
             InputError: The length is too small, or the model has fewer positions.
         """
-        positions, given = checkpoint.config.max_position_embeddings, self.max_seq_length
+        positions, given = (
+            checkpoint.config.max_position_embeddings,
+            self.max_seq_length,
+        )
         length = min(default, positions) if given is None else given
         if not 3 <= length <= positions:  # [CLS], a token, [SEP]
             origin = f" from {checkpoint.facts.get('source')}" if given is None else ""
             raise InputError(
                 f"max_seq_length must be from 3 to {positions}, the model's "
-                f"max_position_embeddings. Received: {length}{origin}. Give another max_seq_length."
+                f"max_position_embeddings. Received: {length}{origin}. Give another "
+                "max_seq_length."
             )
         return length

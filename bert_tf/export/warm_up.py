@@ -1,9 +1,11 @@
 """Warm-up requests of TensorFlow Serving: a TFRecord file of `PredictionLog`s.
 
-TensorFlow Serving runs these requests when it loads a model, so that the first requests of users
-are not slow. The messages are encoded here, so that an export needs no tensorflow-serving-api.
+TensorFlow Serving runs these requests when it loads a model, so that the first requests
+of users are not slow. The messages are encoded here, so that an export needs no
+tensorflow-serving-api.
 
-Source: `tensorflow_serving/apis/*.proto`; the numbers below are the field numbers of the messages.
+Source: `tensorflow_serving/apis/*.proto`; the numbers below are the field numbers of
+the messages.
 """
 
 from collections.abc import Sequence
@@ -18,9 +20,13 @@ from bert_tf.export.served import ServedModel
 FILE = f"{EXTRA}/tf_serving_warmup_requests"
 _TEXTS = (
     b"A short [MASK] text.",
-    b"The quick [MASK] fox jumps over the lazy dog, and [MASK] in the village looks up. " * 4,
+    b"The quick [MASK] fox jumps over the lazy dog, and [MASK] in the village looks up. "
+    * 4,
 )
-_MODEL_SPEC, _INPUTS = 1, 2  # of PredictRequest, ClassificationRequest and RegressionRequest
+_MODEL_SPEC, _INPUTS = (
+    1,
+    2,
+)  # of PredictRequest, ClassificationRequest and RegressionRequest
 _SIGNATURE_NAME = 3  # of ModelSpec
 _EXAMPLE_LIST, _EXAMPLES = 1, 1  # of Input and of ExampleList
 _KEY, _VALUE = 1, 2  # of an entry of a map
@@ -48,12 +54,18 @@ def write(path: str, found: Sequence[Request]) -> None:
 def prediction_log(request: Request) -> bytes:
     """Returns the serialized `PredictionLog` of a request."""
     spec = _field(_MODEL_SPEC, _field(_SIGNATURE_NAME, request.signature.encode()))
-    if request.signature in _LOGS:  # the Classify and Regress APIs take examples, not tensors
-        examples = b"".join(_field(_EXAMPLES, each) for each in request.inputs["inputs"])
+    if (
+        request.signature in _LOGS
+    ):  # the Classify and Regress APIs take examples, not tensors
+        examples = b"".join(
+            _field(_EXAMPLES, each) for each in request.inputs["inputs"]
+        )
         body = _field(_INPUTS, _field(_EXAMPLE_LIST, examples))
         number = _LOGS[request.signature]
     else:
-        body = b"".join(_field(_INPUTS, _map_entry(*each)) for each in request.inputs.items())
+        body = b"".join(
+            _field(_INPUTS, _map_entry(*each)) for each in request.inputs.items()
+        )
         number = _LOGS["predict"]
     return _field(number, _field(_REQUEST, spec + body))
 

@@ -1,8 +1,10 @@
-"""Feature extraction: the hidden states of BERT as features of tokens or words. Layer 3.
+"""Feature extraction: the hidden states of BERT as features of tokens or words.
 
-Read `extraction_config` (the settings), `extractor` (from lines of text to features), then `output`
-(writes features to files). May import layers 0 to 2.
+Layer 3.
 
-Shape letters: B batch, S sequence length, T tokens or words of a line, K vectors per token, H
-hidden size.
+Read `extraction_config` (the settings), `extractor` (from lines of text to features),
+then `output` (writes features to files). May import layers 0 to 2.
+
+Shape letters: B batch, S sequence length, T tokens or words of a line, K vectors per
+token, H hidden size.
 """

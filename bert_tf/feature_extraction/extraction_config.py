@@ -1,4 +1,7 @@
-"""`ExtractionConfig`: the settings of the feature extraction. Does not import TensorFlow."""
+"""`ExtractionConfig`: the settings of the feature extraction.
+
+Does not import TensorFlow.
+"""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -16,12 +19,15 @@ class ExtractionConfig:
     """Settings of the feature extraction.
 
     Attributes:
-        layers: Indices of the Transformer blocks whose outputs are extracted: 0 is the first of L
-            blocks, -1 the last, and -(L + 1) the embeddings.
-        combine: none gives one vector per layer; concat or sum combine the layers into one vector.
-            In the paper, concat of the last four layers is the best for named entities.
-        unit: token gives one vector per WordPiece token; word the mean over the tokens of a word.
-        max_seq_length: Longer lines are truncated to this number of tokens, with [CLS] and [SEP].
+        layers: Indices of the Transformer blocks whose outputs are extracted: 0 is the
+            first of L blocks, -1 the last, and -(L + 1) the embeddings.
+        combine: none gives one vector per layer; concat or sum combine the layers into
+            one vector. In the paper, concat of the last four layers is the best for
+            named entities.
+        unit: token gives one vector per WordPiece token; word the mean over the tokens
+            of a word.
+        max_seq_length: Longer lines are truncated to this number of tokens, with [CLS]
+            and [SEP].
         batch_size: Lines per batch.
 
     Raises:
@@ -30,7 +36,10 @@ class ExtractionConfig:
     Source: paper, section 5.3; google-research/bert `extract_features.py`.
     """
 
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {"combine": COMBINATIONS, "unit": UNITS}
+    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
+        "combine": COMBINATIONS,
+        "unit": UNITS,
+    }
     layers: tuple[int, ...] = (-1, -2, -3, -4)
     combine: str = "none"
     unit: str = "token"

@@ -25,8 +25,8 @@ class LineFeatures:
 
     Attributes:
         tokens: The T tokens or words of the line, with [CLS] and [SEP].
-        values: float32 [K, T, H] for `combine` "none", [1, T, K*H] for "concat", [1, T, H] for
-            "sum".
+        values: float32 [K, T, H] for `combine` "none", [1, T, K*H] for "concat", [1, T,
+            H] for "sum".
     """
 
     tokens: list[str]
@@ -45,8 +45,8 @@ class FeatureExtractor:
         config: Settings of the extraction.
 
     Raises:
-        InputError: The encoder does not have one of the layers, or `max_seq_length` is larger than
-            the encoder's `max_position_embeddings`.
+        InputError: The encoder does not have one of the layers, or `max_seq_length` is
+            larger than the encoder's `max_position_embeddings`.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class FeatureExtractor:
         for layer in config.layers:
             if not -blocks - 1 <= layer < blocks:
                 raise InputError(
-                    f"There is no layer {layer} in this model. layers must be from -{blocks} to "
-                    f"{blocks - 1}, or -{blocks + 1} for the embeddings."
+                    f"There is no layer {layer} in this model. layers must be from "
+                    f"-{blocks} to {blocks - 1}, or -{blocks + 1} for the embeddings."
                 )
         encoder.config.check_length(config.max_seq_length)
         self._encoder, self._tokenizer, self._config = encoder, tokenizer, config
@@ -66,7 +66,9 @@ class FeatureExtractor:
 
     def _hidden_states(self, ids: Any, mask: Any, segments: Any) -> Any:
         """Returns the hidden states of the configured layers, float32 [B, K, S, H]."""
-        outputs = self._encoder({"input_ids": ids, "input_mask": mask, "segment_ids": segments})
+        outputs = self._encoder(
+            {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+        )
         states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
         selected = [states[i + 1] if i >= 0 else states[i] for i in self._config.layers]
         return tf.cast(tf.stack(selected, axis=1), tf.float32)
@@ -78,28 +80,41 @@ class FeatureExtractor:
             yield from self._extract_batch(batch)
         if self._num_truncated:
             _LOGGER.warning(
-                "warning: %d lines have more than %d tokens, and no features of the others. Give a "
-                "larger max_seq_length, or split them.",
-                self._num_truncated, self._config.max_seq_length,
-            )  # fmt: skip
+                "warning: %d lines have more than %d tokens, and no features of the "
+                "others. Give a larger max_seq_length, or split them.",
+                self._num_truncated,
+                self._config.max_seq_length,
+            )
 
     def _extract_batch(self, lines: Sequence[str]) -> list[LineFeatures]:
-        """Returns the features of each line. Single texts are encoded separately from pairs."""
-        texts = [pair.groups() if (pair := _PAIR.match(s)) else (s,) for s in map(str.strip, lines)]
+        """Returns the features of each line.
+
+        Single texts are encoded separately from pairs.
+        """
+        texts = [
+            pair.groups() if (pair := _PAIR.match(s)) else (s,)
+            for s in map(str.strip, lines)
+        ]
         results: dict[int, LineFeatures] = {}
         for texts_per_line in (1, 2):
             rows = [i for i, each in enumerate(texts) if len(each) == texts_per_line]
             if rows:
-                results.update(zip(rows, self._extract([texts[i] for i in rows]), strict=True))
+                results.update(
+                    zip(rows, self._extract([texts[i] for i in rows]), strict=True)
+                )
         return [results[i] for i in range(len(lines))]
 
     def _extract(self, texts: Sequence[Sequence[str]]) -> list[LineFeatures]:
-        """Returns the features of lines. The lines are either all single texts or all pairs.
+        """Returns the features of lines.
+
+        The lines are either all single texts or all pairs.
 
         Raises:
             InputError: A feature is NaN or infinite.
         """
-        sides = [self._tokenizer.tokenize(list(side)) for side in zip(*texts, strict=True)]
+        sides = [
+            self._tokenizer.tokenize(list(side)) for side in zip(*texts, strict=True)
+        ]
         length = self._config.max_seq_length
         special = 1 + len(sides)  # [CLS], and [SEP] after each text
         needed = sum(side.row_lengths().numpy() for side in sides) + special
@@ -113,12 +128,15 @@ class FeatureExtractor:
         with np.errstate(over="ignore", invalid="ignore"):
             results = [
                 self._combine([vocabulary[i] for i in ids[:length]], rows[:, :length])
-                for ids, length, rows in zip(inputs[0].numpy(), lengths, states, strict=True)
+                for ids, length, rows in zip(
+                    inputs[0].numpy(), lengths, states, strict=True
+                )
             ]
         if not all(np.isfinite(each.values).all() for each in results):
             raise InputError(
-                f"The features of {texts[0][0]!r:.60} or a line near it are not finite: the "
-                "weights are too large for a trained model. Give another checkpoint."
+                f"The features of {texts[0][0]!r:.60} or a line near it are not "
+                "finite: the weights are too large for a trained model. Give another "
+                "checkpoint."
             )
         return results
 
@@ -133,7 +151,9 @@ class FeatureExtractor:
         return LineFeatures(tokens, values)
 
 
-def average_words(tokens: Sequence[str], values: np.ndarray) -> tuple[list[str], np.ndarray]:
+def average_words(
+    tokens: Sequence[str], values: np.ndarray
+) -> tuple[list[str], np.ndarray]:
     """Joins WordPiece tokens into words, and averages the vectors of the tokens within each word.
 
     Args:
@@ -143,10 +163,13 @@ def average_words(tokens: Sequence[str], values: np.ndarray) -> tuple[list[str],
     Returns:
         The words, and their vectors [K, number of words, H].
     """
-    starts = [i for i, token in enumerate(tokens) if i == 0 or not token.startswith("##")]
+    starts = [
+        i for i, token in enumerate(tokens) if i == 0 or not token.startswith("##")
+    ]
     ends = [*starts[1:], len(tokens)]
     words = [
-        tokens[start] + "".join(token.removeprefix("##") for token in tokens[start + 1 : end])
+        tokens[start]
+        + "".join(token.removeprefix("##") for token in tokens[start + 1 : end])
         for start, end in zip(starts, ends, strict=True)
     ]
     sums = np.add.reduceat(values, starts, axis=1)

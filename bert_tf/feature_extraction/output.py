@@ -31,14 +31,17 @@ def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
     Args:
         index: Number of the line, from 0.
         features: Features of the line.
-        labels: For each of the K vectors, the value of the key "index": the index of the layer, or
-            "concat" or "sum" if layers are combined.
+        labels: For each of the K vectors, the value of the key "index": the index of
+            the layer, or "concat" or "sum" if layers are combined.
     """
     entries = [
         {
             "token": token,
             "layers": [
-                {"index": label, "values": [round(float(x), 6) for x in vectors[position]]}
+                {
+                    "index": label,
+                    "values": [round(float(x), 6) for x in vectors[position]],
+                }
                 for label, vectors in zip(labels, features.values, strict=True)
             ],
         }
@@ -51,8 +54,9 @@ def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
 def to_npz(lines: Sequence[LineFeatures], dtype: str) -> bytes:
     """Returns the bytes of a compressed .npz file.
 
-    The arrays of the file are `values` [K, sum of T, H], `tokens` [sum of T] and `line_splits`.
-    Line i has the tokens from `line_splits[i]` up to, not including, `line_splits[i + 1]`.
+    The arrays of the file are `values` [K, sum of T, H], `tokens` [sum of T] and
+    `line_splits`. Line i has the tokens from `line_splits[i]` up to, not including,
+    `line_splits[i + 1]`.
 
     Args:
         lines: Features of at least one line.
@@ -73,8 +77,8 @@ def _cast(values: np.ndarray, dtype: Any) -> np.ndarray:
         result: np.ndarray = values.astype(dtype)
     if not np.isfinite(result).all():
         raise InputError(
-            f"A feature of {np.abs(values).max():.3g} does not fit into {np.dtype(dtype).name}. "
-            "Give output_dtype=float32."
+            f"A feature of {np.abs(values).max():.3g} does not fit into "
+            f"{np.dtype(dtype).name}. Give output_dtype=float32."
         )
     return result
 
@@ -82,8 +86,8 @@ def _cast(values: np.ndarray, dtype: Any) -> np.ndarray:
 def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
     """Returns a serialized `tf.train.Example`.
 
-    The example has the features `line_index`, `tokens`, `shape` (the three sizes of `values`),
-    `dtype`, and `values` (raw bytes).
+    The example has the features `line_index`, `tokens`, `shape` (the three sizes of
+    `values`), `dtype`, and `values` (raw bytes).
 
     Args:
         index: Number of the line, from 0.
@@ -118,33 +122,36 @@ def check_output(
         path: The argument `path` of `write`.
         output_format: The argument `output_format` of `write`.
         inputs: The files that are read.
-        checkpoint: The checkpoint that is read: a folder, a file or the prefix of file names.
+        checkpoint: The checkpoint that is read: a folder, a file or the prefix of file
+            names.
         shards: The number of shards to write.
 
     Raises:
-        InputError: See `output_paths.check_output_file`. Or a file would be written into the folder
-            of the checkpoint or replace a file of it, or an earlier output has more shards.
+        InputError: See `output_paths.check_output_file`. Or a file would be written
+            into the folder of the checkpoint or replace a file of it, or an earlier
+            output has more shards.
     """
     paths = [path]
     if output_format != "jsonl":
         if output_paths.is_stdout(path):
             raise InputError(
-                f"The format {output_format} has several files. Give a prefix of file names "
-                f"instead of {path}, or output_format=jsonl."
+                f"The format {output_format} has several files. Give a prefix of file "
+                f"names instead of {path}, or output_format=jsonl."
             )
         paths = [_shard_path(path, shard, output_format) for shard in range(shards)]
     for each in paths:
         if _belongs_to(each, checkpoint):
             raise InputError(
-                f"output_file {each} is in the folder of the checkpoint {checkpoint}. Give a file "
-                "in another folder."
+                f"output_file {each} is in the folder of the checkpoint {checkpoint}. "
+                "Give a file in another folder."
             )
         output_paths.check_output_file(each, [*inputs, checkpoint])
     extra = _shard_path(path, shards, output_format)
     if output_format != "jsonl" and files.exists(extra):
         raise InputError(
-            f"{extra} is a shard of an earlier output with more shards than the {shards} of this "
-            "one. Remove it and those after it, or give another output_file."
+            f"{extra} is a shard of an earlier output with more shards than the "
+            f"{shards} of this one. Remove it and those after it, or give another "
+            "output_file."
         )
 
 
@@ -153,7 +160,9 @@ def _belongs_to(path: str, checkpoint: str) -> bool:
     if not checkpoint or os.path.isdir(checkpoint):
         return bool(checkpoint) and is_inside(path, checkpoint)
     folder, name = os.path.split(path)
-    is_neighbor = os.path.realpath(folder) == os.path.realpath(os.path.dirname(checkpoint))
+    is_neighbor = os.path.realpath(folder) == os.path.realpath(
+        os.path.dirname(checkpoint)
+    )
     is_zip = checkpoint.endswith(".zip")
     return is_neighbor and not is_zip and _OF_CHECKPOINTS.fullmatch(name) is not None
 
@@ -170,15 +179,17 @@ def write(
     dtype: str = "float32",
     lines_per_shard: int = 1000,
 ) -> int:
-    """Writes features to one file, or to several files (shards). Each file is written atomically.
+    """Writes features to one file, or to several files (shards).
+
+    Each file is written atomically.
 
     Args:
-        path: For "jsonl", the file. For the other formats, the prefix of the shards; the first
-            "npz" shard is `<path>-00000.npz`.
+        path: For "jsonl", the file. For the other formats, the prefix of the shards;
+            the first "npz" shard is `<path>-00000.npz`.
         features: Features of each line, in order.
         config: The settings with which the features were extracted.
-        output_format: One of `FORMATS`. "jsonl" is the format of google-research/bert. Files in
-            this format are large.
+        output_format: One of `FORMATS`. "jsonl" is the format of google-research/bert.
+            Files in this format are large.
         dtype: Dtype of the values in "npz" and "tfrecord", "float16" or "float32".
         lines_per_shard: Number of lines in each "npz" or "tfrecord" shard.
 
@@ -201,19 +212,29 @@ def write(
     return count
 
 
-def _write_jsonl(path: str, features: Iterable[LineFeatures], config: ExtractionConfig) -> int:
+def _write_jsonl(
+    path: str, features: Iterable[LineFeatures], config: ExtractionConfig
+) -> int:
     labels = list(config.layers) if config.combine == "none" else [config.combine]
     count = 0
-    with files.atomic_replace(path) as temporary, files.open_binary(temporary, "wb") as file:
+    with (
+        files.atomic_replace(path) as temporary,
+        files.open_binary(temporary, "wb") as file,
+    ):
         for count, line in enumerate(features, start=1):
             file.write(f"{to_json(count - 1, line, labels)}\n".encode())
     return count
 
 
-def _write_shard(path: str, lines: Sequence[LineFeatures], first: int, dtype: str) -> None:
+def _write_shard(
+    path: str, lines: Sequence[LineFeatures], first: int, dtype: str
+) -> None:
     if posixpath.splitext(path)[1] == ".npz":
         files.write_bytes(path, to_npz(lines, dtype))
         return
-    with files.atomic_replace(path) as temporary, tf.io.TFRecordWriter(temporary) as writer:
+    with (
+        files.atomic_replace(path) as temporary,
+        tf.io.TFRecordWriter(temporary) as writer,
+    ):
         for index, line in enumerate(lines, start=first):
             writer.write(to_example(index, line, dtype))

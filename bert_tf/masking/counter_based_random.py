@@ -1,11 +1,13 @@
 """Counter-based random numbers: hashes of a key, the purpose of the draw, and an index.
 
-A key is a hash of the seed and of indices, such as the index of the document and the index of the
-sentence. No generator with a state is used. So a random number does not depend on the process that
-computes the number, on the order of the draws, or on the batch size. The hash function is the
-output function of SplitMix64. All functions work on arrays.
+A key is a hash of the seed and of indices, such as the index of the document and the
+index of the sentence. No generator with a state is used. So a random number does not
+depend on the process that computes the number, on the order of the draws, or on the
+batch size. The hash function is the output function of SplitMix64. All functions work
+on arrays.
 
-Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (OOPSLA 2014),
+Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (OOPSLA
+2014),
 section 5.
 """
 
@@ -14,13 +16,21 @@ import enum
 import numpy as np
 
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
-_MULTIPLIER_1, _MULTIPLIER_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_MULTIPLIER_1, _MULTIPLIER_2 = (
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
 
 
 class Purpose(enum.IntEnum):
-    """The purpose of a draw. Draws with the same key but different purposes are independent."""
+    """The purpose of a draw.
 
-    PASS, DOCUMENT, SENTENCE, SEGMENT, HELD_OUT, IS_SHORT, SHORT_LENGTH, SPLIT, NEXT = range(1, 10)
+    Draws with the same key but different purposes are independent.
+    """
+
+    PASS, DOCUMENT, SENTENCE, SEGMENT, HELD_OUT, IS_SHORT, SHORT_LENGTH, SPLIT, NEXT = (
+        range(1, 10)
+    )
     OTHER_DOCUMENT, OTHER_START, TRIM_A, TRIM_B, MASK_ORDER, REPLACEMENT = range(10, 16)
     RANDOM_TOKEN, NGRAM_SIZE, NGRAM_ORDER, TRAINING = range(16, 20)
 
@@ -49,8 +59,8 @@ def derive_keys(
     Args:
         keys: uint64, any shape.
         purpose: The purpose of the derived keys.
-        index: None if each key is used for a single draw of this purpose. Otherwise the indices of
-            the draws. The shapes of `index` and `keys` are broadcast.
+        index: None if each key is used for a single draw of this purpose. Otherwise the
+            indices of the draws. The shapes of `index` and `keys` are broadcast.
 
     Returns:
         uint64 keys of the broadcast shape.
@@ -69,7 +79,9 @@ def uniform(
     keys: np.ndarray, purpose: Purpose, index: np.ndarray | int | None = None
 ) -> np.ndarray:
     """Draws a float64 in [0, 1) for each key of `derive_keys(keys, purpose, index)`."""
-    return (derive_keys(keys, purpose, index) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return (derive_keys(keys, purpose, index) >> np.uint64(11)).astype(
+        np.float64
+    ) * 2.0**-53
 
 
 def integers(keys: np.ndarray, purpose: Purpose, bound: np.ndarray | int) -> np.ndarray:
@@ -94,5 +106,7 @@ def count_heads(keys: np.ndarray, purpose: Purpose, tosses: np.ndarray) -> np.nd
         unused_bits = np.maximum(64 * (word + 1) - tosses[rows], 0).astype(np.uint64)
         bits = derive_keys(keys[rows], purpose, word) >> unused_bits
         # `numpy.bitwise_count` is not used, because it requires NumPy 2.0.
-        heads[rows] += np.unpackbits(bits[:, None].view(np.uint8), axis=1).sum(axis=1, dtype=int)
+        heads[rows] += np.unpackbits(bits[:, None].view(np.uint8), axis=1).sum(
+            axis=1, dtype=int
+        )
     return heads

@@ -24,24 +24,30 @@ class DynamicMasks:
     vocabulary: Vocabulary
 
     def mask(
-        self, columns: Mapping[str, np.ndarray], seed: int = 0, index: np.ndarray | int = 0
+        self,
+        columns: Mapping[str, np.ndarray],
+        seed: int = 0,
+        index: np.ndarray | int = 0,
     ) -> dict[str, np.ndarray]:
         """Masks B records.
 
-        The masks of a record depend on its key, the seed and the index, so they depend neither on
-        the process that computes them nor on the other records.
+        The masks of a record depend on its key, the seed and the index, so they depend
+        neither on the process that computes them nor on the other records.
 
         Args:
             columns: The columns of `features.unmasked`, with any integer dtype.
             seed: The seed of the masks.
-            index: int64 [B], the index of each record in the stream of all records that are read;
-                0 for masks that are always the same, as evaluations need them.
+            index: int64 [B], the index of each record in the stream of all records that
+                are read; 0 for masks that are always the same, as evaluations need
+                them.
 
         Returns:
             The columns of `features.PRETRAINING`, int32 or float32.
         """
         rows = row_format.from_columns(columns, self.vocabulary.size)
-        keys = counter_based_random.derive_keys(rows["key"], Purpose.TRAINING, seed % (1 << 64))
+        keys = counter_based_random.derive_keys(
+            rows["key"], Purpose.TRAINING, seed % (1 << 64)
+        )
         rows["key"] = counter_based_random.derive_keys(keys, Purpose.TRAINING, index)
         masked = masked_lm.mask_rows(self.config, rows, self.vocabulary)
         is_float = "masked_lm_weights"

@@ -24,15 +24,19 @@ def mask_rows(
         vocabulary: Size, special ids, and the entries that start with "##".
 
     Returns:
-        The columns of `bert_tf.features.PRETRAINING`, with shape [B, S], [B, P] or [B, 1].
+        The columns of `bert_tf.features.PRETRAINING`, with shape [B, S], [B, P] or [B,
+        1].
     """
     keys, largest_ngram = rows["key"], config.max_ngram_size
     ids: np.ndarray = rows["ids"].astype(np.int32)
-    # int16 can hold every position. Comparing int16 is four times as fast as comparing int64.
+    # int16 can hold every position. Comparing int16 is four times as fast as comparing
+    # int64.
     column: np.ndarray = np.arange(ids.shape[1], dtype=np.int16)
     first_sep: np.ndarray = (rows["length_a"].astype(np.int16) + 1)[:, None]
     length: np.ndarray = rows["length_a"].astype(np.int64) + 2
-    length += np.where(rows["length_b"], rows["length_b"] + 1, 0)  # with the second [SEP]
+    length += np.where(
+        rows["length_b"], rows["length_b"] + 1, 0
+    )  # with the second [SEP]
     end: np.ndarray = length.astype(np.int16)[:, None]
     is_token = column < end
     maskable = (column < end - 1) & (column != first_sep)
@@ -46,7 +50,9 @@ def mask_rows(
         if largest_ngram == 1:
             chosen_words = _choose_words(keys, words, maskable, budget)
         else:
-            words, chosen_words = _choose_ngrams(largest_ngram, keys, words, maskable, budget)
+            words, chosen_words = _choose_ngrams(
+                largest_ngram, keys, words, maskable, budget
+            )
         chosen = maskable & np.take_along_axis(chosen_words, words, 1)
         positions = np.where(chosen, column, ids.shape[1])
         positions.sort(axis=1)
@@ -57,10 +63,14 @@ def mask_rows(
     is_prediction = positions < ids.shape[1]
     positions = np.where(is_prediction, positions, 0)
     labels = np.where(is_prediction, np.take_along_axis(ids, positions, 1), 0)
-    draws = np.take_along_axis(words, positions, 1) if config.replace_whole_words else positions
+    draws = (
+        np.take_along_axis(words, positions, 1)
+        if config.replace_whole_words
+        else positions
+    )
     shown = _replace(config, keys, draws, positions, labels, vocabulary)
-    # Unused predictions have position 0. For these predictions, [CLS] is written to position 0,
-    # where [CLS] already is.
+    # Unused predictions have position 0. For these predictions, [CLS] is written to
+    # position 0, where [CLS] already is.
     np.put_along_axis(ids, positions, np.where(is_prediction, shown, ids[:, :1]), 1)
     return {
         "input_ids": ids,
@@ -77,19 +87,21 @@ def prediction_counts(config: MaskingConfig, lengths: np.ndarray) -> np.ndarray:
     """Computes the number of tokens to predict in each sequence.
 
     Args:
-        config: If `round_half_up` is true, 4.5 is rounded to 5. Otherwise halves are rounded to the
-            even number, as google-research/bert does in Python 3.
+        config: If `round_half_up` is true, 4.5 is rounded to 5. Otherwise halves are
+            rounded to the even number, as google-research/bert does in Python 3.
         lengths: int [B], lengths of the sequences, including special tokens.
 
     Returns:
-        int64 [B]. If single tokens are masked, this is the exact number of predictions. If whole
-        words or n-grams are masked, it is the largest allowed number.
+        int64 [B]. If single tokens are masked, this is the exact number of predictions.
+        If whole words or n-grams are masked, it is the largest allowed number.
     """
     if not config.masked_share:
         return np.zeros(len(lengths), np.int64)
     share = lengths * config.masked_share
     rounded = np.floor(share + 0.5) if config.round_half_up else np.rint(share)
-    return np.minimum(np.maximum(rounded, 1), config.max_predictions_per_seq).astype(np.int64)
+    return np.minimum(np.maximum(rounded, 1), config.max_predictions_per_seq).astype(
+        np.int64
+    )
 
 
 def _choose_tokens(
@@ -98,10 +110,12 @@ def _choose_tokens(
     """Chooses `budget` maskable positions of each row at random.
 
     Returns:
-        int64 [B, min(S, P)]: the chosen positions in ascending order. The remaining entries are S
-        (padding).
+        int64 [B, min(S, P)]: the chosen positions in ascending order. The remaining
+        entries are S (padding).
     """
-    order = _shuffle(keys, Purpose.MASK_ORDER, maskable)[:, : config.max_predictions_per_seq]
+    order = _shuffle(keys, Purpose.MASK_ORDER, maskable)[
+        :, : config.max_predictions_per_seq
+    ]
     order[np.arange(order.shape[1]) >= budget[:, None]] = maskable.shape[1]
     order.sort(axis=1)
     return order
@@ -116,17 +130,17 @@ def _shuffle(keys: np.ndarray, purpose: Purpose, valid: np.ndarray) -> np.ndarra
         valid: bool [B, S], True for the columns to shuffle.
 
     Returns:
-        int64 [B, S]: for each row, the indices of its valid columns in random order. The remaining
-        entries are S (padding).
+        int64 [B, S]: for each row, the indices of its valid columns in random order.
+        The remaining entries are S (padding).
     """
     columns = valid.shape[1]
     low_bits = np.uint32((1 << columns.bit_length()) - 1)
     index = np.arange((columns + 1) // 2)
-    bits: np.ndarray = random.derive_keys(keys[:, None], purpose, index).view(np.uint32)[
-        :, :columns
-    ]
-    # The low bits of each random number are replaced by the index of its column, so sorting the
-    # numbers shuffles the indices.
+    bits: np.ndarray = random.derive_keys(keys[:, None], purpose, index).view(
+        np.uint32
+    )[:, :columns]
+    # The low bits of each random number are replaced by the index of its column, so
+    # sorting the numbers shuffles the indices.
     numbered = (bits & ~low_bits) | np.arange(columns, dtype=np.uint32)
     numbered[~valid] = _LARGEST_UINT32
     numbered.sort(axis=1)
@@ -134,18 +148,22 @@ def _shuffle(keys: np.ndarray, purpose: Purpose, valid: np.ndarray) -> np.ndarra
 
 
 def _number_words(
-    config: MaskingConfig, continues: np.ndarray, maskable: np.ndarray, first_sep: np.ndarray
+    config: MaskingConfig,
+    continues: np.ndarray,
+    maskable: np.ndarray,
+    first_sep: np.ndarray,
 ) -> np.ndarray:
     """Numbers the words of each row from 0.
 
-    Without `do_whole_word_mask`, each maskable token is a word. Otherwise a "##" token belongs to
-    the same word as the maskable token before the "##" token. If truncation cut a word at the start
-    of B, then B starts with a "##" token. As in google-research/bert, that token belongs to the
-    last word of A, unless `keep_words_apart_at_sep` is true.
+    Without `do_whole_word_mask`, each maskable token is a word. Otherwise a "##" token
+    belongs to the same word as the maskable token before the "##" token. If truncation
+    cut a word at the start of B, then B starts with a "##" token. As in
+    google-research/bert, that token belongs to the last word of A, unless
+    `keep_words_apart_at_sep` is true.
 
     Returns:
-        int64 [B, S], for each token, the number of its word. If a token is not maskable, its number
-        has no meaning.
+        int64 [B, S], for each token, the number of its word. If a token is not
+        maskable, its number has no meaning.
     """
     starts = maskable
     if config.do_whole_word_mask:
@@ -160,7 +178,9 @@ def _word_sizes(words: np.ndarray, maskable: np.ndarray) -> np.ndarray:
     """Counts the tokens of each word: int64 [B, S + 1], padded with 0 after the last word."""
     count, columns = words.shape
     cells = (words + np.arange(count)[:, None] * (columns + 1))[maskable]
-    return np.bincount(cells, minlength=count * (columns + 1)).reshape(count, columns + 1)
+    return np.bincount(cells, minlength=count * (columns + 1)).reshape(
+        count, columns + 1
+    )
 
 
 def _choose_words(
@@ -185,26 +205,30 @@ def _choose_words(
 
 
 def _choose_ngrams(
-    largest: int, keys: np.ndarray, words: np.ndarray, maskable: np.ndarray, budget: np.ndarray
+    largest: int,
+    keys: np.ndarray,
+    words: np.ndarray,
+    maskable: np.ndarray,
+    budget: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Chooses n-grams of adjacent words, n from 1 to `largest`.
 
-    The n-grams of each size are shuffled. In each turn, a size n is drawn with a probability
-    proportional to 1 / n. Then the next n-gram of size n is chosen, unless the n-gram exceeds the
-    budget of tokens or overlaps a chosen n-gram.
+    The n-grams of each size are shuffled. In each turn, a size n is drawn with a
+    probability proportional to 1 / n. Then the next n-gram of size n is chosen, unless
+    the n-gram exceeds the budget of tokens or overlaps a chosen n-gram.
 
     Returns:
-        Two arrays. The first is int64 [B, S], with one entry for each token. If a chosen n-gram
-        contains the token, the entry is the number of the first word of that n-gram. Otherwise the
-        entry is S. The second is bool [B, S + 1]: entry w of a row is True if a chosen n-gram
-        starts with word number w.
+        Two arrays. The first is int64 [B, S], with one entry for each token. If a
+        chosen n-gram contains the token, the entry is the number of the first word of
+        that n-gram. Otherwise the entry is S. The second is bool [B, S + 1]: entry w of
+        a row is True if a chosen n-gram starts with word number w.
 
     Source: `_masking_ngrams` of the Model Garden's create_pretraining_data.py.
     """
     columns = words.shape[1]
     order, sizes = _shuffle_ngrams(largest, keys, words, maskable)
-    # For each word: if a chosen n-gram contains the word, the number of the first word of that
-    # n-gram, else -1.
+    # For each word: if a chosen n-gram contains the word, the number of the first word
+    # of that n-gram, else -1.
     first_word = np.full((len(keys), columns + largest + 1), -1)
     next_ngram: np.ndarray = np.zeros((largest, len(keys)), np.int64)
     used: np.ndarray = np.zeros(len(keys), np.int64)
@@ -220,7 +244,9 @@ def _choose_ngrams(
         )
         index = next_ngram[more, rows]
         is_left = index < columns
-        word = np.where(is_left, order[more, rows, np.minimum(index, columns - 1)], columns)
+        word = np.where(
+            is_left, order[more, rows, np.minimum(index, columns - 1)], columns
+        )
         next_ngram[more, rows] = np.where(word < columns, index + 1, columns)
         fits = (word < columns) & (used[rows] + sizes[more, rows, word] <= budget[rows])
         for k in range(largest):
@@ -229,7 +255,9 @@ def _choose_ngrams(
             member = fits & (k <= more)
             first_word[rows[member], word[member] + k] = word[member]
         used[rows] += np.where(fits, sizes[more, rows, word], 0)
-        rows = rows[(used[rows] < budget[rows]) & (next_ngram[:, rows] < columns).any(axis=0)]
+        rows = rows[
+            (used[rows] < budget[rows]) & (next_ngram[:, rows] < columns).any(axis=0)
+        ]
         turn += 1
     first_word = first_word[:, : columns + 1]
     numbers = np.where(first_word < 0, columns, first_word)
@@ -245,10 +273,10 @@ def _shuffle_ngrams(
     """Lists the n-grams of adjacent words for n from 1 to N = `largest`.
 
     Returns:
-        Two arrays. The first is int64 [N, B, S]: for each n and each row, the n-grams in random
-        order. An n-gram is given by the number of its first word. The remaining entries are S
-        (padding). The second is int64 [N, B, S + 1]: for each n and each word, the number of tokens
-        in the n-gram that starts at the word.
+        Two arrays. The first is int64 [N, B, S]: for each n and each row, the n-grams
+        in random order. An n-gram is given by the number of its first word. The
+        remaining entries are S (padding). The second is int64 [N, B, S + 1]: for each n
+        and each word, the number of tokens in the n-gram that starts at the word.
     """
     sizes = _word_sizes(words, maskable)
     first_column = np.full(sizes.shape, words.shape[1])
@@ -286,13 +314,14 @@ def _replace(
     Args:
         config: Shares of [MASK] and of random tokens.
         keys: uint64 [B].
-        draws: int64 [B, P], indices of the draws that decide between [MASK], a random token and the
-            unchanged token. If predictions of the same row have equal indices, one draw decides
-            for all of them.
-        positions: int64 [B, P], the positions of the predictions. They are also the indices of the
-            draws for the random tokens.
+        draws: int64 [B, P], indices of the draws that decide between [MASK], a random
+            token and the unchanged token. If predictions of the same row have equal
+            indices, one draw decides for all of them.
+        positions: int64 [B, P], the positions of the predictions. They are also the
+            indices of the draws for the random tokens.
         labels: int64 [B, P], the tokens to predict.
-        vocabulary: Size and id of [MASK]. A random token can be any entry of the vocabulary.
+        vocabulary: Size and id of [MASK]. A random token can be any entry of the
+            vocabulary.
     """
     share = random.uniform(keys[:, None], Purpose.REPLACEMENT, draws)
     token_keys = random.derive_keys(keys[:, None], Purpose.RANDOM_TOKEN, positions)

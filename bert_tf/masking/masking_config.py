@@ -14,25 +14,27 @@ class MaskingConfig:
     Attributes:
         do_whole_word_mask: Whether to mask either all tokens of a word or none of them.
         max_predictions_per_seq: Largest number of masked tokens in a sequence, P.
-        masked_lm_prob: Share of the tokens to mask, in [0, 1]. The model predicts the masked
-            tokens.
-        mask_token_prob: Share of the masked tokens that are replaced by [MASK], in [0, 1].
-        random_token_prob: Share of the masked tokens that are replaced by a random token, in
-            [0, 1]. The remaining masked tokens are not changed.
-        max_ngram_size: Largest number of adjacent words that are masked as a unit. With 1, each
-            word is masked on its own, as in google-research/bert.
-        round_half_up: Whether to round up a number of masked tokens that ends in .5, for example
-            4.5 to 5. If false, such a number is rounded to the nearest even number, for example 4.5
-            to 4, as google-research/bert does in Python 3.
-        keep_words_apart_at_sep: With do_whole_word_mask: whether the first token of text B always
-            starts a new word. If false, a "##" token at the start of B belongs to the last word of
-            text A, as in google-research/bert.
-        replace_whole_words: With do_whole_word_mask: whether one draw per word decides if the
-            tokens of the word become [MASK], become random tokens or do not change. If false, there
-            is one draw per token, as in google-research/bert.
+        masked_lm_prob: Share of the tokens to mask, in [0, 1]. The model predicts the
+            masked tokens.
+        mask_token_prob: Share of the masked tokens that are replaced by [MASK], in [0,
+            1].
+        random_token_prob: Share of the masked tokens that are replaced by a random
+            token, in [0, 1]. The remaining masked tokens are not changed.
+        max_ngram_size: Largest number of adjacent words that are masked as a unit. With
+            1, each word is masked on its own, as in google-research/bert.
+        round_half_up: Whether to round up a number of masked tokens that ends in .5,
+            for example 4.5 to 5. If false, such a number is rounded to the nearest even
+            number, for example 4.5 to 4, as google-research/bert does in Python 3.
+        keep_words_apart_at_sep: With do_whole_word_mask: whether the first token of
+            text B always starts a new word. If false, a "##" token at the start of B
+            belongs to the last word of text A, as in google-research/bert.
+        replace_whole_words: With do_whole_word_mask: whether one draw per word decides
+            if the tokens of the word become [MASK], become random tokens or do not
+            change. If false, there is one draw per token, as in google-research/bert.
 
     Raises:
-        InputError: A value is outside its range. The message contains the name and the value.
+        InputError: A value is outside its range. The message contains the name and the
+            value.
 
     Source: google-research/bert `create_pretraining_data.py`, its flags and defaults.
     """
@@ -49,7 +51,9 @@ class MaskingConfig:
 
     def __post_init__(self) -> None:
         check_between(1, _MAX_COUNT, self, "max_predictions_per_seq", "max_ngram_size")
-        check_between(0, 1, self, "masked_lm_prob", "mask_token_prob", "random_token_prob")
+        check_between(
+            0, 1, self, "masked_lm_prob", "mask_token_prob", "random_token_prob"
+        )
         if self.max_ngram_size > self.max_predictions_per_seq:
             raise InputError(
                 "max_ngram_size must not exceed max_predictions_per_seq, which is "
@@ -57,12 +61,13 @@ class MaskingConfig:
             )
         if self.mask_token_prob + self.random_token_prob > 1 + 1e-9:
             raise InputError(
-                "mask_token_prob and random_token_prob must not sum to more than 1. Received: "
-                f"{self.mask_token_prob} and {self.random_token_prob}."
+                "mask_token_prob and random_token_prob must not sum to more than 1. "
+                f"Received: {self.mask_token_prob} and {self.random_token_prob}."
             )
         if not self.masked_lm_prob and getattr(self, "objective", "") != "causal":
             raise InputError(
-                "masked_lm_prob must be above 0. Received: 0. For no masks, give objective=causal."
+                "masked_lm_prob must be above 0. Received: 0. For no masks, give "
+                "objective=causal."
             )
         words = ("keep_words_apart_at_sep", "replace_whole_words")
         self.check_effect(self.do_whole_word_mask, "do_whole_word_mask", *words)
@@ -79,8 +84,9 @@ class MaskingConfig:
         if limit >= 0.9 * masks:
             return ""
         return (
-            f"warning: --max_predictions_per_seq={limit} masks {limit / length:.1%} of {length} "
-            f"tokens; --max_predictions_per_seq={masks} masks {self.masked_share:.1%}."
+            f"warning: --max_predictions_per_seq={limit} masks {limit / length:.1%} of "
+            f"{length} tokens; --max_predictions_per_seq={masks} masks "
+            f"{self.masked_share:.1%}."
         )
 
     def check_effect(self, has_effect: bool, needed: str, *names: str) -> None:
@@ -91,6 +97,10 @@ class MaskingConfig:
             needed: What they need to have one.
             *names: The names of the settings.
         """
-        given = [name for name in names if getattr(self, name) != getattr(type(self), name)]
+        given = [
+            name for name in names if getattr(self, name) != getattr(type(self), name)
+        ]
         if given and not has_effect:
-            raise InputError(f"{given[0]} has no effect without {needed}. Leave it out.")
+            raise InputError(
+                f"{given[0]} has no effect without {needed}. Leave it out."
+            )

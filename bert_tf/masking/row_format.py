@@ -40,22 +40,34 @@ class Vocabulary:
             sep_id=tokenizer.sep_id,
             mask_id=tokenizer.mask_id,
             unk_id=tokenizer.unk_id,
-            continues=np.array([token.startswith("##") for token in tokenizer.vocabulary]),
+            continues=np.array(
+                [token.startswith("##") for token in tokenizer.vocabulary]
+            ),
             sha256=tokenizer.vocabulary_sha256,
         )
 
 
 def row_dtype(max_seq_length: int, vocab_size: int) -> np.dtype:
-    """Returns the dtype of a row. Its field `ids` has shape [S] and is padded with 0."""
+    """Returns the dtype of a row.
+
+    Its field `ids` has shape [S] and is padded with 0.
+    """
     token = np.dtype(features.ids_dtype(vocab_size))
     return np.dtype(
         [
-            ("key", np.uint64),  # determines the random draws and the place in the shuffled order
+            (
+                "key",
+                np.uint64,
+            ),  # determines the random draws and the place in the shuffled order
             ("trimmed", np.int32),  # number of tokens that truncation removed
             ("length_a", np.uint16),  # number of tokens in A
             ("length_b", np.uint16),  # number of tokens in B; 0 if there is no B
             ("random_next", np.uint16),  # next-sentence label: 1 if B does not follow A
-            ("ids", token, (max_seq_length,)),  # [CLS] A [SEP] B [SEP], or [CLS] A [SEP]
+            (
+                "ids",
+                token,
+                (max_seq_length,),
+            ),  # [CLS] A [SEP] B [SEP], or [CLS] A [SEP]
         ]
     )
 

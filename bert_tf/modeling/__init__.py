@@ -1,15 +1,18 @@
-"""The BERT models, which map token ids to logits. They are written with Keras operations only.
+"""The BERT models, which map token ids to logits.
 
-Read in this order: `fused` (arithmetic with explicit gradients), `initial_weights`, `dropout`,
-`layers` (dense, layer normalization, activations), `transformer` (attention, block), `inputs`
-(checks of the inputs), `base_model` (base class of all models), `encoder` (embeddings,
-`BertEncoder`), `heads`, `head_layers` (BiLSTM, combination of hidden states), `task_model` (base
-classes of the models with a head), `models` (encoder and head for each kind of task), `costs`
-(parameters, FLOPs and memory of a model). Imports foundation modules and keras, never tensorflow.
+They are written with Keras operations only.
 
-Shape letters: B sequences in a batch, S tokens in a sequence, H hidden size, A attention heads,
-D = H/A size of one head, L layers (blocks), I intermediate size, P predictions in a sequence,
-V vocabulary entries.
+Read in this order: `fused` (arithmetic with explicit gradients), `initial_weights`,
+`dropout`, `layers` (dense, layer normalization, activations), `transformer` (attention,
+block), `inputs` (checks of the inputs), `base_model` (base class of all models),
+`encoder` (embeddings, `BertEncoder`), `heads`, `head_layers` (BiLSTM, combination of
+hidden states), `task_model` (base classes of the models with a head), `models` (encoder
+and head for each kind of task), `costs` (parameters, FLOPs and memory of a model).
+Imports foundation modules and keras, never tensorflow.
+
+Shape letters: B sequences in a batch, S tokens in a sequence, H hidden size, A
+attention heads, D = H/A size of one head, L layers (blocks), I intermediate size, P
+predictions in a sequence, V vocabulary entries.
 """
 
 from bert_tf.modeling.dropout import Dropout, DropoutSeeds

@@ -18,34 +18,40 @@ class BertBaseModel(keras.Model):
 
     Args:
         config: The architecture.
-        recompute: Whether training recomputes the activations of each block in the backward pass.
+        recompute: Whether training recomputes the activations of each block in the
+            backward pass.
 
     Attributes:
-        head_facts: The facts of the head, such as `labels`, or of the pooling of an encoder, that
-            the checkpoint states from which the model was loaded.
+        head_facts: The facts of the head, such as `labels`, or of the pooling of an
+            encoder, that the checkpoint states from which the model was loaded.
         skip_padding: Whether the encoder computes tokens only; see `BertEncoder`.
 
     Raises:
-        InputError: `config` is not a `BertConfig`, or the dtype policy is that of a quantized
-            model. When the model is called: the inputs are not those that the docstring of the
-            model describes. The message has the received and the expected names, dtypes and shapes.
+        InputError: `config` is not a `BertConfig`, or the dtype policy is that of a
+            quantized model. When the model is called: the inputs are not those that the
+            docstring of the model describes. The message has the received and the
+            expected names, dtypes and shapes.
     """
 
     head_facts: Mapping[str, Any] = {}
-    # Without this line, Keras would derive the dtypes of the outputs from `compute_output_shape`.
+    # Without this line, Keras would derive the dtypes of the outputs from
+    # `compute_output_shape`.
     compute_output_spec = keras.Operation.compute_output_spec
     _input_axes: tuple[str, ...] = ("B", "S")
     _input_names: tuple[str, ...] = INPUT_NAMES
     skip_padding: Any  # a property
 
-    def __init__(self, config: BertConfig, *, recompute: bool = False, **kwargs: Any) -> None:
-        # With autocast, Keras would cast ids that are float32 to the compute dtype of a mixed
-        # policy, and bfloat16 does not represent each id above 256.
+    def __init__(
+        self, config: BertConfig, *, recompute: bool = False, **kwargs: Any
+    ) -> None:
+        # With autocast, Keras would cast ids that are float32 to the compute dtype of a
+        # mixed policy, and bfloat16 does not represent each id above 256.
         super().__init__(autocast=False, **kwargs)
         if not isinstance(config, BertConfig):
             raise InputError(
-                f"config must be a BertConfig. Received: a {type(config).__name__}. Give "
-                "BertConfig.from_dict(values) for the keys and values of a bert_config.json."
+                f"config must be a BertConfig. Received: a {type(config).__name__}. "
+                "Give BertConfig.from_dict(values) for the keys and values of a "
+                "bert_config.json."
             )
         if self.dtype_policy.quantization_mode:
             self._refuse_quantization(self.dtype_policy.name)
@@ -53,7 +59,9 @@ class BertBaseModel(keras.Model):
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         name = type(self).__name__
-        inputs = check_inputs(inputs, self.config, self._input_axes, self._input_names, name)
+        inputs = check_inputs(
+            inputs, self.config, self._input_axes, self._input_names, name
+        )
         return super().__call__(inputs, *args, **kwargs)
 
     def _drop_traced_functions(self) -> None:
@@ -61,13 +69,21 @@ class BertBaseModel(keras.Model):
         self.train_function = self.test_function = self.predict_function = None
 
     def variables_by_name(self) -> Variables:
-        """Returns all weights by name; names and order are as in google-research/bert."""
+        """Returns all weights by name.
+
+        Names and order are as in google-research/bert.
+        """
         raise NotImplementedError
 
     def compute_output_shape(self, input_shape: Mapping[str, Any]) -> Any:
         """Returns the shapes of the outputs, by name, for those of the inputs, by name."""
-        inputs = {name: keras.KerasTensor(shape, "int32") for name, shape in input_shape.items()}
-        return keras.tree.map_structure(lambda each: each.shape, self.compute_output_spec(inputs))
+        inputs = {
+            name: keras.KerasTensor(shape, "int32")
+            for name, shape in input_shape.items()
+        }
+        return keras.tree.map_structure(
+            lambda each: each.shape, self.compute_output_spec(inputs)
+        )
 
     def quantize(self, mode: Any = None, *args: Any, **kwargs: Any) -> None:
         """Raises `InputError`: exports are quantized, and models are not.
@@ -78,8 +94,9 @@ class BertBaseModel(keras.Model):
 
     def _refuse_quantization(self, received: Any) -> None:
         raise InputError(
-            f"{type(self).__name__} cannot be quantized by Keras. Received: {received}. Export it "
-            "with bert_tf.export_model and settings=bert_tf.ServingSettings(format='tflite', "
+            f"{type(self).__name__} cannot be quantized by Keras. Received: "
+            f"{received}. Export it with bert_tf.export_model and "
+            "settings=bert_tf.ServingSettings(format='tflite', "
             "tflite_precisions=['int8'])."
         )
 
@@ -93,28 +110,33 @@ class BertBaseModel(keras.Model):
     ) -> None:
         """Exports the model for inference, as `keras.Model.export` does.
 
-        Of the outputs of `BertEncoder`, the list `encoder_outputs` is not exported. The other
-        formats than SavedModels compute padding, whatever `skip_padding` is.
+        Of the outputs of `BertEncoder`, the list `encoder_outputs` is not exported. The
+        other formats than SavedModels compute padding, whatever `skip_padding` is.
 
         Args:
             filepath: Path of the export.
             format: Format of the export, as in `keras.Model.export`.
             verbose: Whether to print the signature.
-            input_signature: Shapes and dtypes of the inputs. If None, the inputs are `input_ids`,
-                `input_mask` and `segment_ids`, int32 of any batch size and any length.
+            input_signature: Shapes and dtypes of the inputs. If None, the inputs are
+                `input_ids`, `input_mask` and `segment_ids`, int32 of any batch size and
+                any length.
             **kwargs: Other arguments of `keras.Model.export`.
         """
         # Keras would infer float32 inputs of the length of the first call.
         if input_signature is None:
             shape = (None,) * len(self._input_axes)
-            spec = {name: keras.InputSpec("int32", shape, name=name) for name in INPUT_NAMES}
+            spec = {
+                name: keras.InputSpec("int32", shape, name=name) for name in INPUT_NAMES
+            }
             input_signature = [spec]
         skips_padding = self.skip_padding
         # The other formats need shapes that do not depend on the number of tokens.
         self.skip_padding = skips_padding and format == "tf_saved_model"
         try:
             model = self._exported_model()
-            keras.Model.export(model, filepath, format, verbose, input_signature, **kwargs)
+            keras.Model.export(
+                model, filepath, format, verbose, input_signature, **kwargs
+            )
         finally:
             self.skip_padding = skips_padding
 
@@ -131,7 +153,9 @@ class BertBaseModel(keras.Model):
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             # A layer precedes its sublayers. Their order is that of their creation.
             "frozen_layers": [
-                index for index, layer in enumerate(self._flatten_layers()) if not layer.trainable
+                index
+                for index, layer in enumerate(self._flatten_layers())
+                if not layer.trainable
             ],
         }
 

@@ -13,9 +13,10 @@ def parameter_counts(config: BertConfig) -> dict[str, int]:
     """Returns the number of parameters of each part of a pretraining model.
 
     Returns:
-        Dict from the name of a part to its number of parameters. The parts are "embeddings",
-        "blocks" and "pooler" (together the encoder), "masked_lm_head" (without the word
-        embeddings, which this head shares with the encoder) and "next_sentence_head".
+        Dict from the name of a part to its number of parameters. The parts are
+        "embeddings", "blocks" and "pooler" (together the encoder), "masked_lm_head"
+        (without the word embeddings, which this head shares with the encoder) and
+        "next_sentence_head".
     """
     hidden, wide = config.hidden_size, config.intermediate_size
     norm = 2 * hidden
@@ -40,19 +41,20 @@ def training_step_flops(
 ) -> int:
     """Returns the floating-point operations (FLOPs) that a training step spends on matrix products.
 
-    A product [n, k] @ [k, m] counts as 2nkm FLOPs. In the forward pass, each block takes for each
-    token 2 (4 H^2 + 2 H I) in the dense layers and 4 S H in attention. Each prediction takes
-    2 (H^2 + V H). For each sequence, the pooler takes 2 H^2. For each of these products, the
-    backward pass computes two of the same size: the gradients of the two factors. Embedding
-    lookups, elementwise operations, and operations that gradient checkpointing repeats are not
-    counted, so the result can be used for the model FLOPs utilization (MFU).
+    A product [n, k] @ [k, m] counts as 2nkm FLOPs. In the forward pass, each block
+    takes for each token 2 (4 H^2 + 2 H I) in the dense layers and 4 S H in attention.
+    Each prediction takes 2 (H^2 + V H). For each sequence, the pooler takes 2 H^2. For
+    each of these products, the backward pass computes two of the same size: the
+    gradients of the two factors. Embedding lookups, elementwise operations, and
+    operations that gradient checkpointing repeats are not counted, so the result can be
+    used for the model FLOPs utilization (MFU).
 
     Args:
         config: The architecture.
         batch_size: Number of sequences, B.
         length: Number of tokens (including padding) in each sequence, S.
-        predictions: Number of masked-LM predictions in each sequence, P; 0 for a model without a
-            masked-LM head.
+        predictions: Number of masked-LM predictions in each sequence, P; 0 for a model
+            without a masked-LM head.
         next_sentence: Whether the model has a next-sentence head.
     """
     hidden, wide = config.hidden_size, config.intermediate_size
@@ -74,10 +76,11 @@ def training_step_memory(
 ) -> dict[str, int]:
     """Estimates the peak memory of a training step on one device, in bytes.
 
-    The estimate counts the weights, the state of the optimizer, the gradients, and the tensors that
-    `fused` and `transformer` keep for the backward pass. It does not include effects of the
-    allocator or the compiler, nor the half gigabyte that the Python process uses before training
-    starts. tests/modeling/test_costs.py compares the estimate with measured peak memory.
+    The estimate counts the weights, the state of the optimizer, the gradients, and the
+    tensors that `fused` and `transformer` keep for the backward pass. It does not
+    include effects of the allocator or the compiler, nor the half gigabyte that the
+    Python process uses before training starts. tests/modeling/test_costs.py compares
+    the estimate with measured peak memory.
 
     Args:
         config: The architecture.
@@ -89,11 +92,11 @@ def training_step_memory(
         averaged: Whether the optimizer also keeps a moving average of the weights.
 
     Returns:
-        Dict from a kind of tensors to the bytes that tensors of this kind take. The kinds are
+        Dict from a kind of tensors to the bytes that tensors of this kind take. The
+        kinds are
             "weights", including a copy in `precision` if `precision` is not float32;
-            "moments" of the optimizer, including the moving average of the weights if `averaged`;
-            "gradients" of the weights;
-            "activations" and their gradients;
+            "moments" of the optimizer, including the moving average of the weights if
+            `averaged`; "gradients" of the weights; "activations" and their gradients;
             "logits", their softmax and their gradients.
     """
     numbers = sum(parameter_counts(config).values())
@@ -101,23 +104,25 @@ def training_step_memory(
     tokens, hidden = batch_size * length, config.hidden_size
     layers = config.num_hidden_layers
     block = _block_activation_bytes(config, batch_size, length, size)
-    # With recomputation, each block keeps only its input, and the other activations of a block
-    # exist only during the backward pass of that block.
+    # With recomputation, each block keeps only its input, and the other activations of
+    # a block exist only during the backward pass of that block.
     kept = layers * tokens * hidden * size + block if recompute else layers * block
-    # For each logit, a training step holds the logit, its softmax and its gradient in float32, and
-    # the gradient cast to `precision`.
+    # For each logit, a training step holds the logit, its softmax and its gradient in
+    # float32, and the gradient cast to `precision`.
     per_logit = 3 * _FLOAT32 + (size if size != _FLOAT32 else 0)
     logits = batch_size * predictions * config.vocab_size * per_logit
-    # In the backward pass, the gradients of a block take as much memory as the activations of the
-    # block. With recomputation, at most half of these gradients exist at the same time, or four
-    # tensors of the size of the attention probabilities. The memory of the logits has been freed
-    # before these gradients exist.
+    # In the backward pass, the gradients of a block take as much memory as the
+    # activations of the block. With recomputation, at most half of these gradients
+    # exist at the same time, or four tensors of the size of the attention
+    # probabilities. The memory of the logits has been freed before these gradients
+    # exist.
     maps = 4 * _num_scores(config, batch_size, length) * size
     gradients = max(0, max(block // 2, maps) - logits) if recompute else block
     return {
         "weights": numbers * _FLOAT32 + (numbers * size if size != _FLOAT32 else 0),
         "moments": (2 + averaged) * numbers * _FLOAT32,
-        # The word embeddings get one gradient from the lookup and one from the masked-LM head.
+        # The word embeddings get one gradient from the lookup and one from the
+        # masked-LM head.
         "gradients": (numbers + config.vocab_size * hidden) * _FLOAT32,
         "activations": kept + gradients + tokens * hidden * (_FLOAT32 + size),
         "logits": logits,
@@ -129,18 +134,22 @@ def _num_scores(config: BertConfig, batch_size: int, length: int) -> int:
     return batch_size * config.num_attention_heads * length * length
 
 
-def _block_activation_bytes(config: BertConfig, batch_size: int, length: int, size: int) -> int:
+def _block_activation_bytes(
+    config: BertConfig, batch_size: int, length: int, size: int
+) -> int:
     """Returns the bytes that one block keeps for the backward pass, at `size` bytes per element."""
     tokens, hidden = batch_size * length, config.hidden_size
-    # The block keeps six tensors of width H: the input of the block, query, key, value, the output
-    # of the attention heads and the input of the feed-forward layer. With dropout, the block also
-    # keeps two dropout masks of width H.
+    # The block keeps six tensors of width H: the input of the block, query, key, value,
+    # the output of the attention heads and the input of the feed-forward layer. With
+    # dropout, the block also keeps two dropout masks of width H.
     narrow = 6 + 2 * (config.hidden_dropout_prob > 0)
-    # The intermediate layer keeps three tensors of its gelu: squared input, sigmoid and output.
+    # The intermediate layer keeps three tensors of its gelu: squared input, sigmoid and
+    # output.
     wide = 3 * config.intermediate_size
     # Each of the two layer normalizations keeps its normalized values in float32.
     normalized = 2 * tokens * hidden * _FLOAT32
-    # The block keeps the attention probabilities and, with dropout, also the mask: a byte each.
+    # The block keeps the attention probabilities and, with dropout, also the mask: a
+    # byte each.
     scores = _num_scores(config, batch_size, length)
     maps = scores * (size + (config.attention_probs_dropout_prob > 0))
     return size * tokens * (narrow * hidden + wide) + maps + normalized

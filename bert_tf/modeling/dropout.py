@@ -11,10 +11,10 @@ from keras import ops
 from bert_tf.errors import InputError
 from bert_tf.modeling import fused
 
-# Two odd 32-bit constants: a prime near 2**32 / golden ratio, and a multiplier of MurmurHash3. The
-# two numbers of a layer's seed are the two numbers of the seed given to `DropoutSeeds.use`, plus
-# (layer index + 1) times these constants. So two layers do not get the same seed in nearby
-# steps.
+# Two odd 32-bit constants: a prime near 2**32 / golden ratio, and a multiplier of
+# MurmurHash3. The two numbers of a layer's seed are the two numbers of the seed given
+# to `DropoutSeeds.use`, plus (layer index + 1) times these constants. So two layers do
+# not get the same seed in nearby steps.
 _STRIDES = np.array([0x9E3779B1, 0x85EBCA6B], np.uint64)
 
 
@@ -22,10 +22,11 @@ _STRIDES = np.array([0x9E3779B1, 0x85EBCA6B], np.uint64)
 class DropoutSeeds(keras.random.SeedGenerator):
     """Generates the seeds of all dropout layers of one model.
 
-    Inside `use`, each layer's mask is a pure function of the seed given to `use` and the layer's
-    index. Recomputing a layer with the same seed therefore creates the same mask again. Different
-    seeds for different steps and replicas give different masks. Outside `use`, this object is an
-    ordinary `keras.random.SeedGenerator`, whose state advances with each call of `next`.
+    Inside `use`, each layer's mask is a pure function of the seed given to `use` and
+    the layer's index. Recomputing a layer with the same seed therefore creates the same
+    mask again. Different seeds for different steps and replicas give different masks.
+    Outside `use`, this object is an ordinary `keras.random.SeedGenerator`, whose state
+    advances with each call of `next`.
 
     Example:
         with model.dropout_seeds.use(ops.convert_to_tensor([step, replica], "int32")):
@@ -42,7 +43,8 @@ class DropoutSeeds(keras.random.SeedGenerator):
         """Derives all masks from `seed` inside the `with` block.
 
         Args:
-            seed: int32 or uint32 tensor [2], different in each step and on each replica.
+            seed: int32 or uint32 tensor [2], different in each step and on each
+                replica.
         """
         outer_seed, self._given_seed = self._given_seed, ops.cast(seed, "int32")
         try:
@@ -87,8 +89,10 @@ class Dropout(keras.layers.Layer):
     """In training, sets random elements to 0 and scales up the other elements.
 
     Args:
-        rate: Probability in [0, 1) that an element is set to 0. If 0, the layer returns its input.
-        dropout_seeds: The `DropoutSeeds` of the model. If None, the layer creates new seeds.
+        rate: Probability in [0, 1) that an element is set to 0. If 0, the layer returns
+            its input.
+        dropout_seeds: The `DropoutSeeds` of the model. If None, the layer creates new
+            seeds.
 
     Call arguments:
         inputs: Float tensor of any shape.
@@ -103,7 +107,9 @@ class Dropout(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         if not 0 <= rate < 1:
-            raise InputError(f"A dropout rate must be at least 0 and below 1. Received: {rate}.")
+            raise InputError(
+                f"A dropout rate must be at least 0 and below 1. Received: {rate}."
+            )
         self.rate = rate
         self.dropout_seeds = dropout_seeds or DropoutSeeds()
         self._index = self.dropout_seeds.new_index()
@@ -119,7 +125,9 @@ class Dropout(keras.layers.Layer):
         """Returns a mask of the elements to keep and their factor; (None, 1.0) without dropout."""
         if self.rate == 0:
             return None, 1.0
-        return fused.dropout_mask(shape, self.rate, self.dropout_seeds.of_layer(self._index))
+        return fused.dropout_mask(
+            shape, self.rate, self.dropout_seeds.of_layer(self._index)
+        )
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape

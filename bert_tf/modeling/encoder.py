@@ -1,4 +1,7 @@
-"""`Embeddings` maps token ids to embeddings; `BertEncoder` maps token ids to hidden states."""
+"""`Embeddings` maps token ids to embeddings.
+
+`BertEncoder` maps token ids to hidden states.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,9 +14,19 @@ from bert_tf.modeling.base_model import BertBaseModel
 from bert_tf.modeling.dropout import Dropout, DropoutSeeds
 from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.inputs import complete_inputs
-from bert_tf.modeling.layers import Dense, LayerNorm, Variables, restore_shape, with_name_prefix
+from bert_tf.modeling.layers import (
+    Dense,
+    LayerNorm,
+    Variables,
+    restore_shape,
+    with_name_prefix,
+)
 from bert_tf.modeling.token_rows import TokenRows
-from bert_tf.modeling.transformer import ConfiguredLayer, TransformerBlock, attention_bias
+from bert_tf.modeling.transformer import (
+    ConfiguredLayer,
+    TransformerBlock,
+    attention_bias,
+)
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -51,9 +64,17 @@ class Embeddings(ConfiguredLayer):
             return self.add_weight(shape, initial.next(), name=name, autocast=False)
 
         self.word_embeddings = table(config.vocab_size, "word_embeddings")
-        self.token_type_embeddings = table(config.type_vocab_size, "token_type_embeddings")
-        self.position_embeddings = table(config.max_position_embeddings, "position_embeddings")
-        size, rate, dtype = config.hidden_size, config.hidden_dropout_prob, self.dtype_policy
+        self.token_type_embeddings = table(
+            config.type_vocab_size, "token_type_embeddings"
+        )
+        self.position_embeddings = table(
+            config.max_position_embeddings, "position_embeddings"
+        )
+        size, rate, dtype = (
+            config.hidden_size,
+            config.hidden_dropout_prob,
+            self.dtype_policy,
+        )
         with keras.name_scope(self.name, caller=self):
             self.norm = LayerNorm(size, config.layer_norm_eps, dtype=dtype, name="norm")
             self.dropout = Dropout(rate, dropout_seeds, dtype=dtype, name="dropout")
@@ -61,17 +82,27 @@ class Embeddings(ConfiguredLayer):
 
     def call(self, input_ids: Any, segment_ids: Any, training: bool = False) -> Any:
         words = ops.take(self.word_embeddings, input_ids, axis=0)
-        # As in google-research/bert: for a table with few rows, a product is faster than a lookup.
-        one_hot = ops.one_hot(ops.reshape(segment_ids, (-1,)), self.config.type_vocab_size)
-        segments = restore_shape(ops.matmul(one_hot, self.token_type_embeddings), input_ids)
+        # As in google-research/bert: for a table with few rows, a product is faster
+        # than a lookup.
+        one_hot = ops.one_hot(
+            ops.reshape(segment_ids, (-1,)), self.config.type_vocab_size
+        )
+        segments = restore_shape(
+            ops.matmul(one_hot, self.token_type_embeddings), input_ids
+        )
         positions = self.position_embeddings[: ops.shape(input_ids)[1]]
         # The sum is computed in float32, also if the variables are not float32.
-        words, segments, positions = (ops.cast(x, "float32") for x in (words, segments, positions))
+        words, segments, positions = (
+            ops.cast(x, "float32") for x in (words, segments, positions)
+        )
         x = words + segments + ops.expand_dims(positions, 0)
         return self.dropout(self.norm(x), training=training)
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by name; names and order are as in google-research/bert."""
+        """Returns the layer's variables by name.
+
+        Names and order are as in google-research/bert.
+        """
         return {
             "word_embeddings": self.word_embeddings,
             "token_type_embeddings": self.token_type_embeddings,
@@ -84,57 +115,66 @@ class Embeddings(ConfiguredLayer):
 class BertEncoder(BertBaseModel):
     """BERT without a head: maps token ids to hidden states.
 
-    The constructor creates all variables. The initial values of kernels and embeddings are drawn
-    from a normal distribution with standard deviation `config.initializer_range`, truncated at two
-    standard deviations. Biases and betas start at 0, gammas at 1.
+    The constructor creates all variables. The initial values of kernels and embeddings
+    are drawn from a normal distribution with standard deviation
+    `config.initializer_range`, truncated at two standard deviations. Biases and betas
+    start at 0, gammas at 1.
 
     Args:
         config: The architecture.
         name: The name of the Keras model.
-        seed: Integer that determines the initial weights and the state of `dropout_seeds`. If None,
-            Python's `random` determines both; `keras.utils.set_random_seed` seeds `random`.
-        initial: Initializers of the model that contains this encoder. If None, the encoder
-            creates new initializers from `seed`.
-        dropout_seeds: Dropout seeds of the model that contains this encoder. If None, the encoder
-            creates new dropout seeds from `seed`.
-        recompute: Whether training recomputes the activations of each block in the backward pass
-            instead of keeping the activations (gradient checkpointing). Recomputation adds
-            about a third to the computation and keeps only a fraction of the activations.
-        dtype: A Keras dtype policy. "float32", "mixed_bfloat16" and "mixed_float16" keep the
-            variables in float32. "bfloat16" also stores the variables in bfloat16, which
-            halves their memory and is meant for inference: small updates would be rounded away.
+        seed: Integer that determines the initial weights and the state of
+            `dropout_seeds`. If None, Python's `random` determines both;
+            `keras.utils.set_random_seed` seeds `random`.
+        initial: Initializers of the model that contains this encoder. If None, the
+            encoder creates new initializers from `seed`.
+        dropout_seeds: Dropout seeds of the model that contains this encoder. If None,
+            the encoder creates new dropout seeds from `seed`.
+        recompute: Whether training recomputes the activations of each block in the
+            backward pass instead of keeping the activations (gradient checkpointing).
+            Recomputation adds about a third to the computation and keeps only a
+            fraction of the activations.
+        dtype: A Keras dtype policy. "float32", "mixed_bfloat16" and "mixed_float16"
+            keep the variables in float32. "bfloat16" also stores the variables in
+            bfloat16, which halves their memory and is meant for inference: small
+            updates would be rounded away.
 
     Call arguments:
-        inputs: Dict of int32 tensors [B, S]: `input_ids`, `input_mask` (1 = token, 0 = padding)
-            and `segment_ids`. Without `input_mask`, tokens whose id is 0 are padding; without
-            `segment_ids`, all segment ids are 0. Tensors of other integer or float types are cast
-            to int32. Other keys are ignored. B and S may be dynamic, and B may be 0.
+        inputs: Dict of int32 tensors [B, S]: `input_ids`, `input_mask` (1 = token, 0 =
+            padding) and `segment_ids`. Without `input_mask`, tokens whose id is 0 are
+            padding; without `segment_ids`, all segment ids are 0. Tensors of other
+            integer or float types are cast to int32. Other keys are ignored. B and S
+            may be dynamic, and B may be 0.
         training: Whether dropout is active.
-        attention_maps: Whether to return also the attention probabilities of each block.
+        attention_maps: Whether to return also the attention probabilities of each
+            block.
 
     Returns:
         Dict with
             sequence_output: [B, S, H], the output of the last block;
-            pooled_output: [B, H], the output of a dense tanh layer, whose input is the last block's
-                output for the first token;
+            pooled_output: [B, H], the output of a dense tanh layer, whose input is the
+                last block's output for the first token;
             embedding_output: [B, S, H], the input of the first block;
             encoder_outputs: list of L tensors [B, S, H], the output of each block;
             attention_maps: list of L tensors [B, A, S, S], the attention probabilities;
                 present only if `attention_maps` is true.
 
     Attributes:
-        blocks: List of the L blocks, which are also the attributes `layer_0`, `layer_1` etc.
-        skip_padding: Whether the blocks compute tokens only, and not padding; default False. The
-            outputs at padding, which have the values of google-research/bert otherwise, are then 0,
-            and so is the input of `pooled_output` for a sequence without tokens. It needs dynamic
-            shapes: XLA, TPUs and TFLite cannot compile it. Ignored with `attention_maps`. Set it on
-            the model that is trained or predicts, not on the encoder in it, if that model has
-            trained or predicted before.
+        blocks: List of the L blocks, which are also the attributes `layer_0`, `layer_1`
+            etc.
+        skip_padding: Whether the blocks compute tokens only, and not padding; default
+            False. The outputs at padding, which have the values of google-research/bert
+            otherwise, are then 0, and so is the input of `pooled_output` for a sequence
+            without tokens. It needs dynamic shapes: XLA, TPUs and TFLite cannot compile
+            it. Ignored with `attention_maps`. Set it on the model that is trained or
+            predicts, not on the encoder in it, if that model has trained or predicted
+            before.
 
     Raises:
-        InputError: `config` is not a `BertConfig` or has an unknown `hidden_act`; the inputs of a
-            call are not as described; or the model is called eagerly and
-            a value is out of range, such as an id that is negative or at least `vocab_size`.
+        InputError: `config` is not a `BertConfig` or has an unknown `hidden_act`; the
+            inputs of a call are not as described; or the model is called eagerly and a
+            value is out of range, such as an id that is negative or at least
+            `vocab_size`.
 
     Source: paper section 3; google-research/bert `modeling.BertModel`.
     """
@@ -153,14 +193,19 @@ class BertEncoder(BertBaseModel):
         super().__init__(config, recompute=recompute, name=name, **kwargs)
         size, dtype = config.hidden_size, self.dtype_policy
         with keras.name_scope(self.name, caller=self):
-            self.dropout_seeds = dropout_seeds or DropoutSeeds(seed, name="dropout_seeds")
+            self.dropout_seeds = dropout_seeds or DropoutSeeds(
+                seed, name="dropout_seeds"
+            )
             initial = initial or InitialWeights(config.initializer_range, seed)
             parts = (initial, self.dropout_seeds)
             self.embeddings = Embeddings(config, *parts, dtype=dtype, name="embeddings")
-            # The blocks are attributes, because tf.train.Checkpoint does not save lists of layers.
+            # The blocks are attributes, because tf.train.Checkpoint does not save lists
+            # of layers.
             for i in range(config.num_hidden_layers):
                 name = f"layer_{i}"
-                setattr(self, name, TransformerBlock(config, *parts, dtype=dtype, name=name))
+                setattr(
+                    self, name, TransformerBlock(config, *parts, dtype=dtype, name=name)
+                )
             self.pooler = Dense(size, size, "tanh", initial, dtype=dtype, name="pooler")
         self._skips_padding = False
         self.built = True
@@ -178,7 +223,9 @@ class BertEncoder(BertBaseModel):
     @property
     def blocks(self) -> list[TransformerBlock]:
         """The blocks, in the order of the computation."""
-        return [getattr(self, f"layer_{i}") for i in range(self.config.num_hidden_layers)]
+        return [
+            getattr(self, f"layer_{i}") for i in range(self.config.num_hidden_layers)
+        ]
 
     @property
     def output_shape(self) -> tuple[int | None, ...]:
@@ -186,11 +233,18 @@ class BertEncoder(BertBaseModel):
         return (None, None, self.config.hidden_size)
 
     def call(
-        self, inputs: Mapping[str, Any], training: bool = False, attention_maps: bool = False
+        self,
+        inputs: Mapping[str, Any],
+        training: bool = False,
+        attention_maps: bool = False,
     ) -> dict[str, Any]:
         inputs = complete_inputs(inputs)
-        hidden = self.embeddings(inputs["input_ids"], inputs["segment_ids"], training=training)
-        bias = attention_bias(inputs["input_mask"], self.config.attention, self.compute_dtype)
+        hidden = self.embeddings(
+            inputs["input_ids"], inputs["segment_ids"], training=training
+        )
+        bias = attention_bias(
+            inputs["input_mask"], self.config.attention, self.compute_dtype
+        )
         outputs: dict[str, Any] = {"embedding_output": hidden}
         skips_padding = self.skip_padding and not attention_maps
         layout = TokenRows(inputs["input_mask"], skips_padding, training)
@@ -201,7 +255,11 @@ class BertEncoder(BertBaseModel):
                 rows = self._call_with_recomputation(block, rows, layout, bias)
             else:
                 rows, map_ = block(
-                    rows, bias, layout=layout, training=training, needs_map=attention_maps
+                    rows,
+                    bias,
+                    layout=layout,
+                    training=training,
+                    needs_map=attention_maps,
                 )
                 maps.append(map_)
             states.append(layout.to_batch(rows))
@@ -218,11 +276,11 @@ class BertEncoder(BertBaseModel):
         seed = self.dropout_seeds.next()
 
         def call(rows: Any, bias: Any) -> Any:
-            # The backward pass calls this function a second time and must get the same dropout
-            # masks. `zero` is 0 (for inputs without NaN) but depends on the block's input. Adding
-            # `zero` to the seed therefore delays the creation of the block's masks until the block
-            # runs. Otherwise the masks of all blocks would be created at once and take up the
-            # memory that recomputation saves.
+            # The backward pass calls this function a second time and must get the same
+            # dropout masks. `zero` is 0 (for inputs without NaN) but depends on the
+            # block's input. Adding `zero` to the seed therefore delays the creation of
+            # the block's masks until the block runs. Otherwise the masks of all blocks
+            # would be created at once and take up the memory that recomputation saves.
             zero = ops.cast(ops.any(ops.isnan(rows[:1, 0])), "int32")
             with self.dropout_seeds.use(ops.add(seed, zero)):
                 return block(rows, bias, layout=layout, training=True)[0]
@@ -233,11 +291,18 @@ class BertEncoder(BertBaseModel):
         return _EncoderWithoutLists(self)
 
     def variables_by_name(self) -> Variables:
-        """Returns all weights by name; names and order are as in google-research/bert."""
+        """Returns all weights by name.
+
+        Names and order are as in google-research/bert.
+        """
         named = with_name_prefix("bert/embeddings", self.embeddings.variables_by_name())
         for i, block in enumerate(self.blocks):
-            named |= with_name_prefix(f"bert/encoder/layer_{i}", block.variables_by_name())
-        return named | with_name_prefix("bert/pooler/dense", self.pooler.variables_by_name())
+            named |= with_name_prefix(
+                f"bert/encoder/layer_{i}", block.variables_by_name()
+            )
+        return named | with_name_prefix(
+            "bert/pooler/dense", self.pooler.variables_by_name()
+        )
 
 
 class _EncoderWithoutLists(keras.Model):
@@ -253,4 +318,8 @@ class _EncoderWithoutLists(keras.Model):
 
     def call(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         outputs = self.encoder(inputs, training=False)
-        return {name: value for name, value in outputs.items() if not isinstance(value, list)}
+        return {
+            name: value
+            for name, value in outputs.items()
+            if not isinstance(value, list)
+        }

@@ -1,11 +1,12 @@
 """`dropout`, and functions with explicit gradients.
 
-These are `dense`, `tied_logits`, `gelu`, `gelu_exact`, `softmax`, `layer_norm` and `attention`. The
-gradients that automatic differentiation derives for these functions read the activations many times
-and sum columns slowly. On a CPU, computing these gradients takes as much time as the matrix
-products. The explicit gradients read the activations fewer times, compute most sums as products
-with a vector, and reuse values of the forward pass. All functions use `keras.ops`, so the functions
-can be compiled and have second derivatives. If `training` is false, the functions define no custom
+These are `dense`, `tied_logits`, `gelu`, `gelu_exact`, `softmax`, `layer_norm` and
+`attention`. The gradients that automatic differentiation derives for these functions
+read the activations many times and sum columns slowly. On a CPU, computing these
+gradients takes as much time as the matrix products. The explicit gradients read the
+activations fewer times, compute most sums as products with a vector, and reuse values
+of the forward pass. All functions use `keras.ops`, so the functions can be compiled and
+have second derivatives. If `training` is false, the functions define no custom
 gradients, because custom gradients prevent compilers from fusing the operations.
 """
 
@@ -35,7 +36,9 @@ def _apply(call: Callable[..., Any], training: bool, *arguments: Any) -> Any:
     return ops.custom_gradient(call)(*arguments) if training else call(*arguments)[0]
 
 
-def with_inverse(function: Callable[[Any], Any], inverse: Callable[[Any], Any], x: Any) -> Any:
+def with_inverse(
+    function: Callable[[Any], Any], inverse: Callable[[Any], Any], x: Any
+) -> Any:
     """Returns `function(x)`, whose gradient is `inverse`, and the gradient of that `function`."""
 
     @ops.custom_gradient
@@ -94,7 +97,8 @@ def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
         def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
             dy = _upstream(arguments, upstream)
             narrow = ops.cast(dy, x.dtype)
-            # This order of the factors gives [V, H] directly, without a transpose of the result.
+            # This order of the factors gives [V, H] directly, without a transpose of
+            # the result.
             dtable = ops.matmul(ops.transpose(narrow, (1, 0)), x)
             return ops.matmul(narrow, table), dtable, _column_sums(dy)
 
@@ -117,7 +121,8 @@ def gelu(x: Any, training: bool) -> Any:
     def call(x: Any) -> tuple[Any, Callable[..., Any]]:
         square = ops.square(x)
         z = ops.multiply(x, ops.add(ops.multiply(square, _SLOPE * _CUBIC), _SLOPE))
-        # The sigmoid is faster and more accurate in float32 than in float16 or bfloat16.
+        # The sigmoid is faster and more accurate in float32 than in float16 or
+        # bfloat16.
         gate = ops.cast(ops.sigmoid(ops.cast(z, "float32")), x.dtype)
         y = ops.multiply(x, gate)
 
@@ -142,7 +147,8 @@ def gelu_exact(x: Any, training: bool) -> Any:
         x: Float tensor of any shape.
         training: Whether a gradient will be computed.
 
-    Source: Hendrycks and Gimpel, Gaussian Error Linear Units (arXiv 1606.08415), section 2.
+    Source: Hendrycks and Gimpel, Gaussian Error Linear Units (arXiv 1606.08415),
+    section 2.
     """
 
     def call(x: Any) -> tuple[Any, Callable[..., Any]]:
@@ -177,9 +183,13 @@ def softmax(scores: Any, training: bool) -> Any:
 
         def gradient(*arguments: Any, upstream: Any = None) -> Any:
             wide = ops.cast(y, "float32")
-            product = ops.multiply(ops.cast(_upstream(arguments, upstream), "float32"), wide)
+            product = ops.multiply(
+                ops.cast(_upstream(arguments, upstream), "float32"), wide
+            )
             sums = ops.sum(product, axis=-1, keepdims=True)
-            return ops.cast(ops.subtract(product, ops.multiply(wide, sums)), scores.dtype)
+            return ops.cast(
+                ops.subtract(product, ops.multiply(wide, sums)), scores.dtype
+            )
 
         return y, gradient
 
@@ -217,7 +227,9 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
             product = ops.multiply(dy, normal)
             weights = ops.expand_dims(ops.divide(gamma, gamma.shape[0]), 1)
             mean, mean_product = ops.matmul(dy, weights), ops.matmul(product, weights)
-            dx = ops.subtract(ops.multiply(dy, gamma), ops.multiply(normal, mean_product))
+            dx = ops.subtract(
+                ops.multiply(dy, gamma), ops.multiply(normal, mean_product)
+            )
             dx = ops.multiply(ops.subtract(dx, mean), scale)
             return ops.cast(dx, x.dtype), _column_sums(product), _column_sums(dy)
 
@@ -226,19 +238,22 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
     return _apply(call, training, x, gamma, beta)
 
 
-def attention(query: Any, key: Any, value: Any, bias: Any, keep: Any, scale: float) -> Any:
+def attention(
+    query: Any, key: Any, value: Any, bias: Any, keep: Any, scale: float
+) -> Any:
     """Computes `dropout(softmax(query @ key.T / sqrt(D) + bias)) @ value`, for training.
 
-    The backward pass reads the scores once: the sum over a row in the gradient of the softmax is
-    the sum of the output multiplied by its gradient, also with dropout (Dao et al. 2022, arXiv
-    2205.14135, appendix B.2).
+    The backward pass reads the scores once: the sum over a row in the gradient of the
+    softmax is the sum of the output multiplied by its gradient, also with dropout (Dao
+    et al. 2022, arXiv 2205.14135, appendix B.2).
 
     Args:
         query: Float tensor [B, A, S, D].
         key: As `query`.
         value: As `query`.
         bias: [B, 1, 1, S] or [B, 1, S, S], of the dtype of `query`; without a gradient.
-        keep: bool [B, A, S, S], the probabilities that dropout keeps; None without dropout.
+        keep: bool [B, A, S, S], the probabilities that dropout keeps; None without
+            dropout.
         scale: The factor of the kept probabilities.
 
     Returns:
@@ -259,7 +274,9 @@ def attention(query: Any, key: Any, value: Any, bias: Any, keep: Any, scale: flo
         def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
             dy = _upstream(arguments, upstream)
             scaled_dy = ops.multiply(dy, scale)
-            dvalue = ops.matmul(ops.transpose(drop(probabilities), (0, 1, 3, 2)), scaled_dy)
+            dvalue = ops.matmul(
+                ops.transpose(drop(probabilities), (0, 1, 3, 2)), scaled_dy
+            )
             dkept = drop(ops.matmul(scaled_dy, ops.transpose(value, (0, 1, 3, 2))))
             sums = ops.sum(ops.multiply(output, dy), axis=-1, keepdims=True)
             dscores = ops.multiply(ops.subtract(dkept, sums), probabilities)
@@ -289,10 +306,11 @@ def dropout_mask(
 ) -> tuple[Any, float]:
     """Returns a bool mask of the elements to keep, and the factor of the kept elements.
 
-    Generating random numbers takes most of the time of dropout. Each random number of 23 bits
-    therefore determines two elements of the mask: the upper 12 bits determine the first element,
-    the lower 11 bits the second. The rate is rounded to a multiple of 1/2048. The factor uses
-    the rounded rate too, so the expected value of the output is exactly the input.
+    Generating random numbers takes most of the time of dropout. Each random number of
+    23 bits therefore determines two elements of the mask: the upper 12 bits determine
+    the first element, the lower 11 bits the second. The rate is rounded to a multiple
+    of 1/2048. The factor uses the rounded rate too, so the expected value of the output
+    is exactly the input.
 
     Args:
         shape: The shape of the mask.
@@ -301,7 +319,9 @@ def dropout_mask(
     """
     size = math.prod(shape)
     half = (size + 1) // 2
-    numbers = ops.multiply(keras.random.uniform((half,), dtype="float32", seed=seed), _HALF_BITS)
+    numbers = ops.multiply(
+        keras.random.uniform((half,), dtype="float32", seed=seed), _HALF_BITS
+    )
     upper = ops.floor(numbers)
     lower = ops.subtract(numbers, upper)
     rounded = min(round(rate * _RATE_STEPS), _RATE_STEPS - 1) / _RATE_STEPS

@@ -30,8 +30,8 @@ class HeadLayers(ConfiguredLayer):
     Args:
         config: The architecture.
         head: The layers; not the default.
-        pools: Whether the result is one vector for each sequence: with LSTM layers, the last
-            outputs of both directions, else the mean over the tokens.
+        pools: Whether the result is one vector for each sequence: with LSTM layers, the
+            last outputs of both directions, else the mean over the tokens.
         initial: Initializers of the model. If None, the layer creates new initializers.
 
     Call arguments:
@@ -45,10 +45,11 @@ class HeadLayers(ConfiguredLayer):
 
     Attributes:
         width: W.
-        pools_states: Whether the first operation is the mean over the tokens, so that the mean of
-            the states gives the same result as the states.
+        pools_states: Whether the first operation is the mean over the tokens, so that
+            the mean of the states gives the same result as the states.
 
-    Source: paper, section 5.3: feature-based use of BERT. The sum has plain weights, which start at
+    Source: paper, section 5.3: feature-based use of BERT. The sum has plain weights,
+    which start at
     1 / K.
     """
 
@@ -85,12 +86,16 @@ class HeadLayers(ConfiguredLayer):
         self.width = width
         self.built = True
 
-    def _bilstm(self, index: int, initial: InitialWeights) -> keras.layers.Bidirectional:
+    def _bilstm(
+        self, index: int, initial: InitialWeights
+    ) -> keras.layers.Bidirectional:
         is_last = index == self.head.lstm_layers - 1
         forward, backward = (
             keras.layers.LSTM(
                 self.head.lstm_size // 2,
-                kernel_initializer=keras.initializers.GlorotUniform(initial.next_seed()),
+                kernel_initializer=keras.initializers.GlorotUniform(
+                    initial.next_seed()
+                ),
                 recurrent_initializer=Orthogonal(seed=initial.next_seed()),
                 return_sequences=not (self.pools and is_last),
                 go_backwards=go_backwards,
@@ -100,7 +105,10 @@ class HeadLayers(ConfiguredLayer):
             for go_backwards in (False, True)
         )
         return keras.layers.Bidirectional(
-            forward, backward_layer=backward, dtype=self.dtype_policy, name=f"lstm_{index}"
+            forward,
+            backward_layer=backward,
+            dtype=self.dtype_policy,
+            name=f"lstm_{index}",
         )
 
     @property
@@ -130,7 +138,10 @@ class HeadLayers(ConfiguredLayer):
         if self.layer_weights is not None:
             named["layer_weights"] = self.layer_weights
         for index, lstm in enumerate(self.lstms):
-            directions = {"forward": lstm.forward_layer, "backward": lstm.backward_layer}
+            directions = {
+                "forward": lstm.forward_layer,
+                "backward": lstm.backward_layer,
+            }
             for direction, layer in directions.items():
                 cell = layer.cell
                 variables = {

@@ -30,9 +30,10 @@ class MaskedLMHead(ConfiguredLayer):
 
     Call arguments:
         sequence_output: Float tensor [B, S, H].
-        word_embeddings: Float tensor [V, H], the word embeddings of the encoder. This head uses
-            them as its output weights.
-        positions: Positions of the predicted tokens, int32 [B, P]; None for all positions (P = S).
+        word_embeddings: Float tensor [V, H], the word embeddings of the encoder. This
+            head uses them as its output weights.
+        positions: Positions of the predicted tokens, int32 [B, P]; None for all
+            positions (P = S).
         training: Whether a gradient will be computed.
 
     Returns:
@@ -48,7 +49,9 @@ class MaskedLMHead(ConfiguredLayer):
         size, dtype = config.hidden_size, self.dtype_policy
         initial = initial or InitialWeights(config.initializer_range)
         with keras.name_scope(self.name, caller=self):
-            self.dense = Dense(size, size, config.hidden_act, initial, dtype=dtype, name="dense")
+            self.dense = Dense(
+                size, size, config.hidden_act, initial, dtype=dtype, name="dense"
+            )
             self.norm = LayerNorm(size, config.layer_norm_eps, dtype=dtype, name="norm")
         self.output_bias = self.add_weight(
             (config.vocab_size,), "zeros", name="output_bias", autocast=False
@@ -77,10 +80,15 @@ class MaskedLMHead(ConfiguredLayer):
         table = ops.cast(word_embeddings, hidden.dtype)
         bias = ops.cast(variable_tensor(self.output_bias), "float32")
         logits = fused.tied_logits(hidden, table, bias, training)
-        return restore_shape(logits, sequence_output if positions is None else positions)
+        return restore_shape(
+            logits, sequence_output if positions is None else positions
+        )
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by name; names and order are as in google-research/bert."""
+        """Returns the layer's variables by name.
+
+        Names and order are as in google-research/bert.
+        """
         return {
             **with_name_prefix("transform/dense", self.dense.variables_by_name()),
             **with_name_prefix("transform/LayerNorm", self.norm.variables_by_name()),
@@ -95,8 +103,8 @@ class OutputHead(keras.layers.Layer):
     Args:
         inputs: Width of the input, H.
         outputs: Number of logits, N.
-        initial: Initializers of the model. If None, the layer creates new initializers with
-            standard deviation 0.02.
+        initial: Initializers of the model. If None, the layer creates new initializers
+            with standard deviation 0.02.
 
     Call arguments:
         x: Float tensor [M, H] with any number of rows M.
@@ -108,7 +116,11 @@ class OutputHead(keras.layers.Layer):
     """
 
     def __init__(
-        self, inputs: int, outputs: int, initial: InitialWeights | None = None, **kwargs: Any
+        self,
+        inputs: int,
+        outputs: int,
+        initial: InitialWeights | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.inputs, self.outputs = inputs, outputs
@@ -118,7 +130,9 @@ class OutputHead(keras.layers.Layer):
             name="output_weights",
             autocast=False,
         )
-        self.output_bias = self.add_weight((outputs,), "zeros", name="output_bias", autocast=False)
+        self.output_bias = self.add_weight(
+            (outputs,), "zeros", name="output_bias", autocast=False
+        )
         self.build((None, inputs))
 
     @property
@@ -127,11 +141,16 @@ class OutputHead(keras.layers.Layer):
         return (None, self.outputs)
 
     def call(self, x: Any) -> Any:
-        products = ops.matmul(ops.cast(x, "float32"), ops.transpose(self.output_weights))
+        products = ops.matmul(
+            ops.cast(x, "float32"), ops.transpose(self.output_weights)
+        )
         return ops.add(products, self.output_bias)
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by name; names and order are as in google-research/bert."""
+        """Returns the layer's variables by name.
+
+        Names and order are as in google-research/bert.
+        """
         return {"output_weights": self.output_weights, "output_bias": self.output_bias}
 
     def get_config(self) -> dict[str, Any]:

@@ -9,9 +9,10 @@ class InitialWeights:
     """Creates initializers for normal distributions truncated at two standard deviations.
 
     Args:
-        stddev: Standard deviation before the truncation (`initializer_range` of the config).
-        seed: Integer that determines all initial values. If None, the seed is drawn from Python's
-            `random`; `keras.utils.set_random_seed` seeds `random`.
+        stddev: Standard deviation before the truncation (`initializer_range` of the
+            config).
+        seed: Integer that determines all initial values. If None, the seed is drawn
+            from Python's `random`; `keras.utils.set_random_seed` seeds `random`.
 
     Source: google-research/bert `modeling.create_initializer`.
     """
@@ -22,7 +23,9 @@ class InitialWeights:
 
     def next(self) -> keras.initializers.Initializer:
         """Returns an initializer for the next variable; each call draws a new seed."""
-        return keras.initializers.TruncatedNormal(stddev=self._stddev, seed=self.next_seed())
+        return keras.initializers.TruncatedNormal(
+            stddev=self._stddev, seed=self.next_seed()
+        )
 
     def next_seed(self) -> int:
         """Returns a new seed, for a variable with another distribution."""

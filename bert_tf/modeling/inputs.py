@@ -1,8 +1,8 @@
 """Checks and completes the inputs of a model.
 
-`check_inputs` runs in `__call__` of a model, before Keras converts the inputs, because Keras adds
-several lines to the message of each error that is raised in `call`. `complete_inputs` runs in
-`call`.
+`check_inputs` runs in `__call__` of a model, before Keras converts the inputs, because
+Keras adds several lines to the message of each error that is raised in `call`.
+`complete_inputs` runs in `call`.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,8 @@ _NOTES = {
     "segment_ids": " (default: 0)",
     POSITIONS: " (default: all positions)",
 }
-# The names of the same inputs in Hugging Face transformers, the Model Garden and keras-hub.
+# The names of the same inputs in Hugging Face transformers, the Model Garden and
+# keras-hub.
 _OTHER_NAMES = {
     "attention_mask": "input_mask",
     "padding_mask": "input_mask",
@@ -41,7 +42,11 @@ _LIMITS = {
 
 
 def check_inputs(
-    inputs: Any, config: BertConfig, axes: tuple[str, ...], names: tuple[str, ...], model: str
+    inputs: Any,
+    config: BertConfig,
+    axes: tuple[str, ...],
+    names: tuple[str, ...],
+    model: str,
 ) -> dict[str, Any]:
     """Checks the type, the names, the dtypes and the shapes of a model's inputs.
 
@@ -50,7 +55,8 @@ def check_inputs(
     Args:
         inputs: The inputs that the model received.
         config: The architecture.
-        axes: The letter of each axis of the ids: ("B", "S"), or ("B", "C", "S") for choices.
+        axes: The letter of each axis of the ids: ("B", "S"), or ("B", "C", "S") for
+            choices.
         names: The names of the inputs that the model uses.
         model: The name of the model's class.
 
@@ -58,15 +64,20 @@ def check_inputs(
         The inputs that the model uses, unchanged.
 
     Raises:
-        InputError: The inputs are not a dict with `input_ids`, an input has a wrong dtype or a
-            wrong shape, the sequences are too long, or a known value is out of range.
+        InputError: The inputs are not a dict with `input_ids`, an input has a wrong
+            dtype or a wrong shape, the sequences are too long, or a known value is out
+            of range.
     """
     problem = _find_problem(inputs, config, axes, names)
     if problem:
-        shapes = {n: f"int32 [{', '.join(_axes_of(n, axes))}]{_NOTES.get(n, '')}" for n in names}
+        shapes = {
+            n: f"int32 [{', '.join(_axes_of(n, axes))}]{_NOTES.get(n, '')}"
+            for n in names
+        }
         raise InputError(
-            f"The inputs of {model} are invalid: {problem}. "
-            f"Received: {_describe(inputs)}. Expected: a dict {_format(shapes)} of NumPy arrays or "
+            f"The inputs of {model} are invalid: {problem}. Received: "
+            f"{_describe(inputs)}. Expected: a dict {_format(shapes)} of NumPy arrays "
+            "or "
             f"tensors{', as BertTokenizer.encode returns it' if len(axes) == 2 else ''}."
         )
     used = {name: inputs[name] for name in names if inputs.get(name) is not None}
@@ -74,8 +85,8 @@ def check_inputs(
     if length is not None and length > config.max_position_embeddings:
         raise InputError(
             f"The sequences have {length} tokens, but this model accepts at most "
-            f"{config.max_position_embeddings} (max_position_embeddings). Truncate them, or use a "
-            "model with more positions."
+            f"{config.max_position_embeddings} (max_position_embeddings). Truncate "
+            "them, or use a model with more positions."
         )
     if length == 0:
         raise InputError("The sequences have 0 tokens. Give at least one token.")
@@ -88,9 +99,10 @@ def complete_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Returns `input_ids`, `input_mask` and `segment_ids` as int32 tensors of the same shape.
 
     Args:
-        inputs: Dict with `input_ids` and, optionally, `input_mask` and `segment_ids`. Without
-            `input_mask`, the tokens whose id is 0 ([PAD] in released vocabularies) are padding.
-            Without `segment_ids`, all tokens belong to segment 0.
+        inputs: Dict with `input_ids` and, optionally, `input_mask` and `segment_ids`.
+            Without `input_mask`, the tokens whose id is 0 ([PAD] in released
+            vocabularies) are padding. Without `segment_ids`, all tokens belong to
+            segment 0.
     """
     ids = to_int32(inputs["input_ids"])
     mask, segments = inputs.get("input_mask"), inputs.get("segment_ids")
@@ -106,13 +118,20 @@ def to_int32(x: Any) -> Any:
 
     Keras builds models symbolically with float32 inputs, for example under a strategy.
     """
-    return x if keras.backend.standardize_dtype(x.dtype) == "int32" else ops.cast(x, "int32")
+    return (
+        x
+        if keras.backend.standardize_dtype(x.dtype) == "int32"
+        else ops.cast(x, "int32")
+    )
 
 
 def _find_problem(
     inputs: Any, config: BertConfig, axes: tuple[str, ...], names: tuple[str, ...]
 ) -> str:
-    """Describes the first problem of a type, name, dtype or shape; returns "" if there is none."""
+    """Describes the first problem of a type, name, dtype or shape.
+
+    Returns "" if there is none.
+    """
     if not isinstance(inputs, Mapping):
         return "they are not a dict"
     if inputs.get("input_ids") is None:
@@ -142,7 +161,9 @@ def _axes_of(name: str, axes: tuple[str, ...]) -> tuple[str, ...]:
     return ("B", "P") if name == POSITIONS else axes
 
 
-def _check_values(name: str, value: Any, config: BertConfig, length: int | None) -> None:
+def _check_values(
+    name: str, value: Any, config: BertConfig, length: int | None
+) -> None:
     """Checks that known values of an input are in the range of the model."""
     if name == POSITIONS:
         limit, remedy = length, "Use positions in input_ids."
@@ -162,13 +183,15 @@ def _check_values(name: str, value: Any, config: BertConfig, length: int | None)
     if not (low >= 0 and high < limit):
         bad = high if low >= 0 else low
         raise InputError(
-            f"{name} contains {bad:.16g}, but its values must be from 0 to {limit - 1}. {remedy}"
+            f"{name} contains {bad:.16g}, but its values must be from 0 to "
+            f"{limit - 1}. {remedy}"
         )
 
 
 def _dtype(x: Any) -> str:
     """Returns the dtype of a dense array or tensor, and "" for any other object."""
-    # Of the tensor types, only sparse and ragged tensors have one of the first three attributes.
+    # Of the tensor types, only sparse and ragged tensors have one of the first three
+    # attributes.
     sparse = any(hasattr(x, name) for name in ("row_splits", "dense_shape", "todense"))
     if sparse or getattr(x, "sparse", False) or getattr(x, "ragged", False):
         return ""
@@ -181,7 +204,10 @@ def _dtype(x: Any) -> str:
 
 
 def _sizes(x: Any) -> Any:
-    """Returns the shape as a tuple in which unknown sizes are None; None if the rank is unknown."""
+    """Returns the shape as a tuple in which unknown sizes are None.
+
+    None if the rank is unknown.
+    """
     try:
         return tuple(x.shape)
     except ValueError:

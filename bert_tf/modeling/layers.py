@@ -1,6 +1,7 @@
 """The layers `Dense` and `LayerNorm`, activation functions, and helpers for variables and shapes.
 
-Each layer creates its variables in its constructor, because the arguments determine all shapes.
+Each layer creates its variables in its constructor, because the arguments determine all
+shapes.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,8 +28,8 @@ def activation(name: str) -> Callable[[Any], Any]:
     """Returns the activation function for a value of `BertConfig.hidden_act`.
 
     Args:
-        name: "gelu" (tanh form, as in google-research/bert), "gelu_exact" (erf form), "linear",
-            "relu" or the name of any other Keras activation.
+        name: "gelu" (tanh form, as in google-research/bert), "gelu_exact" (erf form),
+            "linear", "relu" or the name of any other Keras activation.
 
     Raises:
         InputError: Keras has no activation of that name.
@@ -41,16 +42,16 @@ def activation(name: str) -> Callable[[Any], Any]:
         return keras.activations.get(name)
     except ValueError as error:
         raise InputError(
-            f"hidden_act {name!r} is not a known activation. Use gelu (tanh form), gelu_exact, "
-            "relu, or the name of another function in keras.activations."
+            f"hidden_act {name!r} is not a known activation. Use gelu (tanh form), "
+            "gelu_exact, relu, or the name of another function in keras.activations."
         ) from error
 
 
 def variable_tensor(variable: keras.Variable) -> Any:
     """Returns the value of a variable as a tensor, in the compute dtype of the calling layer.
 
-    `ops.custom_gradient` accepts only tensors. `ops.convert_to_tensor` may return the variable
-    itself, but `ops.reshape` always returns a tensor.
+    `ops.custom_gradient` accepts only tensors. `ops.convert_to_tensor` may return the
+    variable itself, but `ops.reshape` always returns a tensor.
     """
     return ops.reshape(ops.convert_to_tensor(variable), variable.shape)
 
@@ -68,11 +69,13 @@ def restore_shape(x: Any, reference: Any) -> Any:
 def with_constants(shape: Sequence[Any]) -> tuple[Any, ...]:
     """Returns a shape in which -1 stands for the first size that is not a constant.
 
-    With a computed shape, TFLite determines sizes while it runs, and LiteRT 2.3 can then return
-    wrong values from the second run on.
+    With a computed shape, TFLite determines sizes while it runs, and LiteRT 2.3 can
+    then return wrong values from the second run on.
     """
     unknown = [index for index, size in enumerate(shape) if not isinstance(size, int)]
-    return tuple(-1 if index in unknown[:1] else size for index, size in enumerate(shape))
+    return tuple(
+        -1 if index in unknown[:1] else size for index, size in enumerate(shape)
+    )
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -82,9 +85,10 @@ class Dense(keras.layers.Layer):
     Args:
         inputs: Width of the input.
         units: Width of the output.
-        activation_name: Name of the activation function, as in the function `activation`.
-        initial: Initializers of the model. If None, the layer creates new initializers with
-            standard deviation 0.02.
+        activation_name: Name of the activation function, as in the function
+            `activation`.
+        initial: Initializers of the model. If None, the layer creates new initializers
+            with standard deviation 0.02.
 
     Call arguments:
         x: Float tensor [N, inputs].
@@ -117,26 +121,33 @@ class Dense(keras.layers.Layer):
         return (None, self.units)
 
     def call(self, x: Any, training: bool = False) -> Any:
-        y = fused.dense(x, variable_tensor(self.kernel), variable_tensor(self.bias), training)
+        y = fused.dense(
+            x, variable_tensor(self.kernel), variable_tensor(self.bias), training
+        )
         if self.lora_rank:
             narrow = ops.matmul(x, ops.cast(self.lora_kernel_a, x.dtype))
-            y = y + self._lora_scale * ops.matmul(narrow, ops.cast(self.lora_kernel_b, x.dtype))
+            y = y + self._lora_scale * ops.matmul(
+                narrow, ops.cast(self.lora_kernel_b, x.dtype)
+            )
         gelu = _GELU.get(self.activation_name)
         return gelu(y, training) if gelu else self._activation(y)
 
     def enable_lora(self, rank: int, lora_alpha: float | None = None) -> None:
         """Freezes the kernel and adds a trainable low-rank update of it, as `keras.layers.Dense`.
 
-        The layer then computes `x @ (kernel + a @ b * lora_alpha / rank) + bias`. At first, `b` is
-        0, so the output is unchanged. Files contain the kernel with the update added, so they
-        can be loaded into a model without LoRA. A compiled model must be compiled again.
+        The layer then computes `x @ (kernel + a @ b * lora_alpha / rank) + bias`. At
+        first, `b` is 0, so the output is unchanged. Files contain the kernel with the
+        update added, so they can be loaded into a model without LoRA. A compiled model
+        must be compiled again.
 
-        To train nothing else in an encoder, set `trainable` of its weights to False before, not
-        `trainable` of its layers: all weights of a frozen layer are frozen, also those of LoRA.
+        To train nothing else in an encoder, set `trainable` of its weights to False
+        before, not `trainable` of its layers: all weights of a frozen layer are frozen,
+        also those of LoRA.
 
         Args:
             rank: Number of columns of `a` and of rows of `b`.
-            lora_alpha: Scale of the update, multiplied by `rank`. If None, the scale is 1.
+            lora_alpha: Scale of the update, multiplied by `rank`. If None, the scale is
+                1.
 
         Raises:
             InputError: The layer is frozen, or it has LoRA already.
@@ -145,14 +156,14 @@ class Dense(keras.layers.Layer):
         """
         if self.lora_rank:
             raise InputError(
-                f"LoRA is already enabled on the layer {self.path}, with rank={self.lora_rank}. "
-                "Call enable_lora once for each layer."
+                f"LoRA is already enabled on the layer {self.path}, with "
+                f"rank={self.lora_rank}. Call enable_lora once for each layer."
             )
         if not self.trainable:
             raise InputError(
-                f"The layer {self.path} is frozen (trainable is False), so its LoRA would not be "
-                "trained. Freeze the weights instead: weight.trainable = False for each weight in "
-                "model.bert.weights."
+                f"The layer {self.path} is frozen (trainable is False), so its LoRA "
+                "would not be trained. Freeze the weights instead: weight.trainable = "
+                "False for each weight in model.bert.weights."
             )
         self._tracker.unlock()
         self.lora_kernel_a = self.add_weight(
@@ -191,7 +202,11 @@ class Dense(keras.layers.Layer):
         return {"kernel": self.kernel, "bias": self.bias}
 
     def get_config(self) -> dict[str, Any]:
-        own = {"inputs": self.inputs, "units": self.units, "activation_name": self.activation_name}
+        own = {
+            "inputs": self.inputs,
+            "units": self.units,
+            "activation_name": self.activation_name,
+        }
         return {**super().get_config(), **own}
 
 
@@ -223,12 +238,19 @@ class LayerNorm(keras.layers.Layer):
     def call(self, x: Any, training: bool = False) -> Any:
         rows = ops.reshape(x, (-1, self.units))
         # The variables are not float32 if the dtype policy is "bfloat16" or "float16".
-        gamma, beta = (ops.cast(variable_tensor(v), "float32") for v in (self.gamma, self.beta))
+        gamma, beta = (
+            ops.cast(variable_tensor(v), "float32") for v in (self.gamma, self.beta)
+        )
         y = fused.layer_norm(rows, gamma, beta, self.epsilon, training)
-        return ops.reshape(ops.cast(y, self.compute_dtype), with_constants(ops.shape(x)))
+        return ops.reshape(
+            ops.cast(y, self.compute_dtype), with_constants(ops.shape(x))
+        )
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by name; names and order are as in google-research/bert."""
+        """Returns the layer's variables by name.
+
+        Names and order are as in google-research/bert.
+        """
         return {"beta": self.beta, "gamma": self.gamma}
 
     def get_config(self) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """One model for each kind of task: the encoder with an output layer (head).
 
-Each model is a plain `keras.Model` that maps a dict of inputs to a dict of float32 logits. A model
-ignores the inputs that it does not use. All models accept `seed`, `recompute`, `dtype` and `name`
-like `BertEncoder`. Each model has the attributes `bert` (the encoder) and `dropout_seeds` (the
-seeds of all dropout layers).
+Each model is a plain `keras.Model` that maps a dict of inputs to a dict of float32
+logits. A model ignores the inputs that it does not use. All models accept `seed`,
+`recompute`, `dtype` and `name` like `BertEncoder`. Each model has the attributes `bert`
+(the encoder) and `dropout_seeds` (the seeds of all dropout layers).
 """
 
 import re
@@ -37,26 +37,29 @@ class BertPretrainer(BertTaskModel):
 
     Args:
         config: The architecture.
-        next_sentence: Whether the model has a next-sentence head. The paper's "No NSP" models
-            have no next-sentence head.
+        next_sentence: Whether the model has a next-sentence head. The paper's "No NSP"
+            models have no next-sentence head.
 
     Call arguments:
-        inputs: The inputs of `BertEncoder` and, optionally, `masked_lm_positions`, int32 [B, P].
-            Without `masked_lm_positions`, the masked-LM head predicts all tokens (P = S).
+        inputs: The inputs of `BertEncoder` and, optionally, `masked_lm_positions`,
+            int32 [B, P]. Without `masked_lm_positions`, the masked-LM head predicts all
+            tokens (P = S).
         training: Whether dropout is active.
 
     Returns:
         Dict with
             masked_lm_logits: float32 [B, P, V];
-            next_sentence_logits: float32 [B, 2]; class 1 means that the second text is random.
-                Present only if the model has a next-sentence head.
+            next_sentence_logits: float32 [B, 2]; class 1 means that the second text is
+                random. Present only if the model has a next-sentence head.
 
     Source: google-research/bert `run_pretraining.model_fn_builder`.
     """
 
     _input_names = (*INPUT_NAMES, POSITIONS)
 
-    def __init__(self, config: BertConfig, *, next_sentence: bool = True, **kwargs: Any) -> None:
+    def __init__(
+        self, config: BertConfig, *, next_sentence: bool = True, **kwargs: Any
+    ) -> None:
         super().__init__(config, **kwargs)
         self.next_sentence = next_sentence
         size, dtype = config.hidden_size, self.dtype_policy
@@ -79,12 +82,19 @@ class BertPretrainer(BertTaskModel):
         predicted = self.masked_lm_head(encoded["sequence_output"], table, positions)
         logits = {"masked_lm_logits": predicted}
         if self.next_sentence_head is not None:
-            logits["next_sentence_logits"] = self.next_sentence_head(encoded["pooled_output"])
+            logits["next_sentence_logits"] = self.next_sentence_head(
+                encoded["pooled_output"]
+            )
         return logits
 
     def head_variables_by_name(self) -> Variables:
-        """Returns the head's variables by name; names and order are as in google-research/bert."""
-        named = with_name_prefix("cls/predictions", self.masked_lm_head.variables_by_name())
+        """Returns the head's variables by name.
+
+        Names and order are as in google-research/bert.
+        """
+        named = with_name_prefix(
+            "cls/predictions", self.masked_lm_head.variables_by_name()
+        )
         if self.next_sentence_head is not None:
             named |= with_name_prefix(
                 "cls/seq_relationship", self.next_sentence_head.variables_by_name()
@@ -99,7 +109,11 @@ class _LabelModel(BertHeadModel):
     """Base class of models whose head has dropout and computes one logit for each label."""
 
     def __init__(
-        self, config: BertConfig, num_labels: int, classifier_dropout: float = 0.1, **kwargs: Any
+        self,
+        config: BertConfig,
+        num_labels: int,
+        classifier_dropout: float = 0.1,
+        **kwargs: Any,
     ) -> None:
         super().__init__(config, **kwargs)
         self.num_labels, self.classifier_dropout = num_labels, classifier_dropout
@@ -107,7 +121,10 @@ class _LabelModel(BertHeadModel):
         self._add_head(num_labels, classifier_dropout, self._head_width)
 
     def get_config(self) -> dict[str, Any]:
-        own = {"num_labels": self.num_labels, "classifier_dropout": self.classifier_dropout}
+        own = {
+            "num_labels": self.num_labels,
+            "classifier_dropout": self.classifier_dropout,
+        }
         return {**super().get_config(), **own}
 
 
@@ -118,10 +135,10 @@ class BertClassifier(_LabelModel):
     Args:
         config: The architecture.
         num_labels: Number of classes; 1 for regression.
-        classifier_dropout: Dropout rate, in [0, 1), before the head. google-research/bert always
-            uses 0.1, regardless of the config.
-        head: Layers before the output layer, which take the place of the pooled output; None for
-            none.
+        classifier_dropout: Dropout rate, in [0, 1), before the head.
+            google-research/bert always uses 0.1, regardless of the config.
+        head: Layers before the output layer, which take the place of the pooled output;
+            None for none.
 
     Call arguments:
         inputs: The inputs of `BertEncoder`.
@@ -174,15 +191,17 @@ class BertSpanPredictor(BertHeadModel):
 
     def head_variables_by_name(self) -> Variables:
         """Returns the head's variables by google-research/bert name."""
-        return self._head_names() | with_name_prefix("cls/squad", self.head.variables_by_name())
+        return self._head_names() | with_name_prefix(
+            "cls/squad", self.head.variables_by_name()
+        )
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertTagger(_LabelModel):
     """BERT with a classifier on every token, for example for named entities.
 
-    google-research/bert has no tagging head. In bert-tf, the names of the head's weights start with
-    `cls/tagger/`.
+    google-research/bert has no tagging head. In bert-tf, the names of the head's
+    weights start with `cls/tagger/`.
 
     Args:
         config: The architecture.
@@ -209,15 +228,17 @@ class BertTagger(_LabelModel):
 
     def head_variables_by_name(self) -> Variables:
         """Returns the head's variables by name."""
-        return self._head_names() | with_name_prefix("cls/tagger", self.head.variables_by_name())
+        return self._head_names() | with_name_prefix(
+            "cls/tagger", self.head.variables_by_name()
+        )
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertMultipleChoice(BertTaskModel):
     """BERT with one logit for each of several choices, such as the four continuations in SWAG.
 
-    google-research/bert has no multiple-choice head. In bert-tf, the names of the head's weights
-    start with `cls/choice/`.
+    google-research/bert has no multiple-choice head. In bert-tf, the names of the
+    head's weights start with `cls/choice/`.
 
     Args:
         config: The architecture.
@@ -238,7 +259,9 @@ class BertMultipleChoice(BertTaskModel):
 
     _input_axes = ("B", "C", "S")
 
-    def __init__(self, config: BertConfig, classifier_dropout: float = 0.1, **kwargs: Any) -> None:
+    def __init__(
+        self, config: BertConfig, classifier_dropout: float = 0.1, **kwargs: Any
+    ) -> None:
         super().__init__(config, **kwargs)
         self.classifier_dropout = classifier_dropout
         self._add_head(1, classifier_dropout)
@@ -261,14 +284,17 @@ class BertMultipleChoice(BertTaskModel):
 
 
 def variables_by_name(model: BertEncoder | BertTaskModel) -> Variables:
-    """Returns all weights of a model by name; names and order are as in google-research/bert.
+    """Returns all weights of a model by name.
+
+    Names and order are as in google-research/bert.
 
     Args:
         model: Any model of this package.
 
     Returns:
-        Dict from name to variable. The shapes are those of google-research/bert (kernels are
-        [in, out]). Training state, such as the state of the dropout seeds, is not included.
+        Dict from name to variable. The shapes are those of google-research/bert
+        (kernels are [in, out]). Training state, such as the state of the dropout seeds,
+        is not included.
     """
     return model.variables_by_name()
 
@@ -280,13 +306,17 @@ def arrays_by_name(model: BertEncoder | BertTaskModel) -> dict[str, np.ndarray]:
         model: Any model of this package.
 
     Returns:
-        Dict from name to float32 array, with the names, order and shapes of `variables_by_name`.
-        The updates of LoRA are added to the kernels.
+        Dict from name to float32 array, with the names, order and shapes of
+        `variables_by_name`. The updates of LoRA are added to the kernels.
     """
     dense = [layer for layer in model._flatten_layers() if isinstance(layer, Dense)]
-    merged = {layer.kernel.path: layer.merged_kernel() for layer in dense if layer.lora_rank}
+    merged = {
+        layer.kernel.path: layer.merged_kernel() for layer in dense if layer.lora_rank
+    }
     return {
-        name: np.asarray(ops.convert_to_numpy(merged.get(variable.path, variable)), np.float32)
+        name: np.asarray(
+            ops.convert_to_numpy(merged.get(variable.path, variable)), np.float32
+        )
         for name, variable in variables_by_name(model).items()
     }
 
@@ -298,7 +328,8 @@ def depths_by_name(model: BertEncoder | BertTaskModel) -> dict[str, int]:
         model: Any model of this package.
 
     Returns:
-        Dict from name to depth: 0 for embeddings, i + 1 for block i, L + 1 for pooler and heads.
+        Dict from name to depth: 0 for embeddings, i + 1 for block i, L + 1 for pooler
+        and heads.
     """
     top = model.config.num_hidden_layers + 1
     depths = {}

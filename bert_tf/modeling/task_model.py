@@ -20,7 +20,10 @@ from bert_tf.modeling.layers import Variables, with_name_prefix
 
 
 class BertTaskModel(BertBaseModel):
-    """Base class of the models with a head; creates the encoder and the dropout seeds."""
+    """Base class of the models with a head.
+
+    Creates the encoder and the dropout seeds.
+    """
 
     def __init__(
         self,
@@ -68,16 +71,26 @@ class BertTaskModel(BertBaseModel):
         size, dtype = size or self.config.hidden_size, self.dtype_policy
         with keras.name_scope(self.name, caller=self):
             if dropout is not None:
-                self.dropout = Dropout(dropout, self.dropout_seeds, dtype=dtype, name="dropout")
+                self.dropout = Dropout(
+                    dropout, self.dropout_seeds, dtype=dtype, name="dropout"
+                )
                 self.dropout.build((None, size))
-            self.head = OutputHead(size, outputs, self._initial, dtype=dtype, name="head")
+            self.head = OutputHead(
+                size, outputs, self._initial, dtype=dtype, name="head"
+            )
 
     def head_variables_by_name(self) -> Variables:
-        """Returns the head's variables by name; names and order are as in google-research/bert."""
+        """Returns the head's variables by name.
+
+        Names and order are as in google-research/bert.
+        """
         raise NotImplementedError
 
     def variables_by_name(self) -> Variables:
-        """Returns all weights by name; names and order are as in google-research/bert."""
+        """Returns all weights by name.
+
+        Names and order are as in google-research/bert.
+        """
         return self.bert.variables_by_name() | self.head_variables_by_name()
 
 
@@ -95,16 +108,22 @@ class BertHeadModel(BertTaskModel):
     # Whether the head needs one vector for each sequence instead of one for each token.
     _pools = False
 
-    def __init__(self, config: BertConfig, head: HeadConfig | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, config: BertConfig, head: HeadConfig | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(config, **kwargs)
         self.head_config = head or HeadConfig()
         self.head_layers: HeadLayers | None = None
         if not self.head_config.is_default:
             with keras.name_scope(self.name, caller=self):
                 self.head_layers = HeadLayers(
-                    config, self.head_config, self._pools, self._initial, dtype=self.dtype_policy,
+                    config,
+                    self.head_config,
+                    self._pools,
+                    self._initial,
+                    dtype=self.dtype_policy,
                     name="head_layers",
-                )  # fmt: skip
+                )
 
     @property
     def _head_width(self) -> int:
@@ -132,8 +151,8 @@ class BertHeadModel(BertTaskModel):
             inputs: The inputs of the model.
 
         Returns:
-            Float tensor [B, T, K, H] of hidden states for `outputs_of_features`. T is S, or 1 if
-            the head only needs the mean over the tokens.
+            Float tensor [B, T, K, H] of hidden states for `outputs_of_features`. T is
+            S, or 1 if the head only needs the mean over the tokens.
 
         Raises:
             InputError: The model has no `head_layers`.
@@ -143,7 +162,9 @@ class BertHeadModel(BertTaskModel):
             return mean_of_tokens(states, complete_inputs(inputs)["input_mask"])
         return states
 
-    def outputs_of_features(self, states: Any, mask: Any, training: bool = False) -> dict[str, Any]:
+    def outputs_of_features(
+        self, states: Any, mask: Any, training: bool = False
+    ) -> dict[str, Any]:
         """Returns the outputs of the model for the values of `features`.
 
         Args:
@@ -160,8 +181,8 @@ class BertHeadModel(BertTaskModel):
     def _require_head_layers(self) -> HeadLayers:
         if self.head_layers is None:
             raise InputError(
-                f"This {type(self).__name__} has no layers that take hidden states. Give it a head "
-                "with feature_layers or kind='bilstm'."
+                f"This {type(self).__name__} has no layers that take hidden states. "
+                "Give it a head with feature_layers or kind='bilstm'."
             )
         return self.head_layers
 
@@ -170,7 +191,9 @@ class BertHeadModel(BertTaskModel):
             name = "pooled_output" if self._pools else "sequence_output"
             return self._outputs(self.bert(inputs, training=training)[name], training)
         mask = complete_inputs(inputs)["input_mask"]
-        return self.outputs_of_features(self.hidden_states(inputs, training), mask, training)
+        return self.outputs_of_features(
+            self.hidden_states(inputs, training), mask, training
+        )
 
     def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
         """Returns the outputs for the vectors of the tokens, [B, S, W], or sequences, [B, W]."""

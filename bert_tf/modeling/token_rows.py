@@ -13,14 +13,15 @@ from bert_tf.modeling.layers import flatten_to_rows, with_constants
 class TokenRows:
     """Converts between a padded batch [B, S, ...] and the rows that the layers work on.
 
-    With `skips_padding`, there is one row for each token. In training, the gradient of each
-    conversion is the other conversion, which is faster than the sums that automatic differentiation
-    computes. A SavedModel must not contain such gradients.
+    With `skips_padding`, there is one row for each token. In training, the gradient of
+    each conversion is the other conversion, which is faster than the sums that
+    automatic differentiation computes. A SavedModel must not contain such gradients.
 
     Args:
-        input_mask: int32 [B, S]; 1 = token, 0 = padding. Without `skips_padding`, any tensor
-            [B, S, ...].
-        skips_padding: Whether only tokens have rows. Otherwise, there are N = B * S rows.
+        input_mask: int32 [B, S]; 1 = token, 0 = padding. Without `skips_padding`, any
+            tensor [B, S, ...].
+        skips_padding: Whether only tokens have rows. Otherwise, there are N = B * S
+            rows.
         training: Whether a gradient will be computed.
     """
 
@@ -56,7 +57,9 @@ class TokenRows:
     def _convert(
         self, function: Callable[[Any], Any], inverse: Callable[[Any], Any], x: Any
     ) -> Any:
-        return fused.with_inverse(function, inverse, x) if self._training else function(x)
+        return (
+            fused.with_inverse(function, inverse, x) if self._training else function(x)
+        )
 
     def _remove_padding(self, x: Any) -> Any:
         return ops.take(x, self._indices, axis=0)

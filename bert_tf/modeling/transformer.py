@@ -19,9 +19,9 @@ from bert_tf.modeling.layers import (
 )
 from bert_tf.modeling.token_rows import TokenRows
 
-# This value is added to the attention scores of masked positions, as in google-research/bert. The
-# value is so low that the float32 probability of these positions is exactly 0. The value is still
-# in the range of float16.
+# This value is added to the attention scores of masked positions, as in
+# google-research/bert. The value is so low that the float32 probability of these
+# positions is exactly 0. The value is still in the range of float16.
 MASKED_SCORE = -10000.0
 
 
@@ -30,8 +30,8 @@ def attention_bias(input_mask: Any, attention: str, dtype: str) -> Any:
 
     Args:
         input_mask: Integer tensor [B, S]; 1 = token, 0 = padding. Padding is masked.
-        attention: "bidirectional" or "causal". If causal, the positions after the position that
-            attends are masked too.
+        attention: "bidirectional" or "causal". If causal, the positions after the
+            position that attends are masked too.
         dtype: Float dtype of the result.
 
     Returns:
@@ -82,8 +82,8 @@ class SelfAttention(ConfiguredLayer):
         needs_map: Whether the attention probabilities are returned.
 
     Returns:
-        The output [N, H] (N = B * S without `layout`), and the attention probabilities before
-        dropout, [B, A, S, S], or None.
+        The output [N, H] (N = B * S without `layout`), and the attention probabilities
+        before dropout, [B, A, S, S], or None.
 
     Source: paper section 3; google-research/bert `modeling.attention_layer`.
     """
@@ -103,17 +103,24 @@ class SelfAttention(ConfiguredLayer):
             self.query = Dense(size, size, initial=initial, dtype=dtype, name="query")
             self.key = Dense(size, size, initial=initial, dtype=dtype, name="key")
             self.value = Dense(size, size, initial=initial, dtype=dtype, name="value")
-            self.output_dense = Dense(size, size, initial=initial, dtype=dtype, name="output")
+            self.output_dense = Dense(
+                size, size, initial=initial, dtype=dtype, name="output"
+            )
             self.dropout = Dropout(rate, dropout_seeds, dtype=dtype, name="dropout")
         self.build((None, None, size))
 
     def call(
-        self, hidden: Any, bias: Any, training: bool = False, layout: TokenRows | None = None,
+        self,
+        hidden: Any,
+        bias: Any,
+        training: bool = False,
+        layout: TokenRows | None = None,
         needs_map: bool = True,
-    ) -> tuple[Any, Any]:  # fmt: skip
+    ) -> tuple[Any, Any]:
         rows, layout = _rows(hidden, layout)
         query, key, value = (
-            self._split_heads(dense(rows), layout) for dense in (self.query, self.key, self.value)
+            self._split_heads(dense(rows), layout)
+            for dense in (self.query, self.key, self.value)
         )
         probabilities = None
         if training and not needs_map:
@@ -122,8 +129,8 @@ class SelfAttention(ConfiguredLayer):
             context = fused.attention(query, key, value, bias, *mask)
         else:
             products = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-            # Not `ops.add`: it takes a tensor with one axis longer than 1, such as a mask of an
-            # empty batch, for a bias.
+            # Not `ops.add`: it takes a tensor with one axis longer than 1, such as a
+            # mask of an empty batch, for a bias.
             scores = ops.multiply(products, 1 / math.sqrt(self.config.head_size)) + bias
             probabilities = fused.softmax(scores, training)
             context = ops.matmul(self.dropout(probabilities, training=training), value)
@@ -136,10 +143,15 @@ class SelfAttention(ConfiguredLayer):
     def _split_heads(self, x: Any, layout: TokenRows) -> Any:
         """Reshapes `x` from [N, H] to [B, A, S, D]."""
         heads = (self.config.num_attention_heads, self.config.head_size)
-        return ops.transpose(layout.to_batch(ops.reshape(x, (-1, *heads))), (0, 2, 1, 3))
+        return ops.transpose(
+            layout.to_batch(ops.reshape(x, (-1, *heads))), (0, 2, 1, 3)
+        )
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by name; names and order are as in google-research/bert."""
+        """Returns the layer's variables by name.
+
+        Names and order are as in google-research/bert.
+        """
         return {
             **with_name_prefix("self/query", self.query.variables_by_name()),
             **with_name_prefix("self/key", self.key.variables_by_name()),
@@ -152,7 +164,8 @@ class SelfAttention(ConfiguredLayer):
 class TransformerBlock(ConfiguredLayer):
     """A Transformer block: self-attention and a feed-forward layer.
 
-    Dropout, a residual connection and layer normalization follow each of these two layers.
+    Dropout, a residual connection and layer normalization follow each of these two
+    layers.
 
     Args:
         config: The architecture.
@@ -167,8 +180,8 @@ class TransformerBlock(ConfiguredLayer):
         needs_map: Whether the attention probabilities are returned.
 
     Returns:
-        The output, of the shape of `hidden`, and the attention probabilities before dropout,
-        [B, A, S, S], or None.
+        The output, of the shape of `hidden`, and the attention probabilities before
+        dropout, [B, A, S, S], or None.
 
     Source: google-research/bert `modeling.transformer_model`.
     """
@@ -183,24 +196,42 @@ class TransformerBlock(ConfiguredLayer):
         super().__init__(config, **kwargs)
         initial = initial or InitialWeights(config.initializer_range)
         seeds = dropout_seeds or DropoutSeeds()
-        size, wide, dtype = config.hidden_size, config.intermediate_size, self.dtype_policy
+        size, wide, dtype = (
+            config.hidden_size,
+            config.intermediate_size,
+            self.dtype_policy,
+        )
         rate, epsilon = config.hidden_dropout_prob, config.layer_norm_eps
         with keras.name_scope(self.name, caller=self):
-            self.attention = SelfAttention(config, initial, seeds, dtype=dtype, name="attention")
-            self.attention_dropout = Dropout(rate, seeds, dtype=dtype, name="attention_dropout")
-            self.attention_norm = LayerNorm(size, epsilon, dtype=dtype, name="attention_norm")
+            self.attention = SelfAttention(
+                config, initial, seeds, dtype=dtype, name="attention"
+            )
+            self.attention_dropout = Dropout(
+                rate, seeds, dtype=dtype, name="attention_dropout"
+            )
+            self.attention_norm = LayerNorm(
+                size, epsilon, dtype=dtype, name="attention_norm"
+            )
             self.intermediate = Dense(
                 size, wide, config.hidden_act, initial, dtype=dtype, name="intermediate"
             )
-            self.output_dense = Dense(wide, size, initial=initial, dtype=dtype, name="output")
-            self.output_dropout = Dropout(rate, seeds, dtype=dtype, name="output_dropout")
+            self.output_dense = Dense(
+                wide, size, initial=initial, dtype=dtype, name="output"
+            )
+            self.output_dropout = Dropout(
+                rate, seeds, dtype=dtype, name="output_dropout"
+            )
             self.output_norm = LayerNorm(size, epsilon, dtype=dtype, name="output_norm")
         self.build((None, None, size))
 
     def call(
-        self, hidden: Any, bias: Any, training: bool = False, layout: TokenRows | None = None,
+        self,
+        hidden: Any,
+        bias: Any,
+        training: bool = False,
+        layout: TokenRows | None = None,
         needs_map: bool = True,
-    ) -> tuple[Any, Any]:  # fmt: skip
+    ) -> tuple[Any, Any]:
         rows, inner = _rows(hidden, layout)
         attended, probabilities = self.attention(
             rows, bias, layout=inner, training=training, needs_map=needs_map
@@ -213,20 +244,30 @@ class TransformerBlock(ConfiguredLayer):
         return output if layout else inner.to_batch(output), probabilities
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by name; names and order are as in google-research/bert."""
+        """Returns the layer's variables by name.
+
+        Names and order are as in google-research/bert.
+        """
         return {
             **with_name_prefix("attention", self.attention.variables_by_name()),
             **with_name_prefix(
                 "attention/output/LayerNorm", self.attention_norm.variables_by_name()
             ),
-            **with_name_prefix("intermediate/dense", self.intermediate.variables_by_name()),
+            **with_name_prefix(
+                "intermediate/dense", self.intermediate.variables_by_name()
+            ),
             **with_name_prefix("output/dense", self.output_dense.variables_by_name()),
-            **with_name_prefix("output/LayerNorm", self.output_norm.variables_by_name()),
+            **with_name_prefix(
+                "output/LayerNorm", self.output_norm.variables_by_name()
+            ),
         }
 
 
 def _rows(hidden: Any, layout: TokenRows | None) -> tuple[Any, TokenRows]:
-    """Returns the rows of hidden states and their layout; without one, of all positions."""
+    """Returns the rows of hidden states and their layout.
+
+    Without one, of all positions.
+    """
     if layout:
         return hidden, layout
     layout = TokenRows(hidden)

@@ -16,7 +16,9 @@ from bert_tf.training.step.objective import ORIGIN
 
 _FILES_AT_ONCE = 16
 _READ_BYTES = 1 << 20  # in a remote store, small reads take as long as large reads
-_RECORDS_PER_FILE = 1 << 40  # upper bound; one int64 encodes the indices of file and record
+_RECORDS_PER_FILE = (
+    1 << 40
+)  # upper bound; one int64 encodes the indices of file and record
 _MASKED_AT_ONCE = 256  # masking fewer rows at a time is slower
 
 
@@ -31,13 +33,13 @@ def training_batches(
 ) -> tf.data.Dataset:
     """Returns endless shuffled batches in an order that depends only on the seed.
 
-    A batch also contains the feature `objective.ORIGIN`, int64 [B, 2]. For each example, this
-    feature contains the index of the record file in `paths`, and the index of the record in this
-    file.
+    A batch also contains the feature `objective.ORIGIN`, int64 [B, 2]. For each
+    example, this feature contains the index of the record file in `paths`, and the
+    index of the record in this file.
 
-    The position of the dataset's iterator can be saved in a checkpoint. This position does not
-    include file names or file contents. So a run can resume after the files were moved, or were
-    replaced by the copies that `damage.salvage` writes.
+    The position of the dataset's iterator can be saved in a checkpoint. This position
+    does not include file names or file contents. So a run can resume after the files
+    were moved, or were replaced by the copies that `damage.salvage` writes.
 
     Args:
         paths: Record files, plain or compressed with gzip.
@@ -47,19 +49,22 @@ def training_batches(
         seed: Seed for the order of the examples. The order differs in each epoch.
         shuffle_buffer_size: Size of the shuffle buffer, in examples.
         masks: How unmasked records are masked; None if the records have masks.
-        part: (n, N) to parse and return only part n of N equal parts of each batch. The position
-            of one part can be restored in any other part, also with another N, but not with None,
-            which means complete batches, and the reverse.
+        part: (n, N) to parse and return only part n of N equal parts of each batch. The
+            position of one part can be restored in any other part, also with another N,
+            but not with None, which means complete batches, and the reverse.
 
     Raises:
         InputError: The records do not match `features.PRETRAINING` or, with `masks`,
-            `features.unmasked`; or the length of a file differs from the length in its manifest.
+            `features.unmasked`; or the length of a file differs from the length in its
+            manifest.
     """
     parse = checking_parser(sizes, check_files(paths, sizes))
     dataset = _shuffled_records(paths, seed, shuffle_buffer_size)
 
     def parse_with_origin(place: Any, records: Any) -> dict[str, Any]:
-        origin = tf.stack([place // _RECORDS_PER_FILE, place % _RECORDS_PER_FILE], axis=1)
+        origin = tf.stack(
+            [place // _RECORDS_PER_FILE, place % _RECORDS_PER_FILE], axis=1
+        )
         return {**parse(records), ORIGIN: origin}
 
     to_examples: Callable[..., dict[str, Any]] = parse_with_origin
@@ -73,7 +78,9 @@ def training_batches(
 
         to_examples = parse_and_mask
     if part is not None:
-        return _parts(dataset, to_examples, batch_size, part, is_masked=masks is not None)
+        return _parts(
+            dataset, to_examples, batch_size, part, is_masked=masks is not None
+        )
     at_once = _rows_at_once(batch_size) if masks else batch_size
     dataset = dataset.batch(at_once, drop_remainder=True)
     dataset = dataset.map(to_examples, num_parallel_calls=2, deterministic=True)
@@ -81,10 +88,14 @@ def training_batches(
     return dataset.prefetch(2)
 
 
-def _shuffled_records(paths: Sequence[str], seed: int, buffer_size: int) -> tf.data.Dataset:
+def _shuffled_records(
+    paths: Sequence[str], seed: int, buffer_size: int
+) -> tf.data.Dataset:
     """Returns an endless dataset of the pairs of `_reader`."""
     indices = shuffle(tf.data.Dataset.range(len(paths)), len(paths), seed)
-    dataset = indices.interleave(_reader(paths), cycle_length=min(len(paths), _FILES_AT_ONCE))
+    dataset = indices.interleave(
+        _reader(paths), cycle_length=min(len(paths), _FILES_AT_ONCE)
+    )
     return shuffle(dataset, buffer_size, seed).repeat()
 
 
@@ -97,9 +108,9 @@ def _parts(
 ) -> tf.data.Dataset:
     """Parses one part of each batch.
 
-    A position contains the batches that were parsed ahead. They also contain all their records, so
-    that another part can start from it: `select` parses the few batches whose examples are those of
-    another part.
+    A position contains the batches that were parsed ahead. They also contain all their
+    records, so that another part can start from it: `select` parses the few batches
+    whose examples are those of another part.
 
     Args:
         dataset: Records that are not parsed.
@@ -120,10 +131,14 @@ def _parts(
 
     def parse_ahead(*batches: Any) -> Any:
         def divide(values: Any) -> Any:
-            return tf.reshape(values, [at_once, values.shape[0] // at_once, *values.shape[1:]])
+            return tf.reshape(
+                values, [at_once, values.shape[0] // at_once, *values.shape[1:]]
+            )
 
         parsed_part = tf.constant([part] * at_once)
-        return tf.nest.map_structure(divide, (batches, parsed_part, parse_rows(*batches)))
+        return tf.nest.map_structure(
+            divide, (batches, parsed_part, parse_rows(*batches))
+        )
 
     def select(batch: Any, parsed_part: Any, examples: Any) -> dict[str, Any]:
         is_own = tf.reduce_all(parsed_part == [part])
@@ -149,7 +164,9 @@ def evaluation_batches(
     batch_size: int,
     masks: DynamicMasks | None = None,
 ) -> tf.data.Dataset:
-    """Returns batches with each example once, in file order; the last batch may be smaller.
+    """Returns batches with each example once, in file order.
+
+    The last batch may be smaller.
 
     Args:
         paths: Record files, plain or compressed with gzip.
@@ -163,17 +180,24 @@ def evaluation_batches(
     parse = checking_parser(sizes, check_files(paths, sizes))
     dataset = tf.data.Dataset.range(len(paths)).flat_map(_reader(paths))
     if masks is None:
-        return dataset.batch(batch_size).map(lambda place, records: parse(records)).prefetch(2)
+        return (
+            dataset.batch(batch_size)
+            .map(lambda place, records: parse(records))
+            .prefetch(2)
+        )
     mask = masker(masks, sizes)
     dataset = dataset.batch(_rows_at_once(batch_size))
-    dataset = dataset.map(lambda place, records: mask(tf.constant(0, tf.int64), parse(records)))
+    dataset = dataset.map(
+        lambda place, records: mask(tf.constant(0, tf.int64), parse(records))
+    )
     return dataset.rebatch(batch_size).prefetch(2)
 
 
 def _reader(paths: Sequence[str]) -> Callable[[Any], tf.data.Dataset]:
     """Returns a function that maps the index of a file to a dataset of pairs (place, record).
 
-    The place is an int64: `file * _RECORDS_PER_FILE + record`, for the indices of file and record.
+    The place is an int64: `file * _RECORDS_PER_FILE + record`, for the indices of file
+    and record.
     """
     names = tf.constant(list(paths))
     compressions = tf.constant([tfrecords.compression(path) for path in paths])
@@ -182,7 +206,9 @@ def _reader(paths: Sequence[str]) -> Callable[[Any], tf.data.Dataset]:
         # The saved position of a `tf.data.TFRecordDataset` would contain the file name.
         records = tf.data.experimental.from_variant(
             tf.raw_ops.TFRecordDataset(
-                filenames=names[file], compression_type=compressions[file], buffer_size=_READ_BYTES
+                filenames=names[file],
+                compression_type=compressions[file],
+                buffer_size=_READ_BYTES,
             ),
             tf.TensorSpec([], tf.string),
         )
@@ -192,7 +218,9 @@ def _reader(paths: Sequence[str]) -> Callable[[Any], tf.data.Dataset]:
 
 
 def describe_origins(paths: Sequence[str], origins: np.ndarray, most: int = 5) -> str:
-    """Lists records by file: "a.tfrecord: records 17, 42; b.tfrecord: records 3, and 27 more".
+    """Lists records by file: "a.tfrecord: records 17, 42.
+
+    B.tfrecord: records 3, and 27 more".
 
     Args:
         paths: The record files, in the order given to `training_batches`.
@@ -202,6 +230,8 @@ def describe_origins(paths: Sequence[str], origins: np.ndarray, most: int = 5) -
     places = np.unique(np.asarray(origins), axis=0).tolist()
     described = []
     for file, group in itertools.groupby(places[:most], key=lambda place: place[0]):
-        described.append(f"{paths[file]}: records {', '.join(str(record) for _, record in group)}")
+        described.append(
+            f"{paths[file]}: records {', '.join(str(record) for _, record in group)}"
+        )
     more = len(places) - most
     return "; ".join(described) + (f", and {more} more" if more > 0 else "")

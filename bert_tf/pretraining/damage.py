@@ -29,8 +29,9 @@ _INTACT, _DAMAGED, _LOST = "intact", "damaged", "lost"  # the states of records
 def salvage(paths: Sequence[str], folder: str) -> list[str]:
     """Reads all files and copies the undamaged records of each damaged file.
 
-    A record with damaged data is left out of the copy. The copy ends before the first record with a
-    damaged length, before a truncated record, and before damaged compressed data.
+    A record with damaged data is left out of the copy. The copy ends before the first
+    record with a damaged length, before a truncated record, and before damaged
+    compressed data.
 
     Args:
         paths: Record files, `.gz` if compressed.
@@ -48,13 +49,15 @@ def salvage(paths: Sequence[str], folder: str) -> list[str]:
             counts = Counter(state for state, _ in _records(path))
             if not counts[_INTACT]:
                 raise InputError(
-                    f"{path} holds no record that can be read. Remove it from the input files, or "
-                    "create it again."
+                    f"{path} holds no record that can be read. Remove it from the "
+                    "input files, or create it again."
                 )
             is_damaged = counts[_DAMAGED] or counts[_LOST]
             if is_damaged:
                 end = ", and its end" * counts[_LOST]
-                _LOGGER.warning("damaged records of %s left out: %d%s", path, counts[_DAMAGED], end)
+                _LOGGER.warning(
+                    "damaged records of %s left out: %d%s", path, counts[_DAMAGED], end
+                )
             used.append(_copy(path, folder) if is_damaged else path)
             progress.update(1)
     return used
@@ -84,7 +87,8 @@ def _records(path: str) -> Iterator[tuple[str, bytes]]:
 def _copy(path: str, folder: str) -> str:
     """Copies the intact records of a file to a new file in `folder`.
 
-    The name of the new file contains a hash of the path, size and time of the original file.
+    The name of the new file contains a hash of the path, size and time of the original
+    file.
     """
     identity = json.dumps([path, *files.size_and_mtime(path)])
     digest = files.sha256(identity.encode())[:12]

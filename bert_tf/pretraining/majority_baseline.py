@@ -10,12 +10,14 @@ _LOGGER = logging.getLogger(__name__)
 _ANSWERS = {"masked_lm": "token", "next_sentence": "next-sentence label"}
 
 
-def majority_accuracies(objective: Any, batches: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def majority_accuracies(
+    objective: Any, batches: Iterable[Mapping[str, Any]]
+) -> dict[str, float]:
     """Returns the share of the most frequent token to predict, and of the most frequent label.
 
     Args:
-        objective: A `PretrainingObjective`, which defines the tokens to predict, and whether there
-            are next-sentence labels.
+        objective: A `PretrainingObjective`, which defines the tokens to predict, and
+            whether there are next-sentence labels.
         batches: The batches of the evaluation.
 
     Returns:
@@ -28,7 +30,9 @@ def majority_accuracies(objective: Any, batches: Iterable[Mapping[str, Any]]) ->
     }
     for batch in batches:
         targets = objective.targets(batch)
-        _count(counts["masked_lm"], targets["masked_lm_ids"], targets["masked_lm_weights"])
+        _count(
+            counts["masked_lm"], targets["masked_lm_ids"], targets["masked_lm_weights"]
+        )
         if objective.predicts_next_sentence:
             _count(counts["next_sentence"], batch["next_sentence_labels"])
     return {
@@ -55,8 +59,11 @@ def warn_if_no_better(results: Mapping[str, float]) -> None:
         majority = results.get(f"{name}_majority_accuracy", 1.0)
         if accuracy is not None and majority < 1 and not accuracy > majority:
             _LOGGER.warning(
-                "%s_accuracy is %.4f, but a model that always predicts the most frequent %s has "
-                "%.4f: the model has learned no more than that. Train longer, or try another "
-                "learning rate.",
-                name, accuracy, answer, majority,
-            )  # fmt: skip
+                "%s_accuracy is %.4f, but a model that always predicts the most "
+                "frequent %s has %.4f: the model has learned no more than that. Train "
+                "longer, or try another learning rate.",
+                name,
+                accuracy,
+                answer,
+                majority,
+            )

@@ -20,8 +20,9 @@ def masker(
 ) -> Callable[[Any, Mapping[str, Any]], dict[str, Any]]:
     """Returns a function for `tf.data.Dataset.map`, which masks B parsed records.
 
-    Its arguments are the index of each record in the stream of all records, int64 [B] or [], and
-    the features of `features.unmasked`. It returns those of `features.PRETRAINING`.
+    Its arguments are the index of each record in the stream of all records, int64 [B]
+    or [], and the features of `features.unmasked`. It returns those of
+    `features.PRETRAINING`.
 
     Args:
         masks: Which tokens are masked.
@@ -29,14 +30,20 @@ def masker(
         seed: The seed of the masks.
     """
     table = features.PRETRAINING
-    shapes = {f.name: [int(sizes.get(letter, letter)) for letter in f.shape] for f in table}
-    dtypes = [tf.float32 if feature.dtype == "float32" else tf.int32 for feature in table]
+    shapes = {
+        f.name: [int(sizes.get(letter, letter)) for letter in f.shape] for f in table
+    }
+    dtypes = [
+        tf.float32 if feature.dtype == "float32" else tf.int32 for feature in table
+    ]
 
     def mask(index: Any, parsed: Mapping[str, Any]) -> dict[str, Any]:
         def mask_arrays(index: np.ndarray, *values: np.ndarray) -> list[np.ndarray]:
             with _CALLS as is_open:
                 if is_open:
-                    masked = masks.mask(dict(zip(parsed, values, strict=True)), seed, index)
+                    masked = masks.mask(
+                        dict(zip(parsed, values, strict=True)), seed, index
+                    )
                     return [masked[feature.name] for feature in table]
             count = len(values[0])
             return [
@@ -46,7 +53,9 @@ def masker(
 
         # tf.data cannot save the position of an iterator with a stateful function.
         rows = next(iter(parsed.values())).shape[:1]
-        values = tf.numpy_function(mask_arrays, [index, *parsed.values()], dtypes, stateful=False)
+        values = tf.numpy_function(
+            mask_arrays, [index, *parsed.values()], dtypes, stateful=False
+        )
         return {
             name: tf.ensure_shape(value, [*rows, *shape])
             for (name, shape), value in zip(shapes.items(), values, strict=True)
@@ -58,7 +67,8 @@ def masker(
 class _Calls:
     """Counts the calls from threads of tf.data, and closes when the interpreter ends.
 
-    A thread that calls Python while the interpreter ends waits for ever, and so does the process.
+    A thread that calls Python while the interpreter ends waits for ever, and so does
+    the process.
     """
 
     def __init__(self) -> None:
@@ -82,7 +92,9 @@ class _Calls:
             self._is_open = False
             self._changed.wait_for(lambda: not self._running)
         if self._was_used:
-            time.sleep(_WAIT_SECS)  # further calls return at once, until tf.data's buffers are full
+            time.sleep(
+                _WAIT_SECS
+            )  # further calls return at once, until tf.data's buffers are full
 
 
 _CALLS = _Calls()

@@ -11,7 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.modeling import BertPretrainer, costs
-from bert_tf.pretraining.batches import describe_origins, evaluation_batches, training_batches
+from bert_tf.pretraining.batches import (
+    describe_origins,
+    evaluation_batches,
+    training_batches,
+)
 from bert_tf.pretraining.majority_baseline import majority_accuracies, warn_if_no_better
 from bert_tf.pretraining.pretraining_config import PretrainingModel, PretrainingRecords
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
@@ -41,21 +45,25 @@ def pretrain(
     """Starts or resumes training, and evaluates the result.
 
     Args:
-        phases: The phases to run. With `runtime.eval_steps`, training always evaluates too.
+        phases: The phases to run. With `runtime.eval_steps`, training always evaluates
+            too.
         records: The records for training and evaluation.
         model: The architecture and the objective.
         folder: The output folder of the run.
         training: The settings that affect the trained weights.
         runtime: The other settings, such as devices, logging and checkpoints.
-        initialize: Function that assigns initial weights to the model of a given objective. The
-            function is called only if the run does not resume. None keeps the random weights.
+        initialize: Function that assigns initial weights to the model of a given
+            objective. The function is called only if the run does not resume. None
+            keeps the random weights.
 
     Returns:
-        The held-out results, and the accuracies of a model that always predicts the most frequent
-        token and label (see `majority_baseline`); empty if `phases.evaluate` is False.
+        The held-out results, and the accuracies of a model that always predicts the
+        most frequent token and label (see `majority_baseline`); empty if
+        `phases.evaluate` is False.
 
     Raises:
-        InputError: The records, or an earlier run in the output folder, do not match the settings.
+        InputError: The records, or an earlier run in the output folder, do not match
+            the settings.
     """
     folder.check_same_run(training if phases.train else None)
     shape_sizes = records.shape_sizes(model.config)
@@ -63,7 +71,11 @@ def pretrain(
     held_out = _held_out_batches(records, shape_sizes)
     make_objective = functools.partial(_make_objective, model, runtime)
     trainer = Trainer(make_objective, folder, training, runtime, initialize)
-    data = _training_data(records, shape_sizes, training, lookup, trainer) if phases.train else None
+    data = (
+        _training_data(records, shape_sizes, training, lookup, trainer)
+        if phases.train
+        else None
+    )
     evaluates = phases.evaluate or runtime.eval_steps > 0
     if trainer.is_chief:
         _report_settings(RunPhases(phases.train, evaluates), records, training)
@@ -71,14 +83,23 @@ def pretrain(
     evaluate = _evaluation(trainer, held_out, lookup)
     with trainer.locked_folder():
         if data is not None:
-            samples = _make_samples(model, held_out, trainer.objective, folder.metadata.vocabulary)
-            evaluation = HeldOutData({}, samples, {"eval": evaluate} if evaluates else {})
-            per_step: dict[str, float] = {"examples_per_sec": training.global_batch_size}
+            samples = _make_samples(
+                model, held_out, trainer.objective, folder.metadata.vocabulary
+            )
+            evaluation = HeldOutData(
+                {}, samples, {"eval": evaluate} if evaluates else {}
+            )
+            per_step: dict[str, float] = {
+                "examples_per_sec": training.global_batch_size
+            }
             if trainer.is_chief:
                 length = _mean_length(records, shape_sizes, runtime)
-                per_step |= _log_step_cost(model, records, training, runtime, trainer, length)
+                per_step |= _log_step_cost(
+                    model, records, training, runtime, trainer, length
+                )
             step = trainer.train(data, evaluation, per_step)
-        # Training has the results of its last evaluation, if its last weights are the final ones.
+        # Training has the results of its last evaluation, if its last weights are the
+        # final ones.
         values = trainer.results.get("eval", {})
         if phases.evaluate and not values:
             values = evaluate()
@@ -122,9 +143,14 @@ def _training_data(
 ) -> TrainingData:
     part = trainer.part_of_batch()
     batches = training_batches(
-        records.train_files, shape_sizes, training.global_batch_size, training.seed,
-        records.shuffle_buffer_size, records.masks, part,
-    )  # fmt: skip
+        records.train_files,
+        shape_sizes,
+        training.global_batch_size,
+        training.seed,
+        records.shuffle_buffer_size,
+        records.masks,
+        part,
+    )
     return TrainingData(batches, lookup, is_part=part is not None)
 
 
@@ -135,20 +161,28 @@ def _report_settings(
     if phases.train:
         _LOGGER.info(
             "warm-up: %s of %s steps",
-            f"{training.num_warmup_steps:,}", f"{training.num_train_steps:,}",
-        )  # fmt: skip
+            f"{training.num_warmup_steps:,}",
+            f"{training.num_train_steps:,}",
+        )
     trained = set(map(os.path.realpath, records.train_files))
-    not_held_out = [path for path in records.eval_files if os.path.realpath(path) in trained]
+    not_held_out = [
+        path for path in records.eval_files if os.path.realpath(path) in trained
+    ]
     if phases.evaluate and not_held_out:
         _LOGGER.warning(
-            "The evaluation reads training records (%d of %d files, such as %s), so its results do "
-            "not hold for other texts. Give other records as eval_input_file, such as those of "
-            "python data_prep/create_pretraining_data.py --eval_fraction=0.05.",
-            len(not_held_out), len(records.eval_files), not_held_out[0],
-        )  # fmt: skip
+            "The evaluation reads training records (%d of %d files, such as %s), so "
+            "its results do not hold for other texts. Give other records as "
+            "eval_input_file, such as those of python "
+            "data_prep/create_pretraining_data.py --eval_fraction=0.05.",
+            len(not_held_out),
+            len(records.eval_files),
+            not_held_out[0],
+        )
 
 
-def _record_lookup(records: PretrainingRecords, shape_sizes: Mapping[str, int]) -> RecordLookup:
+def _record_lookup(
+    records: PretrainingRecords, shape_sizes: Mapping[str, int]
+) -> RecordLookup:
     """Returns functions to find the cause of an error, and to list the records of a batch."""
     all_files = list(dict.fromkeys([*records.train_files, *records.eval_files]))
     return RecordLookup(
@@ -204,11 +238,18 @@ def _log_step_cost(
     flops = costs.training_step_flops(
         model.config, batch, round(mean_length), predictions, next_sentence
     )
-    examples_at_a_time = batch // (trainer.replicas * runtime.gradient_accumulation_steps)
+    examples_at_a_time = batch // (
+        trainer.replicas * runtime.gradient_accumulation_steps
+    )
     memory = costs.training_step_memory(
-        model.config, examples_at_a_time, length, predictions, training.precision,
-        runtime.recompute, averaged=training.ema_decay > 0,
-    )  # fmt: skip
+        model.config,
+        examples_at_a_time,
+        length,
+        predictions,
+        training.precision,
+        runtime.recompute,
+        averaged=training.ema_decay > 0,
+    )
     variables = trainer.objective.variables.values()
     parameters = sum(math.prod(variable.shape) for variable in variables)
     return log_step_cost(parameters, round(batch * mean_length), flops, memory)

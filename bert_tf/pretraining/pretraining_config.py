@@ -22,11 +22,13 @@ class PretrainingRecords:
         train_files: Record files for training.
         eval_files: Record files for held-out evaluation.
         max_seq_length: Number of tokens per sequence in all record files.
-        max_predictions_per_seq: Number of masked positions per sequence in all record files.
+        max_predictions_per_seq: Number of masked positions per sequence in all record
+            files.
         eval_batch_size: Examples per batch in evaluations.
         max_eval_steps: Maximum number of batches in an evaluation; 0 means all.
         shuffle_buffer_size: Size of the shuffle buffer in examples, at most 2^24.
-        masks: How unmasked records are masked when they are read; None if the records have masks.
+        masks: How unmasked records are masked when they are read; None if the records
+            have masks.
     """
 
     train_files: Sequence[str]
@@ -39,7 +41,9 @@ class PretrainingRecords:
     masks: DynamicMasks | None = None
 
     def __post_init__(self) -> None:
-        check_at_least(1, self, "max_seq_length", "max_predictions_per_seq", "eval_batch_size")
+        check_at_least(
+            1, self, "max_seq_length", "max_predictions_per_seq", "eval_batch_size"
+        )
         check_between(1, _MAX_BUFFER, self, "shuffle_buffer_size")
         check_at_least(0, self, "max_eval_steps")
 
@@ -47,9 +51,11 @@ class PretrainingRecords:
         """Returns the sizes that the records must match: `sizes` of `batches.training_batches`."""
         vocab_size = self.masks.vocabulary.size if self.masks else config.vocab_size
         return {
-            "S": self.max_seq_length, "P": self.max_predictions_per_seq, "V": vocab_size,
+            "S": self.max_seq_length,
+            "P": self.max_predictions_per_seq,
+            "V": vocab_size,
             "T": config.type_vocab_size,
-        }  # fmt: skip
+        }
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,8 @@ from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer, depths_by_name, variables_by_name
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
 
-# google-research/bert adds this value to the number of predictions, to avoid division by zero.
+# google-research/bert adds this value to the number of predictions, to avoid division
+# by zero.
 _EPSILON = 1e-5
 
 
@@ -18,11 +19,13 @@ class PretrainingObjective:
 
     The argument `kind` selects the loss:
 
-    mlm_nsp: the mean masked-LM loss plus the mean next-sentence loss, as in google-research/bert.
+    mlm_nsp: the mean masked-LM loss plus the mean next-sentence loss, as in
+    google-research/bert.
     mlm: the mean masked-LM loss only ("No NSP" in table 5 of the paper).
-    causal: the masked-LM head predicts each token from the tokens before it ("LTR & No NSP"). The
-        masked positions in the records are ignored. Records created with `--objective=causal` are
-        required, because the tokens in other records are masked.
+    causal: the masked-LM head predicts each token from the tokens before it ("LTR & No
+        NSP"). The masked positions in the records are ignored. Records created with
+        `--objective=causal` are required, because the tokens in other records are
+        masked.
 
     Args:
         model: The encoder with both heads; "causal" needs causal attention.
@@ -43,8 +46,9 @@ class PretrainingObjective:
     def __init__(self, model: BertPretrainer, kind: str = "mlm_nsp") -> None:
         if kind == "causal" and model.config.attention != "causal":
             raise InputError(
-                'The objective "causal" needs a model with attention="causal". Received: '
-                f'attention="{model.config.attention}", which sees the tokens to predict.'
+                'The objective "causal" needs a model with attention="causal". '
+                f'Received: attention="{model.config.attention}", which sees the '
+                "tokens to predict."
             )
         self.model, self._kind = model, kind
         self.variables: Mapping[str, Any] = variables_by_name(model)
@@ -59,7 +63,9 @@ class PretrainingObjective:
             counts["next_sentence"] = tf.cast(pairs, tf.float32)
         return counts
 
-    def sums(self, batch: Mapping[str, Any], training: bool, seed: Any = None) -> dict[str, Any]:
+    def sums(
+        self, batch: Mapping[str, Any], training: bool, seed: Any = None
+    ) -> dict[str, Any]:
         """Returns the sums of the losses and the numbers of correct predictions."""
         batch = {**batch, **self.targets(batch)}
         if training:
@@ -71,13 +77,17 @@ class PretrainingObjective:
         ids, weights = batch["masked_lm_ids"], batch["masked_lm_weights"]
         sums = {
             "masked_lm_loss": tf.reduce_sum(weights * cross_entropy(masked, ids)),
-            "masked_lm_correct": tf.reduce_sum(weights * correct_predictions(masked, ids)),
+            "masked_lm_correct": tf.reduce_sum(
+                weights * correct_predictions(masked, ids)
+            ),
         }
         if self.predicts_next_sentence:
             following = outputs["next_sentence_logits"]
             labels = batch["next_sentence_labels"][:, 0]
             sums["next_sentence_loss"] = tf.reduce_sum(cross_entropy(following, labels))
-            sums["next_sentence_correct"] = tf.reduce_sum(correct_predictions(following, labels))
+            sums["next_sentence_correct"] = tf.reduce_sum(
+                correct_predictions(following, labels)
+            )
         return sums
 
     def targets(self, batch: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,7 +110,9 @@ class PretrainingObjective:
             loss += sums["next_sentence_loss"] / counts["next_sentence"]
         return loss
 
-    def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+    def metrics(
+        self, sums: Mapping[str, float], counts: Mapping[str, float]
+    ) -> dict[str, float]:
         """Returns accuracies and losses, named as in google-research/bert's `eval_results.txt`."""
         metrics = {
             "masked_lm_accuracy": sums["masked_lm_correct"] / counts["masked_lm"],

@@ -23,11 +23,13 @@ def explain_read_error(paths: Sequence[str], sizes: Mapping[str, int]) -> str | 
         sizes: As in `batches.training_batches`.
 
     Returns:
-        A message with the file, the record, the problem and the remedy; None if all records
-        can be read and pass the checks.
+        A message with the file, the record, the problem and the remedy; None if all
+        records can be read and pass the checks.
     """
     try:
-        parse = record_checks.checking_parser(sizes, record_checks.check_files(paths, sizes))
+        parse = record_checks.checking_parser(
+            sizes, record_checks.check_files(paths, sizes)
+        )
         with Progress("looking for the record", len(paths), "files") as progress:
             for path in paths:
                 _check_records(path, parse, sizes)
@@ -37,7 +39,9 @@ def explain_read_error(paths: Sequence[str], sizes: Mapping[str, int]) -> str | 
     return None
 
 
-def _check_records(path: str, parse: Callable[[Any], Any], sizes: Mapping[str, int]) -> None:
+def _check_records(
+    path: str, parse: Callable[[Any], Any], sizes: Mapping[str, int]
+) -> None:
     """Reads all records of a file.
 
     Raises:
@@ -50,7 +54,9 @@ def _check_records(path: str, parse: Callable[[Any], Any], sizes: Mapping[str, i
                 parse(batch)
             except READ_ERRORS:
                 for index, record in enumerate(batch.numpy(), number):
-                    record_checks.check_record(record, sizes, f"Record {index} of {path}")
+                    record_checks.check_record(
+                        record, sizes, f"Record {index} of {path}"
+                    )
             number += len(batch)
     except tf.errors.DataLossError as error:
         # The batch that failed may contain records before the damaged one.
@@ -58,6 +64,6 @@ def _check_records(path: str, parse: Callable[[Any], Any], sizes: Mapping[str, i
             for _ in records.skip(number):
                 number += 1
         raise InputError(
-            f"Record {number} of {path} cannot be read: {plain_message(error)}. Copy the file "
-            "again, create it again, or give skip_bad_records=true."
+            f"Record {number} of {path} cannot be read: {plain_message(error)}. Copy "
+            "the file again, create it again, or give skip_bad_records=true."
         ) from error

@@ -17,11 +17,18 @@ from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.masking.row_format import Vocabulary
 from bert_tf.pretraining.pretraining_config import PretrainingModel, PretrainingRecords
 
-# For each feature with bounds: the number of allowed values, from 0 on, or its key in `sizes`.
+# For each feature with bounds: the number of allowed values, from 0 on, or its key in
+# `sizes`.
 _BOUNDS = {
-    "input_ids": "V", "input_mask": "2", "segment_ids": "T", "masked_lm_positions": "S",
-    "masked_lm_ids": "V", "next_sentence_labels": "2", "ids_uint16": "V", "ids_int32": "V",
-}  # fmt: skip
+    "input_ids": "V",
+    "input_mask": "2",
+    "segment_ids": "T",
+    "masked_lm_positions": "S",
+    "masked_lm_ids": "V",
+    "next_sentence_labels": "2",
+    "ids_uint16": "V",
+    "ids_int32": "V",
+}
 _SIZE_NAMES = {"V": "vocab_size", "T": "type_vocab_size", "S": "max_seq_length"}
 _WEIGHTS = "masked_lm_weights"
 
@@ -38,17 +45,20 @@ def checked_records(
     """Finds the record files of a run, and compares their manifests with its model.
 
     Args:
-        input_file: Comma list of globs of the files for training; None if the run does not train.
+        input_file: Comma list of globs of the files for training; None if the run does
+            not train.
         eval_input_file: The same for evaluation; None for the files for training.
-        settings: Attributes of the result by name. The default of a length is that in the manifest.
+        settings: Attributes of the result by name. The default of a length is that in
+            the manifest.
         model: The architecture and the objective.
-        masking: Which tokens of unmasked records are masked, except for the largest number.
+        masking: Which tokens of unmasked records are masked, except for the largest
+            number.
         vocabulary: The vocabulary; required for unmasked records.
         do_lower_case: As in `check_manifests`.
 
     Raises:
-        InputError: As in `record_files` and `check_manifests`, the sequences are too long for the
-            model, or the records do not suit the settings of the masks.
+        InputError: As in `record_files` and `check_manifests`, the sequences are too
+            long for the model, or the records do not suit the settings of the masks.
     """
     train_files = record_files(input_file) if input_file else []
     eval_files = record_files(eval_input_file or input_file or "")
@@ -57,7 +67,9 @@ def checked_records(
     records = PretrainingRecords(train_files, eval_files, **{**lengths, **settings})
     model.config.check_length(records.max_seq_length)
     sha256 = vocabulary.sha256 if vocabulary else None
-    check_manifests(both, model.config.vocab_size, sha256, do_lower_case, model.objective)
+    check_manifests(
+        both, model.config.vocab_size, sha256, do_lower_case, model.objective
+    )
     if not _are_unmasked(both):
         names = {field.name for field in dataclasses.fields(masking)}
         others = sorted(names - {"max_predictions_per_seq"})
@@ -65,10 +77,13 @@ def checked_records(
         return records
     if vocabulary is None or model.objective == "causal":
         raise InputError(
-            f"The records of {both[0]} are unmasked. They need vocab_file, because the masks are "
-            f"made while training, and an objective with masks. Received: {model.objective}."
+            f"The records of {both[0]} are unmasked. They need vocab_file, because the "
+            "masks are made while training, and an objective with masks. Received: "
+            f"{model.objective}."
         )
-    masking = dataclasses.replace(masking, max_predictions_per_seq=records.max_predictions_per_seq)
+    masking = dataclasses.replace(
+        masking, max_predictions_per_seq=records.max_predictions_per_seq
+    )
     return dataclasses.replace(records, masks=DynamicMasks(masking, vocabulary))
 
 
@@ -80,12 +95,14 @@ def _are_unmasked(paths: Sequence[str]) -> bool:
     """
     kinds = set()
     for path in paths:
-        with contextlib.suppress(InputError):  # damaged files are reported or replaced later
+        with contextlib.suppress(
+            InputError
+        ):  # damaged files are reported or replaced later
             kinds.add(features.is_unmasked(_first_record(path)))
     if len(kinds) > 1:
         raise InputError(
-            "Some of the records are unmasked (--masking=dynamic), and others have masks. Give "
-            "records of one kind."
+            "Some of the records are unmasked (--masking=dynamic), and others have "
+            "masks. Give records of one kind."
         )
     return True in kinds
 
@@ -94,7 +111,8 @@ def record_files(patterns: str) -> list[str]:
     """Returns the record files that match a comma-separated list of globs.
 
     Raises:
-        InputError: A pattern matches no file, or a path is a folder, a named pipe or an empty file.
+        InputError: A pattern matches no file, or a path is a folder, a named pipe or an
+            empty file.
     """
     paths = find_records(patterns)
     for path in paths:
@@ -107,7 +125,9 @@ def record_files(patterns: str) -> list[str]:
 def fingerprint(paths: Sequence[str]) -> str:
     """Returns text: the number of record files, and a hash of the names and sizes of the files."""
     sizes = [[os.path.basename(path), tf.io.gfile.stat(path).length] for path in paths]
-    return f"{len(paths)} files, SHA-256 {files.sha256(json.dumps(sizes).encode())[:16]}"
+    return (
+        f"{len(paths)} files, SHA-256 {files.sha256(json.dumps(sizes).encode())[:16]}"
+    )
 
 
 def check_manifests(
@@ -120,37 +140,56 @@ def check_manifests(
     """Compares the manifests next to the records with the settings of a run.
 
     Args:
-        paths: Record files. Files without a manifest, from other programs, are accepted.
+        paths: Record files. Files without a manifest, from other programs, are
+            accepted.
         vocab_size: Vocabulary size of the model.
-        vocabulary_sha256: SHA-256 of the vocabulary of the run; None if the run has no vocabulary.
-        do_lower_case: Whether the run lower-cases text; None if the run has no vocabulary.
-        objective: One of `pretraining.config.OBJECTIVES`; None to accept the records of every
-            objective.
+        vocabulary_sha256: SHA-256 of the vocabulary of the run; None if the run has no
+            vocabulary.
+        do_lower_case: Whether the run lower-cases text; None if the run has no
+            vocabulary.
+        objective: One of `pretraining.config.OBJECTIVES`; None to accept the records of
+            every objective.
 
     Raises:
-        InputError: The records were created with another vocabulary, with a vocabulary that is too
-            large for the model, with another casing, or for an incompatible objective.
+        InputError: The records were created with another vocabulary, with a vocabulary
+            that is too large for the model, with another casing, or for an incompatible
+            objective.
     """
     for manifest in _manifests_of(paths):
         facts, path = manifest.facts, manifest.path
         created_for = facts.get("flags", {}).get("objective")
-        if (created_for, objective) == ("mlm_nsp", "mlm"):  # which ignores the sentence pairs
+        if (created_for, objective) == (
+            "mlm_nsp",
+            "mlm",
+        ):  # which ignores the sentence pairs
             created_for = objective
         for name, recorded, setting, parameter in (
-            ("vocabulary_sha256", facts.get("vocabulary_sha256"), vocabulary_sha256, "vocab_file"),
-            ("do_lower_case", facts.get("do_lower_case"), do_lower_case, "do_lower_case"),
+            (
+                "vocabulary_sha256",
+                facts.get("vocabulary_sha256"),
+                vocabulary_sha256,
+                "vocab_file",
+            ),
+            (
+                "do_lower_case",
+                facts.get("do_lower_case"),
+                do_lower_case,
+                "do_lower_case",
+            ),
             ("objective", created_for, objective, "objective"),
         ):
             if None not in (recorded, setting) and recorded != setting:
                 raise InputError(
-                    f"The records of {path} were created with {name}={recorded}, but this run has "
-                    f"{name}={setting}. Give the {parameter} that the records were created with."
+                    f"The records of {path} were created with {name}={recorded}, but "
+                    f"this run has {name}={setting}. Give the {parameter} that the "
+                    "records were created with."
                 )
         size = facts.get("vocab_size")
         if size is not None and size > vocab_size:
             raise InputError(
-                f"The records of {path} use a vocabulary of {size} entries, but the model's "
-                f"vocab_size is {vocab_size}. Set vocab_size in bert_config_file to {size}."
+                f"The records of {path} use a vocabulary of {size} entries, but the "
+                f"model's vocab_size is {vocab_size}. Set vocab_size in "
+                f"bert_config_file to {size}."
             )
 
 
@@ -164,7 +203,9 @@ def _recorded_lengths(paths: Sequence[str]) -> dict[str, int]:
 def _manifests_of(paths: Sequence[str]) -> list[Manifest]:
     """Returns the manifests next to records that list one of them, or no shards at all."""
     found = manifests_next_to(paths)
-    return [each for each in found if not each.shards or any(map(each.find_shard, paths))]
+    return [
+        each for each in found if not each.shards or any(map(each.find_shard, paths))
+    ]
 
 
 def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str]:
@@ -175,12 +216,12 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
         sizes: As in `batches.training_batches`.
 
     Returns:
-        Dict from each feature to the key of the feature in the records. The features are those of
-        `features.PRETRAINING` or `features.unmasked`.
+        Dict from each feature to the key of the feature in the records. The features
+        are those of `features.PRETRAINING` or `features.unmasked`.
 
     Raises:
-        InputError: The size of a file differs from the size in its manifest, or the first record of
-            a file does not match these features or `sizes`.
+        InputError: The size of a file differs from the size in its manifest, or the
+            first record of a file does not match these features or `sizes`.
     """
     names: dict[str, str] = {}
     manifests = manifests_next_to(paths)
@@ -190,8 +231,9 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
         if listed and not any(shard.has_recorded_size() for _, shard in listed):
             manifest, shard = listed[-1]
             raise InputError(
-                f"{path} has {tf.io.gfile.stat(path).length:,} bytes, but {shard.bytes:,} by "
-                f"{manifest.path}. Copy it again, or create it again."
+                f"{path} has {tf.io.gfile.stat(path).length:,} bytes, but "
+                f"{shard.bytes:,} by {manifest.path}. Copy it again, or create it "
+                "again."
             )
         names = check_record(_first_record(path), sizes, path)
     return names
@@ -203,7 +245,8 @@ def _first_record(path: str) -> bytes:
     except tf.errors.OpError as error:
         raise InputError(
             f"{path} is not a TFRecord file, or is damaged at its start, in record 0: "
-            f"{plain_message(error)}. Give skip_bad_records=true to leave damaged records out."
+            f"{plain_message(error)}. Give skip_bad_records=true to leave damaged "
+            "records out."
         ) from error
     if first is None:
         raise InputError(f"{path} holds no record. Create the records again.")
@@ -222,8 +265,8 @@ def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[st
         Dict from each feature to the key of the feature in the record.
 
     Raises:
-        InputError: A feature is missing, has an unexpected length or type, or has a value that is
-            out of bounds.
+        InputError: A feature is missing, has an unexpected length or type, or has a
+            value that is out of bounds.
     """
     table = _table(features.is_unmasked(record), sizes)
     names = features.names_in(record, table, sizes, where)
@@ -231,17 +274,22 @@ def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[st
         parse = features.parser(table, sizes, names, keep_int64=True)
         values = parse(tf.constant([record]))
     except tf.errors.InvalidArgumentError as error:
-        raise InputError(f"{where} cannot be parsed: {plain_message(error)}.") from error
+        raise InputError(
+            f"{where} cannot be parsed: {plain_message(error)}."
+        ) from error
     for name, (is_outside, expected) in _outside(values, sizes).items():
         if outside := tf.boolean_mask(values[name], is_outside).numpy().tolist():
             raise InputError(
-                f"{where} holds {outside[0]} in {names[name]}, but {expected}. Give the model and "
-                "the lengths that the records were created for, or create them again."
+                f"{where} holds {outside[0]} in {names[name]}, but {expected}. Give "
+                "the model and the lengths that the records were created for, or "
+                "create them again."
             )
     return names
 
 
-def _outside(values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, tuple[Any, str]]:
+def _outside(
+    values: Mapping[str, Any], sizes: Mapping[str, int]
+) -> dict[str, tuple[Any, str]]:
     """Finds the values that are out of bounds.
 
     Args:
@@ -249,19 +297,27 @@ def _outside(values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, t
         sizes: As in `batches.training_batches`.
 
     Returns:
-        Dict from the name of a feature to a bool for each of its values, and the expected values.
+        Dict from the name of a feature to a bool for each of its values, and the
+        expected values.
     """
     found = {}
     for name in filter(_BOUNDS.__contains__, values):
         letter = _BOUNDS[name]
         limit = int(sizes.get(letter, letter))
-        expected = "0 or 1 is expected" if letter == "2" else f"{_SIZE_NAMES[letter]} is {limit}"
+        expected = (
+            "0 or 1 is expected"
+            if letter == "2"
+            else f"{_SIZE_NAMES[letter]} is {limit}"
+        )
         # As a uint64, a negative number is larger than every limit.
         found[name] = tf.bitcast(values[name], tf.uint64) >= limit, expected
     if _WEIGHTS in values:
         weights = values[_WEIGHTS]
         # A NaN is not within the range.
-        found[_WEIGHTS] = ~((weights >= 0) & (weights <= 1)), "a number from 0 to 1 is expected"
+        found[_WEIGHTS] = (
+            ~((weights >= 0) & (weights <= 1)),
+            "a number from 0 to 1 is expected",
+        )
     else:
         is_too_long = features.unmasked_lengths(values) > sizes["S"]
         found["lengths"] = is_too_long, f"max_seq_length is {sizes['S']}"
@@ -273,9 +329,9 @@ def checking_parser(
 ) -> Callable[[Any], dict[str, Any]]:
     """Returns a function that parses records, and checks that all values are within their bounds.
 
-    The check is needed because on a GPU, `tf.gather` returns 0 for an index that is out of bounds
-    and raises no error. It is done on int64 values, because the conversion to int32 drops the
-    upper 32 bits.
+    The check is needed because on a GPU, `tf.gather` returns 0 for an index that is out
+    of bounds and raises no error. It is done on int64 values, because the conversion to
+    int32 drops the upper 32 bits.
 
     Args:
         sizes: As in `batches.training_batches`.
@@ -286,12 +342,18 @@ def checking_parser(
 
     def parse_and_check(records: Any) -> dict[str, Any]:
         values = parse(records)
-        fits = [~tf.reduce_any(is_outside) for is_outside, _ in _outside(values, sizes).values()]
+        fits = [
+            ~tf.reduce_any(is_outside)
+            for is_outside, _ in _outside(values, sizes).values()
+        ]
         message = "a record holds a value that is out of bounds"
         assertion = tf.debugging.Assert(tf.reduce_all(fits), [message])
-        # Without a control dependency, a graph may compute the outputs before the assertion.
+        # Without a control dependency, a graph may compute the outputs before the
+        # assertion.
         with tf.control_dependencies([assertion]):
-            values = values if is_unmasked else features.to_int32(values)  # a key has 64 bits
+            values = (
+                values if is_unmasked else features.to_int32(values)
+            )  # a key has 64 bits
             return {name: tf.identity(value) for name, value in values.items()}
 
     return parse_and_check

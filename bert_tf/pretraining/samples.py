@@ -37,8 +37,8 @@ def as_markdown(
 
     Args:
         batch: Features of `features.PRETRAINING`.
-        outputs: Outputs of a `BertPretrainer`: masked_lm_logits [B, P, V] and, if the model has a
-            next-sentence head, next_sentence_logits [B, 2].
+        outputs: Outputs of a `BertPretrainer`: masked_lm_logits [B, P, V] and, if the
+            model has a next-sentence head, next_sentence_logits [B, 2].
         vocabulary: The vocabulary entries; the index of an entry is its id.
 
     Returns:
@@ -61,9 +61,13 @@ def as_markdown(
 def _text(example: Mapping[str, Any], vocabulary: Sequence[str]) -> str:
     """Joins tokens to a text, in which [SEP] becomes " / " and masked positions are bold."""
     count = int(np.sum(example["masked_lm_weights"] > 0))
-    numbers = {int(at): n for n, at in enumerate(example["masked_lm_positions"][:count], 1)}
+    numbers = {
+        int(at): n for n, at in enumerate(example["masked_lm_positions"][:count], 1)
+    }
     text = ""
-    for at, index in enumerate(example["input_ids"][: int(np.sum(example["input_mask"]))]):
+    for at, index in enumerate(
+        example["input_ids"][: int(np.sum(example["input_mask"]))]
+    ):
         token = vocabulary[int(index)]
         if at in numbers:
             token = f"**{_escape(token)}**{str(numbers[at]).translate(_SUPERSCRIPTS)}"
@@ -77,8 +81,13 @@ def _text(example: Mapping[str, Any], vocabulary: Sequence[str]) -> str:
     return text.removesuffix(" /").strip()
 
 
-def _table(example: Mapping[str, Any], masked: np.ndarray, vocabulary: Sequence[str]) -> str:
-    """Returns a table with a row for each masked position. Correct predictions are in bold."""
+def _table(
+    example: Mapping[str, Any], masked: np.ndarray, vocabulary: Sequence[str]
+) -> str:
+    """Returns a table with a row for each masked position.
+
+    Correct predictions are in bold.
+    """
     lines = ["| | true | predicted |", "|---|---|---|"]
     count = int(np.sum(example["masked_lm_weights"] > 0))
     for number, (index, shares) in enumerate(
@@ -86,8 +95,13 @@ def _table(example: Mapping[str, Any], masked: np.ndarray, vocabulary: Sequence[
     ):
         best = np.argsort(-shares, kind="stable")[:_PREDICTIONS_PER_MASK]
         shown = (f"{_escape(vocabulary[int(i)])} {shares[i]:.2f}" for i in best)
-        cells = [f"**{cell}**" if i == index else cell for i, cell in zip(best, shown, strict=True)]
-        lines.append(f"| {number} | {_escape(vocabulary[int(index)])} | {' · '.join(cells)} |")
+        cells = [
+            f"**{cell}**" if i == index else cell
+            for i, cell in zip(best, shown, strict=True)
+        ]
+        lines.append(
+            f"| {number} | {_escape(vocabulary[int(index)])} | {' · '.join(cells)} |"
+        )
     return "\n".join(lines)
 
 

@@ -15,19 +15,22 @@ from bert_tf.tasks.results import Outputs
 from bert_tf.tasks.task import LABEL_WEIGHTS, RECORD_WEIGHTS
 from bert_tf.training.step.objective import ORIGIN
 
-# Records of similar length are grouped into batches within each window of this many batches.
+# Records of similar length are grouped into batches within each window of this many
+# batches.
 _BATCHES_PER_WINDOW = 16
 
 
 class TrainingOrder:
     """The records of each training batch. They depend only on the arguments.
 
-    The order is an endless sequence of epochs, each of which is a permutation of all records. A
-    window, which is 16 batches, contains successive records of this order. The records of a window
-    are sorted by length and cut into batches, and the batches are shuffled.
+    The order is an endless sequence of epochs, each of which is a permutation of all
+    records. A window, which is 16 batches, contains successive records of this order.
+    The records of a window are sorted by length and cut into batches, and the batches
+    are shuffled.
 
     Args:
-        num_tokens: int [R], the length of each record; equal numbers give batches in random order.
+        num_tokens: int [R], the length of each record; equal numbers give batches in
+            random order.
         batch_size: Records per batch.
         seed: Determines the order.
     """
@@ -86,7 +89,8 @@ def training_batches(
         order: The records of each batch.
         parse: Converts serialized records to a batch; see `make_parser`.
         first_step: The step of the first batch, from 0.
-        weights: The weight of each record in the loss, float32 [R]; None if they are equal.
+        weights: The weight of each record in the loss, float32 [R]; None if they are
+            equal.
     """
     size, load = len(order.batch(first_step)), make_loader(records, parse)
 
@@ -134,7 +138,9 @@ def make_loader(
 
 
 def _with_record_weights(batch: dict[str, Any], is_labelled: Any) -> dict[str, Any]:
-    """Multiplies the weights of labels by those of records; examples without labels have 0.
+    """Multiplies the weights of labels by those of records.
+
+    Examples without labels have 0.
 
     Args:
         batch: The features of B records.
@@ -170,7 +176,9 @@ def make_parser(
     return parse_and_trim if trim else parse
 
 
-def traced_once(function: Callable[[Any], Any], load: Callable[[Any], dict[str, Any]]) -> Any:
+def traced_once(
+    function: Callable[[Any], Any], load: Callable[[Any], dict[str, Any]]
+) -> Any:
     """Returns a `tf.function` that is traced once, for batches of any size and length.
 
     Args:
@@ -179,12 +187,17 @@ def traced_once(function: Callable[[Any], Any], load: Callable[[Any], dict[str, 
     """
     indices = tf.TensorSpec([None], tf.int64)
     outputs = tf.function(load).get_concrete_function(indices).structured_outputs
-    batch = tf.nest.map_structure(lambda each: tf.TensorSpec(each.shape, each.dtype), outputs)
+    batch = tf.nest.map_structure(
+        lambda each: tf.TensorSpec(each.shape, each.dtype), outputs
+    )
     return tf.function(function, input_signature=[batch], autograph=False)
 
 
 def _first_along(values: Any, axis: int, size: Any) -> Any:
-    """Returns the first `size` entries along an axis; the other axes keep their static sizes."""
+    """Returns the first `size` entries along an axis.
+
+    The other axes keep their static sizes.
+    """
     cut = values[(slice(None),) * axis + (slice(None, size),)]
     shape = values.shape.as_list()
     return tf.ensure_shape(cut, [*shape[:axis], None, *shape[axis + 1 :]])
@@ -198,8 +211,8 @@ def predict(
 ) -> Iterator[Outputs]:
     """Yields the outputs of the model for each record, in the order of the file.
 
-    Records of similar length are computed together, so the outputs of different records may have
-    been cut to different lengths.
+    Records of similar length are computed together, so the outputs of different records
+    may have been cut to different lengths.
 
     Args:
         records: The records.
@@ -220,7 +233,11 @@ def predict(
         indices = tf.numpy_function(lambda n: batch(int(n)), [number], tf.int64)
         return load(tf.ensure_shape(indices, [None]))
 
-    dataset = tf.data.Dataset.range(-(-len(records) // batch_size)).map(load_batch).prefetch(2)
+    dataset = (
+        tf.data.Dataset.range(-(-len(records) // batch_size))
+        .map(load_batch)
+        .prefetch(2)
+    )
     waiting: dict[int, Outputs] = {}
     done = 0
     for number, inputs in enumerate(dataset):

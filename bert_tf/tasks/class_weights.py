@@ -33,26 +33,30 @@ def check_labels(task: Task, class_weights: ClassWeights) -> None:
     facts = task.facts
     if task.first_label_id is None or not facts.labels:
         raise InputError(
-            "class_weights needs a task that gives one label to each text or word. Received: the "
-            f"task {facts.task} of the type {facts.task_type}. Leave out class_weights."
+            "class_weights needs a task that gives one label to each text or word. "
+            f"Received: the task {facts.task} of the type {facts.task_type}. Leave out "
+            "class_weights."
         )
     for label in parse_class_weights(class_weights):
         if label not in facts.labels:
             raise InputError(
-                f"class_weights has the label {label!r}, which the task does not have. Give labels "
-                f"of {shortened(facts.labels, _SHOWN_LABELS)}."
+                f"class_weights has the label {label!r}, which the task does not have. "
+                f"Give labels of {shortened(facts.labels, _SHOWN_LABELS)}."
             )
 
 
 def weights_of_label_ids(
-    task: Task, class_weights: ClassWeights, records: RecordFile, sizes: Mapping[str, int]
+    task: Task,
+    class_weights: ClassWeights,
+    records: RecordFile,
+    sizes: Mapping[str, int],
 ) -> np.ndarray:
     """Returns the weight of each value of the feature `label_ids`.
 
-    A label with n of N examples in the train split has the weight N / (C n) if the weights are
-    "balanced"; C is the number of labels with examples. Other weights are divided by their mean
-    over the N examples. The mean is 1 in both cases. A label without examples has the weight 0,
-    which has no effect.
+    A label with n of N examples in the train split has the weight N / (C n) if the
+    weights are "balanced"; C is the number of labels with examples. Other weights are
+    divided by their mean over the N examples. The mean is 1 in both cases. A label
+    without examples has the weight 0, which has no effect.
 
     Args:
         task: The task; see `check_labels`.
@@ -70,10 +74,14 @@ def weights_of_label_ids(
     """
     labels, first = task.facts.labels or (), task.first_label_id or 0
     counted, per_example = np.arange(len(records)), records.index.records_per_example
-    if task.records_share_weight and per_example is not None:  # each example counts once
+    if (
+        task.records_share_weight and per_example is not None
+    ):  # each example counts once
         counted = np.cumsum(per_example) - per_example
     counted = counted[counted < records.num_labelled]
-    counts = _count_label_ids(records, counted, task.table, sizes, first + len(labels))[first:]
+    counts = _count_label_ids(records, counted, task.table, sizes, first + len(labels))[
+        first:
+    ]
     given = parse_class_weights(class_weights)
     weights = np.array([given.get(label, 1.0) for label in labels])
     if class_weights == BALANCED:
@@ -82,8 +90,8 @@ def weights_of_label_ids(
     mean = weights @ counts / counts.sum()
     if not mean > 0:
         raise InputError(
-            "class_weights gives the weight 0 to all labels of the train split. Give a weight "
-            "above 0 to a label that occurs."
+            "class_weights gives the weight 0 to all labels of the train split. Give a "
+            "weight above 0 to a label that occurs."
         )
     return np.concatenate([np.zeros(first), weights / mean]).astype(np.float32)
 
@@ -108,7 +116,8 @@ def _count_label_ids(
 def weights_of_records(task: Task, records: RecordFile) -> np.ndarray | None:
     """Returns the weight of each record, with which each example has the same weight.
 
-    A record of an example with n records has the weight R / (N n), so that the mean is 1.
+    A record of an example with n records has the weight R / (N n), so that the mean is
+    1.
 
     Args:
         task: The task; see `Task.records_share_weight`.
@@ -143,5 +152,9 @@ def with_label_weights(
 
 def describe_weights(task: Task, weights: np.ndarray) -> str:
     """Returns the labels with their weights; see `weights_of_label_ids`."""
-    pairs = zip(task.facts.labels or (), weights[task.first_label_id :].tolist(), strict=True)
-    return shortened([f"{label} {weight:.4g}" for label, weight in pairs], _SHOWN_LABELS)
+    pairs = zip(
+        task.facts.labels or (), weights[task.first_label_id :].tolist(), strict=True
+    )
+    return shortened(
+        [f"{label} {weight:.4g}" for label, weight in pairs], _SHOWN_LABELS
+    )

@@ -1,7 +1,7 @@
 """The file with examples of the dev split, which exports use to compare predictions.
 
-Each line of `dev_examples.jsonl` is a JSON object: the texts of an example by the names that the
-exported model has for them, and the correct output.
+Each line of `dev_examples.jsonl` is a JSON object: the texts of an example by the names
+that the exported model has for them, and the correct output.
 """
 
 import json

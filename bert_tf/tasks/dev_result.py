@@ -31,7 +31,10 @@ class DevResult:
 
     @property
     def is_degenerate(self) -> bool:
-        """Whether the value is no better than the baseline. NaN is no better than anything."""
+        """Whether the value is no better than the baseline.
+
+        NaN is no better than anything.
+        """
         if self.baseline is None:
             return False
         sign = 1 if self.higher_is_better else -1
@@ -43,23 +46,31 @@ class DevResult:
 
 
 def make_result(
-    task: Task, suffixed: str, results: Mapping[str, float], baseline: Mapping[str, float]
+    task: Task,
+    suffixed: str,
+    results: Mapping[str, float],
+    baseline: Mapping[str, float],
 ) -> DevResult | None:
-    """Returns the result of a run; None if the results do not contain the metric of the task.
+    """Returns the result of a run.
+
+    None if the results do not contain the metric of the task.
 
     Args:
         task: The task.
         suffixed: The name of the task's metric in the results, such as "eval_accuracy".
         results: The metrics by name.
-        baseline: The values of the metrics for a constant prediction; see `TaskResults.baseline`.
+        baseline: The values of the metrics for a constant prediction; see
+            `TaskResults.baseline`.
     """
     if suffixed not in results:
         return None
     metric, sign = task.best_by
-    finite = {name: value if math.isfinite(value) else None for name, value in results.items()}
+    finite = {
+        name: value if math.isfinite(value) else None for name, value in results.items()
+    }
     return DevResult(
         task.name, suffixed, sign > 0, results[suffixed], baseline.get(metric), finite
-    )  # fmt: skip
+    )
 
 
 def read(folder: str) -> DevResult | None:

@@ -27,8 +27,8 @@ class Teacher:
         config: The settings.
         sha256: A checksum of its weights.
         cache: The place and the dtype of the cache of its logits.
-        make_objective: Builds its model and objective, with its weights, from the keyword argument
-            `dtype`.
+        make_objective: Builds its model and objective, with its weights, from the
+            keyword argument `dtype`.
     """
 
     config: DistillationConfig
@@ -50,8 +50,8 @@ class Teacher:
 class DistillationObjective:
     """The objective of a student: its loss is a mean of the loss of the labels and the teacher's.
 
-    Everything else is that of the objective of the task. The metrics need labels for all examples,
-    so they are left out if there are examples without labels.
+    Everything else is that of the objective of the task. The metrics need labels for
+    all examples, so they are left out if there are examples without labels.
 
     Args:
         student: The objective of the task.
@@ -66,21 +66,30 @@ class DistillationObjective:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._student, name)
 
-    def sums(self, batch: Mapping[str, Any], training: bool, seed: Any = None) -> dict[str, Any]:
+    def sums(
+        self, batch: Mapping[str, Any], training: bool, seed: Any = None
+    ) -> dict[str, Any]:
         """Returns the sums of the task with the mean of both losses, and that of the teacher."""
         outputs = self._student.outputs_of_model(batch, training, seed)
         sums = self._student.sums_of_outputs(outputs, batch)
-        teacher, weight = batch[TEACHER_LOGITS][:, :, 0], self._config.distillation_weight
+        teacher, weight = (
+            batch[TEACHER_LOGITS][:, :, 0],
+            self._config.distillation_weight,
+        )
         temperature = self._config.distillation_temperature
         losses = self._student.teacher_losses(outputs, teacher, batch, temperature)
         loss = tf.reduce_sum(weighted(losses, batch, RECORD_WEIGHTS))
         mean = (1 - weight) * sums["loss"] + weight * loss
         return {**sums, "loss": mean, "teacher_loss": loss}
 
-    def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+    def metrics(
+        self, sums: Mapping[str, float], counts: Mapping[str, float]
+    ) -> dict[str, float]:
         """Returns the metrics of the task, and the mean of the teacher's loss."""
         loss = self._student.loss({"loss": sums["teacher_loss"]}, counts)
-        metrics = {} if self._config.unlabelled_file else self._student.metrics(sums, counts)
+        metrics = (
+            {} if self._config.unlabelled_file else self._student.metrics(sums, counts)
+        )
         return {**metrics, "teacher_loss": loss}
 
 
@@ -106,17 +115,25 @@ def cache_teacher(
         InputError: See `FeatureCache.write`.
     """
     logits = feature_cache.function_of_records(
-        lambda batch: teacher.logits_to_learn(teacher.outputs_of_model(batch))[:, :, None], load
+        lambda batch: teacher.logits_to_learn(teacher.outputs_of_model(batch))[
+            :, :, None
+        ],
+        load,
     )
     _, tokens, _, size = logits.get_concrete_function().structured_outputs.shape
     name, lengths = split.split.name, split.records.index.num_tokens
     sha256 = feature_cache.sha256_of_weights(teacher.model.config, teacher.variables)
     cache = FeatureCache(
         os.path.join(settings.folder, f"{name}-teacher"),
-        np.ones_like(lengths) if tokens == 1 else lengths, (1, size), settings.dtype,
+        np.ones_like(lengths) if tokens == 1 else lengths,
+        (1, size),
+        settings.dtype,
         {
-            **split.key, "precision": precision, "dtype": settings.dtype, "teacher_sha256": sha256,
+            **split.key,
+            "precision": precision,
+            "dtype": settings.dtype,
+            "teacher_sha256": sha256,
         },
-    )  # fmt: skip
+    )
     cache.write(logits, f"{name} with the teacher")
     split.records.caches[TEACHER_LOGITS] = cache

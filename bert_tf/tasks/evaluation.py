@@ -20,11 +20,13 @@ class SplitEvaluator:
 
     Args:
         data: The splits and their records.
-        outputs: Converts a batch to the outputs of the model; see `HeadObjective.outputs`.
+        outputs: Converts a batch to the outputs of the model; see
+            `HeadObjective.outputs`.
         parse: Converts serialized records to a batch; see `batches.make_parser`.
 
     Attributes:
-        sampled: The rows for `dev_examples` of each split that was read, by the split's name.
+        sampled: The rows for `dev_examples` of each split that was read, by the split's
+            name.
     """
 
     def __init__(
@@ -41,18 +43,20 @@ class SplitEvaluator:
         """Returns the results of a split with labels, and its metrics with their baselines.
 
         Raises:
-            InputError: No example has a label, or the file of the split changed after the start of
-                the run.
+            InputError: No example has a label, or the file of the split changed after
+                the start of the run.
         """
         found, config = self._data.task.make_results(split.split), self._data.config
-        for example, outputs in self._outputs_of(split, "evaluating", config.eval_batch_size):
+        for example, outputs in self._outputs_of(
+            split, "evaluating", config.eval_batch_size
+        ):
             found.score(example, found.decode(example, outputs))
         values = with_baselines(found)
         if not values:
             raise InputError(
-                f"No example of {split.split.source.name} has a label or an answer, so there is "
-                "nothing to evaluate. Give a file with labels, or use do_predict instead of "
-                "do_eval."
+                f"No example of {split.split.source.name} has a label or an answer, so "
+                "there is nothing to evaluate. Give a file with labels, or use "
+                "do_predict instead of do_eval."
             )
         return found, values
 
@@ -60,13 +64,16 @@ class SplitEvaluator:
         """Writes the predictions for a split into a folder.
 
         Raises:
-            InputError: An output is NaN or infinite, or the file of the split changed after the
-                start of the run.
+            InputError: An output is NaN or infinite, or the file of the split changed
+                after the start of the run.
         """
         found, config = self._data.task.make_results(split.split), self._data.config
-        pairs = self._outputs_of(split, "predicting", config.predict_batch_size, finite=True)
+        pairs = self._outputs_of(
+            split, "predicting", config.predict_batch_size, finite=True
+        )
         found.write(
-            folder, ((example, found.decode(example, outputs)) for example, outputs in pairs)
+            folder,
+            ((example, found.decode(example, outputs)) for example, outputs in pairs),
         )
         return found
 
@@ -92,7 +99,9 @@ class SplitEvaluator:
         rows = self.sampled[split.split.name] = []
         chosen = dev_examples.choose(split.num_examples)
         number = 0
-        with Progress(f"{description} {split.split.name}", split.num_examples, "examples") as shown:
+        with Progress(
+            f"{description} {split.split.name}", split.num_examples, "examples"
+        ) as shown:
             for number, example in enumerate(self._data.examples(split.split), start=1):
                 if number > split.num_examples:
                     break
@@ -106,8 +115,9 @@ class SplitEvaluator:
                 shown.update(1)
         if number != split.num_examples:
             raise InputError(
-                f"{split.split.source.name} does not have {split.num_examples} examples any more. "
-                "Run the command again, without changing the file meanwhile."
+                f"{split.split.source.name} does not have {split.num_examples} "
+                "examples any more. Run the command again, without changing the file "
+                "meanwhile."
             )
 
 
@@ -115,6 +125,7 @@ def _check_finite(outputs: Sequence[Outputs], number: int, split: str) -> None:
     for name, value in (item for each in outputs for item in each.items()):
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise InputError(
-                f"The model's {name} for example {number} of the {split} split are NaN or "
-                "infinite, so there is no prediction. Give precision=float32 or other weights."
+                f"The model's {name} for example {number} of the {split} split are NaN "
+                "or infinite, so there is no prediction. Give precision=float32 or "
+                "other weights."
             )

@@ -1,10 +1,11 @@
 """`FeatureCache`: the hidden states of a frozen encoder for each record, on disk.
 
-The logits of a teacher are cached in the same way; see `distillation`. A cache is a folder with
-`cache.json` and arrays in .npy files (shards). It is written once, before the training, and read at
-random positions.
+The logits of a teacher are cached in the same way; see `distillation`. A cache is a
+folder with `cache.json` and arrays in .npy files (shards). It is written once, before
+the training, and read at random positions.
 
-Shape letters: R records, B batch, T tokens of a record, K hidden states of a token, H hidden size.
+Shape letters: R records, B batch, T tokens of a record, K hidden states of a token, H
+hidden size.
 """
 
 import dataclasses
@@ -40,8 +41,9 @@ class FeatureSettings:
     """The settings of the cache of a frozen encoder's hidden states.
 
     Attributes:
-        folder: A local folder with one cache for each split. Runs with the same data and the same
-            encoder can share it, such as runs with other seeds or learning rates.
+        folder: A local folder with one cache for each split. Runs with the same data
+            and the same encoder can share it, such as runs with other seeds or learning
+            rates.
         dtype: One of `DTYPES`.
 
     Raises:
@@ -55,8 +57,8 @@ class FeatureSettings:
         check_choice(DTYPES, "feature_dtype", self.dtype)
         if "://" in self.folder:
             raise InputError(
-                f"The cache of features must be in a local folder. Received: {self.folder}. Give "
-                "a local folder as feature_cache_dir."
+                "The cache of features must be in a local folder. Received: "
+                f"{self.folder}. Give a local folder as feature_cache_dir."
             )
 
 
@@ -103,33 +105,45 @@ class FeatureCache:
         return np.arange(self._bounds[shard], self._bounds[shard + 1])
 
     def write(self, compute: Callable[[np.ndarray], Any], name: str) -> None:
-        """Computes the shards that do not exist yet; waits for another run that does it.
+        """Computes the shards that do not exist yet.
+
+        Waits for another run that does it.
 
         Args:
-            compute: Takes the indices of records, int64 [B]; returns float [B, T, K, H], where T is
-                at least the largest length of these records.
+            compute: Takes the indices of records, int64 [B]; returns float [B, T, K,
+                H], where T is at least the largest length of these records.
             name: The name of the split, for the progress display.
 
         Raises:
-            InputError: The folder contains the cache of other data or another encoder, a shard is
-                damaged or cannot be written, the disk has not enough space, or a hidden state is
-                not finite.
+            InputError: The folder contains the cache of other data or another encoder,
+                a shard is damaged or cannot be written, the disk has not enough space,
+                or a hidden state is not finite.
         """
         busy = f"Another run computes {self.folder}."
         with self._workspace.locked(busy, wait=True):
             checksums = self._checksums()
             shards = range(len(self._bounds) - 1)
-            missing = [n for n in shards if os.path.basename(self._path(n)) not in checksums]
+            missing = [
+                n for n in shards if os.path.basename(self._path(n)) not in checksums
+            ]
             if not missing:
                 return
             records = np.concatenate([self._records(shard) for shard in missing])
             values_per_token = self._shape[0] * self._shape[1]
-            size = int(self._lengths[records].sum()) * values_per_token * self._dtype.itemsize
+            size = (
+                int(self._lengths[records].sum())
+                * values_per_token
+                * self._dtype.itemsize
+            )
             check_disk_space(self.folder, size, f"the cache {self.folder}")
-            with Progress(f"computing features of {name}", len(records), "records") as progress:
+            with Progress(
+                f"computing features of {name}", len(records), "records"
+            ) as progress:
                 for shard in missing:
                     values = self._compute(shard, compute, progress.update)
-                    checksums[os.path.basename(self._path(shard))] = self._save(shard, values)
+                    checksums[os.path.basename(self._path(shard))] = self._save(
+                        shard, values
+                    )
                     facts = {"key": self._key, "sha256": checksums}
                     files.write_json(os.path.join(self.folder, _FACTS_FILE), facts)
 
@@ -151,8 +165,8 @@ class FeatureCache:
         if difference := first_difference(facts["key"], self._key):
             name, old, new = difference
             raise InputError(
-                f"{self.folder} is a cache with {name}={old!r}, but this run has {name}={new!r}. "
-                "Give another feature_cache_dir, or remove the folder."
+                f"{self.folder} is a cache with {name}={old!r}, but this run has "
+                f"{name}={new!r}. Give another feature_cache_dir, or remove the folder."
             )
         found = {}
         for name, sha256 in facts["sha256"].items():
@@ -161,8 +175,8 @@ class FeatureCache:
                 continue
             if files.sha256_of_file(shard) != sha256:
                 raise InputError(
-                    f"{shard} is incomplete or damaged. Remove this file; the same command then "
-                    "computes it again."
+                    f"{shard} is incomplete or damaged. Remove this file; the same "
+                    "command then computes it again."
                 )
             found[name] = sha256
         return found
@@ -175,20 +189,24 @@ class FeatureCache:
     ) -> np.ndarray:
         """Returns the vectors of the records of a shard, one after the other: [sum of T, K, H]."""
         records = self._records(shard)
-        values: np.ndarray = np.empty([self._lengths[records].sum(), *self._shape], self._dtype)
+        values: np.ndarray = np.empty(
+            [self._lengths[records].sum(), *self._shape], self._dtype
+        )
         # Batches of similar lengths need little padding.
         by_length = records[np.argsort(self._lengths[records], kind="stable")]
         for first in range(0, len(by_length), _RECORDS_PER_BATCH):
             batch = by_length[first : first + _RECORDS_PER_BATCH]
             with np.errstate(over="ignore"):  # reported below
-                for record, vectors in zip(batch, np.asarray(compute(batch)), strict=True):
+                for record, vectors in zip(
+                    batch, np.asarray(compute(batch)), strict=True
+                ):
                     start, length = self._starts[record], self._lengths[record]
                     values[start : start + length] = vectors[:length]
             update(len(batch))
         if not np.isfinite(values).all():
             raise InputError(
-                f"Hidden states of the encoder are not finite in {self._dtype}. Give feature_dtype="
-                "float32, or check the checkpoint."
+                f"Hidden states of the encoder are not finite in {self._dtype}. Give "
+                "feature_dtype=float32, or check the checkpoint."
             )
         return values
 
@@ -199,11 +217,16 @@ class FeatureCache:
             records: Indices of records, int64 [B].
 
         Returns:
-            Float [B, T, K, H], where T is the largest length; and the lengths, int32 [B].
+            Float [B, T, K, H], where T is the largest length; and the lengths, int32
+            [B].
         """
         lengths = self._lengths[records]
-        values: np.ndarray = np.zeros([len(records), lengths.max(), *self._shape], self._dtype)
-        places = zip(self._shard_of[records], self._starts[records], lengths, strict=True)
+        values: np.ndarray = np.zeros(
+            [len(records), lengths.max(), *self._shape], self._dtype
+        )
+        places = zip(
+            self._shard_of[records], self._starts[records], lengths, strict=True
+        )
         for row, (shard, start, length) in zip(values, places, strict=True):
             row[:length] = self._array(int(shard))[start : start + length]
         return values, lengths.astype(np.int32)
@@ -216,15 +239,19 @@ class FeatureCache:
             length: The number of tokens to which the sequences of the batch are padded.
 
         Returns:
-            float32 [B, T, K, H] and int32 [B, T]. T is `length`, or 1 if the cache has one vector
-            for each record.
+            float32 [B, T, K, H] and int32 [B, T]. T is `length`, or 1 if the cache has
+            one vector for each record.
         """
-        values, lengths = tf.numpy_function(self.read, [records], [self._dtype, tf.int32])
+        values, lengths = tf.numpy_function(
+            self.read, [records], [self._dtype, tf.int32]
+        )
         values = tf.ensure_shape(values, [*records.shape, None, *self._shape])
         lengths = tf.ensure_shape(lengths, records.shape)
         size = 1 if self._lengths.max() == 1 else length
         missing = size - tf.shape(values)[1]
-        values = tf.pad(tf.cast(values, tf.float32), [[0, 0], [0, missing], [0, 0], [0, 0]])
+        values = tf.pad(
+            tf.cast(values, tf.float32), [[0, 0], [0, missing], [0, 0], [0, 0]]
+        )
         return values, tf.sequence_mask(lengths, size, tf.int32)
 
 
@@ -253,13 +280,19 @@ def cache_features(
     pools = model.head_layers.pools_states
     folder = "-".join([name, *map(str, numbers), *(["mean"] if pools else [])])
     cache = FeatureCache(
-        os.path.join(settings.folder, folder), np.ones_like(lengths) if pools else lengths,
-        (len(numbers), model.config.hidden_size), settings.dtype,
+        os.path.join(settings.folder, folder),
+        np.ones_like(lengths) if pools else lengths,
+        (len(numbers), model.config.hidden_size),
+        settings.dtype,
         {
-            **split.key, "precision": precision, "encoder_sha256": sha256, "dtype": settings.dtype,
-            "hidden_states": numbers, "mean": pools,
+            **split.key,
+            "precision": precision,
+            "encoder_sha256": sha256,
+            "dtype": settings.dtype,
+            "hidden_states": numbers,
+            "mean": pools,
         },
-    )  # fmt: skip
+    )
     cache.write(function_of_records(model.features, load), name)
     split.records.caches[CACHED_FEATURES] = cache
 
@@ -275,8 +308,9 @@ def function_of_records(
     """
     return tf.function(
         lambda indices: tf.cast(features(load(indices)), tf.float32),
-        input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False,
-    )  # fmt: skip
+        input_signature=[tf.TensorSpec([None], tf.int64)],
+        autograph=False,
+    )
 
 
 def sha256_of_weights(config: BertConfig, variables: Mapping[str, Any]) -> str:

@@ -1,4 +1,7 @@
-"""The settings of fine-tuning. Imports `errors`, so that programs can show the defaults quickly."""
+"""The settings of fine-tuning.
+
+Imports `errors`, so that programs can show the defaults quickly.
+"""
 
 import dataclasses
 from collections.abc import Mapping
@@ -21,12 +24,13 @@ class FineTuningConfig:
         warmup_proportion: Share of the steps in which the learning rate rises.
         eval_batch_size: Examples per batch in evaluations.
         predict_batch_size: Examples per batch in predictions.
-        class_weights: Weights of the labels in the training loss, for uneven classes. balanced: the
-            number of train examples, divided by the number of classes and by that of the examples
-            of the class. Or label=weight, separated by commas, such as spam=4,ham=1; other labels
-            have 1 (in Python also a dict). The weights are divided by their mean over the train
-            examples, or over the words of named entities. Evaluations have no weights. Only for
-            tasks that give one label to each text or word.
+        class_weights: Weights of the labels in the training loss, for uneven classes.
+            balanced: the number of train examples, divided by the number of classes and
+            by that of the examples of the class. Or label=weight, separated by commas,
+            such as spam=4,ham=1; other labels have 1 (in Python also a dict). The
+            weights are divided by their mean over the train examples, or over the words
+            of named entities. Evaluations have no weights. Only for tasks that give one
+            label to each text or word.
 
     Raises:
         InputError: A value is out of range.
@@ -44,12 +48,13 @@ class FineTuningConfig:
         check_at_least(1, self, "eval_batch_size", "predict_batch_size")
         if not 0 < self.num_train_epochs <= _MAX_EPOCHS:
             raise InputError(
-                f"num_train_epochs must be above 0 and at most {_MAX_EPOCHS:,.0f}. Received: "
-                f"{self.num_train_epochs}."
+                f"num_train_epochs must be above 0 and at most {_MAX_EPOCHS:,.0f}. "
+                f"Received: {self.num_train_epochs}."
             )
         if not 0 <= self.warmup_proportion <= 1:
             raise InputError(
-                f"warmup_proportion must be in [0, 1]. Received: {self.warmup_proportion}."
+                "warmup_proportion must be in [0, 1]. Received: "
+                f"{self.warmup_proportion}."
             )
         if self.class_weights is not None:
             parse_class_weights(self.class_weights)
@@ -61,7 +66,8 @@ def parse_class_weights(value: ClassWeights) -> dict[str, float]:
     The result is {} for "balanced". Blanks at both ends of a label are removed.
 
     Raises:
-        InputError: A weight is not a number from 0 to 1,000,000, or a label is empty or repeated.
+        InputError: A weight is not a number from 0 to 1,000,000, or a label is empty or
+            repeated.
     """
     if value == BALANCED:
         return {}
@@ -79,10 +85,13 @@ def parse_class_weights(value: ClassWeights) -> dict[str, float]:
             weight = -1
         if not label or not 0 <= weight <= _MAX_WEIGHT:  # also if the weight is NaN
             raise InputError(
-                "class_weights must be balanced, or label=weight for one or more labels, separated "
-                f"by commas, with weights from 0 to {_MAX_WEIGHT:,.0f}. Received: {pair!r}."
+                "class_weights must be balanced, or label=weight for one or more "
+                "labels, separated by commas, with weights from 0 to "
+                f"{_MAX_WEIGHT:,.0f}. Received: {pair!r}."
             )
         if label in found:
-            raise InputError(f"class_weights has the label {label!r} twice. Give each label once.")
+            raise InputError(
+                f"class_weights has the label {label!r} twice. Give each label once."
+            )
         found[label] = weight
     return found

@@ -20,12 +20,12 @@ class HeadObjective:
 
     Args:
         model: The encoder with the head of the task.
-        best_by: The metric that selects the best weights, and 1 if higher values are better, else
-            -1.
+        best_by: The metric that selects the best weights, and 1 if higher values are
+            better, else -1.
 
     Attributes:
-        full_length: Whether the sequences of each batch must have `max_seq_length` positions,
-            because the loss depends on padding.
+        full_length: Whether the sequences of each batch must have `max_seq_length`
+            positions, because the loss depends on padding.
     """
 
     full_length = False
@@ -39,7 +39,9 @@ class HeadObjective:
         """Returns the number of examples in the batch."""
         return {"examples": tf.cast(tf.shape(batch["input_ids"])[0], tf.float32)}
 
-    def sums(self, batch: Mapping[str, Any], training: bool, seed: Any = None) -> dict[str, Any]:
+    def sums(
+        self, batch: Mapping[str, Any], training: bool, seed: Any = None
+    ) -> dict[str, Any]:
         """Returns the sum of the losses, and the numerators of the metrics."""
         return self.sums_of_outputs(self.outputs_of_model(batch, training, seed), batch)
 
@@ -56,8 +58,13 @@ class HeadObjective:
         """Returns the mean loss per example."""
         return sums["loss"] / counts["examples"]
 
-    def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
-        """Returns the metrics that are computed from `sums`; by default, the accuracy."""
+    def metrics(
+        self, sums: Mapping[str, float], counts: Mapping[str, float]
+    ) -> dict[str, float]:
+        """Returns the metrics that are computed from `sums`.
+
+        By default, the accuracy.
+        """
         return {"accuracy": sums["correct"] / counts["examples"]}
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,8 +75,13 @@ class HeadObjective:
         logits = self._run_model(batch)["logits"]
         return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
 
-    def _run_model(self, batch: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
-        """Returns the outputs of the model; those of its head if the batch has hidden states."""
+    def _run_model(
+        self, batch: Mapping[str, Any], training: bool = False
+    ) -> dict[str, Any]:
+        """Returns the outputs of the model.
+
+        Those of its head if the batch has hidden states.
+        """
         if CACHED_FEATURES in batch:
             states, mask = batch[CACHED_FEATURES], batch[CACHED_MASK]
             return dict(self.model.outputs_of_features(states, mask, training))
@@ -80,8 +92,8 @@ class HeadObjective:
     ) -> dict[str, Any]:
         """Returns the sum of the losses, and the numerators of the metrics.
 
-        By default, they are those of a softmax over classes. `weighted` must be applied to the
-        losses: examples without labels have the weight 0.
+        By default, they are those of a softmax over classes. `weighted` must be applied
+        to the losses: examples without labels have the weight 0.
 
         Args:
             outputs: The outputs of the model.
@@ -100,12 +112,17 @@ class HeadObjective:
             outputs: The outputs of the teacher.
 
         Returns:
-            float32 [B, T, C], where T is the length of the sequences, or 1; here [B, 1, C].
+            float32 [B, T, C], where T is the length of the sequences, or 1; here [B, 1,
+            C].
         """
         return outputs["logits"][:, None]
 
     def teacher_losses(
-        self, outputs: Mapping[str, Any], teacher: Any, batch: Mapping[str, Any], temperature: float
+        self,
+        outputs: Mapping[str, Any],
+        teacher: Any,
+        batch: Mapping[str, Any],
+        temperature: float,
     ) -> Any:
         """Returns the loss of each record with respect to the teacher of a student: float32 [B].
 
@@ -120,6 +137,8 @@ class HeadObjective:
         return divergence(teacher[:, 0], outputs["logits"], temperature)
 
 
-def weighted(losses: Any, batch: Mapping[str, Any], weights: str = LABEL_WEIGHTS) -> Any:
+def weighted(
+    losses: Any, batch: Mapping[str, Any], weights: str = LABEL_WEIGHTS
+) -> Any:
     """Multiplies losses by a feature of the batch with weights, if the batch has it."""
     return losses * batch[weights] if weights in batch else losses

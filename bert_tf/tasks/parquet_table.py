@@ -34,7 +34,10 @@ def rows(
         ) from error
     import tensorflow as tf
 
-    with files.explain_read_errors(path, " as Parquet"), tf.io.gfile.GFile(path, "rb") as file:
+    with (
+        files.explain_read_errors(path, " as Parquet"),
+        tf.io.gfile.GFile(path, "rb") as file,
+    ):
         file.closed = False  # pyarrow reads this attribute, which GFile does not have
         # With `buffer_size`, pyarrow reads a row group page by page.
         table = pyarrow.parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES)
@@ -42,20 +45,30 @@ def rows(
         check(path, names)
         used = [name for name in names if only is None or name in only]
         number = 0
-        for batch in table.iter_batches(_ROWS_PER_BATCH, columns=used, use_threads=False):
+        for batch in table.iter_batches(
+            _ROWS_PER_BATCH, columns=used, use_threads=False
+        ):
             columns = [_as_list(batch.column(name)) for name in used]
             for place in range(batch.num_rows):  # also if there are no columns
                 number += 1
-                yield number, {n: values[place] for n, values in zip(used, columns, strict=True)}
+                yield (
+                    number,
+                    {n: values[place] for n, values in zip(used, columns, strict=True)},
+                )
 
 
 def _as_list(column: Any) -> list[Any]:
-    """Converts a column to Python values; some programs write texts as binary columns."""
+    """Converts a column to Python values.
+
+    Some programs write texts as binary columns.
+    """
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     is_binary = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
-    with contextlib.suppress(pa.ArrowInvalid):  # bytes that are not text, such as images
+    with contextlib.suppress(
+        pa.ArrowInvalid
+    ):  # bytes that are not text, such as images
         column = column.cast(pa.large_string()) if is_binary else column
     return column.to_pylist()

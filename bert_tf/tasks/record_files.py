@@ -1,8 +1,8 @@
 """Writes the records of a split with all cores, and reads records at any position.
 
-A record file is a TFRecord file, as google-research/bert writes it. Its index, a file next to it,
-contains the position of each record. Random access needs the index: a TFRecord file can only be
-read from the start.
+A record file is a TFRecord file, as google-research/bert writes it. Its index, a file
+next to it, contains the position of each record. Random access needs the index: a
+TFRecord file can only be read from the start.
 
 Shape letters: N examples, R records.
 """
@@ -34,7 +34,10 @@ from bert_tf.tasks.text_tables import shortened
 _LOGGER = logging.getLogger(__name__)
 _EXAMPLES_PER_BLOCK = 2048
 _MAX_LISTED_RECORDS = 5
-_HEADER_BYTES, _FOOTER_BYTES = 12, 4  # length and checksum; checksum: the TFRecord format
+_HEADER_BYTES, _FOOTER_BYTES = (
+    12,
+    4,
+)  # length and checksum; checksum: the TFRecord format
 _INDEX_SUFFIX = ".index"
 # The entry of `RecordIndex.counts` with the number of examples of `unlabelled_file`.
 WITHOUT_LABELS = "without labels"
@@ -69,8 +72,8 @@ class RecordIndex:
 class RecordFile:
     """A record file with its index.
 
-    A file in a remote store, such as gs://, is copied to a local temporary folder, because random
-    access to a remote file is slow.
+    A file in a remote store, such as gs://, is copied to a local temporary folder,
+    because random access to a remote file is slow.
 
     Args:
         path: The record file.
@@ -79,7 +82,8 @@ class RecordFile:
     Attributes:
         path: The argument `path`.
         index: The argument `index`.
-        caches: Further features of the records, by name: `feature_cache.FeatureCache` objects.
+        caches: Further features of the records, by name: `feature_cache.FeatureCache`
+            objects.
     """
 
     def __init__(self, path: str, index: RecordIndex) -> None:
@@ -110,9 +114,14 @@ class RecordFile:
     def _file(self) -> Any:
         if "://" not in self.path:
             return open(self.path, "rb")
-        check_disk_space(tempfile.gettempdir(), int(self.index.starts[-1]), "a local copy")
+        check_disk_space(
+            tempfile.gettempdir(), int(self.index.starts[-1]), "a local copy"
+        )
         copy = tempfile.TemporaryFile()  # noqa: SIM115 it stays open as long as this object
-        with files.explain_read_errors(self.path), tf.io.gfile.GFile(self.path, "rb") as file:
+        with (
+            files.explain_read_errors(self.path),
+            tf.io.gfile.GFile(self.path, "rb") as file,
+        ):
             shutil.copyfileobj(file, copy, 1 << 22)
         copy.flush()
         return copy
@@ -139,15 +148,28 @@ def read_index(path: str, key: Mapping[str, Any]) -> RecordIndex | None:
             facts = json.loads(arrays["facts"].tobytes())
             starts, num_tokens = arrays["starts"], arrays["num_tokens"]
             per_example = arrays.get("records_per_example")
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile):  # damaged, or of another version
+    except (
+        ValueError,
+        KeyError,
+        EOFError,
+        zipfile.BadZipFile,
+    ):  # damaged, or of another version
         return None
     # Records are read without their checksums, so the file is checked as a whole.
-    if facts["key"] != json.loads(json.dumps(key)) or files.sha256_of_file(path) != facts["sha256"]:
+    if (
+        facts["key"] != json.loads(json.dumps(key))
+        or files.sha256_of_file(path) != facts["sha256"]
+    ):
         return None
     return RecordIndex(
-        key, facts["num_examples"], facts["counts"], starts, num_tokens, per_example,
+        key,
+        facts["num_examples"],
+        facts["counts"],
+        starts,
+        num_tokens,
+        per_example,
         facts.get("notes", {}),
-    )  # fmt: skip
+    )
 
 
 def write(
@@ -158,23 +180,34 @@ def write(
     key: Mapping[str, Any],
     notes: Mapping[str, Any] = {},
 ) -> RecordFile:
-    """Writes the records of a split, and their index. Both files appear when they are complete.
+    """Writes the records of a split, and their index.
+
+    Both files appear when they are complete.
 
     Args:
         path: The record file.
         examples: N examples; they are not held in memory.
         encode: Converts a block of examples to records; called by several threads.
         table: The features to write.
-        key: JSON values that identify the content: two files with equal keys have equal content.
-        notes: Further JSON values of the index. They may change while the examples are read.
+        key: JSON values that identify the content: two files with equal keys have equal
+            content.
+        notes: Further JSON values of the index. They may change while the examples are
+            read.
 
     Raises:
         InputError: The file cannot be written.
     """
-    encoded = _map_in_order(lambda block: (encode(block), len(block)), _split_into_blocks(examples))
-    blocks = _map_in_order(functools.partial(_serialize, table), _number_records(encoded))
+    encoded = _map_in_order(
+        lambda block: (encode(block), len(block)), _split_into_blocks(examples)
+    )
+    blocks = _map_in_order(
+        functools.partial(_serialize, table), _number_records(encoded)
+    )
     written = []
-    with files.atomic_replace(path) as temporary, tf.io.TFRecordWriter(temporary) as file:
+    with (
+        files.atomic_replace(path) as temporary,
+        tf.io.TFRecordWriter(temporary) as file,
+    ):
         name = os.path.basename(path)
         with Progress(f"writing {name}", None, "examples", log_end=False) as progress:
             for records, block in blocks:
@@ -197,13 +230,13 @@ def move(records: RecordFile, path: str) -> RecordFile:
         path: The new path, local or in a remote store.
 
     Raises:
-        InputError: The disk has not enough space, the file cannot be written, or it exists and no
-            run has written it.
+        InputError: The disk has not enough space, the file cannot be written, or it
+            exists and no run has written it.
     """
     if tf.io.gfile.exists(path) and not files.is_file(path + _INDEX_SUFFIX):
         raise InputError(
-            f"{path} would be replaced, but no run has written it: it has no {_INDEX_SUFFIX} file "
-            "of a run. Move it, or give another output_dir."
+            f"{path} would be replaced, but no run has written it: it has no "
+            f"{_INDEX_SUFFIX} file of a run. Move it, or give another output_dir."
         )
     size = os.path.getsize(records.path)
     check_disk_space(os.path.dirname(path), size, os.path.basename(path))
@@ -226,24 +259,35 @@ class _Block:
     counts: Mapping[str, int]
 
 
-def _number_records(blocks: Iterable[tuple[Encoded, int]]) -> Iterator[tuple[Encoded, int]]:
+def _number_records(
+    blocks: Iterable[tuple[Encoded, int]],
+) -> Iterator[tuple[Encoded, int]]:
     """Adds the number of each record in the file, as the feature `UNIQUE_IDS`."""
     first = features.FIRST_UNIQUE_ID
     for encoded, num_examples in blocks:
         count = len(encoded.columns["input_ids"])
-        columns = {**encoded.columns, features.UNIQUE_IDS.name: np.arange(first, first + count)}
+        columns = {
+            **encoded.columns,
+            features.UNIQUE_IDS.name: np.arange(first, first + count),
+        }
         yield dataclasses.replace(encoded, columns=columns), num_examples
         first += count
 
 
-def _serialize(table: features.Table, block: tuple[Encoded, int]) -> tuple[list[bytes], _Block]:
+def _serialize(
+    table: features.Table, block: tuple[Encoded, int]
+) -> tuple[list[bytes], _Block]:
     encoded, num_examples = block
     lengths = encoded.columns["input_mask"].sum(axis=-1)
     longest = lengths.max(axis=tuple(range(1, lengths.ndim)), initial=0)
     records = features.encode(encoded.columns, table)
     sizes = np.array([len(record) for record in records], np.int64)
     return records, _Block(
-        sizes, longest.astype(np.uint16), num_examples, encoded.records_per_example, encoded.counts
+        sizes,
+        longest.astype(np.uint16),
+        num_examples,
+        encoded.records_per_example,
+        encoded.counts,
     )
 
 
@@ -251,31 +295,40 @@ def _index_of(
     blocks: Sequence[_Block], key: Mapping[str, Any], notes: Mapping[str, Any]
 ) -> RecordIndex:
     """Returns the index of a file of blocks, of which there is at least one."""
-    sizes = np.concatenate([each.sizes for each in blocks]) + _HEADER_BYTES + _FOOTER_BYTES
+    sizes = (
+        np.concatenate([each.sizes for each in blocks]) + _HEADER_BYTES + _FOOTER_BYTES
+    )
     per_example = [n for each in blocks if (n := each.records_per_example) is not None]
     counts: collections.Counter[str] = collections.Counter()
     for each in blocks:
         counts.update(each.counts)
     return RecordIndex(
-        key, sum(each.num_examples for each in blocks), dict(counts),
+        key,
+        sum(each.num_examples for each in blocks),
+        dict(counts),
         np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
         np.concatenate([each.num_tokens for each in blocks]),
         np.concatenate(per_example).astype(np.uint32) if per_example else None,
         notes,
-    )  # fmt: skip
+    )
 
 
 def _write_index(path: str, index: RecordIndex, sha256: str) -> None:
     """Writes the arrays as an .npz file, with the other facts as the bytes of a JSON object."""
     facts = {
-        "key": index.key, "num_examples": index.num_examples, "counts": index.counts,
-        "sha256": sha256, "notes": index.notes,
-    }  # fmt: skip
+        "key": index.key,
+        "num_examples": index.num_examples,
+        "counts": index.counts,
+        "sha256": sha256,
+        "notes": index.notes,
+    }
     arrays: dict[str, Any] = {"starts": index.starts, "num_tokens": index.num_tokens}
     if index.records_per_example is not None:
         arrays["records_per_example"] = index.records_per_example
     content = io.BytesIO()
-    np.savez(content, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8), **arrays)
+    np.savez(
+        content, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8), **arrays
+    )
     files.write_bytes(path, content.getvalue())
 
 
@@ -292,7 +345,9 @@ def describe(source: str, records: RecordFile, origin: np.ndarray) -> str:
     if per_example is not None:
         ends = np.cumsum(per_example)
         numbers = np.unique(np.searchsorted(ends, numbers, side="right"))
-    listed = shortened([str(number + 1) for number in numbers.tolist()], _MAX_LISTED_RECORDS)
+    listed = shortened(
+        [str(number + 1) for number in numbers.tolist()], _MAX_LISTED_RECORDS
+    )
     order = os.path.basename(records.path)
     return f"{source}: examples {listed}, counted from 1 in the order of {order}"
 
@@ -313,8 +368,8 @@ def check_disk_space(folder: str, num_bytes: int, name: str) -> None:
     free = shutil.disk_usage(existing).free
     if num_bytes > free:
         raise InputError(
-            f"{text}, but {existing} has only {free / 1e6:,.1f} MB of free space. Free space, or "
-            "choose a folder on another disk."
+            f"{text}, but {existing} has only {free / 1e6:,.1f} MB of free space. Free "
+            "space, or choose a folder on another disk."
         )
     _LOGGER.info("%s (%s GB are free).", text, f"{free / 1e9:,.1f}")
 
@@ -326,11 +381,18 @@ def _split_into_blocks(examples: Iterable[Any]) -> Iterator[list[Any]]:
         yield block
 
 
-def _map_in_order(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Applies a function in one thread per core; at most two results per thread wait."""
+def _map_in_order(
+    function: Callable[[Item], Result], items: Iterable[Item]
+) -> Iterator[Result]:
+    """Applies a function in one thread per core.
+
+    At most two results per thread wait.
+    """
     threads = os.cpu_count() or 1
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        waiting: collections.deque[concurrent.futures.Future[Result]] = collections.deque()
+        waiting: collections.deque[concurrent.futures.Future[Result]] = (
+            collections.deque()
+        )
         for item in items:
             waiting.append(pool.submit(function, item))
             if len(waiting) > 2 * threads:

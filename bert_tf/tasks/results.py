@@ -18,15 +18,19 @@ Outputs = Mapping[str, np.ndarray]
 
 
 class TaskResults:
-    """Computes the results of one split from a stream of examples. Each task has a subclass.
+    """Computes the results of one split from a stream of examples.
 
-    Neither examples nor outputs are held in memory. `decode` converts the outputs of the model for
-    an example to its prediction, such as the tag of each word, for `score` and `lines`.
+    Each task has a subclass.
+
+    Neither examples nor outputs are held in memory. `decode` converts the outputs of
+    the model for an example to its prediction, such as the tag of each word, for
+    `score` and `lines`.
 
     Attributes:
         file_names: The names of the files with predictions.
-        scores_predictions: Whether `write` also computes the metrics of a split with labels. They
-            are written to eval_results.txt, or to test_results.txt if the kind is "test".
+        scores_predictions: Whether `write` also computes the metrics of a split with
+            labels. They are written to eval_results.txt, or to test_results.txt if the
+            kind is "test".
     """
 
     file_names: Sequence[str] = ()
@@ -38,7 +42,9 @@ class TaskResults:
         self._count = 0  # of the examples with a label, if the subclass counts them
 
     def decode(self, example: Any, outputs: Sequence[Outputs]) -> Any:
-        """Returns the prediction for an example; by default, the outputs for its only record.
+        """Returns the prediction for an example.
+
+        By default, the outputs for its only record.
 
         Args:
             example: An example that `Task.read` returned.
@@ -55,10 +61,12 @@ class TaskResults:
         raise NotImplementedError
 
     def baseline(self) -> dict[str, float]:
-        """Returns the metrics of a constant prediction; called only if there are metrics.
+        """Returns the metrics of a constant prediction.
 
-        That is the most frequent label of the split, the tag O, or no answer. A metric whose value
-        is not known is omitted.
+        Called only if there are metrics.
+
+        That is the most frequent label of the split, the tag O, or no answer. A metric
+        whose value is not known is omitted.
         """
         return {}
 
@@ -97,7 +105,9 @@ class TaskResults:
         """Runs after the files have appeared in a folder."""
 
     def write(self, folder: str, predictions: Iterable[tuple[Any, Any]]) -> None:
-        """Writes the files of predictions; they appear together, after the last example.
+        """Writes the files of predictions.
+
+        They appear together, after the last example.
 
         Args:
             folder: The output folder.
@@ -105,20 +115,26 @@ class TaskResults:
         """
         paths = [os.path.join(folder, name) for name in self.file_names]
         with contextlib.ExitStack() as stack:
-            temporary = [stack.enter_context(files.atomic_replace(path)) for path in paths]
-            opened = [stack.enter_context(files.open_binary(each, "wb")) for each in temporary]
+            temporary = [
+                stack.enter_context(files.atomic_replace(path)) for path in paths
+            ]
+            opened = [
+                stack.enter_context(files.open_binary(each, "wb")) for each in temporary
+            ]
             for example, prediction in predictions:
                 if self.scores_predictions:
                     self.score(example, prediction)
-                for file, text in zip(opened, self.lines(example, prediction), strict=False):
+                for file, text in zip(
+                    opened, self.lines(example, prediction), strict=False
+                ):
                     file.write(text.encode())
                 self._num_lines += 1
             for file in opened:
                 file.write(self.end_of_files().encode())
         if 0 < self._count < self._num_lines:
             _LOGGER.warning(
-                "warning: the metrics are those of %s of %s examples. The others have no label, or "
-                "one that the model does not know.",
+                "warning: the metrics are those of %s of %s examples. The others have "
+                "no label, or one that the model does not know.",
                 f"{self._count:,}",
                 f"{self._num_lines:,}",
             )
@@ -133,8 +149,8 @@ class TaskResults:
 def with_baselines(results: TaskResults) -> dict[str, float]:
     """Returns the metrics, and the value of each one for a constant prediction.
 
-    The latter have names such as "accuracy_baseline". A baseline of 0, such as that of a
-    correlation, is omitted.
+    The latter have names such as "accuracy_baseline". A baseline of 0, such as that of
+    a correlation, is omitted.
     """
     values = results.metrics()
     baselines = results.baseline() if values else {}
@@ -142,8 +158,12 @@ def with_baselines(results: TaskResults) -> dict[str, float]:
     return {**values, **{name: value for name, value in known.items() if value}}
 
 
-def with_prediction(row: Mapping[str, Any], prediction: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a row with the columns of its prediction; existing columns keep their values.
+def with_prediction(
+    row: Mapping[str, Any], prediction: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns a row with the columns of its prediction.
+
+    Existing columns keep their values.
 
     A column of the prediction whose name exists gets the prefix "predicted_".
     """
@@ -174,6 +194,6 @@ def check_not_replaced(source: str, folder: str, names: Iterable[str]) -> None:
     for name in names:
         if os.path.realpath(os.path.join(folder, name)) == os.path.realpath(source):
             raise InputError(
-                f"{source} would be replaced, because {name} is the name of an output file. Give "
-                "another output_dir."
+                f"{source} would be replaced, because {name} is the name of an output "
+                "file. Give another output_dir."
             )

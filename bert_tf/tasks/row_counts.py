@@ -13,9 +13,9 @@ class RowCounts(Counter[str]):
 
     Attributes:
         num_read: The number of examples.
-        notes: Sentences about the split that are saved with its records: "first" has the first row
-            of each reason, "read" what was read, such as the columns, and "warnings" what is
-            repeated at the end of the run.
+        notes: Sentences about the split that are saved with its records: "first" has
+            the first row of each reason, "read" what was read, such as the columns, and
+            "warnings" what is repeated at the end of the run.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,9 @@ class RowCounts(Counter[str]):
             is_skipped: Whether the row gives no example.
         """
         if reason not in self:
-            self.notes["first"].append(f"The first of the {reason}: {row.removesuffix('.')}.")
+            self.notes["first"].append(
+                f"The first of the {reason}: {row.removesuffix('.')}."
+            )
         self[reason] += 1
         self._num_skipped += is_skipped
 
@@ -50,8 +52,8 @@ class RowCounts(Counter[str]):
         text = f"{share:.1%} of the rows of {name} are skipped. {' '.join(self.notes['first'])}"
         if share > _MAX_SHARE and not allow_skipped:
             raise InputError(
-                f"{text} Correct the file or the settings with which it is read. To use only the "
-                "other rows, give allow_skipped=True."
+                f"{text} Correct the file or the settings with which it is read. To "
+                "use only the other rows, give allow_skipped=True."
             )
         if share > _WARNING_SHARE:
             self.notes["warnings"].append(text)

@@ -20,7 +20,11 @@ from bert_tf.tasks import (
     run_checks,
     step_costs,
 )
-from bert_tf.tasks.class_weights import describe_weights, weights_of_records, with_label_weights
+from bert_tf.tasks.class_weights import (
+    describe_weights,
+    weights_of_records,
+    with_label_weights,
+)
 from bert_tf.tasks.distillation import DistillationObjective, Teacher, cache_teacher
 from bert_tf.tasks.evaluation import SplitEvaluator
 from bert_tf.tasks.feature_cache import FeatureSettings, cache_features
@@ -44,8 +48,10 @@ class PhaseResults:
     """The results of a run.
 
     Attributes:
-        values: The results on the dev splits, and on test splits whose predictions have metrics.
-        summary: A sentence with the metric that selects the best weights; "" if there is none.
+        values: The results on the dev splits, and on test splits whose predictions have
+            metrics.
+        summary: A sentence with the metric that selects the best weights; "" if there
+            is none.
         is_chief: Whether this process is the one that writes files.
     """
 
@@ -65,12 +71,14 @@ class FineTuningRun:
         folder: The output folder of the run.
         training: The settings that affect the trained weights.
         runtime: The other settings, such as devices, logging and checkpoints.
-        initialize: Function that assigns pretrained weights to the model of a given objective. The
-            function is called only if the run does not resume. None keeps the random weights.
-        features: If not None, only the head is trained, on hidden states of the frozen encoder,
-            which are computed once for the train and dev splits. The head must not be the default.
-        teacher: If not None, the model also learns the outputs of the teacher, which are computed
-            once for the train split.
+        initialize: Function that assigns pretrained weights to the model of a given
+            objective. The function is called only if the run does not resume. None
+            keeps the random weights.
+        features: If not None, only the head is trained, on hidden states of the frozen
+            encoder, which are computed once for the train and dev splits. The head must
+            not be the default.
+        teacher: If not None, the model also learns the outputs of the teacher, which
+            are computed once for the train split.
 
     Raises:
         InputError: An earlier run in the output folder has different settings.
@@ -88,19 +96,29 @@ class FineTuningRun:
 
     def __post_init__(self) -> None:
         if self.runtime.eval_steps and not self.phases.evaluate:
-            raise InputError("eval_steps evaluates on the dev split: give do_eval=True too.")
+            raise InputError(
+                "eval_steps evaluates on the dev split: give do_eval=True too."
+            )
         self.folder.check_same_run(self.training if self.phases.train else None)
         self._trainer = Trainer(
-            self._make_objective, self.folder, self.training, self.runtime, self.initialize
+            self._make_objective,
+            self.folder,
+            self.training,
+            self.runtime,
+            self.initialize,
         )
         objective: Any = self._trainer.objective
         self._first_step = 0  # known only with a frozen encoder
         if self.features and (checkpoint := self.folder.checkpoint_to_resume()):
-            self._first_step = restoring.restore_weights(checkpoint, objective.variables)
+            self._first_step = restoring.restore_weights(
+                checkpoint, objective.variables
+            )
         table, sizes = self.data.task.table, self.data.sizes
         self._parse = batches.make_parser(table, sizes, self._skips_padding)
         self._evaluator = SplitEvaluator(self.data, objective.outputs, self._parse)
-        self._baselines: dict[str, dict[str, float]] = {}  # of each evaluated split, by its name
+        self._baselines: dict[
+            str, dict[str, float]
+        ] = {}  # of each evaluated split, by its name
 
     def run(self, check_only: bool = False) -> PhaseResults:
         """Runs the phases.
@@ -109,8 +127,8 @@ class FineTuningRun:
             check_only: Whether to stop after all checks, before anything is written.
 
         Raises:
-            InputError: Another run writes to the output folder, or there are no weights to
-                evaluate.
+            InputError: Another run writes to the output folder, or there are no weights
+                to evaluate.
         """
         is_chief, step = self._trainer.is_chief, 0
         if not self.phases.train:
@@ -124,7 +142,10 @@ class FineTuningRun:
         return PhaseResults(values, self._summary(values), is_chief)
 
     def _run_phases(self, step: int) -> dict[str, float]:
-        """Returns the results; `step` is that of the weights, if the run does not train."""
+        """Returns the results.
+
+        `step` is that of the weights, if the run does not train.
+        """
         phases, splits, is_chief = self.phases, self.data.splits, self._trainer.is_chief
         if phases.train and is_chief:
             # The result of an earlier run must not be taken for that of this run.
@@ -141,7 +162,9 @@ class FineTuningRun:
         # The split to predict has results if it has labels.
         labelled = splits["dev"] or (splits["test"] if results else ())
         if labelled and labelled[0].split.kind == "dev" and is_chief:
-            dev_examples.write(self.folder.path, self._evaluator.sampled[labelled[0].split.name])
+            dev_examples.write(
+                self.folder.path, self._evaluator.sampled[labelled[0].split.name]
+            )
             self._write_result(results)
         return results
 
@@ -152,7 +175,9 @@ class FineTuningRun:
         if self.features:
             objective.model.bert.trainable = False
         run_checks.check_compilation(objective.model, self.runtime)
-        self._skips_padding = self.runtime.has_dynamic_shapes and not objective.full_length
+        self._skips_padding = (
+            self.runtime.has_dynamic_shapes and not objective.full_length
+        )
         objective.model.skip_padding = self._skips_padding
         if not self.teacher:
             return objective
@@ -164,16 +189,20 @@ class FineTuningRun:
     def _cache_outputs(self) -> None:
         """Computes what the training reads from caches.
 
-        The chief computes it first, as in `_write_records`. If all steps are done, the hidden
-        states of the train split are not needed.
+        The chief computes it first, as in `_write_records`. If all steps are done, the
+        hidden states of the train split are not needed.
         """
         precision = self.training.precision
         if not self._trainer.is_chief:
             self._trainer.wait_for_workers()
-        if self.teacher:  # it would read hidden states of the student that exist already
+        if (
+            self.teacher
+        ):  # it would read hidden states of the student that exist already
             (split,) = self.data.splits["train"]
             load = batches.make_loader(split.records, self._parse)
-            cache_teacher(self.teacher.cache, self._teacher_objective, split, load, precision)
+            cache_teacher(
+                self.teacher.cache, self._teacher_objective, split, load, precision
+            )
             del self._teacher_objective
         if self.features:
             needed = [*self.data.splits["dev"]]
@@ -189,8 +218,8 @@ class FineTuningRun:
     def _write_records(self) -> None:
         """Moves the records of all splits to the folder.
 
-        The chief moves them first. Other processes then move only those that they do not find,
-        because they have a folder of their own.
+        The chief moves them first. Other processes then move only those that they do
+        not find, because they have a folder of their own.
         """
         if self._trainer.is_chief:
             self.data.write_all_records()
@@ -208,8 +237,9 @@ class FineTuningRun:
         lengths = records.index.num_tokens
         order = batches.TrainingOrder(
             lengths if data.task.groups_by_length else np.zeros_like(lengths),
-            training.global_batch_size, training.seed,
-        )  # fmt: skip
+            training.global_batch_size,
+            training.seed,
+        )
         held_out = self._held_out() if self.runtime.eval_steps else HeldOutData()
         per_step: dict[str, float] = {"examples_per_sec": training.global_batch_size}
         if self._trainer.is_chief and self.features is None:
@@ -224,11 +254,16 @@ class FineTuningRun:
             _LOGGER.info("class weights: %s.", describe_weights(data.task, weights))
             parse = with_label_weights(parse, weights)
         from_step = functools.partial(
-            batches.training_batches, records, order, parse,
+            batches.training_batches,
+            records,
+            order,
+            parse,
             weights=weights_of_records(data.task, records),
-        )  # fmt: skip
+        )
         lookup = RecordLookup(
-            describe=functools.partial(record_files.describe, split.split.source.name, records)
+            describe=functools.partial(
+                record_files.describe, split.split.source.name, records
+            )
         )
         return self._trainer.train(TrainingData(from_step, lookup), held_out, per_step)
 
@@ -243,7 +278,8 @@ class FineTuningRun:
 
         evaluations: dict[str, Evaluate] = {"eval": evaluate}
         return HeldOutData(
-            evaluations=evaluations, samples=lambda: f"```\n{reports[0]}```" if reports[0] else ""
+            evaluations=evaluations,
+            samples=lambda: f"```\n{reports[0]}```" if reports[0] else "",
         )
 
     def _evaluate(self, step: int) -> dict[str, float]:
@@ -255,10 +291,14 @@ class FineTuningRun:
         for number, split in enumerate(self.data.splits["dev"]):
             found, values = self._evaluator.score(split)
             if number == 0 and "loss" in values:
-                results["loss"] = values["loss"]  # google-research/bert writes the loss twice
+                results["loss"] = values[
+                    "loss"
+                ]  # google-research/bert writes the loss twice
             self._keep_baseline(split, found)
             with_suffix = split.split.with_suffix
-            results |= {with_suffix(f"eval_{name}"): value for name, value in values.items()}
+            results |= {
+                with_suffix(f"eval_{name}"): value for name, value in values.items()
+            }
             if self._trainer.is_chief:
                 self._write_report(split, found)
         if self._trainer.is_chief:
@@ -270,13 +310,16 @@ class FineTuningRun:
         """Writes the predictions for all test splits.
 
         Returns:
-            The metrics of the splits, if the task computes metrics of predictions. They are then
-            also written to eval_results.txt or, for splits of the kind "test", to test_results.txt.
+            The metrics of the splits, if the task computes metrics of predictions. They
+            are then also written to eval_results.txt or, for splits of the kind "test",
+            to test_results.txt.
         """
         results: dict[str, float] = {}
         for split in self.data.splits["test"]:
             # The metrics of earlier predictions may be those of another file.
-            names = [f"{split.split.result_name(each)}.txt" for each in ("results", "report")]
+            names = [
+                f"{split.split.result_name(each)}.txt" for each in ("results", "report")
+            ]
             for name in [*names, *([RESULTS] if split.split.kind == "dev" else [])]:
                 files.remove(os.path.join(self.folder.path, name))
             found = self._evaluator.write(split, self.folder.path)
@@ -284,9 +327,13 @@ class FineTuningRun:
             if not values:
                 continue
             self._keep_baseline(split, found)
-            if split.split.kind == "test":  # the report of a dev split is that of the evaluation
+            if (
+                split.split.kind == "test"
+            ):  # the report of a dev split is that of the evaluation
                 self._write_report(split, found)
-            results |= {split.split.result_name(name): value for name, value in values.items()}
+            results |= {
+                split.split.result_name(name): value for name, value in values.items()
+            }
         if results:
             results = {"global_step": step, **results}
             name = f"{self.data.splits['test'][0].split.result_name('results')}.txt"
@@ -299,10 +346,13 @@ class FineTuningRun:
         reason = found.undefined(metric)
         if reason:
             _LOGGER.warning(
-                "warning: %s has %s, so %s is not defined: the value 0 does not show how good the "
-                "model is. Give another %s file.",
-                split.split.source.name, reason, metric, split.split.kind,
-            )  # fmt: skip
+                "warning: %s has %s, so %s is not defined: the value 0 does not show "
+                "how good the model is. Give another %s file.",
+                split.split.source.name,
+                reason,
+                metric,
+                split.split.kind,
+            )
         self._baselines[split.split.name] = {} if reason else found.baseline()
 
     def _write_result(self, results: dict[str, float]) -> None:
@@ -313,17 +363,23 @@ class FineTuningRun:
         task, splits = self.data.task, self.data.splits
         split, metric = (splits["dev"] or splits["test"])[0].split, task.best_by[0]
         result = dev_result.make_result(
-            task, split.with_suffix(f"eval_{metric}"), results, self._baselines.get(split.name, {})
+            task,
+            split.with_suffix(f"eval_{metric}"),
+            results,
+            self._baselines.get(split.name, {}),
         )
         if result is None:
             return
         result.write(self.folder.path)
         if result.is_degenerate:
             _LOGGER.warning(
-                "warning: the model is no better than a constant prediction: %s %.4f, and %.4f "
-                "if all predictions are the same. Try a lower learning rate, more warm-up or "
-                "another seed.", metric, result.value, result.baseline,
-            )  # fmt: skip
+                "warning: the model is no better than a constant prediction: %s %.4f, "
+                "and %.4f if all predictions are the same. Try a lower learning rate, "
+                "more warm-up or another seed.",
+                metric,
+                result.value,
+                result.baseline,
+            )
 
     def _summary(self, results: Mapping[str, float]) -> str:
         """Returns the metric that selects the best weights as a sentence, or ""."""
@@ -339,5 +395,7 @@ class FineTuningRun:
 
     def _write_report(self, split: SplitData, found: TaskResults) -> None:
         if report := found.report():
-            path = os.path.join(self.folder.path, f"{split.split.result_name('report')}.txt")
+            path = os.path.join(
+                self.folder.path, f"{split.split.result_name('report')}.txt"
+            )
             files.write_text(path, report)

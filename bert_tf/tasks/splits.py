@@ -25,15 +25,17 @@ class DataLocation:
         dev_file: File to evaluate on instead of the dev file in `data_dir`.
         test_file: File to predict instead of the test file in `data_dir`.
         tfds_name: Data set of tensorflow-datasets instead of files, such as glue/mrpc.
-        tfds_data_dir: Folder of the data sets of tensorflow-datasets, if it is not the default.
-        eval_fraction: For the user's own tables: this share of the texts in the train file is the
-            dev split, by a hash of the text, so that equal texts are in one split.
+        tfds_data_dir: Folder of the data sets of tensorflow-datasets, if it is not the
+            default.
+        eval_fraction: For the user's own tables: this share of the texts in the train
+            file is the dev split, by a hash of the text, so that equal texts are in one
+            split.
         test_fraction: The same for the test split.
         max_train_examples: Use only the first examples of the train split; 0 means all.
         max_eval_examples: Use only the first examples of each other split; 0 means all.
         table_format: The form of the user's own tables.
-        allow_skipped: Whether more than half of the rows of a split may be skipped because they
-            cannot be used. Otherwise, the run then stops.
+        allow_skipped: Whether more than half of the rows of a split may be skipped
+            because they cannot be used. Otherwise, the run then stops.
     """
 
     data_dir: str | None = None
@@ -51,20 +53,27 @@ class DataLocation:
 
     def __post_init__(self) -> None:
         check_at_least(0, self, "max_train_examples", "max_eval_examples")
-        shares = {"eval_fraction": self.eval_fraction, "test_fraction": self.test_fraction}
+        shares = {
+            "eval_fraction": self.eval_fraction,
+            "test_fraction": self.test_fraction,
+        }
         if not (min(shares.values()) >= 0 and sum(shares.values()) < 1):
             raise InputError(
-                "eval_fraction and test_fraction must be at least 0, and less than 1 together. "
-                f"Received: {self.eval_fraction} and {self.test_fraction}."
+                "eval_fraction and test_fraction must be at least 0, and less than 1 "
+                f"together. Received: {self.eval_fraction} and {self.test_fraction}."
             )
         for name, file in zip(shares, ("dev_file", "test_file"), strict=True):
             other = "tfds_name" if self.tfds_name else file
             if shares[name] and getattr(self, other):
-                raise InputError(f"{name} and {other} give the same split. Give one of them.")
+                raise InputError(
+                    f"{name} and {other} give the same split. Give one of them."
+                )
 
     def explicit_file(self, kind: str) -> str | None:
         """Returns the file that was given for a kind of split, or None."""
-        return {"train": self.train_file, "dev": self.dev_file, "test": self.test_file}[kind]
+        return {"train": self.train_file, "dev": self.dev_file, "test": self.test_file}[
+            kind
+        ]
 
     def limit(self, kind: str) -> int:
         """Returns the maximum number of examples of a kind of split; 0 for all."""
@@ -76,7 +85,9 @@ class DataLocation:
         None if the train file is one split, or if the split has a file of its own.
         """
         dev, test = self.eval_fraction, 1 - self.test_fraction
-        first, last = {"dev": (0.0, dev), "test": (test, 1.0), "train": (dev, test)}[kind]
+        first, last = {"dev": (0.0, dev), "test": (test, 1.0), "train": (dev, test)}[
+            kind
+        ]
         return (first, last) if 0 < last - first < 1 else None
 
     def find_table(
@@ -90,8 +101,8 @@ class DataLocation:
         Args:
             kind: One of `KINDS`.
             split_names: The names without the ending, by kind.
-            endings: The endings; "" for a name without an ending. With a given format of tables,
-                .txt and .json are endings too.
+            endings: The endings; "" for a name without an ending. With a given format
+                of tables, .txt and .json are endings too.
 
         Raises:
             InputError: There is no such file, or there are several.
@@ -106,8 +117,8 @@ class DataLocation:
 
         Args:
             kind: One of `KINDS`.
-            names: Paths relative to `data_dir`; the first one that exists, itself or packed with
-                gzip as .gz, is the file.
+            names: Paths relative to `data_dir`; the first one that exists, itself or
+                packed with gzip as .gz, is the file.
             only_one: Whether several files with these names are an error.
 
         Raises:
@@ -116,11 +127,15 @@ class DataLocation:
         explicit = self.explicit_file(kind)
         if explicit:
             if not files.exists(explicit):
-                raise InputError(f"There is no file {explicit}. Give an existing {kind} file.")
+                raise InputError(
+                    f"There is no file {explicit}. Give an existing {kind} file."
+                )
             return explicit
         folder = self.data_dir
         if not folder:
-            raise InputError(f"There is no {kind} data. Give data_dir, or a {kind} file.")
+            raise InputError(
+                f"There is no {kind} data. Give data_dir, or a {kind} file."
+            )
         found = [
             each
             for name in names
@@ -130,13 +145,13 @@ class DataLocation:
         if not found:
             others = f", nor {', '.join(names[1:])}" if names[1:] else ""
             raise InputError(
-                f"There is no file {names[0]} in {folder}{others}. Give one of these files, or "
-                f"give the file as {kind}_file."
+                f"There is no file {names[0]} in {folder}{others}. Give one of these "
+                f"files, or give the file as {kind}_file."
             )
         if only_one and len({name.removesuffix(".gz") for name in found}) > 1:
             raise InputError(
-                f"{folder} has several {kind} files: {', '.join(found)}. Remove all but one of "
-                f"them, or give the file as {kind}_file."
+                f"{folder} has several {kind} files: {', '.join(found)}. Remove all "
+                f"but one of them, or give the file as {kind}_file."
             )
         return os.path.join(folder, found[0])
 
@@ -162,8 +177,10 @@ class FileSource:
 
     Attributes:
         name: The path of the file.
-        selection: Values that identify the part of the file that is read, such as columns.
-        part: The first and the last share of the texts that are read, by `share_of`; None for all.
+        selection: Values that identify the part of the file that is read, such as
+            columns.
+        part: The first and the last share of the texts that are read, by `share_of`;
+            None for all.
         table_format: The form of the file, if it is a table of the user.
     """
 
@@ -180,7 +197,9 @@ class FileSource:
         """
         selection = f" {self.selection}" if self.selection else ""
         selection += f" from {self.part[0]!r} to {self.part[1]!r}" if self.part else ""
-        selection += f" {self.table_format}" if self.table_format != TableFormat() else ""
+        selection += (
+            f" {self.table_format}" if self.table_format != TableFormat() else ""
+        )
         return f"SHA-256 {files.sha256_of_file(self.name)}{selection}"
 
 
@@ -190,7 +209,9 @@ def share_of(*texts: Any) -> float:
     Equal texts are therefore in one split, also if they are in several rows.
     """
     text = "\0".join(" ".join(str(each).split()).casefold() for each in texts)
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    digest = hashlib.blake2b(
+        text.encode("utf-8", "surrogatepass"), digest_size=8
+    ).digest()
     return int.from_bytes(digest, "big") / 2**64
 
 
@@ -201,8 +222,8 @@ class Split:
     Attributes:
         kind: One of `KINDS`.
         source: The examples.
-        suffix: Distinguishes splits, such as "mismatched"; usually "" for the first one. The suffix
-            is also the end of the names of metrics and of output files.
+        suffix: Distinguishes splits, such as "mismatched"; usually "" for the first
+            one. The suffix is also the end of the names of metrics and of output files.
         limit: The maximum number of examples to read, from the start; 0 reads all.
     """
 

@@ -21,13 +21,14 @@ _SEPARATORS = re.compile("[,;|\t]")
 
 _EXISTING = "Give the name of one of these columns."
 _FIRST_LINE = (
-    f"{_EXISTING} The first line of the file is read as the names of the columns; if it is a row, "
-    "give header=False, and numbers from 0 as columns."
+    f"{_EXISTING} The first line of the file is read as the names of the columns; if "
+    "it is a row, give header=False, and numbers from 0 as columns."
 )
 
 # Called with a place in a file and the names of all columns there.
 Check = Callable[[str, Collection[str]], None]
-# Returns the names of the columns for the fields of the first line, or None if they are the names.
+# Returns the names of the columns for the fields of the first line, or None if they are
+# the names.
 Header = Callable[[Sequence[str]], Sequence[str] | None]
 
 
@@ -36,11 +37,12 @@ class TableFormat:
     """The form of the tables of a user.
 
     Attributes:
-        input_format: Format of tables. auto: determined by the ending of each file name (.tsv,
-            .csv, .jsonl or .parquet).
-        encoding: Encoding of tables that are not UTF-8, such as latin-1, cp1252 or utf-16.
-        header: Whether the first line of .tsv and .csv tables has the names of the columns. With
-            false, a column is its number, from 0.
+        input_format: Format of tables. auto: determined by the ending of each file name
+            (.tsv, .csv, .jsonl or .parquet).
+        encoding: Encoding of tables that are not UTF-8, such as latin-1, cp1252 or
+            utf-16.
+        header: Whether the first line of .tsv and .csv tables has the names of the
+            columns. With false, a column is its number, from 0.
 
     Raises:
         InputError: The format or the encoding is unknown.
@@ -58,7 +60,8 @@ class TableFormat:
             " ".encode(self.encoding)
         except LookupError as error:
             raise InputError(
-                f"encoding must be a known encoding, such as latin-1. Received: {self.encoding!r}."
+                "encoding must be a known encoding, such as latin-1. Received: "
+                f"{self.encoding!r}."
             ) from error
 
     def ending_of(self, path: str) -> str:
@@ -111,17 +114,22 @@ def column_values(
     remedy: str | None = None,
     is_released: bool = False,
 ) -> Iterator[tuple[int, list[Any]]]:
-    """Yields the number of each row, and the row's values in the given columns; see `rows`.
+    """Yields the number of each row, and the row's values in the given columns.
+
+    See `rows`.
 
     Args:
         path: A table.
         columns: The names of the columns; the value of None is None.
         optional: The columns that may be missing; a missing value is None.
-        parameters: For each column, the parameter that names it, for error messages; or ().
-        with_row: Whether a dict with the values of all columns is added to the values of a row.
+        parameters: For each column, the parameter that names it, for error messages; or
+            ().
+        with_row: Whether a dict with the values of all columns is added to the values
+            of a row.
         table_format: See `rows`.
         header: See `rows`.
-        remedy: The end of the message about a missing column, if it differs from the usual one.
+        remedy: The end of the message about a missing column, if it differs from the
+            usual one.
         is_released: See `rows`.
 
     Raises:
@@ -150,29 +158,33 @@ def rows(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the number of each row of a table, and the row's values by column.
 
-    The number of a row is the number of its first line, from 1; in a Parquet file, the number of
-    the row. The values of a `.tsv` or `.csv` file are texts.
+    The number of a row is the number of its first line, from 1; in a Parquet file, the
+    number of the row. The values of a `.tsv` or `.csv` file are texts.
 
     Args:
-        path: A `.tsv` or `.csv` file with a header line, or a `.jsonl` or `.parquet` file. The text
-            files may be packed with gzip.
-        check: Checks the names of the columns: once, or for each line of a `.jsonl` file.
-        table_format: The form of the file; None for UTF-8 and the format of the file's name.
+        path: A `.tsv` or `.csv` file with a header line, or a `.jsonl` or `.parquet`
+            file. The text files may be packed with gzip.
+        check: Checks the names of the columns: once, or for each line of a `.jsonl`
+            file.
+        table_format: The form of the file; None for UTF-8 and the format of the file's
+            name.
         header: For text files whose first line may be a row.
-        is_released: Whether the file is a tab-separated one of a public data set. It may have any
-            name, and its rows may lack their last fields, whose values are None.
+        is_released: Whether the file is a tab-separated one of a public data set. It
+            may have any name, and its rows may lack their last fields, whose values are
+            None.
         only: The columns to read from a Parquet file; None for all.
 
     Raises:
-        InputError: The file is missing or is not in the format of its name, or a row is malformed.
+        InputError: The file is missing or is not in the format of its name, or a row is
+            malformed.
     """
     encoding = table_format.encoding if table_format else None
     form = table_format or TableFormat()
     ending = ".tsv" if is_released else form.ending_of(path)
     if not ending:
         raise InputError(
-            f"The name of {path} must end in one of {', '.join(ENDINGS)}, or input_format must be "
-            "given."
+            f"The name of {path} must end in one of {', '.join(ENDINGS)}, or "
+            "input_format must be given."
         )
     if ending == ".parquet":
         _check_file(path)
@@ -202,15 +214,19 @@ def check_columns(
         existing: The names of all columns.
         columns: The columns that must exist; None is ignored.
         optional: The columns that may be missing.
-        parameters: For each of `columns`, the parameter that names it, for the message; or ().
+        parameters: For each of `columns`, the parameter that names it, for the message;
+            or ().
         remedy: The end of the message about missing columns.
 
     Raises:
-        InputError: Columns are missing, or have the same name. The message lists all missing ones.
+        InputError: Columns are missing, or have the same name. The message lists all
+            missing ones.
     """
     for name in columns:
         if [*existing].count(name) > 1:  # type: ignore[arg-type]
-            raise InputError(f"{place} has several columns {name!r}. Give them different names.")
+            raise InputError(
+                f"{place} has several columns {name!r}. Give them different names."
+            )
     named = zip(columns, parameters or [""] * len(columns), strict=True)
     missing = [
         f"{name!r} ({parameter})" if parameter else repr(name)
@@ -221,11 +237,14 @@ def check_columns(
         return
 
     # Blanks at the ends of a name are visible only in quotes.
-    names = ", ".join(each if each and each == each.strip() else repr(each) for each in existing)
+    names = ", ".join(
+        each if each and each == each.strip() else repr(each) for each in existing
+    )
     if len(existing) == 1 and _SEPARATORS.search(names):
         remedy = "Separate the columns with commas in a .csv file and with tabs in a .tsv file."
     raise InputError(
-        f"{place} has no column {', '.join(missing)}. Its columns are: {names[:200]}. {remedy}"
+        f"{place} has no column {', '.join(missing)}. Its columns are: {names[:200]}. "
+        f"{remedy}"
     )
 
 
@@ -237,7 +256,9 @@ def _json_rows(
         yield number, row
 
 
-def json_lines(path: str, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_lines(
+    path: str, encoding: str | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the number and the JSON object of each line that is not empty.
 
     Raises:
@@ -246,14 +267,16 @@ def json_lines(path: str, encoding: str | None = None) -> Iterator[tuple[int, di
     for number, line in lines(path, encoding):
         if number == 1 and line.lstrip().startswith("["):
             raise InputError(
-                f"{path} is a JSON array. Write one object in each line, as jq -c '.[]' does."
+                f"{path} is a JSON array. Write one object in each line, as jq -c "
+                "'.[]' does."
             )
         if line.strip():
             # Many programs write NaN.
             row = json_files.parse(line, f"{path}, line {number}")
             if not isinstance(row, dict):
                 raise InputError(
-                    f"{path}, line {number}: a JSON object is required. Received: {line[:60]}."
+                    f"{path}, line {number}: a JSON object is required. Received: "
+                    f"{line[:60]}."
                 )
             yield number, row
 
@@ -267,7 +290,9 @@ def _rows_of_lists(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     number, first = next((each for each in lists if each[1] != [""]), (0, []))
     if not first:
-        raise InputError(f"{path} is empty. A line with the names of the columns is required.")
+        raise InputError(
+            f"{path} is empty. A line with the names of the columns is required."
+        )
 
     # The first line has the names, or is a row.
     place, given = "header line", header(first) if header else None
@@ -283,15 +308,18 @@ def _rows_of_lists(
         is_short = len(fields) < len(keys) and not may_be_short
         if is_short or "".join(fields[len(keys) :]).strip():
             raise InputError(
-                f"{path}, line {number}: {len(fields)} fields, but the {place} has {len(keys)}. "
-                "Write one field for each column. A .csv field with a comma needs quotes, and a "
-                ".tsv field cannot contain a tab."
+                f"{path}, line {number}: {len(fields)} fields, but the {place} has "
+                f"{len(keys)}. Write one field for each column. A .csv field with a "
+                "comma needs quotes, and a .tsv field cannot contain a tab."
             )
         yield number, dict(itertools.zip_longest(keys, fields[: len(keys)]))
 
 
 def _different(names: Sequence[str]) -> list[str]:
-    """Returns names of columns; those that several columns have get the number of the column."""
+    """Returns names of columns.
+
+    Those that several columns have get the number of the column.
+    """
     return [
         name if names.count(name) == 1 else f"{name} (column {number})".strip()
         for number, name in enumerate(names)
@@ -318,7 +346,9 @@ def tab_separated(
 def comma_separated(
     path: str, encoding: str | None = None, with_empty: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yields each row's first line number and fields; a quoted field may span several lines.
+    """Yields each row's first line number and fields.
+
+    A quoted field may span several lines.
 
     Empty lines are skipped or, with `with_empty`, have one empty field.
 
@@ -328,15 +358,16 @@ def comma_separated(
     reader = csv.reader((f"{line}\n" for _, line in lines(path, encoding)), strict=True)
     first = 1
     while True:
-        # The limit is a setting of the process, so it is changed only while a row is read. The
-        # default is 131,072 characters.
+        # The limit is a setting of the process, so it is changed only while a row is
+        # read. The default is 131,072 characters.
         limit = csv.field_size_limit(2**31 - 1)
         try:
             fields = next(reader, None)
         except csv.Error as error:
             raise InputError(
-                f"{path}, line {first} is not CSV: {str(error).split(' - ')[0]}. Quote a field "
-                "that contains a comma, a quote or a line break, and double the quotes in it."
+                f"{path}, line {first} is not CSV: {str(error).split(' - ')[0]}. Quote "
+                "a field that contains a comma, a quote or a line break, and double "
+                "the quotes in it."
             ) from error
         finally:
             csv.field_size_limit(limit)

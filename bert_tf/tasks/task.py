@@ -23,16 +23,16 @@ from bert_tf.training.config import RunPhases
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
 
-# The features of a batch that take the place of the encoder, if it is frozen: hidden states,
-# float32 [B, T, K, H], and their mask, int32 [B, T]; see `feature_cache`.
+# The features of a batch that take the place of the encoder, if it is frozen: hidden
+# states, float32 [B, T, K, H], and their mask, int32 [B, T]; see `feature_cache`.
 CACHED_FEATURES, CACHED_MASK = "cached_features", "cached_features_mask"
-# The feature of a training batch with the logits of a teacher, float32 [B, T, 1, C]; see
-# `distillation`.
+# The feature of a training batch with the logits of a teacher, float32 [B, T, 1, C];
+# see `distillation`.
 TEACHER_LOGITS = "teacher_logits"
-# The feature of a training batch with the weights of its labels in the loss, float32, with the
-# shape of `label_ids` or one that is broadcast to it: those of `class_weights`, times those of the
-# records, times 0 for examples without labels. Without any of them, and in evaluations, it is
-# missing.
+# The feature of a training batch with the weights of its labels in the loss, float32,
+# with the shape of `label_ids` or one that is broadcast to it: those of
+# `class_weights`, times those of the records, times 0 for examples without labels.
+# Without any of them, and in evaluations, it is missing.
 LABEL_WEIGHTS = "label_weights"
 # The feature of a training batch with the weights of its records, float32 [B]; see
 # `Task.records_share_weight`.
@@ -51,10 +51,10 @@ class Encoded:
 
     Attributes:
         columns: For each feature of the task's table, an array [R, ...].
-        records_per_example: int [N], the number of records of each example; the sum is R. None if
-            each example gives one record.
-        counts: The number of examples with a property that is worth a line in the report, such as
-            {"truncated": 12}.
+        records_per_example: int [N], the number of records of each example; the sum is
+            R. None if each example gives one record.
+        counts: The number of examples with a property that is worth a line in the
+            report, such as {"truncated": 12}.
     """
 
     columns: Mapping[str, np.ndarray]
@@ -72,8 +72,8 @@ class TaskInputs:
         tokenizer: The tokenizer of the model.
         max_seq_length: The number of tokens of a record.
         trained: The facts of the trained model that is used; {} if the run trains.
-        stated_labels: The labels that the earlier run, the teacher and the initial model state, as
-            far as they do.
+        stated_labels: The labels that the earlier run, the teacher and the initial
+            model state, as far as they do.
     """
 
     location: DataLocation
@@ -94,12 +94,14 @@ class Task:
 
     Attributes:
         name: The value of --task_name, in lower case.
-        best_by: The metric that selects the best weights, and 1 if higher values are better, else
-            -1.
-        groups_by_length: Whether the records of a training batch have similar lengths, which saves
-            padding.
-        prediction_files: The names of the files that predictions write into the run's folder.
-        split_names, endings: The conventional names of files; see `DataLocation.find_table`.
+        best_by: The metric that selects the best weights, and 1 if higher values are
+            better, else -1.
+        groups_by_length: Whether the records of a training batch have similar lengths,
+            which saves padding.
+        prediction_files: The names of the files that predictions write into the run's
+            folder.
+        split_names, endings: The conventional names of files; see
+            `DataLocation.find_table`.
     """
 
     name: str
@@ -132,11 +134,13 @@ class Task:
 
     @property
     def first_label_id(self) -> int | None:
-        """The value of the feature `label_ids` for the first label; smaller values are no labels.
+        """The value of the feature `label_ids` for the first label.
 
-        None if the loss is not that of one label for each text or word; class weights are then
-        refused. Otherwise, the objective must apply `head_objective.weighted` to its losses, as
-        `HeadObjective` does.
+        Smaller values are no labels.
+
+        None if the loss is not that of one label for each text or word; class weights
+        are then refused. Otherwise, the objective must apply `head_objective.weighted`
+        to its losses, as `HeadObjective` does.
         """
         return None
 
@@ -166,7 +170,8 @@ class Task:
     def facts(self) -> TaskFacts:
         """Facts about the task, such as its name and labels.
 
-        They are saved with the weights, identify runs and records, and are used by exports.
+        They are saved with the weights, identify runs and records, and are used by
+        exports.
         """
         raise NotImplementedError
 
@@ -174,13 +179,20 @@ class Task:
     def output_files(self) -> Sequence[str]:
         """The names of the files that evaluations and predictions write into the run's folder."""
         return (
-            "eval_results.txt", "eval_report.txt", *self.prediction_files, DEV_EXAMPLES, RESULTS,
-        )  # fmt: skip
+            "eval_results.txt",
+            "eval_report.txt",
+            *self.prediction_files,
+            DEV_EXAMPLES,
+            RESULTS,
+        )
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
-        """Finds the splits of a kind; the metrics of the first dev split select the best weights.
+        """Finds the splits of a kind.
 
-        By default there is one split: the explicit file, or one with a conventional name.
+        The metrics of the first dev split select the best weights.
+
+        By default there is one split: the explicit file, or one with a conventional
+        name.
 
         Args:
             kind: One of `splits.KINDS`.
@@ -210,12 +222,18 @@ class Task:
         raise NotImplementedError
 
     def as_row(self, example: Any) -> dict[str, Any]:
-        """Returns an example as JSON values; see `dev_examples`. By default, `example.as_row()`."""
+        """Returns an example as JSON values; see `dev_examples`.
+
+        By default, `example.as_row()`.
+        """
         row: dict[str, Any] = example.as_row()
         return row
 
     def for_split(self, kind: str) -> "Task":
-        """Returns the task whose `encode` is used for a kind of split; by default this one."""
+        """Returns the task whose `encode` is used for a kind of split.
+
+        By default this one.
+        """
         return self
 
     def encode(

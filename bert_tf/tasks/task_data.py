@@ -42,7 +42,8 @@ class SplitData:
         split: The split.
         key: Values that identify the content of the split's records.
         records: The records.
-        counts: What `TaskData.report` logs; empty if it did, or if the records existed already.
+        counts: What `TaskData.report` logs; empty if it did, or if the records existed
+            already.
     """
 
     split: Split
@@ -59,9 +60,9 @@ class SplitData:
 class TaskData:
     """The splits that the phases of a run need.
 
-    The constructor reads the examples of each split once, and holds none of them in memory. Their
-    records stay in a temporary folder until `write_all_records` moves them, so that a malformed
-    file causes an error before anything in `folder` changes.
+    The constructor reads the examples of each split once, and holds none of them in
+    memory. Their records stay in a temporary folder until `write_all_records` moves
+    them, so that a malformed file causes an error before anything in `folder` changes.
 
     Args:
         task: The task.
@@ -69,21 +70,22 @@ class TaskData:
         tokenizer: Converts text to ids.
         config: The settings of fine-tuning.
         phases: The phases to run. Only the splits that these phases need are read.
-        folder: The folder for the record files. A complete record file in it with the same content
-            is used again, and its split is not read.
-        unlabelled_file: See `DistillationConfig`; its examples are the last ones of the train
-            split.
+        folder: The folder for the record files. A complete record file in it with the
+            same content is used again, and its split is not read.
+        unlabelled_file: See `DistillationConfig`; its examples are the last ones of the
+            train split.
 
     Attributes:
         task: The argument `task`.
         config: The argument `config`.
         splits: The splits of each kind, by kind.
-        label_weights: See `class_weights.weights_of_label_ids`; None without class weights or
-            training.
+        label_weights: See `class_weights.weights_of_label_ids`; None without class
+            weights or training.
 
     Raises:
-        InputError: A data file is missing or malformed or has the name of an output file, a split
-            is empty, the class weights do not fit the task, or the temporary folder is full.
+        InputError: A data file is missing or malformed or has the name of an output
+            file, a split is empty, the class weights do not fit the task, or the
+            temporary folder is full.
     """
 
     def __init__(
@@ -102,18 +104,27 @@ class TaskData:
         weights = config.class_weights if phases.train else None
         if weights is not None:
             check_labels(task, weights)
-        found = {kind: self._find_splits(kind) if kind in phases.kinds else [] for kind in KINDS}
+        found = {
+            kind: self._find_splits(kind) if kind in phases.kinds else []
+            for kind in KINDS
+        }
         all_splits = [split for splits in found.values() for split in splits]
-        self._unlabelled = self._find_unlabelled(unlabelled_file) if unlabelled_file else None
+        self._unlabelled = (
+            self._find_unlabelled(unlabelled_file) if unlabelled_file else None
+        )
         for each in [*all_splits, *([self._unlabelled] if self._unlabelled else [])]:
             check_not_replaced(each.source.name, folder, task.output_files)
-        self._fingerprints = {each.name: each.source.fingerprint() for each in all_splits}
+        self._fingerprints = {
+            each.name: each.source.fingerprint() for each in all_splits
+        }
         read = {split: self._read(split) for split in dict.fromkeys(all_splits)}
         self.splits = {kind: [read[split] for split in found[kind]] for kind in KINDS}
         self.label_weights = None
         if weights is not None:
             records = self.splits["train"][0].records
-            self.label_weights = weights_of_label_ids(task, weights, records, self.sizes)
+            self.label_weights = weights_of_label_ids(
+                task, weights, records, self.sizes
+            )
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -127,13 +138,17 @@ class TaskData:
     def warn_about_equal_sources(self) -> None:
         """Logs a warning for each split with the content of the train split."""
         (train,) = (each.split for each in self.splits["train"])
-        for split in (each.split for kind in ("dev", "test") for each in self.splits[kind]):
+        for split in (
+            each.split for kind in ("dev", "test") for each in self.splits[kind]
+        ):
             if self._fingerprints[split.name] == self._fingerprints[train.name]:
                 _LOGGER.warning(
-                    "warning: %s and %s have the same content, so the results on the %s split do "
-                    "not show how good the model is on new examples.",
-                    train.source.name, split.source.name, split.name,
-                )  # fmt: skip
+                    "warning: %s and %s have the same content, so the results on the "
+                    "%s split do not show how good the model is on new examples.",
+                    train.source.name,
+                    split.source.name,
+                    split.name,
+                )
 
     def num_steps(self, global_batch_size: int) -> tuple[int, int]:
         """Returns the number of training steps and the number of warm-up steps.
@@ -146,12 +161,14 @@ class TaskData:
         if not self.splits["train"]:
             return 1, 0
         split, epochs = self.splits["train"][0], self.config.num_train_epochs
-        count = len(split.records) if self.task.epochs_count_records else split.num_examples
+        count = (
+            len(split.records) if self.task.epochs_count_records else split.num_examples
+        )
         steps = int(count / global_batch_size * epochs)
         if steps < 1:
             raise InputError(
-                f"{count} training examples in {epochs} epochs do not fill one batch of "
-                f"{global_batch_size}. Give a smaller global_batch_size."
+                f"{count} training examples in {epochs} epochs do not fill one batch "
+                f"of {global_batch_size}. Give a smaller global_batch_size."
             )
         return steps, int(steps * self.config.warmup_proportion)
 
@@ -175,7 +192,9 @@ class TaskData:
                 # Another process of the run may have written it meanwhile.
                 index = record_files.read_index(path, data.key)
                 data.records = (
-                    RecordFile(path, index) if index else record_files.move(data.records, path)
+                    RecordFile(path, index)
+                    if index
+                    else record_files.move(data.records, path)
                 )
         self._temporary.cleanup()
 
@@ -191,7 +210,10 @@ class TaskData:
             _warn(notes)
 
     def examples(self, split: Split, counts: RowCounts | None = None) -> Iterator[Any]:
-        """Yields the examples of a split. `counts` receives the number of unusual rows."""
+        """Yields the examples of a split.
+
+        `counts` receives the number of unusual rows.
+        """
         return self.task.read(split, RowCounts() if counts is None else counts)
 
     def _training_examples(self, split: Split, counts: RowCounts) -> Iterator[Any]:
@@ -212,7 +234,9 @@ class TaskData:
         """Converts a block of examples to records, and counts their tokens and unknown tokens."""
         tokenizer = self._tokenizer
         unlabelled = sum(isinstance(each, _Unlabelled) for each in examples)
-        examples = [each.example if isinstance(each, _Unlabelled) else each for each in examples]
+        examples = [
+            each.example if isinstance(each, _Unlabelled) else each for each in examples
+        ]
         task = self.task.for_split(kind)
         encoded = task.encode(examples, tokenizer, self.config.max_seq_length)
         special = (tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
@@ -234,14 +258,20 @@ class TaskData:
         temporary = os.path.join(self._temporary.name, os.path.basename(path))
         encode = functools.partial(self._encode, split.kind)
         records = record_files.write(
-            temporary, self._training_examples(split, counts), encode, self.task.table, key,
+            temporary,
+            self._training_examples(split, counts),
+            encode,
+            self.task.table,
+            key,
             counts.notes,
-        )  # fmt: skip
+        )
         if not records.index.num_examples:
-            skipped = "".join(f" ({count:,} {reason})" for reason, count in counts.items())
+            skipped = "".join(
+                f" ({count:,} {reason})" for reason, count in counts.items()
+            )
             raise InputError(
-                f"The {split.name} split in {split.source.name} has no examples{skipped}. Give a "
-                "file with at least one example."
+                f"The {split.name} split in {split.source.name} has no "
+                f"examples{skipped}. Give a file with at least one example."
             )
         counts.update(records.index.counts)
         return SplitData(split, key, records, counts)
@@ -251,10 +281,16 @@ class TaskData:
         if split.kind == "train" and self._unlabelled:
             further["unlabelled_file"] = self._unlabelled.source.fingerprint()
         return {
-            "source": {"content": self._fingerprints[split.name], "limit": split.limit, **further},
+            "source": {
+                "content": self._fingerprints[split.name],
+                "limit": split.limit,
+                **further,
+            },
             "split": split.name,
             "task": self.task.facts.of_records(),
-            "features": [[each.name, each.dtype, list(each.shape)] for each in self.task.table],
+            "features": [
+                [each.name, each.dtype, list(each.shape)] for each in self.task.table
+            ],
             "max_seq_length": self.config.max_seq_length,
             "vocabulary_sha256": self._tokenizer.vocabulary_sha256,
             "do_lower_case": self._tokenizer.do_lower_case,
@@ -266,20 +302,27 @@ class TaskData:
 
     def _find_unlabelled(self, path: str) -> Split:
         """Returns the examples that are read as those of a test split, which needs no labels."""
-        location = dataclasses.replace(self._location, test_file=path, test_fraction=0.0)
+        location = dataclasses.replace(
+            self._location, test_file=path, test_fraction=0.0
+        )
         split, *_ = self.task.splits("test", location)
         return dataclasses.replace(split, kind="test", suffix="")
 
     def _find_splits(self, kind: str) -> list[Split]:
         splits = self.task.splits(kind, self._location)
-        return [dataclasses.replace(each, limit=self._location.limit(kind)) for each in splits]
+        return [
+            dataclasses.replace(each, limit=self._location.limit(kind))
+            for each in splits
+        ]
 
 
 def _report(data: SplitData) -> None:
     """Logs the number of examples, of those with a property, and of unknown tokens."""
     counts, own = data.counts, (_UNKNOWN, _TOKENS)
     total = counts.get(_TOKENS, 0)
-    parts = [f"{n:,} {reason}" for reason, n in counts.items() if n and reason not in own]
+    parts = [
+        f"{n:,} {reason}" for reason, n in counts.items() if n and reason not in own
+    ]
     if cut := counts.get(TRUNCATED):
         parts.append(f"{cut / data.num_examples:.1%} of the examples are truncated")
     if total:

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Returns rows of cells as lines; the first column is aligned left, the others right."""
+    """Returns rows of cells as lines.
+
+    The first column is aligned left, the others right.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(

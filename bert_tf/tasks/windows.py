@@ -9,8 +9,8 @@ import numpy as np
 def stride_of(room: int) -> int:
     """Returns the number of pieces between the starts of successive windows.
 
-    With half of a window, a word has at least a quarter of a window on both sides, except at the
-    start and at the end of the sentence.
+    With half of a window, a word has at least a quarter of a window on both sides,
+    except at the start and at the end of the sentence.
 
     Args:
         room: The largest number of pieces in a window.
@@ -18,14 +18,16 @@ def stride_of(room: int) -> int:
     return max(1, room // 2)
 
 
-def count_windows(num_pieces: np.ndarray, room: np.ndarray, doc_stride: int) -> np.ndarray:
+def count_windows(
+    num_pieces: np.ndarray, room: np.ndarray, doc_stride: int
+) -> np.ndarray:
     """Returns the number of windows of each text.
 
     Args:
         num_pieces: int [N], T of each text.
         room: int [N], the maximum number of pieces in a window; at least 1.
-        doc_stride: Pieces between the starts of successive windows; at least 1. A stride that is
-            larger than a window gives adjacent windows.
+        doc_stride: Pieces between the starts of successive windows; at least 1. A
+            stride that is larger than a window gives adjacent windows.
 
     Returns:
         int [N]; 0 for a text without pieces.
@@ -37,7 +39,9 @@ def count_windows(num_pieces: np.ndarray, room: np.ndarray, doc_stride: int) -> 
     return np.where(num_pieces > 0, 1 + further, 0)
 
 
-def windows(num_pieces: int, room: int, doc_stride: int) -> tuple[np.ndarray, np.ndarray]:
+def windows(
+    num_pieces: int, room: int, doc_stride: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Returns the first piece and the number of pieces of each window: int [W] each."""
     count = int(count_windows(np.array(num_pieces), np.array(room), doc_stride))
     starts: np.ndarray = np.arange(count) * min(room, doc_stride)
@@ -47,9 +51,9 @@ def windows(num_pieces: int, room: int, doc_stride: int) -> tuple[np.ndarray, np
 def has_max_context(starts: np.ndarray, lengths: np.ndarray, window: int) -> np.ndarray:
     """Returns for each piece of a window whether no other window gives it more context.
 
-    The context of a piece is the smaller number of its neighbors in the window to the left and to
-    the right, plus a hundredth of the length of the window. Of windows with equal context, the
-    first one counts.
+    The context of a piece is the smaller number of its neighbors in the window to the
+    left and to the right, plus a hundredth of the length of the window. Of windows with
+    equal context, the first one counts.
 
     Args:
         starts: int [W], the first piece of each window.

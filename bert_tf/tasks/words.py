@@ -40,7 +40,9 @@ class Pieces:
         return Pieces(ids, self.first + np.concatenate([[0], np.cumsum(is_empty)]))
 
 
-def tokenize_words(contexts: Iterable[tuple[str, ...]], tokenizer: "BertTokenizer") -> list[Pieces]:
+def tokenize_words(
+    contexts: Iterable[tuple[str, ...]], tokenizer: "BertTokenizer"
+) -> list[Pieces]:
     """Tokenizes contexts word by word; each different word is tokenized once.
 
     Args:
@@ -48,7 +50,9 @@ def tokenize_words(contexts: Iterable[tuple[str, ...]], tokenizer: "BertTokenize
         tokenizer: Converts text to ids.
     """
     contexts = list(contexts)
-    all_pieces = tokenize_sequence([word for words in contexts for word in words], tokenizer)
+    all_pieces = tokenize_sequence(
+        [word for words in contexts for word in words], tokenizer
+    )
     pieces, word = [], 0
     for words in contexts:
         first = all_pieces.first[word : word + len(words) + 1]

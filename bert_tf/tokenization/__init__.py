@@ -2,13 +2,15 @@
 
 Read the modules in this order: `vocabulary` (vocab.txt and its checks), `tokenizer`
 (`BertTokenizer`, the interface for users), `input_checks` (texts and ids to tensors),
-`basic_tokenizer` (text to words), `rare_characters` (rules that depend on more than one character),
-`special_tokens` ([MASK] in text, on request), `wordpiece` (words to ids), `offsets` (offsets in the
-original text), `packing` ([CLS] A [SEP] B [SEP]), `unicode_tables` (the rules for each character,
-frozen at Unicode 14.0), `released_casing` (cased and uncased released models), `unknown_share`
-(the share of [UNK], and the warning about it).
+`basic_tokenizer` (text to words), `rare_characters` (rules that depend on more than one
+character), `special_tokens` ([MASK] in text, on request), `wordpiece` (words to ids),
+`offsets` (offsets in the original text), `packing` ([CLS] A [SEP] B [SEP]),
+`unicode_tables` (the rules for each character, frozen at Unicode 14.0),
+`released_casing` (cased and uncased released models), `unknown_share` (the share of
+[UNK], and the warning about it).
 
-`BasicTokenizer` and `BertTokenizer` import TensorFlow and are imported when they are first used.
+`BasicTokenizer` and `BertTokenizer` import TensorFlow and are imported when they are
+first used.
 
 May import foundation modules, TensorFlow and tensorflow_text.
 """
@@ -16,7 +18,10 @@ May import foundation modules, TensorFlow and tensorflow_text.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.tokenization.released_casing import released_casing, validate_case_matches_checkpoint
+from bert_tf.tokenization.released_casing import (
+    released_casing,
+    validate_case_matches_checkpoint,
+)
 from bert_tf.tokenization.vocabulary import check_size, load_vocabulary
 
 if TYPE_CHECKING:

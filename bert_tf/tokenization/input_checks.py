@@ -9,7 +9,9 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_TEXTS = "Texts must be a str, or a list, numpy array or tensor of strings, of rank 0 or 1"
+_TEXTS = (
+    "Texts must be a str, or a list, numpy array or tensor of strings, of rank 0 or 1"
+)
 _IDS = "Ids must be integers of shape [None] for one text, or [N, None] for N texts"
 
 
@@ -17,8 +19,8 @@ def texts_as_batch(texts: Any) -> tuple[Any, bool]:
     """Converts texts to a batch.
 
     Args:
-        texts: A str, a list of str, a numpy array of str or a string tensor, of rank 0 or 1.
-            Bytes are interpreted as UTF-8.
+        texts: A str, a list of str, a numpy array of str or a string tensor, of rank 0
+            or 1. Bytes are interpreted as UTF-8.
 
     Returns:
         string [N], and whether `texts` is a single text.
@@ -32,7 +34,8 @@ def texts_as_batch(texts: Any) -> tuple[Any, bool]:
         return texts[None], True
     if rank is not None and rank > 1:
         raise InputError(
-            f"{_TEXTS}. Received: shape {texts.shape}. Flatten them with tf.reshape(texts, [-1])."
+            f"{_TEXTS}. Received: shape {texts.shape}. Flatten them with "
+            "tf.reshape(texts, [-1])."
         )
     return (texts if rank else tf.ensure_shape(texts, [None])), False
 
@@ -43,7 +46,8 @@ def _strings(texts: Any) -> Any:
     except (TypeError, ValueError) as error:  # lone surrogates also cause these errors
         if tf.is_tensor(texts):
             raise InputError(
-                f"{_TEXTS}. Received: {_described(texts)}. Of a ragged tensor, give its .values."
+                f"{_TEXTS}. Received: {_described(texts)}. Of a ragged tensor, give "
+                "its .values."
             ) from error
         if isinstance(texts, np.ndarray):
             texts = texts.tolist()
@@ -58,23 +62,29 @@ def _check_strings(texts: Any) -> None:
         raise InputError(f"{_TEXTS}. Received: {_described(texts)}.")
     for index, text in enumerate(texts):
         if not isinstance(text, (str, bytes)):
-            raise InputError(f"{_TEXTS}. Received: {_described(text)} at index {index}.")
+            raise InputError(
+                f"{_TEXTS}. Received: {_described(text)} at index {index}."
+            )
 
 
 def _without_surrogates(texts: Any) -> Any:
     """Replaces lone surrogates, which UTF-8 cannot encode, with the noncharacter U+FFFF."""
     if isinstance(texts, str):
         return _LONE_SURROGATE.sub("\uffff", texts)
-    return texts if isinstance(texts, bytes) else [_without_surrogates(text) for text in texts]
+    return (
+        texts
+        if isinstance(texts, bytes)
+        else [_without_surrogates(text) for text in texts]
+    )
 
 
 def ids_as_ragged(ids: Any, dtype: Any = tf.int32) -> tuple[Any, bool]:
     """Converts ids to a ragged batch.
 
     Args:
-        ids: Integers [None] or [N, None]: a tensor, ragged or dense, a numpy array, a list or a
-            list of lists. `[]` is one text without tokens, and `[[]]` is a batch of one text
-            without tokens.
+        ids: Integers [None] or [N, None]: a tensor, ragged or dense, a numpy array, a
+            list or a list of lists. `[]` is one text without tokens, and `[[]]` is a
+            batch of one text without tokens.
         dtype: The dtype of the result.
 
     Returns:
@@ -90,12 +100,17 @@ def ids_as_ragged(ids: Any, dtype: Any = tf.int32) -> tuple[Any, bool]:
     single = ids.shape.rank == 1
     if not isinstance(ids, tf.RaggedTensor):
         ids = tf.convert_to_tensor(ids)
-        ids = tf.RaggedTensor.from_tensor(ids[None] if single else tf.ensure_shape(ids, [None] * 2))
+        ids = tf.RaggedTensor.from_tensor(
+            ids[None] if single else tf.ensure_shape(ids, [None] * 2)
+        )
     return tf.cast(ids, dtype), single
 
 
 def _integer_tensor(ids: Any) -> Any:
-    """Converts a list or an array to a tensor; a list of rows becomes a ragged tensor."""
+    """Converts a list or an array to a tensor.
+
+    A list of rows becomes a ragged tensor.
+    """
     if isinstance(ids, np.ndarray) and ids.dtype.kind == "O":
         ids = ids.tolist()
     items = ids if isinstance(ids, (list, tuple)) else ()
@@ -106,8 +121,12 @@ def _integer_tensor(ids: Any) -> Any:
     rows = [_integers(row) for row in ids]
     for index, row in enumerate(rows):
         if row.ndim != 1:
-            raise InputError(f"{_IDS}. Received: {_described(ids[index])} at index {index}.")
-    return tf.RaggedTensor.from_row_lengths(np.concatenate(rows), [len(row) for row in rows])
+            raise InputError(
+                f"{_IDS}. Received: {_described(ids[index])} at index {index}."
+            )
+    return tf.RaggedTensor.from_row_lengths(
+        np.concatenate(rows), [len(row) for row in rows]
+    )
 
 
 def _integers(ids: Any) -> Any:

@@ -8,25 +8,28 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# For each value of the first byte of a UTF-8 character, the length of the character in bytes; for
-# continuation bytes 1. So `offset + length` is the end of the character, whether `offset` is that
-# of the first byte or of the last byte of the character.
+# For each value of the first byte of a UTF-8 character, the length of the character in
+# bytes; for continuation bytes 1. So `offset + length` is the end of the character,
+# whether `offset` is that of the first byte or of the last byte of the character.
 _LENGTHS = np.array([1] * 0xC0 + [2] * 0x20 + [3] * 0x10 + [4] * 0x10, np.int64)
 
 
 def in_original(texts: Any, origins: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
     """Maps spans of normalized texts to the original texts.
 
-    The end of a span is the start of the next character that normalization keeps, so that the span
-    also covers removed characters such as accents.
+    The end of a span is the start of the next character that normalization keeps, so
+    that the span also covers removed characters such as accents.
 
     Args:
         texts: string [N], the original texts.
-        origins: Ragged int64 [N, bytes + 1]. For each byte of a normalized text, an offset in the
-            original text: the offset of the byte or of the character from which the byte comes. The
-            last value of a row is the length of the original text.
-        starts: Starts of the spans in bytes of the normalized text, ragged int64 [N, None].
-        ends: Exclusive ends of the spans, ragged int64 [N, None], each greater than its start.
+        origins: Ragged int64 [N, bytes + 1]. For each byte of a normalized text, an
+            offset in the original text: the offset of the byte or of the character from
+            which the byte comes. The last value of a row is the length of the original
+            text.
+        starts: Starts of the spans in bytes of the normalized text, ragged int64 [N,
+            None].
+        ends: Exclusive ends of the spans, ragged int64 [N, None], each greater than its
+            start.
 
     Returns:
         Starts and ends in bytes of the original text, ragged int64 [N, None].
@@ -46,13 +49,14 @@ def compose(outer: Any, inner: Any) -> Any:
     """Composes the byte offsets of two consecutive rewriting steps of a text.
 
     Args:
-        outer: Ragged int64 [N, bytes + 1], offsets in the intermediate text for each byte of the
-            result.
-        inner: Ragged int64 [N, bytes + 1], offsets in the original text for each byte of the
-            intermediate text.
+        outer: Ragged int64 [N, bytes + 1], offsets in the intermediate text for each
+            byte of the result.
+        inner: Ragged int64 [N, bytes + 1], offsets in the original text for each byte
+            of the intermediate text.
 
     Returns:
-        Ragged int64 [N, bytes + 1], offsets in the original text for each byte of the result.
+        Ragged int64 [N, bytes + 1], offsets in the original text for each byte of the
+        result.
     """
     first = tf.gather(inner.row_splits, outer.value_rowids())
     return outer.with_values(tf.gather(inner.values, first + outer.values))
@@ -63,8 +67,8 @@ def in_characters(texts: Any, offsets: Any) -> Any:
 
     Args:
         texts: string [N], UTF-8.
-        offsets: Offsets in bytes, ragged int [N, None], each at the start of a character or at the
-            end of the text.
+        offsets: Offsets in bytes, ragged int [N, None], each at the start of a
+            character or at the end of the text.
 
     Returns:
         Offsets in characters, ragged int64 [N, None].

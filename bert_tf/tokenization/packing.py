@@ -16,8 +16,8 @@ _NOT_PAIRS = "Pairs need the same number of first and second texts"
 def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any]:
     """Returns the lengths of both texts of each pair after truncation.
 
-    Truncation removes tokens one by one from the end of the longer text. If both texts are equally
-    long, a token of B is removed.
+    Truncation removes tokens one by one from the end of the longer text. If both texts
+    are equally long, a token of B is removed.
 
     Args:
         length_a: int32 [B], number of tokens of A.
@@ -34,7 +34,9 @@ def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any
     return kept_a, kept_b
 
 
-def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> tuple[Any, Any]:
+def check_pairs(
+    ids_a: Any, ids_b: Any, single_a: bool, single_b: bool
+) -> tuple[Any, Any]:
     """Checks that `ids_a` and `ids_b` have the same number of rows, so that neither is broadcast.
 
     Args:
@@ -44,9 +46,9 @@ def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> tuple
         single_b: Whether `ids_b` was given as one text and not as a batch.
 
     Returns:
-        `ids_a` and `ids_b`. If a number of rows is known only when the graph runs, both returned
-        tensors depend on an assertion. If the numbers differ, the assertion fails before any
-        operation on the tensors.
+        `ids_a` and `ids_b`. If a number of rows is known only when the graph runs, both
+        returned tensors depend on an assertion. If the numbers differ, the assertion
+        fails before any operation on the tensors.
 
     Raises:
         InputError: The numbers of rows differ, or a single text is paired with a batch.
@@ -63,7 +65,8 @@ def check_pairs(ids_a: Any, ids_b: Any, single_a: bool, single_b: bool) -> tuple
     rows_a, rows_b = ids_a.nrows(), ids_b.nrows()
     message = (f"{_NOT_PAIRS}. Received: batches of", rows_a, "and", rows_b)
     with tf.control_dependencies([tf.debugging.Assert(rows_a == rows_b, message)]):
-        # With tf.identity, not only the values but also the row splits depend on the assertion.
+        # With tf.identity, not only the values but also the row splits depend on the
+        # assertion.
         return tf.identity(ids_a), tf.identity(ids_b)
 
 
@@ -79,10 +82,11 @@ def pack(
     Args:
         ids_a: Ragged int32 [B, None].
         ids_b: Ragged int32 [B, None], or None for single texts.
-        seq_length: Length S to which examples are truncated and padded. If None, examples are
-            padded to the longest example and not truncated.
+        seq_length: Length S to which examples are truncated and padded. If None,
+            examples are padded to the longest example and not truncated.
         special_ids: Ids of [CLS], [SEP] and [PAD].
-        trim_to_longest: Whether to reduce S to the length of the longest example after truncation.
+        trim_to_longest: Whether to reduce S to the length of the longest example after
+            truncation.
 
     Returns:
         `input_ids`, `input_mask` and `segment_ids`, int32 [B, S].
@@ -95,13 +99,18 @@ def pack(
     if seq_length is not None:
         if not isinstance(seq_length, (int, np.integer)) or seq_length < specials:
             raise InputError(
-                f"seq_length must be an integer of at least {specials}. Received: {seq_length!r}."
+                f"seq_length must be an integer of at least {specials}. Received: "
+                f"{seq_length!r}."
             )
         seq_length = int(seq_length)
     a_start, a_length = _row_spans(ids_a)
-    b_start, b_length = (a_start, tf.zeros_like(a_length)) if ids_b is None else _row_spans(ids_b)
+    b_start, b_length = (
+        (a_start, tf.zeros_like(a_length)) if ids_b is None else _row_spans(ids_b)
+    )
     if seq_length is not None:
-        a_length, b_length = truncated_lengths(a_length, b_length, seq_length - specials)
+        a_length, b_length = truncated_lengths(
+            a_length, b_length, seq_length - specials
+        )
     total = a_length + b_length + specials
     to_longest = seq_length is None or trim_to_longest
     size = tf.reduce_max(tf.concat([total[:, 0], [0]], 0)) if to_longest else seq_length
@@ -114,7 +123,9 @@ def pack(
     in_second = (position > a_end) & (position < total)
     if ids_b is not None:
         in_b = in_second & (position < total - 1)
-        ids = tf.where(in_b, gather_where(in_b, ids_b, b_start + position - a_end - 1), ids)
+        ids = tf.where(
+            in_b, gather_where(in_b, ids_b, b_start + position - a_end - 1), ids
+        )
     mask = tf.cast(position < total, tf.int32)
     segments = tf.cast(in_second, tf.int32)
     return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
@@ -129,6 +140,7 @@ def _row_spans(ids: Any) -> tuple[Any, Any]:
 def gather_where(condition: Any, ids: Any, indices: Any) -> Any:
     """Returns `ids.values` at `indices` where `condition` is true, and arbitrary values elsewhere.
 
-    A 0 is appended to the values, so that tf.gather can read index 0 if `ids` has no values.
+    A 0 is appended to the values, so that tf.gather can read index 0 if `ids` has no
+    values.
     """
     return tf.gather(tf.concat([ids.values, [0]], 0), tf.where(condition, indices, 0))

@@ -1,9 +1,10 @@
 """The tokenizer rules that depend on more than one character, as graph operations.
 
-The normalizer (a tensorflow_text operation) maps each character by itself. Its results are correct
-except for invalid UTF-8, for the final sigma, and for the order of a few combining characters that
-are not removed as accents. Before the normalizer runs, the functions of this module rewrite the
-texts that contain such a case. Nearly all texts contain none.
+The normalizer (a tensorflow_text operation) maps each character by itself. Its results
+are correct except for invalid UTF-8, for the final sigma, and for the order of a few
+combining characters that are not removed as accents. Before the normalizer runs, the
+functions of this module rewrite the texts that contain such a case. Nearly all texts
+contain none.
 """
 
 from typing import Any
@@ -19,8 +20,8 @@ _CAPITAL_SIGMA, _SMALL_SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C3, 0x3C2
 def ordinary_text_pattern(do_lower_case: bool) -> str:
     """Returns a regular expression that fully matches a text without any of the rare cases.
 
-    In RE2, invalid UTF-8 matches no character class. The pattern excludes surrogates explicitly
-    because RE2 accepts encoded surrogates as valid.
+    In RE2, invalid UTF-8 matches no character class. The pattern excludes surrogates
+    explicitly because RE2 accepts encoded surrogates as valid.
     """
     rare = r"\x{D800}-\x{DFFF}"
     if do_lower_case:
@@ -52,15 +53,20 @@ def rewrite_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
         do_lower_case: Whether the normalizer will lower-case the texts.
 
     Returns:
-        The rewritten texts, string [N], and their origins, ragged int64 [N, bytes + 1]. The origin
-        of a byte is the offset, in bytes of the original text, of the character from which the byte
-        comes. The last value of a row is the length of the original text.
+        The rewritten texts, string [N], and their origins, ragged int64 [N, bytes + 1].
+        The origin of a byte is the offset, in bytes of the original text, of the
+        character from which the byte comes. The last value of a row is the length of
+        the original text.
     """
     codes, starts = _decode(texts, do_lower_case)
-    sizes = 1 + sum(tf.cast(codes.values >= least, tf.int64) for least in (0x80, 0x800, 0x10000))
+    sizes = 1 + sum(
+        tf.cast(codes.values >= least, tf.int64) for least in (0x80, 0x800, 0x10000)
+    )
     counts = tf.RaggedTensor.from_row_splits(sizes, codes.row_splits, validate=False)
     lengths = tf.reduce_sum(counts, axis=1)
-    origins = tf.RaggedTensor.from_row_lengths(tf.repeat(starts, sizes), lengths, validate=False)
+    origins = tf.RaggedTensor.from_row_lengths(
+        tf.repeat(starts, sizes), lengths, validate=False
+    )
     ends = tf.cast(tf.strings.length(texts), tf.int64)[:, None]
     return tf.strings.unicode_encode(codes, "UTF-8"), tf.concat([origins, ends], axis=1)
 
@@ -92,13 +98,16 @@ def _decode(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
     """Decodes texts and applies the rules of this module.
 
     Returns:
-        The code points, ragged int32 [N, characters], and the offset of each code point, in bytes
-        of the original text, int64 [characters of all texts].
+        The code points, ragged int32 [N, characters], and the offset of each code
+        point, in bytes of the original text, int64 [characters of all texts].
     """
-    codes, starts = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="ignore")
+    codes, starts = tf.strings.unicode_decode_with_offsets(
+        texts, "UTF-8", errors="ignore"
+    )
     rows, codes, starts = codes.value_rowids(), codes.values, starts.values
     if do_lower_case:
-        # The rules for adjacent characters ignore characters that the normalizer removes.
+        # The rules for adjacent characters ignore characters that the normalizer
+        # removes.
         kept = tf.where(_classes(codes) & unicode_tables.REMOVED == 0)[:, 0]
         rows, codes, starts = (tf.gather(each, kept) for each in (rows, codes, starts))
         codes = _lower_sigmas(codes, rows)
@@ -116,9 +125,10 @@ def _classes(codes: Any) -> Any:
 def _lower_sigmas(codes: Any, rows: Any) -> Any:
     """Replaces each capital sigma with the final or the ordinary small sigma.
 
-    Case-ignorable characters around a sigma are skipped. A sigma is final if the character before
-    it is cased and the character after it is not cased. Spaces are neither cased nor
-    case-ignorable, so a sigma next to a space needs no search for word boundaries.
+    Case-ignorable characters around a sigma are skipped. A sigma is final if the
+    character before it is cased and the character after it is not cased. Spaces are
+    neither cased nor case-ignorable, so a sigma next to a space needs no search for
+    word boundaries.
 
     Args:
         codes: int32 [C].
@@ -139,14 +149,19 @@ def _lower_sigmas(codes: Any, rows: Any) -> Any:
     sigmas = tf.where(tf.gather(codes, context) == _CAPITAL_SIGMA)[:, 0]
     final = tf.gather(cased_before & ~cased_after, sigmas)
     lowered = tf.where(final, _FINAL_SIGMA, _SMALL_SIGMA)
-    return tf.tensor_scatter_nd_update(codes, tf.gather(context, sigmas)[:, None], lowered)
+    return tf.tensor_scatter_nd_update(
+        codes, tf.gather(context, sigmas)[:, None], lowered
+    )
 
 
-def _order_combining_characters(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
+def _order_combining_characters(
+    rows: Any, codes: Any, starts: Any
+) -> tuple[Any, Any, Any]:
     """Brings runs of combining characters into canonical order.
 
-    The code points are reordered, but the values of `starts` are not. So for a token that
-    contains such a run, the span (start and end in the original text) covers the complete run.
+    The code points are reordered, but the values of `starts` are not. So for a token
+    that contains such a run, the span (start and end in the original text) covers the
+    complete run.
 
     Args:
         rows: int64 [C], the index of the text of each code point.
@@ -154,7 +169,8 @@ def _order_combining_characters(rows: Any, codes: Any, starts: Any) -> tuple[Any
         starts: int64 [C], the offset of each code point in the original text.
 
     Returns:
-        Rows, codes and starts, each of shape [D]; D >= C, since some code points are decomposed.
+        Rows, codes and starts, each of shape [D]; D >= C, since some code points are
+        decomposed.
 
     Source: Unicode 14.0, section 3.11, Canonical Ordering Algorithm.
     """
@@ -176,9 +192,13 @@ def _decompose(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
     counts = tf.where(found, tf.gather(lengths, index), 1)
     # The trace of `tf.repeat` is slow, so it is used once.
     source = tf.repeat(tf.range(tf.size(codes)), counts)
-    nth = tf.range(tf.size(source)) - tf.gather(tf.cumsum(counts, exclusive=True), source)
+    nth = tf.range(tf.size(source)) - tf.gather(
+        tf.cumsum(counts, exclusive=True), source
+    )
     rows, codes, starts, found, index = (
         tf.gather(each, source) for each in (rows, codes, starts, found, index)
     )
-    parts = tf.gather(arrays["decompositions"], tf.where(found, tf.gather(firsts, index) + nth, 0))
+    parts = tf.gather(
+        arrays["decompositions"], tf.where(found, tf.gather(firsts, index) + nth, 0)
+    )
     return rows, tf.where(found, parts, codes), starts

@@ -1,8 +1,9 @@
 """`SpecialTokenFinder`: finds `[MASK]` and the other special tokens in texts.
 
-A special token separates words as a space does: the text before the token and the text after it are
-tokenized independently. During tokenization the token is replaced by a placeholder between spaces.
-The placeholders are private-use characters that the vocabulary does not contain.
+A special token separates words as a space does: the text before the token and the text
+after it are tokenized independently. During tokenization the token is replaced by a
+placeholder between spaces. The placeholders are private-use characters that the
+vocabulary does not contain.
 """
 
 import re
@@ -14,23 +15,24 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 
-# Each of these characters has 3 bytes in UTF-8, so that a placeholder between two spaces has the
-# 5 bytes of "[PAD]".
+# Each of these characters has 3 bytes in UTF-8, so that a placeholder between two
+# spaces has the 5 bytes of "[PAD]".
 _PRIVATE_USE = range(0xE000, 0xF900)
 
 
 class SpecialTokenFinder:
     """Replaces special tokens in texts with placeholders.
 
-    If a text contains a private-use character that serves as a placeholder, another private-use
-    character replaces it. The tokenizer's rules treat both characters alike, and the vocabulary
-    contains neither.
+    If a text contains a private-use character that serves as a placeholder, another
+    private-use character replaces it. The tokenizer's rules treat both characters
+    alike, and the vocabulary contains neither.
 
     Args:
         tokens: The vocabulary.
 
     Attributes:
-        placeholders: The placeholder of each special token, in the order of `SPECIAL_TOKENS`.
+        placeholders: The placeholder of each special token, in the order of
+            `SPECIAL_TOKENS`.
 
     Raises:
         InputError: The vocabulary contains nearly all 6,400 private-use characters.
@@ -41,9 +43,9 @@ class SpecialTokenFinder:
         free = [chr(code) for code in _PRIVATE_USE if chr(code) not in used]
         if len(free) <= len(SPECIAL_TOKENS):
             raise InputError(
-                f"special_tokens_in_text needs {len(SPECIAL_TOKENS) + 1} characters from U+E000 to "
-                f"U+F8FF that no token contains. Received: a vocabulary that leaves {len(free)}. "
-                f"Remove tokens with such characters."
+                f"special_tokens_in_text needs {len(SPECIAL_TOKENS) + 1} characters "
+                "from U+E000 to U+F8FF that no token contains. Received: a vocabulary "
+                f"that leaves {len(free)}. Remove tokens with such characters."
             )
         self.placeholders = free[: len(SPECIAL_TOKENS)]
         self._substitute = free[len(SPECIAL_TOKENS)]
@@ -58,10 +60,14 @@ class SpecialTokenFinder:
             string [N]. Each text keeps its length in bytes.
         """
         pattern = f"[{''.join(self.placeholders)}]"
-        return self._insert_placeholders(tf.strings.regex_replace(texts, pattern, self._substitute))
+        return self._insert_placeholders(
+            tf.strings.regex_replace(texts, pattern, self._substitute)
+        )
 
     def replace_reversibly(self, texts: Any) -> Any:
-        """Replaces special tokens as `replace` does, but reversibly. Lengths in bytes may change.
+        """Replaces special tokens as `replace` does, but reversibly.
+
+        Lengths in bytes may change.
 
         Args:
             texts: string [N].
@@ -70,7 +76,9 @@ class SpecialTokenFinder:
             string [N].
         """
         for index, character in enumerate([self._substitute, *self.placeholders]):
-            texts = tf.strings.regex_replace(texts, character, f"{self._substitute}{index}")
+            texts = tf.strings.regex_replace(
+                texts, character, f"{self._substitute}{index}"
+            )
         return self._insert_placeholders(texts)
 
     def restore(self, words: Any) -> Any:
@@ -84,8 +92,12 @@ class SpecialTokenFinder:
         """
         for token, placeholder in zip(SPECIAL_TOKENS, self.placeholders, strict=True):
             words = tf.strings.regex_replace(words, placeholder, token)
-        for index, character in reversed([*enumerate([self._substitute, *self.placeholders])]):
-            words = tf.strings.regex_replace(words, f"{self._substitute}{index}", character)
+        for index, character in reversed(
+            [*enumerate([self._substitute, *self.placeholders])]
+        ):
+            words = tf.strings.regex_replace(
+                words, f"{self._substitute}{index}", character
+            )
         return words
 
     def widen_spans(self, pieces: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
@@ -101,12 +113,16 @@ class SpecialTokenFinder:
         """
         lengths = tf.zeros_like(starts)
         for token, placeholder in zip(SPECIAL_TOKENS, self.placeholders, strict=True):
-            lengths += tf.where(pieces == placeholder, tf.constant(len(token), tf.int64), 0)
+            lengths += tf.where(
+                pieces == placeholder, tf.constant(len(token), tf.int64), 0
+            )
         starts -= tf.cast(lengths > 0, tf.int64)  # the space before the placeholder
         return starts, tf.where(lengths > 0, starts + lengths, ends)
 
     def _insert_placeholders(self, texts: Any) -> Any:
         for token, placeholder in zip(SPECIAL_TOKENS, self.placeholders, strict=True):
             spaces = " " * (len(token) - len(f" {placeholder}".encode()))
-            texts = tf.strings.regex_replace(texts, re.escape(token), f" {placeholder}{spaces}")
+            texts = tf.strings.regex_replace(
+                texts, re.escape(token), f" {placeholder}{spaces}"
+            )
         return texts

@@ -20,8 +20,8 @@ from bert_tf.weights import vocabulary_sha256
 def _on_cpu(method: Callable[..., Any]) -> Callable[..., Any]:
     """Runs a method on the CPU and without AutoGraph. GPUs have no string operations.
 
-    The decorated methods have no Python control flow for AutoGraph to convert, and tracing is three
-    times as fast without AutoGraph.
+    The decorated methods have no Python control flow for AutoGraph to convert, and
+    tracing is three times as fast without AutoGraph.
     """
 
     @functools.wraps(method)
@@ -35,32 +35,34 @@ def _on_cpu(method: Callable[..., Any]) -> Callable[..., Any]:
 class BertTokenizer(tf.Module):
     r"""The released tokenizer, as a few fused operations over a batch of texts.
 
-    The tokenizer works eagerly, in `tf.function` and in `tf.data`. If a model has the tokenizer as
-    an attribute, saving the model also saves the tokenizer. Methods accept texts as a str, a list
-    of str, a numpy array or a string tensor. For texts of rank 1 (a batch) results are ragged [N,
-    None]; for rank 0 (one text) results are [None]. Bytes that are not valid UTF-8 are skipped, as
-    in the released code.
+    The tokenizer works eagerly, in `tf.function` and in `tf.data`. If a model has the
+    tokenizer as an attribute, saving the model also saves the tokenizer. Methods accept
+    texts as a str, a list of str, a numpy array or a string tensor. For texts of rank 1
+    (a batch) results are ragged [N, None]; for rank 0 (one text) results are [None].
+    Bytes that are not valid UTF-8 are skipped, as in the released code.
 
     Args:
         vocab: Path of a `vocab.txt`, or the list of tokens.
-        do_lower_case: Whether to lower-case and remove accents, as for the uncased models. None:
-            the casing in the file next to the `vocab.txt`; without it, False if 20 or more entries,
-            and at least 1 %, have upper-case letters, which is logged, and else True.
-        special_tokens_in_text: Whether special tokens in a text, such as `[MASK]`, get their own
-            ids (required for fill-mask) and separate words as spaces do. By default special tokens
-            in a text are ordinary text.
+        do_lower_case: Whether to lower-case and remove accents, as for the uncased
+            models. None: the casing in the file next to the `vocab.txt`; without it,
+            False if 20 or more entries, and at least 1 %, have upper-case letters,
+            which is logged, and else True.
+        special_tokens_in_text: Whether special tokens in a text, such as `[MASK]`, get
+            their own ids (required for fill-mask) and separate words as spaces do. By
+            default special tokens in a text are ordinary text.
 
     Attributes:
-        vocabulary: The tokens, a list of str. The id of a token is its index, the last one if it
-            occurs several times.
+        vocabulary: The tokens, a list of str. The id of a token is its index, the last
+            one if it occurs several times.
         do_lower_case: Whether the tokenizer lower-cases, a bool.
         special_tokens_in_text: The constructor argument.
         pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
         vocabulary_sha256: Hexadecimal SHA-256 of the UTF-8 tokens, joined by \n.
 
     Raises:
-        InputError: The vocabulary is not valid (see `load_vocabulary`), `do_lower_case` is not a
-            bool or None, or it differs from the casing in the file next to the `vocab.txt`.
+        InputError: The vocabulary is not valid (see `load_vocabulary`), `do_lower_case`
+            is not a bool or None, or it differs from the casing in the file next to the
+            `vocab.txt`.
 
     Source: google-research/bert `tokenization.FullTokenizer`.
     """
@@ -73,12 +75,15 @@ class BertTokenizer(tf.Module):
     ) -> None:
         super().__init__(name="bert_tokenizer")
         if do_lower_case not in (True, False, None):
-            raise InputError(f"do_lower_case must be True or False. Received: {do_lower_case!r}.")
+            raise InputError(
+                f"do_lower_case must be True or False. Received: {do_lower_case!r}."
+            )
         tokens = to_token_list(vocab)
         source = os.fspath(vocab) if isinstance(vocab, (str, os.PathLike)) else tokens
         self._tokens = tuple(tokens)
         self._detokenized = [
-            "" if token in ("", "[PAD]", "[CLS]", "[SEP]") else f" {token}" for token in tokens
+            "" if token in ("", "[PAD]", "[CLS]", "[SEP]") else f" {token}"
+            for token in tokens
         ]
         self.do_lower_case = known_casing(source, do_lower_case) is not False
         self.special_tokens_in_text = special_tokens_in_text
@@ -127,10 +132,10 @@ class BertTokenizer(tf.Module):
             texts: string [N], or one text.
 
         Returns:
-            Ids (int32), starts and exclusive ends (int64, in bytes of the texts): three ragged
-            tensors [N, None]; for one text [None]. A span also covers removed characters that
-            follow the token, such as accents. `in_characters` converts offsets in bytes to offsets
-            in characters.
+            Ids (int32), starts and exclusive ends (int64, in bytes of the texts): three
+            ragged tensors [N, None]; for one text [None]. A span also covers removed
+            characters that follow the token, such as accents. `in_characters` converts
+            offsets in bytes to offsets in characters.
 
         Raises:
             InputError: `texts` are not texts.
@@ -143,7 +148,9 @@ class BertTokenizer(tf.Module):
         if self._special:
             spans = self._special.widen_spans(pieces, starts.values, ends.values)
             starts, ends = map(ids.with_values, spans)
-        return (ids.values, starts.values, ends.values) if single else (ids, starts, ends)
+        return (
+            (ids.values, starts.values, ends.values) if single else (ids, starts, ends)
+        )
 
     @_on_cpu
     def in_characters(self, texts: Any, byte_offsets: Any) -> Any:
@@ -151,7 +158,8 @@ class BertTokenizer(tf.Module):
 
         Args:
             texts: string [N], UTF-8, or one text.
-            byte_offsets: Offsets in bytes, ragged int [N, None]; for one text int [None].
+            byte_offsets: Offsets in bytes, ragged int [N, None]; for one text int
+                [None].
 
         Returns:
             Offsets in characters, int64, with the shape of `byte_offsets`.
@@ -168,10 +176,11 @@ class BertTokenizer(tf.Module):
     def tokenize_in_lite(self, texts: Any) -> Any:
         """Tokenizes using only operations that TFLite supports, including tensorflow_text's.
 
-        The ids may differ from those of `tokenize` for four kinds of text: bytes that are not valid
-        UTF-8; a capital sigma at the end of a word; words of more than 200 characters, which become
-        [UNK] only if they have more than 800 bytes; and the few combining characters that canonical
-        ordering moves and normalization does not remove as accents.
+        The ids may differ from those of `tokenize` for four kinds of text: bytes that
+        are not valid UTF-8; a capital sigma at the end of a word; words of more than
+        200 characters, which become [UNK] only if they have more than 800 bytes; and
+        the few combining characters that canonical ordering moves and normalization
+        does not remove as accents.
 
         Args:
             texts: string [N], or one text.
@@ -180,13 +189,14 @@ class BertTokenizer(tf.Module):
             Ragged int32 [N, None]; for one text int32 [None].
 
         Raises:
-            InputError: `special_tokens_in_text` is set. TFLite has no operation that searches text.
+            InputError: `special_tokens_in_text` is set. TFLite has no operation that
+                searches text.
         """
         if self._special:
             raise InputError(
-                "TFLite has no operation that finds special tokens in text. Received: a tokenizer "
-                "with special_tokens_in_text=True. Create it without special_tokens_in_text, or "
-                "feed ids to the model."
+                "TFLite has no operation that finds special tokens in text. Received: "
+                "a tokenizer with special_tokens_in_text=True. Create it without "
+                "special_tokens_in_text, or feed ids to the model."
             )
         texts, single = texts_as_batch(texts)
         ids = self._wordpiece.with_byte_limit(self._basic.normalize_characters(texts))
@@ -222,18 +232,18 @@ class BertTokenizer(tf.Module):
         Args:
             texts_a: string [B], or one text.
             texts_b: The second text of each pair, in the form of `texts_a`, or None.
-            seq_length: Length S to which examples are truncated and padded. None pads to the
-                longest example of the batch without truncation.
-            trim_to_longest: Whether to reduce S to the length of the longest example in the batch
-                after truncation.
+            seq_length: Length S to which examples are truncated and padded. None pads
+                to the longest example of the batch without truncation.
+            trim_to_longest: Whether to reduce S to the length of the longest example in
+                the batch after truncation.
 
         Returns:
-            `input_ids`, `input_mask` and `segment_ids` as `pack` returns them, int32 [B, S]; for
-            one text or pair [S].
+            `input_ids`, `input_mask` and `segment_ids` as `pack` returns them, int32
+            [B, S]; for one text or pair [S].
 
         Raises:
-            InputError: A value is not a text, the numbers of texts differ, or `seq_length` is not
-                valid (see `pack`).
+            InputError: A value is not a text, the numbers of texts differ, or
+                `seq_length` is not valid (see `pack`).
         """
         ids_a = self.tokenize(texts_a)
         ids_b = None if texts_b is None else self.tokenize(texts_b)
@@ -249,27 +259,28 @@ class BertTokenizer(tf.Module):
     ) -> dict[str, Any]:
         """Packs ids as [CLS] A [SEP], or [CLS] A [SEP] B [SEP], with padding.
 
-        Truncation removes tokens one by one from the end of the longer text. If both texts are
-        equally long, a token of B is removed. The released `_truncate_seq_pair` of the classifiers
-        does the same.
+        Truncation removes tokens one by one from the end of the longer text. If both
+        texts are equally long, a token of B is removed. The released
+        `_truncate_seq_pair` of the classifiers does the same.
 
         Args:
-            ids_a: Ids [B, None] as a ragged tensor, a list of lists, or a dense tensor without
-                padding; for one text [None]. `[]` is one text without tokens.
+            ids_a: Ids [B, None] as a ragged tensor, a list of lists, or a dense tensor
+                without padding; for one text [None]. `[]` is one text without tokens.
             ids_b: Ids of the second text of each pair, in the form of `ids_a`, or None.
-            seq_length: Length S to which examples are truncated and padded. None pads to the
-                longest example of the batch without truncation.
-            trim_to_longest: Whether to reduce S to the length of the longest example in the batch
-                after truncation.
+            seq_length: Length S to which examples are truncated and padded. None pads
+                to the longest example of the batch without truncation.
+            trim_to_longest: Whether to reduce S to the length of the longest example in
+                the batch after truncation.
 
         Returns:
-            `input_ids`, `input_mask` (1 for tokens, 0 for padding) and `segment_ids` (1 for B and
-            its [SEP], 0 elsewhere), int32 [B, S]; for one text or pair [S].
+            `input_ids`, `input_mask` (1 for tokens, 0 for padding) and `segment_ids` (1
+            for B and its [SEP], 0 elsewhere), int32 [B, S]; for one text or pair [S].
 
         Raises:
-            InputError: `seq_length` is too short for the special tokens, the ids are not integers,
-                or the numbers of first and second texts differ. If these numbers are known only
-                when a graph runs, the error is tf.errors.InvalidArgumentError.
+            InputError: `seq_length` is too short for the special tokens, the ids are
+                not integers, or the numbers of first and second texts differ. If these
+                numbers are known only when a graph runs, the error is
+                tf.errors.InvalidArgumentError.
         """
         ids_a, single = ids_as_ragged(ids_a)
         if ids_b is not None:
@@ -286,8 +297,8 @@ class BertTokenizer(tf.Module):
         [PAD], [CLS] and [SEP] are left out.
 
         Args:
-            ids: int [N, None], ragged or dense; for one text [None]. `[]` is one text without
-                tokens.
+            ids: int [N, None], ragged or dense; for one text [None]. `[]` is one text
+                without tokens.
 
         Returns:
             string [N]; for one text a scalar string.

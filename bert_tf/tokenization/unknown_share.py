@@ -1,7 +1,7 @@
 """Counts [UNK] in tokenized text, and words the warning about a large share.
 
-Text in another casing or language than its vocabulary becomes mostly [UNK], and a model then trains
-and predicts without an error.
+Text in another casing or language than its vocabulary becomes mostly [UNK], and a model
+then trains and predicts without an error.
 """
 
 from collections.abc import Collection
@@ -11,12 +11,14 @@ import numpy as np
 
 UNKNOWN_LIMIT = 0.02
 _REMEDY = (
-    "Check that do_lower_case and vocab_file are those of the model, and that the vocabulary "
-    "covers the language of the text"
+    "Check that do_lower_case and vocab_file are those of the model, and that the "
+    "vocabulary covers the language of the text"
 )
 
 
-def count_unknown(ids: Any, unk_id: int, special_ids: Collection[int]) -> tuple[int, int]:
+def count_unknown(
+    ids: Any, unk_id: int, special_ids: Collection[int]
+) -> tuple[int, int]:
     """Counts [UNK] in ids of text.
 
     Args:
@@ -31,7 +33,9 @@ def count_unknown(ids: Any, unk_id: int, special_ids: Collection[int]) -> tuple[
     return int((ids == unk_id).sum()), int((~np.isin(ids, list(special_ids))).sum())
 
 
-def unknown_warning(unknown: int, total: int, what: str, remedy: str = _REMEDY) -> str | None:
+def unknown_warning(
+    unknown: int, total: int, what: str, remedy: str = _REMEDY
+) -> str | None:
     """Returns one line if more than 2 % of the tokens are [UNK], else None.
 
     Args:
@@ -43,6 +47,6 @@ def unknown_warning(unknown: int, total: int, what: str, remedy: str = _REMEDY) 
     if unknown <= UNKNOWN_LIMIT * total:
         return None
     return (
-        f"{unknown:,} of {total:,} {what} ({unknown / total:.1%}) are [UNK], which is above "
-        f"{UNKNOWN_LIMIT:.0%}. {remedy}."
+        f"{unknown:,} of {total:,} {what} ({unknown / total:.1%}) are [UNK], which is "
+        f"above {UNKNOWN_LIMIT:.0%}. {remedy}."
     )

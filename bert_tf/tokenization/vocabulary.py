@@ -1,7 +1,7 @@
 """Reads `vocab.txt` files, and checks vocabularies and their casing.
 
-The casing of a vocabulary that `train_vocabulary` wrote is in a file next to it: the casing of
-vocab.txt is in vocab.txt.json.
+The casing of a vocabulary that `train_vocabulary` wrote is in a file next to it: the
+casing of vocab.txt is in vocab.txt.json.
 """
 
 import json
@@ -19,10 +19,11 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _MAX_TOKEN_BYTES = 256  # The WordPiece operation stores a length in 8 bits.
 _MAX_PADDING = 127
 _LINE_ENDS = re.compile(r"[\n\r\x00]")
-# A vocabulary is cased if at least this share of its entries, and this number, have upper-case
-# letters: the tokenizer never finds such entries in lower-cased text. Entries in brackets, such as
-# [MASK] and <S>, do not count. The released vocabularies: uncased 0 of 29,523, Chinese 0 of 21,022,
-# cased 8,366 of 28,890 (29 %), multilingual cased 18,992 of 119,441 (16 %).
+# A vocabulary is cased if at least this share of its entries, and this number, have
+# upper-case letters: the tokenizer never finds such entries in lower-cased text.
+# Entries in brackets, such as [MASK] and <S>, do not count. The released vocabularies:
+# uncased 0 of 29,523, Chinese 0 of 21,022, cased 8,366 of 28,890 (29 %), multilingual
+# cased 18,992 of 119,441 (16 %).
 _CASED_SHARE, _CASED_ENTRIES = 0.01, 20
 _IN_BRACKETS = re.compile(r"\[.*\]|<.*>")
 _CASING = {"do_lower_case": json_files.TRUTH, "vocabulary_sha256": json_files.TEXT}
@@ -46,20 +47,23 @@ def to_token_list(vocab: Any) -> list[str]:
 
 
 def load_vocabulary(path: str) -> list[str]:
-    r"""Reads and checks a `vocab.txt`: one token per line. The line number, from 0, is the id.
+    r"""Reads and checks a `vocab.txt`: one token per line.
 
-    Lines end at \n or \r\n only. White space around a token is removed, as in the released
-    `load_vocab`, except in two tokens of the released Chinese file, U+2028 and ##U+2028. Also as
-    there, the last of equal tokens has their id, and no text reaches an empty line or a token with
-    white space inside. Empty lines at the end are not entries.
+    The line number, from 0, is the id.
+
+    Lines end at \n or \r\n only. White space around a token is removed, as in the
+    released `load_vocab`, except in two tokens of the released Chinese file, U+2028 and
+    ##U+2028. Also as there, the last of equal tokens has their id, and no text reaches
+    an empty line or a token with white space inside. Empty lines at the end are not
+    entries.
 
     Args:
         path: Path of the file, UTF-8, local or gs://.
 
     Raises:
-        InputError: The file does not exist or is not UTF-8; its line ends are CR; a token contains
-            CR or NUL, or is longer than 256 bytes; or a special token is missing or repeated. The
-            message gives the number of the first invalid line.
+        InputError: The file does not exist or is not UTF-8; its line ends are CR; a
+            token contains CR or NUL, or is longer than 256 bytes; or a special token is
+            missing or repeated. The message gives the number of the first invalid line.
     """
     tokens = read_vocabulary(path)
     check_vocabulary(tokens, path)
@@ -74,55 +78,58 @@ def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> N
         source: The origin of the tokens, such as a path, for the error message.
 
     Raises:
-        InputError: The tokens are not a valid vocabulary, as described in `load_vocabulary`.
+        InputError: The tokens are not a valid vocabulary, as described in
+            `load_vocabulary`.
     """
     seen: dict[str, int] = {}
     for line, token in enumerate(tokens, 1):
         if _LINE_ENDS.search(token):
             raise InputError(
-                f"{source}: line {line} contains a line end or NUL: {token[:40]!r}. Each line must "
-                f"hold one token."
+                f"{source}: line {line} contains a line end or NUL: {token[:40]!r}. "
+                "Each line must hold one token."
             )
         if token in seen and token in SPECIAL_TOKENS:
             raise InputError(
-                f"{source}: line {line} repeats {token} of line {seen[token]}, so its id is not "
-                f"known. Give the vocab.txt that the model was trained with."
+                f"{source}: line {line} repeats {token} of line {seen[token]}, so its "
+                "id is not known. Give the vocab.txt that the model was trained with."
             )
         if len(token.encode()) > _MAX_TOKEN_BYTES:
             raise InputError(
-                f"{source}: line {line} is longer than {_MAX_TOKEN_BYTES} bytes. Give a vocab.txt "
-                f"with one token per line."
+                f"{source}: line {line} is longer than {_MAX_TOKEN_BYTES} bytes. Give "
+                "a vocab.txt with one token per line."
             )
         seen[token] = line
 
     # The reader of a `vocab.txt` drops empty lines at its end.
     if tokens and not tokens[-1]:
         raise InputError(
-            f"{source}: line {len(tokens)} is empty, and is the last one. Leave out empty lines at "
-            "the end."
+            f"{source}: line {len(tokens)} is empty, and is the last one. Leave out "
+            "empty lines at the end."
         )
     missing = [token for token in SPECIAL_TOKENS if token not in seen]
     if missing:
         raise InputError(
-            f"{source}: none of the {len(tokens)} lines is {' or '.join(missing)}. The vocabulary "
-            f"of a BERT model must hold {' '.join(SPECIAL_TOKENS)}."
+            f"{source}: none of the {len(tokens)} lines is {' or '.join(missing)}. The "
+            f"vocabulary of a BERT model must hold {' '.join(SPECIAL_TOKENS)}."
         )
 
 
-def check_size(tokens: Sequence[str], vocab_size: int, source: str = "the vocabulary") -> None:
+def check_size(
+    tokens: Sequence[str], vocab_size: int, source: str = "the vocabulary"
+) -> None:
     """Checks the number of tokens against the `vocab_size` of a model.
 
-    A model may have up to 127 more entries than the vocabulary has tokens, since some models pad
-    their embedding tables to a multiple of 8 or 128.
+    A model may have up to 127 more entries than the vocabulary has tokens, since some
+    models pad their embedding tables to a multiple of 8 or 128.
 
     Raises:
-        InputError: There are more tokens than `vocab_size`, or `vocab_size` exceeds the number of
-            tokens by more than 127.
+        InputError: There are more tokens than `vocab_size`, or `vocab_size` exceeds the
+            number of tokens by more than 127.
     """
     if not 0 <= vocab_size - len(tokens) <= _MAX_PADDING:
         raise InputError(
-            f"{source} has {len(tokens)} entries, but the model's vocab_size is {vocab_size}. Give "
-            f"the vocab.txt that the model was trained with."
+            f"{source} has {len(tokens)} entries, but the model's vocab_size is "
+            f"{vocab_size}. Give the vocab.txt that the model was trained with."
         )
 
 
@@ -134,8 +141,8 @@ def check_casing_file(path: str, inputs: Iterable[str] = ()) -> None:
         inputs: The files that the program reads.
 
     Raises:
-        InputError: The file is an input or not a regular file, cannot be written, or has other
-            content than a casing.
+        InputError: The file is an input or not a regular file, cannot be written, or
+            has other content than a casing.
     """
     if output_paths.is_stdout(path):
         return
@@ -146,8 +153,8 @@ def check_casing_file(path: str, inputs: Iterable[str] = ()) -> None:
             json_files.read(casing_file, _CASING, required=True)
         except InputError as error:
             raise InputError(
-                f"{casing_file} would be replaced by the casing of {path}, but has other content. "
-                "Give another output_file."
+                f"{casing_file} would be replaced by the casing of {path}, but has "
+                "other content. Give another output_file."
             ) from error
 
 
@@ -157,16 +164,20 @@ def write_vocabulary(path: str, tokens: Sequence[str], do_lower_case: bool) -> N
     If one of them cannot be written, such as on a full disk, both are unchanged.
 
     Args:
-        path: Path of the `vocab.txt`. If it is a link, both files are next to the target of the
-            link. If it is the standard output, the casing is not written.
+        path: Path of the `vocab.txt`. If it is a link, both files are next to the
+            target of the link. If it is the standard output, the casing is not written.
         tokens: The tokens in the order of their ids.
-        do_lower_case: Whether the text that the vocabulary was learned from was lower-cased.
+        do_lower_case: Whether the text that the vocabulary was learned from was
+            lower-cased.
     """
     text = "\n".join(tokens) + "\n"
     if output_paths.is_stdout(path):
         files.write_text(path, text)
         return
-    casing = {"do_lower_case": do_lower_case, "vocabulary_sha256": vocabulary_sha256(tokens)}
+    casing = {
+        "do_lower_case": do_lower_case,
+        "vocabulary_sha256": vocabulary_sha256(tokens),
+    }
     with atomic_files.atomic_replace(_casing_files(path)[-1]) as temporary:
         with files.open_binary(temporary, "wb") as file:
             file.write(json.dumps(casing, indent=2).encode() + b"\n")
@@ -182,8 +193,8 @@ def _casing_files(path: str) -> list[str]:
 def recorded_casing(path: str) -> bool | None:
     """Returns the casing that `write_vocabulary` wrote for a `vocab.txt`, or None.
 
-    The result is None if there is no such file, or if it belongs to another vocabulary, which is
-    logged.
+    The result is None if there is no such file, or if it belongs to another vocabulary,
+    which is logged.
 
     Args:
         path: Path of the `vocab.txt`.
@@ -196,35 +207,42 @@ def recorded_casing(path: str) -> bool | None:
             content = json_files.read(casing_file, _CASING, required=True)
         except InputError as error:
             raise InputError(
-                f"{error} The file holds the casing of {path}. Delete it, or train the vocabulary "
-                "again."
+                f"{error} The file holds the casing of {path}. Delete it, or train the "
+                "vocabulary again."
             ) from error
         if content["vocabulary_sha256"] == vocabulary_sha256(read_vocabulary(path)):
             return bool(content["do_lower_case"])
-        _LOG.info("%s is ignored: it belongs to another vocabulary than %s.", casing_file, path)
+        _LOG.info(
+            "%s is ignored: it belongs to another vocabulary than %s.",
+            casing_file,
+            path,
+        )
     return None
 
 
-def known_casing(vocab: str | Sequence[str], do_lower_case: bool | None = None) -> bool | None:
+def known_casing(
+    vocab: str | Sequence[str], do_lower_case: bool | None = None
+) -> bool | None:
     """Returns `do_lower_case` or, if it is None, the casing of a vocabulary or None if unknown.
 
-    The casing of a vocabulary is that in the file next to its `vocab.txt`. Without such a file it
-    is False, which is logged, if 20 or more entries, and at least 1 %, have upper-case letters.
+    The casing of a vocabulary is that in the file next to its `vocab.txt`. Without such
+    a file it is False, which is logged, if 20 or more entries, and at least 1 %, have
+    upper-case letters.
 
     Args:
         vocab: Path of a `vocab.txt`, or the tokens.
         do_lower_case: The casing that the caller gives, or None.
 
     Raises:
-        InputError: The vocabulary was learned from text of the other casing, or the file next to
-            the `vocab.txt` has another content than a casing.
+        InputError: The vocabulary was learned from text of the other casing, or the
+            file next to the `vocab.txt` has another content than a casing.
     """
     recorded = recorded_casing(vocab) if isinstance(vocab, str) else None
     if do_lower_case is not None and recorded not in (None, do_lower_case):
         raise InputError(
             f"do_lower_case is {do_lower_case}, but {vocab} was learned from text with "
-            f"do_lower_case={recorded} (see {vocab}.json). Set do_lower_case={recorded}, or train "
-            f"another vocabulary."
+            f"do_lower_case={recorded} (see {vocab}.json). Set "
+            f"do_lower_case={recorded}, or train another vocabulary."
         )
     if do_lower_case is not None or recorded is not None:
         return bool(do_lower_case) if recorded is None else recorded
@@ -232,14 +250,19 @@ def known_casing(vocab: str | Sequence[str], do_lower_case: bool | None = None) 
     if not cased:
         return None
     source = vocab if isinstance(vocab, str) else "The vocabulary"
-    _LOG.info("%s has upper-case letters in %s entries: do_lower_case is False.", source, cased)
+    _LOG.info(
+        "%s has upper-case letters in %s entries: do_lower_case is False.",
+        source,
+        cased,
+    )
     return False
 
 
 def cased_entries(tokens: Sequence[str]) -> str:
     """Returns how many entries of a cased vocabulary have upper-case letters, such as "30 of 100".
 
-    Entries in brackets do not count. Returns "" if there are too few for a cased vocabulary.
+    Entries in brackets do not count. Returns "" if there are too few for a cased
+    vocabulary.
     """
     entries = [token for token in tokens if not _IN_BRACKETS.fullmatch(token)]
     upper = sum(token != token.lower() for token in entries)

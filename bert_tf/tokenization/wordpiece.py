@@ -1,4 +1,7 @@
-"""`WordPiece`: splits normalized text into tokens. Words of over 200 characters are unknown."""
+"""`WordPiece`: splits normalized text into tokens.
+
+Words of over 200 characters are unknown.
+"""
 
 import struct
 from collections.abc import Sequence
@@ -7,24 +10,28 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
-from tensorflow_text.core.pybinds import pywrap_fast_wordpiece_tokenizer_model_builder as builder
+from tensorflow_text.core.pybinds import (
+    pywrap_fast_wordpiece_tokenizer_model_builder as builder,
+)
 
 from bert_tf.errors import InputError
 from bert_tf.tokenization import unicode_tables
 
 MAX_CHARACTERS = 200  # `max_input_chars_per_word` of the released WordpieceTokenizer
 _MAX_BYTES = 4 * MAX_CHARACTERS
-# Text cleaning removes this character from every text, so no word contains this character.
+# Text cleaning removes this character from every text, so no word contains this
+# character.
 _NEVER_IN_WORDS = "\ufffd"
 
 
 class WordPiece(tf.Module):
     """Splits the words of normalized text into tokens by greedy longest-match-first search.
 
-    The released code limits the number of characters of a word. The operation of tensorflow_text
-    limits the number of bytes of a word. The operation runs with a limit of 200 bytes, and returns
-    [UNK] for words with more bytes. No word of up to 200 ASCII characters exceeds this limit. If a
-    batch has words of more than 200 bytes, a branch of the graph tokenizes those words again.
+    The released code limits the number of characters of a word. The operation of
+    tensorflow_text limits the number of bytes of a word. The operation runs with a
+    limit of 200 bytes, and returns [UNK] for words with more bytes. No word of up to
+    200 ASCII characters exceeds this limit. If a batch has words of more than 200
+    bytes, a branch of the graph tokenizes those words again.
 
     Args:
         tokens: The vocabulary, in the order of the ids.
@@ -38,12 +45,18 @@ class WordPiece(tf.Module):
         super().__init__()
         try:
             buffer = builder.build_fast_wordpiece_model(
-                _with_placeholders(tokens), MAX_CHARACTERS, "##", tokens[unk_id], False, False
+                _with_placeholders(tokens),
+                MAX_CHARACTERS,
+                "##",
+                tokens[unk_id],
+                False,
+                False,
             )
         except RuntimeError as error:
             reason = str(error).rstrip(".")
             raise InputError(
-                f"tensorflow_text cannot use the vocabulary: {reason}. Give a BERT's vocab.txt."
+                f"tensorflow_text cannot use the vocabulary: {reason}. Give a BERT's "
+                "vocab.txt."
             ) from error
         self._unk_id = unk_id
         self._limit_position = _limit_position(buffer)
@@ -57,8 +70,8 @@ class WordPiece(tf.Module):
             texts: string [N], normalized.
 
         Returns:
-            Ids (int32), starts and exclusive ends (int64, in bytes of the normalized texts): three
-            ragged tensors [N, None].
+            Ids (int32), starts and exclusive ends (int64, in bytes of the normalized
+            texts): three ragged tensors [N, None].
         """
         ids, starts, ends = self._tokenize(texts, self._model)
         tokens = (ids.values, starts.values, ends.values, ids.row_splits)
@@ -67,14 +80,16 @@ class WordPiece(tf.Module):
             too_long, lambda: self._retokenize(texts, *tokens), lambda: tokens
         )
         ids, starts, ends = (
-            tf.RaggedTensor.from_row_splits(each, splits, validate=False) for each in values
+            tf.RaggedTensor.from_row_splits(each, splits, validate=False)
+            for each in values
         )
         return ids, starts, ends
 
     def with_byte_limit(self, texts: Any) -> Any:
         """Returns ids, ragged int32 [N, None]. Words of more than 800 bytes become [UNK].
 
-        The limit of 800 bytes accepts every word of up to 200 characters, and some longer words.
+        The limit of 800 bytes accepts every word of up to 200 characters, and some
+        longer words.
         """
         with tf.init_scope(), tf.device("cpu:0"):
             model = self._model_with_limit(_MAX_BYTES)
@@ -82,15 +97,20 @@ class WordPiece(tf.Module):
         return ids
 
     def _tokenize(self, texts: Any, model: Any) -> tuple[Any, Any, Any]:
-        tokenizer = tf_text.FastWordpieceTokenizer(model_buffer=model, token_out_type=tf.int32)
+        tokenizer = tf_text.FastWordpieceTokenizer(
+            model_buffer=model, token_out_type=tf.int32
+        )
         return tokenizer.tokenize_with_offsets(texts)
 
-    def _retokenize(self, texts: Any, ids: Any, starts: Any, ends: Any, splits: Any) -> Any:
+    def _retokenize(
+        self, texts: Any, ids: Any, starts: Any, ends: Any, splits: Any
+    ) -> Any:
         """Tokenizes again the words that have more than 200 bytes but at most 200 characters.
 
         Args:
             texts: string [N], normalized.
-            ids: int32 [T], the tokens of all texts. Words to tokenize again have the id of [UNK].
+            ids: int32 [T], the tokens of all texts. Words to tokenize again have the id
+                of [UNK].
             starts: int64 [T], the start of each token in bytes of its text.
             ends: int64 [T], the exclusive end of each token in bytes of its text.
             splits: int64 [N + 1], row splits of the tokens.
@@ -102,15 +122,21 @@ class WordPiece(tf.Module):
         long = tf.where((ids == self._unk_id) & (ends - starts > MAX_CHARACTERS))[:, 0]
         start = tf.gather(starts, long)
         length = tf.gather(ends, long) - start
-        words = tf.strings.substr(tf.gather(texts, tf.gather(rows, long)), start, length)
-        allowed = tf.where(tf.strings.length(words, "UTF8_CHAR") <= MAX_CHARACTERS)[:, 0]
+        words = tf.strings.substr(
+            tf.gather(texts, tf.gather(rows, long)), start, length
+        )
+        allowed = tf.where(tf.strings.length(words, "UTF8_CHAR") <= MAX_CHARACTERS)[
+            :, 0
+        ]
         long, start, words = (tf.gather(each, allowed) for each in (long, start, words))
         pieces = self._tokenize(words, self._model_with_limit(_MAX_BYTES))
         shift = tf.gather(start, pieces[0].value_rowids())
         new = (pieces[0].values, pieces[1].values + shift, pieces[2].values + shift)
         # Operations of ragged tensors would double the size of the tokenizer's graph.
         place = long[:, None]
-        counts = tf.tensor_scatter_nd_update(tf.ones_like(starts), place, pieces[0].row_lengths())
+        counts = tf.tensor_scatter_nd_update(
+            tf.ones_like(starts), place, pieces[0].row_lengths()
+        )
         is_replaced = tf.tensor_scatter_nd_update(
             tf.zeros_like(ids, tf.bool), place, tf.ones_like(long, tf.bool)
         )
@@ -132,13 +158,17 @@ class WordPiece(tf.Module):
 def _with_placeholders(tokens: Sequence[str]) -> list[str]:
     """Replaces `LATER_PUNCTUATION` in tokens with placeholders, as the normalizer does in texts.
 
-    A token of the vocabulary that contains a placeholder character must not match a replaced
-    character in a text. By the released rules a token with a placeholder character matches no word,
-    so this function replaces the token with a unique string that no word contains. So it does with
-    an empty token, with all but the last of equal tokens, and with a token that contains a space,
-    which the WordPiece operation would match across two words.
+    A token of the vocabulary that contains a placeholder character must not match a
+    replaced character in a text. By the released rules a token with a placeholder
+    character matches no word, so this function replaces the token with a unique string
+    that no word contains. So it does with an empty token, with all but the last of
+    equal tokens, and with a token that contains a space, which the WordPiece operation
+    would match across two words.
     """
-    punctuation, placeholders = unicode_tables.LATER_PUNCTUATION, unicode_tables.PLACEHOLDERS
+    punctuation, placeholders = (
+        unicode_tables.LATER_PUNCTUATION,
+        unicode_tables.PLACEHOLDERS,
+    )
     replacements = dict(zip(punctuation, placeholders, strict=True))
     unmatched = {*map(chr, placeholders), _NEVER_IN_WORDS, " "}
     ids = {token: index for index, token in enumerate(tokens) if token}
@@ -153,7 +183,8 @@ def _with_placeholders(tokens: Sequence[str]) -> list[str]:
 def _limit_position(buffer: bytes) -> int:
     """Returns the byte position of `max_bytes_per_token`, the fifth field, in a model buffer.
 
-    Source: tensorflow_text `fast_wordpiece_tokenizer_model.fbs`. In the flatbuffers encoding, a
+    Source: tensorflow_text `fast_wordpiece_tokenizer_model.fbs`. In the flatbuffers
+    encoding, a
     table refers to a list of the positions of its fields.
     """
     (root,) = struct.unpack_from("<I", buffer, 0)
@@ -161,5 +192,7 @@ def _limit_position(buffer: bytes) -> int:
     (field,) = struct.unpack_from("<H", buffer, root - back + 4 + 2 * 4)
     position = root + field
     if not field or struct.unpack_from("<i", buffer, position) != (MAX_CHARACTERS,):
-        raise RuntimeError("tensorflow_text's WordPiece model has another layout than expected.")
+        raise RuntimeError(
+            "tensorflow_text's WordPiece model has another layout than expected."
+        )
     return position

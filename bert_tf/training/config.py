@@ -18,8 +18,8 @@ STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 PRECISIONS = ("float32", "bfloat16", "float16")
 OPTIMIZERS = ("adam_weight_decay", "adamw", "lamb")
 SCHEDULES = ("released", "linear", "cosine", "constant")
-# The largest float32 number below 1. A larger beta would be 1 in float32, and the optimizer would
-# divide by 1 - beta.
+# The largest float32 number below 1. A larger beta would be 1 in float32, and the
+# optimizer would divide by 1 - beta.
 MAX_BETA = 1.0 - 2.0**-24
 # Each process holds complete global batches in memory.
 _MAX_BATCH = 2**20
@@ -32,45 +32,53 @@ class TrainingConfig:
     These settings cannot change after the run has started.
 
     Attributes:
-        num_train_steps: The number of optimizer steps. With a time budget, training does not end
-            after this number of steps; the number then only defines the shape of the schedule.
-        num_warmup_steps: The number of steps in which the learning rate rises from 0 to its peak.
+        num_train_steps: The number of optimizer steps. With a time budget, training
+            does not end after this number of steps; the number then only defines the
+            shape of the schedule.
+        num_warmup_steps: The number of steps in which the learning rate rises from 0 to
+            its peak.
         seed: Seed of initial weights, dropout and the order of examples.
         global_batch_size: Examples per step, over all devices.
         learning_rate: Peak learning rate.
-        optimizer: adam_weight_decay: the released one, Adam without bias correction. adamw: with
-            bias correction. lamb: for large batches.
-        schedule: Learning rate after the warm-up. released: linear decay counted from step 0.
-            linear, cosine: decay from the peak to 0. constant: the peak.
-        adam_beta_1: Decay of the first moment (the average of the gradients), for all optimizers.
+        optimizer: adam_weight_decay: the released one, Adam without bias correction.
+            adamw: with bias correction. lamb: for large batches.
+        schedule: Learning rate after the warm-up. released: linear decay counted from
+            step 0. linear, cosine: decay from the peak to 0. constant: the peak.
+        adam_beta_1: Decay of the first moment (the average of the gradients), for all
+            optimizers.
         adam_beta_2: Decay of the second moment (the average of the squared gradients).
-        weight_decay_rate: Decoupled weight decay of all weights except LayerNorm and biases. Each
-            step multiplies this rate by the learning rate.
+        weight_decay_rate: Decoupled weight decay of all weights except LayerNorm and
+            biases. Each step multiplies this rate by the learning rate.
         clip_norm: Maximum global norm of the gradients.
-        layer_decay: Learning rate of a layer divided by that of the layer above it; 1 gives all
-            layers the same rate.
-        ema_decay: Decay of an average of the weights over steps, such as 0.999. The average is
-            evaluated, saved and exported instead of the trained weights. 0 keeps no average.
-        time_budget_secs: Train for this number of seconds, over all interruptions, and not for
-            `num_train_steps`; 0 for no time budget. The learning rate follows the clock: when a
-            share of the time has passed, it is the one after the same share of `num_train_steps`.
-            Evaluations and checkpoints during training count; the final ones, and the time between
-            two runs, do not. Two such runs give different results.
-        precision: Precision of the activations; weights are float32. bfloat16 and float16 are
-            faster on devices that support them, and slower on others. float16 uses a loss scale.
-        data: Values that identify the examples, such as a fingerprint, lengths and the task. A
-            resumed run must have equal values.
+        layer_decay: Learning rate of a layer divided by that of the layer above it; 1
+            gives all layers the same rate.
+        ema_decay: Decay of an average of the weights over steps, such as 0.999. The
+            average is evaluated, saved and exported instead of the trained weights. 0
+            keeps no average.
+        time_budget_secs: Train for this number of seconds, over all interruptions, and
+            not for `num_train_steps`; 0 for no time budget. The learning rate follows
+            the clock: when a share of the time has passed, it is the one after the same
+            share of `num_train_steps`. Evaluations and checkpoints during training
+            count; the final ones, and the time between two runs, do not. Two such runs
+            give different results.
+        precision: Precision of the activations; weights are float32. bfloat16 and
+            float16 are faster on devices that support them, and slower on others.
+            float16 uses a loss scale.
+        data: Values that identify the examples, such as a fingerprint, lengths and the
+            task. A resumed run must have equal values.
 
     Raises:
         InputError: A value is out of range.
 
-    Source: The defaults are those of google-research/bert `optimization.create_optimizer` and
-        `run_pretraining.py`.
+    Source: The defaults are those of google-research/bert
+        `optimization.create_optimizer` and `run_pretraining.py`.
     """
 
     CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
-        "optimizer": OPTIMIZERS, "schedule": SCHEDULES, "precision": PRECISIONS,
-    }  # fmt: skip
+        "optimizer": OPTIMIZERS,
+        "schedule": SCHEDULES,
+        "precision": PRECISIONS,
+    }
     num_train_steps: int = 100_000
     num_warmup_steps: int = 10_000
     seed: int = 12345
@@ -91,11 +99,13 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         check_at_least(1, self, "global_batch_size", maximum=_MAX_BATCH)
         check_at_least(1, self, "num_train_steps")
-        check_at_least(0, self, "seed", "num_warmup_steps", "weight_decay_rate", "time_budget_secs")
+        check_at_least(
+            0, self, "seed", "num_warmup_steps", "weight_decay_rate", "time_budget_secs"
+        )
         if self.num_warmup_steps > self.num_train_steps:
             raise InputError(
-                f"num_warmup_steps must be from 0 to num_train_steps ({self.num_train_steps}). "
-                f"Received: {self.num_warmup_steps}."
+                "num_warmup_steps must be from 0 to num_train_steps "
+                f"({self.num_train_steps}). Received: {self.num_warmup_steps}."
             )
         check_between(0, 1, self, "layer_decay")
         check_between(0, math.nextafter(1, 0), self, "ema_decay")
@@ -112,42 +122,49 @@ class RuntimeConfig:
 
     Attributes:
         distribution_strategy: one_device; mirrored over the GPUs of this machine;
-            multi_worker_mirrored over the machines in the environment variable TF_CONFIG; tpu.
+            multi_worker_mirrored over the machines in the environment variable
+            TF_CONFIG; tpu.
         num_gpus: Number of GPUs for mirrored; 0 means all.
         tpu_name: Name of the TPU. Default: this machine's.
         tpu_zone: Zone of the TPU. Default: this machine's.
         gcp_project: Project of the TPU. Default: this machine's.
-        gradient_accumulation_steps: Number of parts into which the batch of a device is split, to
-            save memory. The result is the same except for dropout masks.
-        iterations_per_loop: Maximum number of steps in one call of the graph. Slow steps run in
-            shorter calls, so that the progress display moves.
+        gradient_accumulation_steps: Number of parts into which the batch of a device is
+            split, to save memory. The result is the same except for dropout masks.
+        iterations_per_loop: Maximum number of steps in one call of the graph. Slow
+            steps run in shorter calls, so that the progress display moves.
         save_checkpoints_steps: Steps between checkpoints.
-        eval_steps: Steps between evaluations on held-out examples; 0 evaluates at the end only. The
-            weights of the best evaluation are kept in best/.
+        eval_steps: Steps between evaluations on held-out examples; 0 evaluates at the
+            end only. The weights of the best evaluation are kept in best/.
         log_steps: Steps between entries in TensorBoard and metrics.jsonl.
         keep_checkpoints: Number of newest checkpoints to keep.
-        stop_at_step: Stop after this many steps, before the end of the schedule; 0 trains to its
-            end. A run with a larger value resumes.
-        early_stopping_evals: Stop after this many evaluations in a row without a new best one, and
-            use the best weights; 0 never stops early. Needs `eval_steps`.
-        jit_compile: Compile forward and backward pass with XLA; all sequences must then have the
-            same length.
-        recompute: Recompute activations in the backward pass (gradient checkpointing): a third more
-            computation, much less memory.
-        deterministic: Give the same bits in each run on the same machine and devices; slower.
-            TensorFlow cannot undo this setting, which holds for the whole process.
-        stop_on_signals: Whether SIGINT (Ctrl-C), SIGTERM and SIGHUP end training after the present
-            step, with a checkpoint and `errors.TrainingInterrupted`. If False, the signal handlers
-            of the caller stay in place. True needs training in the main thread.
-        debug_nans: Run single steps, and name the first layer with a NaN or an infinity.
-        profile_steps: First and last step of a profile for TensorBoard, such as 100,110.
+        stop_at_step: Stop after this many steps, before the end of the schedule; 0
+            trains to its end. A run with a larger value resumes.
+        early_stopping_evals: Stop after this many evaluations in a row without a new
+            best one, and use the best weights; 0 never stops early. Needs `eval_steps`.
+        jit_compile: Compile forward and backward pass with XLA; all sequences must then
+            have the same length.
+        recompute: Recompute activations in the backward pass (gradient checkpointing):
+            a third more computation, much less memory.
+        deterministic: Give the same bits in each run on the same machine and devices;
+            slower. TensorFlow cannot undo this setting, which holds for the whole
+            process.
+        stop_on_signals: Whether SIGINT (Ctrl-C), SIGTERM and SIGHUP end training after
+            the present step, with a checkpoint and `errors.TrainingInterrupted`. If
+            False, the signal handlers of the caller stay in place. True needs training
+            in the main thread.
+        debug_nans: Run single steps, and name the first layer with a NaN or an
+            infinity.
+        profile_steps: First and last step of a profile for TensorBoard, such as
+            100,110.
 
     Raises:
-        InputError: A value is out of range, or needs another value of another field, such as
-            `early_stopping_evals` without `eval_steps`.
+        InputError: A value is out of range, or needs another value of another field,
+            such as `early_stopping_evals` without `eval_steps`.
     """
 
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {"distribution_strategy": STRATEGIES}
+    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
+        "distribution_strategy": STRATEGIES
+    }
     distribution_strategy: str = "one_device"
     num_gpus: int = 0
     tpu_name: str = ""
@@ -170,26 +187,40 @@ class RuntimeConfig:
 
     @property
     def has_dynamic_shapes(self) -> bool:
-        """Whether the steps may have different shapes; XLA and TPUs compile them for each shape."""
+        """Whether the steps may have different shapes.
+
+        XLA and TPUs compile them for each shape.
+        """
         return not self.jit_compile and self.distribution_strategy != "tpu"
 
     def __post_init__(self) -> None:
         check_at_least(
-            1, self, "iterations_per_loop", "save_checkpoints_steps", "log_steps",
-            "keep_checkpoints", "gradient_accumulation_steps",
-        )  # fmt: skip
-        check_at_least(0, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step")
+            1,
+            self,
+            "iterations_per_loop",
+            "save_checkpoints_steps",
+            "log_steps",
+            "keep_checkpoints",
+            "gradient_accumulation_steps",
+        )
+        check_at_least(
+            0, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step"
+        )
         check_choice(STRATEGIES, "distribution_strategy", self.distribution_strategy)
         if self.num_gpus and self.distribution_strategy != "mirrored":
             raise InputError(
-                f"num_gpus={self.num_gpus} needs distribution_strategy=mirrored. Received: "
-                f"distribution_strategy={self.distribution_strategy}."
+                f"num_gpus={self.num_gpus} needs distribution_strategy=mirrored. "
+                f"Received: distribution_strategy={self.distribution_strategy}."
             )
         if self.early_stopping_evals and not self.eval_steps:
             raise InputError(
-                "early_stopping_evals needs evaluations during training: give eval_steps too."
+                "early_stopping_evals needs evaluations during training: give "
+                "eval_steps too."
             )
-        if self.profile_steps and not 0 <= self.profile_steps[0] < self.profile_steps[1]:
+        if (
+            self.profile_steps
+            and not 0 <= self.profile_steps[0] < self.profile_steps[1]
+        ):
             raise InputError(
                 "profile_steps must be two steps, the first smaller than the second. "
                 f"Received: {self.profile_steps}."

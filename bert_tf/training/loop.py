@@ -32,13 +32,14 @@ def run_loop(
     A callback or a stop signal can end training earlier.
 
     Args:
-        run_steps: Takes the state and a number of steps, and runs at most this number of steps.
+        run_steps: Takes the state and a number of steps, and runs at most this number
+            of steps.
         state: The progress of the run; updated in place.
         last_step: Training ends after this many steps.
         callbacks: The actions between calls of `run_steps`, in this order.
         pacing: Chooses the number of steps per call.
-        workers: Exchanges numbers between the processes, so that all processes take the same
-            number of steps per call and stop at the same step.
+        workers: Exchanges numbers between the processes, so that all processes take the
+            same number of steps per call and stop at the same step.
         signals: The numbers of the stop signals that this process has received so far.
         clock: Measures the seconds of training.
 
@@ -58,7 +59,10 @@ def run_loop(
             for callback in callbacks:
                 callback.before_steps(state)
             clock.update(state)
-            limits = [last_step, *(b for each in callbacks for b in each.boundaries(state.step))]
+            limits = [
+                last_step,
+                *(b for each in callbacks for b in each.boundaries(state.step)),
+            ]
             started = time.monotonic()
             result = run_steps(state, min(steps, min(limits) - state.step))
             secs = time.monotonic() - started
@@ -70,7 +74,9 @@ def run_loop(
             for callback in callbacks:
                 callback.after_steps(result, secs)
             if state.time_is_up:
-                _LOGGER.info("Training took %.1f s, %d steps.", state.elapsed_secs, state.step)
+                _LOGGER.info(
+                    "Training took %.1f s, %d steps.", state.elapsed_secs, state.step
+                )
             _act(callbacks, state, is_last, clock)
         clock.update(state)
         for callback in callbacks:
@@ -88,7 +94,10 @@ def _agree(workers: WorkerSync, signals: Sequence[int], steps: int) -> tuple[int
 def _act(
     callbacks: Sequence[Callback], state: RunState, is_last: bool, clock: TrainingClock
 ) -> None:
-    """Calls the due callbacks; the state of each includes the seconds of the earlier ones."""
+    """Calls the due callbacks.
+
+    The state of each includes the seconds of the earlier ones.
+    """
     for callback in callbacks:
         if is_last or _is_due(callback, state.step):
             clock.update(state)

@@ -19,19 +19,20 @@ _BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16"}
 def make_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
     """Returns the strategy; model and optimizer must be built in the strategy's scope.
 
-    A process can connect to the other workers or to a TPU only once, and only before TensorFlow
-    runs its first operation. A main program therefore calls this function first; later calls with
-    equal settings return the same strategy.
+    A process can connect to the other workers or to a TPU only once, and only before
+    TensorFlow runs its first operation. A main program therefore calls this function
+    first; later calls with equal settings return the same strategy.
 
     one_device: the first GPU, or the CPU if there is no GPU.
     mirrored: `num_gpus` GPUs of this machine.
-    multi_worker_mirrored: all GPUs (or the CPU) of the machines in the environment variable
-        TF_CONFIG. The same program runs on each machine; the output folder is on shared storage.
+    multi_worker_mirrored: all GPUs (or the CPU) of the machines in the environment
+        variable TF_CONFIG. The same program runs on each machine; the output folder is
+        on shared storage.
     tpu: the TPU `tpu_name`, or the TPU of this machine.
 
     Raises:
-        InputError: This machine has fewer than `num_gpus` devices, there is no TF_CONFIG, or the
-            TPU cannot be used.
+        InputError: This machine has fewer than `num_gpus` devices, there is no
+            TF_CONFIG, or the TPU cannot be used.
     """
     kind = runtime.distribution_strategy
     if runtime.deterministic:
@@ -39,19 +40,25 @@ def make_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
     if kind == "one_device":
         return tf.distribute.get_strategy()
     if kind == "multi_worker_mirrored":
-        if not os.environ.get("TF_CONFIG"):  # TensorFlow would start a run of one machine
+        if not os.environ.get(
+            "TF_CONFIG"
+        ):  # TensorFlow would start a run of one machine
             raise InputError(
-                "multi_worker_mirrored needs the environment variable TF_CONFIG on each machine, "
+                "multi_worker_mirrored needs the environment variable TF_CONFIG on "
+                "each machine, "
                 'for example {"cluster": {"worker": ["host1:port", "host2:port"]}, '
                 '"task": {"type": "worker", "index": 0}}.'
             )
         return tf.distribute.MultiWorkerMirroredStrategy()
     if kind == "tpu":
         return _tpu_strategy(runtime)
-    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices(
+        "CPU"
+    )
     if runtime.num_gpus > len(devices):
         raise InputError(
-            f"num_gpus is {runtime.num_gpus}, but this machine has {len(devices)} devices."
+            f"num_gpus is {runtime.num_gpus}, but this machine has {len(devices)} "
+            "devices."
         )
     names = [device.name for device in devices[: runtime.num_gpus or None]]
     return tf.distribute.MirroredStrategy(names)
@@ -61,30 +68,35 @@ def _tpu_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
     name = runtime.tpu_name or "local"
     zone, project = runtime.tpu_zone or None, runtime.gcp_project or None
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(name, zone, project)
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+            name, zone, project
+        )
         if name != "local":
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver)
-    # The exception type depends on whether the TPU is found by name, by address or on this machine.
+    # The exception type depends on whether the TPU is found by name, by address or on
+    # this machine.
     except Exception as error:
         reason = str(error).split(". ")[0].split("\n")[0] or type(error).__name__
         raise InputError(
             f"The TPU {name!r} cannot be used: {reason}. Check tpu_name, tpu_zone and "
-            "gcp_project, and that the tensorflow-tpu package is installed on the TPU's machine."
+            "gcp_project, and that the tensorflow-tpu package is installed on the "
+            "TPU's machine."
         ) from error
 
 
 def emulation_of_bfloat16() -> str | None:
     """Returns a sentence that says why bfloat16 is emulated here; None if it is not.
 
-    Processors with one of `_BFLOAT16_FLAGS` compute in bfloat16, if oneDNN is on. Others convert
-    each number, which is slower than float32 and rounds more often.
+    Processors with one of `_BFLOAT16_FLAGS` compute in bfloat16, if oneDNN is on.
+    Others convert each number, which is slower than float32 and rounds more often.
     """
     if tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("TPU"):
         return None
 
-    # Linux lists the instructions of the processor in this file; other systems do not have it.
+    # Linux lists the instructions of the processor in this file; other systems do not
+    # have it.
     try:
         with open(_CPU_INFO, encoding="utf-8", errors="replace") as file:
             flags = set(file.read().split())
@@ -97,7 +109,9 @@ def emulation_of_bfloat16() -> str | None:
         reason = "TF_ENABLE_ONEDNN_OPTS=0 switches oneDNN off"
     else:
         return None
-    return f"bfloat16 is emulated, because {reason}: slower than float32, and less exact."
+    return (
+        f"bfloat16 is emulated, because {reason}: slower than float32, and less exact."
+    )
 
 
 class WorkerSync:
@@ -115,14 +129,21 @@ class WorkerSync:
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self._strategy, self.index = strategy, worker_index(strategy)
         self.is_chief = self.index == 0
-        self._one_process = not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        self._one_process = not isinstance(
+            strategy, tf.distribute.MultiWorkerMirroredStrategy
+        )
         self.count = 1
         if not self._one_process:
-            self.count = strategy.num_replicas_in_sync // len(strategy.extended.worker_devices)
+            self.count = strategy.num_replicas_in_sync // len(
+                strategy.extended.worker_devices
+            )
         self._sum = tf.function(self._sum_over_devices)
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """Returns the sum of each value over all processes; waits until all have called `sum`."""
+        """Returns the sum of each value over all processes.
+
+        Waits until all have called `sum`.
+        """
         if self._one_process:
             return list(values)
         # Each device of a process contributes an equal share of the process's values.
@@ -139,23 +160,31 @@ class WorkerSync:
         workers, total = self.sum([1, step])
         if round(total) != round(workers) * step:
             raise InputError(
-                f"The workers read different checkpoints from {folder}: this worker is at step "
-                f"{step}. Give an output_dir on storage that all workers share."
+                f"The workers read different checkpoints from {folder}: this worker is "
+                f"at step {step}. Give an output_dir on storage that all workers share."
             )
 
     def _sum_over_devices(self, shares: Any) -> Any:
         def reduce(shares: Any) -> Any:
-            # `all_reduce` needs a tensor on a device, and `shares` is not yet on a device.
+            # `all_reduce` needs a tensor on a device, and `shares` is not yet on a
+            # device.
             on_device = tf.identity(shares)
             return tf.distribute.get_replica_context().all_reduce("SUM", on_device)
 
-        return self._strategy.experimental_local_results(self._strategy.run(reduce, (shares,)))[0]
+        return self._strategy.experimental_local_results(
+            self._strategy.run(reduce, (shares,))
+        )[0]
 
 
 def worker_index(strategy: tf.distribute.Strategy) -> int:
     """Returns the index of this process among the processes of a run, in the order of replicas."""
     resolver = strategy.cluster_resolver
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or resolver is None:
+    if (
+        not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        or resolver is None
+    ):
         return 0
-    follows_chief = "chief" in resolver.cluster_spec().jobs and resolver.task_type != "chief"
+    follows_chief = (
+        "chief" in resolver.cluster_spec().jobs and resolver.task_type != "chief"
+    )
     return int(resolver.task_id) + follows_chief

@@ -14,7 +14,11 @@ from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.progress import Progress
 from bert_tf.training.callbacks.bad_steps import BadSteps
 from bert_tf.training.callbacks.callback import Callback
-from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData, HeldOutEvaluation
+from bert_tf.training.callbacks.evaluation import (
+    Evaluate,
+    HeldOutData,
+    HeldOutEvaluation,
+)
 from bert_tf.training.callbacks.metric_logging import MetricLogging
 from bert_tf.training.callbacks.profiling import Profiling
 from bert_tf.training.callbacks.saving import CheckpointSaving
@@ -41,7 +45,11 @@ from bert_tf.training.step.step_scalars import add_to_totals
 from bert_tf.training.strategy import WorkerSync, emulation_of_bfloat16, make_strategy
 
 _LOGGER = logging.getLogger(__name__)
-_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+_POLICIES = {
+    "float32": "float32",
+    "bfloat16": "mixed_bfloat16",
+    "float16": "mixed_float16",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,13 +57,14 @@ class TrainingData:
     """The input pipeline of training.
 
     Attributes:
-        batches: Infinite dataset of global batches, in an order that depends on the seed.
-            Checkpoints contain the position of the dataset's iterator in the first process.
-            Alternatively, a function from the number of steps done to the dataset of the remaining
-            batches; checkpoints then contain no position.
+        batches: Infinite dataset of global batches, in an order that depends on the
+            seed. Checkpoints contain the position of the dataset's iterator in the
+            first process. Alternatively, a function from the number of steps done to
+            the dataset of the remaining batches; checkpoints then contain no position.
         records: Finds the record that caused an error, or the records in a batch.
-        is_part: Whether `batches` has only `Trainer.part_of_batch` of each global batch. The
-            position must then be one that each other part can be restored from.
+        is_part: Whether `batches` has only `Trainer.part_of_batch` of each global
+            batch. The position must then be one that each other part can be restored
+            from.
     """
 
     batches: tf.data.Dataset | Callable[[int], tf.data.Dataset]
@@ -66,41 +75,45 @@ class TrainingData:
 class Trainer:
     """Trains and evaluates an objective in the folder of a run.
 
-    `Trainer` changes no global state: no random seed, dtype policy, signal handler or logger. Two
-    settings are exceptions, see `RuntimeConfig.deterministic` and `RuntimeConfig.stop_on_signals`.
-    It logs warnings and, at level INFO, reports; the loggers are children of the logger "bert_tf".
+    `Trainer` changes no global state: no random seed, dtype policy, signal handler or
+    logger. Two settings are exceptions, see `RuntimeConfig.deterministic` and
+    `RuntimeConfig.stop_on_signals`. It logs warnings and, at level INFO, reports; the
+    loggers are children of the logger "bert_tf".
 
     Args:
-        make_objective: Builds model and objective from the keyword arguments `seed` and `dtype`.
-            `Trainer` calls it inside the strategy's scope, with the seed and the dtype policy that
-            `training` specifies.
+        make_objective: Builds model and objective from the keyword arguments `seed` and
+            `dtype`. `Trainer` calls it inside the strategy's scope, with the seed and
+            the dtype policy that `training` specifies.
         folder: The folder of the run. Nothing is written before training begins.
         training: The settings that define the result.
         runtime: The settings of the computation.
-        initialize: Assigns initial weights to the objective's variables; called if the folder has
-            no checkpoint to resume from. If None, the initial weights are random.
+        initialize: Assigns initial weights to the objective's variables; called if the
+            folder has no checkpoint to resume from. If None, the initial weights are
+            random.
 
     Attributes:
         objective: The objective, with the present weights.
         is_chief: Whether this process is the one that writes files.
         replicas: The number of devices among which each global batch is divided.
-        results: The metrics of the last held-out evaluation in `train`, by the name of the data
-            set; empty if `train` did not evaluate the weights that the objective now has.
+        results: The metrics of the last held-out evaluation in `train`, by the name of
+            the data set; empty if `train` did not evaluate the weights that the
+            objective now has.
 
     Raises:
-        InputError: The devices do not exist, the batch does not divide evenly among them, `folder`
-            was created for other settings, or a time budget must be deterministic.
+        InputError: The devices do not exist, the batch does not divide evenly among
+            them, `folder` was created for other settings, or a time budget must be
+            deterministic.
 
     Example:
-        import keras
-        import tensorflow as tf
-        from bert_tf import RunFolder, RuntimeConfig, Trainer, TrainingConfig, TrainingData
+        import keras import tensorflow as tf from bert_tf import RunFolder,
+        RuntimeConfig, Trainer, TrainingConfig, TrainingData
 
         class Line:  # an `Objective`: learns the slope of y = 3x
             depths, best_by = {"slope": 0}, ("loss", -1)
 
             def __init__(self, seed, dtype):
-                self.variables = {"slope": keras.Variable(keras.random.normal([], seed=seed))}
+                self.variables = {"slope": keras.Variable(keras.random.normal([],
+                seed=seed))}
 
             def counts(self, batch):
                 return {"examples": tf.cast(tf.size(batch["x"]), tf.float32)}
@@ -115,12 +128,12 @@ class Trainer:
             def metrics(self, sums, counts):
                 return {}
 
-        x = tf.linspace(0.0, 1.0, 64)
-        batches = tf.data.Dataset.from_tensor_slices({"x": x, "y": 3 * x}).repeat().batch(32)
-        training = TrainingConfig(num_train_steps=300, num_warmup_steps=10, learning_rate=0.1)
+        x = tf.linspace(0.0, 1.0, 64) batches = tf.data.Dataset.from_tensor_slices({"x":
+        x, "y": 3 * x}).repeat().batch(32) training =
+        TrainingConfig(num_train_steps=300, num_warmup_steps=10, learning_rate=0.1)
         trainer = Trainer(Line, RunFolder("line_output"), training, RuntimeConfig())
-        trainer.train(TrainingData(batches))
-        slope = float(trainer.objective.variables["slope"])
+        trainer.train(TrainingData(batches)) slope =
+        float(trainer.objective.variables["slope"])
     """
 
     def __init__(
@@ -133,12 +146,15 @@ class Trainer:
     ) -> None:
         if training.time_budget_secs and runtime.deterministic:
             raise InputError(
-                "time_budget_secs contradicts deterministic=True: the number of steps in a time "
-                "differs from run to run. Give one of them."
+                "time_budget_secs contradicts deterministic=True: the number of steps "
+                "in a time differs from run to run. Give one of them."
             )
         strategy = make_strategy(runtime)
         self._workers = WorkerSync(strategy)
-        self.is_chief, self.replicas = self._workers.is_chief, strategy.num_replicas_in_sync
+        self.is_chief, self.replicas = (
+            self._workers.is_chief,
+            strategy.num_replicas_in_sync,
+        )
         if training.precision == "bfloat16" and (emulation := emulation_of_bfloat16()):
             _LOGGER.warning("warning: %s Give precision=float32.", emulation)
         with strategy.scope():
@@ -147,7 +163,9 @@ class Trainer:
         self._folder = folder
         self._training, self._runtime = training, runtime
         self._runner = StepRunner(self.objective, training, runtime)
-        last_step = sys.maxsize if training.time_budget_secs else training.num_train_steps
+        last_step = (
+            sys.maxsize if training.time_budget_secs else training.num_train_steps
+        )
         self._last_step = min(last_step, runtime.stop_at_step or last_step)
         self.results: dict[str, dict[str, float]] = {}
         self._found_checkpoints = folder.checkpoints()
@@ -165,26 +183,27 @@ class Trainer:
 
         Training resumes from the newest valid checkpoint if there is one.
 
-        At the end, the objective has the best weights if `early_stopping_evals` is set, else the
-        average of the weights if `ema_decay` is set. After any exception, also KeyboardInterrupt,
-        a new `Trainer` with the same arguments (but without `overwrite`) resumes from the newest
-        checkpoint. This method can be called once.
+        At the end, the objective has the best weights if `early_stopping_evals` is set,
+        else the average of the weights if `ema_decay` is set. After any exception, also
+        KeyboardInterrupt, a new `Trainer` with the same arguments (but without
+        `overwrite`) resumes from the newest checkpoint. This method can be called once.
 
         Args:
             data: The training data.
             held_out: The data for evaluations during training and at its end.
-            per_step: Maps the name of each logged rate, such as `tokens_per_sec`, to the quantity
-                that one step processes, such as the number of tokens.
+            per_step: Maps the name of each logged rate, such as `tokens_per_sec`, to
+                the quantity that one step processes, such as the number of tokens.
 
         Returns:
             The number of steps after which the objective had its final weights.
 
         Raises:
-            InputError: The folder contains a run with other settings, a record cannot be read, the
-                gradients of several steps in a row are not finite, or another run trains in the
-                folder or has trained in it since this object was created.
-            TrainingInterrupted: `stop_on_signals` is True, and the process received SIGINT,
-                SIGTERM or SIGHUP. A checkpoint was saved.
+            InputError: The folder contains a run with other settings, a record cannot
+                be read, the gradients of several steps in a row are not finite, or
+                another run trains in the folder or has trained in it since this object
+                was created.
+            TrainingInterrupted: `stop_on_signals` is True, and the process received
+                SIGINT, SIGTERM or SIGHUP. A checkpoint was saved.
         """
         self._folder.check_same_run(self._training)
         stop_on_signals = self._runtime.stop_on_signals
@@ -198,11 +217,13 @@ class Trainer:
     def part_of_batch(self) -> tuple[int, int] | None:
         """Returns (n, N) if this process may read only part n of N equal parts of each batch.
 
-        Returns None if it must read complete batches: in a run of one process, and if the run
-        resumes from a checkpoint with the position of complete batches.
+        Returns None if it must read complete batches: in a run of one process, and if
+        the run resumes from a checkpoint with the position of complete batches.
         """
         count = self._workers.count
-        divided = restoring.has_parts(self._checkpoint) if self._checkpoint else count > 1
+        divided = (
+            restoring.has_parts(self._checkpoint) if self._checkpoint else count > 1
+        )
         return (self._workers.index, count) if divided else None
 
     def locked_folder(self) -> contextlib.AbstractContextManager[None]:
@@ -213,12 +234,14 @@ class Trainer:
         """Checks that the newest checkpoint is still the newest, now that the folder is locked.
 
         Raises:
-            InputError: Another run, or an earlier call of `train`, has written a checkpoint.
+            InputError: Another run, or an earlier call of `train`, has written a
+                checkpoint.
         """
         if self.is_chief and self._folder.checkpoints() != self._found_checkpoints:
             raise InputError(
-                f"Checkpoints were written in {self._folder.path} after this run started. Start it "
-                "again, or create a new Trainer, to resume from the newest checkpoint."
+                f"Checkpoints were written in {self._folder.path} after this run "
+                "started. Start it again, or create a new Trainer, to resume from the "
+                "newest checkpoint."
             )
 
     def _run(
@@ -228,7 +251,10 @@ class Trainer:
         per_step: Mapping[str, float],
         signals: Sequence[int],
     ) -> tuple[int, RunState]:
-        """Trains to the last step or to a stop signal; returns the signal (or 0) and the state."""
+        """Trains to the last step or to a stop signal.
+
+        Returns the signal (or 0) and the state.
+        """
         self._known_latest = None  # training writes newer checkpoints
         batches = data.batches
         iterator = None if callable(batches) else iter(batches)
@@ -238,23 +264,34 @@ class Trainer:
         settings[restoring.PARTS] = data.is_part
         self._runner.replicas_of_batch //= self._workers.count if data.is_part else 1
         optimizer, keep = self._runner.optimizer, self._runtime.keep_checkpoints
-        with CheckpointWriter(self._folder, optimizer, self._training, settings, keep) as writer:
-            state = restoring.restore_or_start(self._checkpoint, optimizer, iterator, settings)
+        with CheckpointWriter(
+            self._folder, optimizer, self._training, settings, keep
+        ) as writer:
+            state = restoring.restore_or_start(
+                self._checkpoint, optimizer, iterator, settings
+            )
             self._workers.check_equal(state.step, self._folder.path)
             failures = FailureMessages(data.records, self._folder, writer)
             summaries = self._start_summaries(state.step) if self.is_chief else None
             held_out = held_out or HeldOutData()
             evaluation = HeldOutEvaluation(
-                self._evaluations(held_out), held_out.samples, self.objective.best_by,
-                summaries, writer if self.is_chief else None, failures, self._runtime.eval_steps,
+                self._evaluations(held_out),
+                held_out.samples,
+                self.objective.best_by,
+                summaries,
+                writer if self.is_chief else None,
+                failures,
+                self._runtime.eval_steps,
                 self._runtime.early_stopping_evals,
-            )  # fmt: skip
+            )
             budget = self._training.time_budget_secs
             total = None if budget else self._last_step
             progress = Progress("training", total, "steps", state.step)
             metrics = MetricAccumulator(self.objective, per_step, state.unlogged)
             callbacks: list[Callback] = [
-                MetricLogging(metrics, summaries, self._runtime.log_steps, progress, budget),
+                MetricLogging(
+                    metrics, summaries, self._runtime.log_steps, progress, budget
+                ),
                 BadSteps(failures),
                 evaluation,
             ]
@@ -269,7 +306,14 @@ class Trainer:
             pacing = Pacing(self._runtime.iterations_per_loop)
             clock = TrainingClock(bool(budget))
             number = run_loop(
-                run_steps, state, self._last_step, callbacks, pacing, self._workers, signals, clock
+                run_steps,
+                state,
+                self._last_step,
+                callbacks,
+                pacing,
+                self._workers,
+                signals,
+                clock,
             )
         self.results = evaluation.results
         return number, state
@@ -277,25 +321,25 @@ class Trainer:
     def load_result(self, required: bool = False) -> int:
         """Loads the final weights of the run from the folder.
 
-        The final weights are the best weights if the run used early stopping, else the weights of
-        the newest checkpoint.
+        The final weights are the best weights if the run used early stopping, else the
+        weights of the newest checkpoint.
 
         Args:
             required: Whether to raise an error if there is no checkpoint.
 
         Returns:
-            The step after which the weights were saved. Without a checkpoint, the objective keeps
-            its initial weights, and the result is 0.
+            The step after which the weights were saved. Without a checkpoint, the
+            objective keeps its initial weights, and the result is 0.
 
         Raises:
-            InputError: The checkpoint is of a different model, tokenizer or set of labels, or
-                `required` is True and there is no checkpoint.
+            InputError: The checkpoint is of a different model, tokenizer or set of
+                labels, or `required` is True and there is no checkpoint.
         """
         folder = self._folder.best_or_latest_checkpoint(self._known_latest)
         if folder is None and required:
             raise InputError(
-                f"There are no weights to use: {self._folder.path} has no checkpoint. Train first, "
-                "or give init_checkpoint."
+                f"There are no weights to use: {self._folder.path} has no checkpoint. "
+                "Train first, or give init_checkpoint."
             )
         if folder is None:
             return 0
@@ -337,14 +381,18 @@ class Trainer:
     def _evaluations(self, held_out: HeldOutData) -> dict[str, Evaluate]:
         """Returns functions that evaluate the average of the weights, or else the weights."""
 
-        def on_dataset(name: str, make_dataset: Callable[[], tf.data.Dataset]) -> Evaluate:
+        def on_dataset(
+            name: str, make_dataset: Callable[[], tf.data.Dataset]
+        ) -> Evaluate:
             return lambda: self.evaluate(make_dataset(), f"evaluating {name}")
 
         def on_average(evaluate: Evaluate) -> dict[str, float]:
             with self._runner.optimizer.averaged():
                 return evaluate()
 
-        datasets = {name: on_dataset(name, make) for name, make in held_out.datasets.items()}
+        datasets = {
+            name: on_dataset(name, make) for name, make in held_out.datasets.items()
+        }
         return {
             name: functools.partial(on_average, evaluate)
             for name, evaluate in {**datasets, **held_out.evaluations}.items()
@@ -369,7 +417,9 @@ class Trainer:
 
         def run_steps(state: RunState, steps: int) -> StepResult:
             with failures.explain(state.step):
-                return train(iterator, state.step, steps, state.bad_steps, state.elapsed_secs)
+                return train(
+                    iterator, state.step, steps, state.bad_steps, state.elapsed_secs
+                )
 
         return run_steps
 
@@ -380,6 +430,7 @@ class Trainer:
             return state.step
         self.wait_for_workers()  # The chief has then written the best weights.
         step = restoring.restore_weights(self._folder.best, self.objective.variables)
-        self.results = {}  # The last evaluation was of the last weights, not of the best weights.
+        # The last evaluation was of the last weights, not of the best weights.
+        self.results = {}
         _LOGGER.info("The best weights are those of step %d.", step)
         return step

@@ -1,8 +1,9 @@
 """Reads the input formats: text, WikiExtractor's, JSON lines, TFRecord and Parquet.
 
-By default, the ending of a file name determines its format, and a text file that begins with the
-markup of WikiExtractor has its format. `read_chunks` and `read_lines` read the bytes of files with
-lines, and unpack .gz and .bz2; `read_documents` reads the documents of all formats except text.
+By default, the ending of a file name determines its format, and a text file that begins
+with the markup of WikiExtractor has its format. `read_chunks` and `read_lines` read the
+bytes of files with lines, and unpack .gz and .bz2; `read_documents` reads the documents
+of all formats except text.
 """
 
 import bz2
@@ -23,10 +24,16 @@ from bert_tf.json_files import unique_keys
 
 FORMATS = ("text", "wikiextractor", "jsonl", "tfrecord", "parquet")
 # What error messages call one document, by format.
-UNITS = {"wikiextractor": "article", "jsonl": "line", "tfrecord": "record", "parquet": "row"}
+UNITS = {
+    "wikiextractor": "article",
+    "jsonl": "line",
+    "tfrecord": "record",
+    "parquet": "row",
+}
 CHUNK_BYTES = 1 << 19
 _PARQUET_ROWS = 64  # of a document each, which may have up to 8 MiB
-# The endings of packed files, the words for their formats in error messages, and what opens them.
+# The endings of packed files, the words for their formats in error messages, and what
+# opens them.
 PACKED: dict[str, tuple[str, Any]] = {
     ".gz": (" as gzip", gzip.open),
     ".bz2": (" as bzip2", bz2.open),
@@ -35,11 +42,17 @@ _STDIN = "/dev/stdin"
 _TFRECORD_NAME = re.compile(r"\.tf_?records?(-|$)|\.record$")
 # How files start that are packed or have one of the binary formats.
 _NOT_TEXT = {
-    "gzip": rb"\x1f\x8b", "zip": rb"PK\x03\x04", "zstd": rb"\x28\xb5\x2f\xfd",
-    "bzip2": rb"BZh[1-9]1AY&SY", "xz": rb"\xfd7zXZ\0", "tar": rb".{257}ustar",
-    "lz4": rb"\x04\x22\x4d\x18", "feather": rb"ARROW1|FEA1", "parquet": rb"PAR1\x15",
+    "gzip": rb"\x1f\x8b",
+    "zip": rb"PK\x03\x04",
+    "zstd": rb"\x28\xb5\x2f\xfd",
+    "bzip2": rb"BZh[1-9]1AY&SY",
+    "xz": rb"\xfd7zXZ\0",
+    "tar": rb".{257}ustar",
+    "lz4": rb"\x04\x22\x4d\x18",
+    "feather": rb"ARROW1|FEA1",
+    "parquet": rb"PAR1\x15",
     "tfrecord": rb".{4}\0{4}.{4}\n",
-}  # fmt: skip
+}
 _BLOCK_START, _BLOCK_END = "<doc id=", "</doc>"  # of WikiExtractor
 _BLOCKS = re.compile(rb"(\xef\xbb\xbf)?\s*" + _BLOCK_START.encode())
 _JSON = re.compile(rb'(\xef\xbb\xbf)?\s*(\{\s*"[^"\n]*"\s*:|\[\s*[{"])')
@@ -53,7 +66,9 @@ def format_of(path: str, input_format: str = "auto") -> str:
     name += "" if ending in PACKED else ending
     if _TFRECORD_NAME.search(name):
         return "tfrecord"
-    return {".jsonl": "jsonl", ".parquet": "parquet"}.get(os.path.splitext(name)[1], "text")
+    return {".jsonl": "jsonl", ".parquet": "parquet"}.get(
+        os.path.splitext(name)[1], "text"
+    )
 
 
 def is_pipe(path: str) -> bool:
@@ -66,24 +81,25 @@ def input_files(
 ) -> dict[str, str]:
     """Finds the input files, checks the start of each file, and prints what is unusual about it.
 
-    If the format is "auto", the start decides whether a text file has the format of WikiExtractor,
-    which is printed. So is a hint about the first file that does not look like prose. Pipes are not
-    checked, because a pipe can be read only once.
+    If the format is "auto", the start decides whether a text file has the format of
+    WikiExtractor, which is printed. So is a hint about the first file that does not
+    look like prose. Pipes are not checked, because a pipe can be read only once.
 
     Args:
         patterns: Comma-separated list of globs; "-" is standard input.
         input_format: One of `FORMATS`, or "auto".
-        feature: JSON key, `tf.train.Example` feature or Parquet column that holds the text.
+        feature: JSON key, `tf.train.Example` feature or Parquet column that holds the
+            text.
         allow_pipes: Whether standard input and other pipes are accepted.
 
     Returns:
         A dictionary from the path of each file to its format.
 
     Raises:
-        InputError: A glob matches nothing, a path is a folder, a path is a pipe although pipes are
-            not allowed, a file cannot be read in its format, the first document of a file has no
-            text under `feature`, a file is compressed in an unsupported way, or a file is encoded
-            in UTF-16 or UTF-32.
+        InputError: A glob matches nothing, a path is a folder, a path is a pipe
+            although pipes are not allowed, a file cannot be read in its format, the
+            first document of a file has no text under `feature`, a file is compressed
+            in an unsupported way, or a file is encoded in UTF-16 or UTF-32.
     """
     import tensorflow as tf
 
@@ -93,17 +109,24 @@ def input_files(
     blocks, hint = [], ""
     for path, file_format in found.items():
         if tf.io.gfile.isdir(path):
-            raise InputError(f"{path} is a folder. Give the files in it: {path.rstrip('/')}/*")
+            raise InputError(
+                f"{path} is a folder. Give the files in it: {path.rstrip('/')}/*"
+            )
         if not allow_pipes and (is_pipe(path) or path == _STDIN):
             name = "-" if path == _STDIN else path
             raise InputError(
-                f"input_file {name} is a pipe or a device, but the input is read several times. "
-                "Write it to a file first and give that file; a .gz file can be given as it is."
+                f"input_file {name} is a pipe or a device, but the input is read "
+                "several times. Write it to a file first and give that file; a .gz "
+                "file can be given as it is."
             )
         if is_pipe(path):
             continue
         is_text = file_format == "text"
-        if is_text and input_format == "auto" and _BLOCKS.match(next(read_chunks(path), b"")):
+        if (
+            is_text
+            and input_format == "auto"
+            and _BLOCKS.match(next(read_chunks(path), b""))
+        ):
             found[path], is_text = "wikiextractor", False
             blocks.append(path)
 
@@ -113,13 +136,17 @@ def input_files(
 
     if blocks:
         line = f"{len(blocks):,} of {len(found):,} input files, such as {blocks[0]}, begin with"
-        print(f"{line} <doc id= and are read as --input_format=wikiextractor.", file=sys.stderr)
+        print(
+            f"{line} <doc id= and are read as --input_format=wikiextractor.",
+            file=sys.stderr,
+        )
     if hint:
         print(hint, file=sys.stderr)
     return found
 
 
-# Files with lines ----------------------------------------------------------------------------
+# Files with lines
+# ----------------------------------------------------------------------------
 
 
 def read_text(path: str, input_format: str) -> Iterator[bytes]:
@@ -127,21 +154,24 @@ def read_text(path: str, input_format: str) -> Iterator[bytes]:
 
     Args:
         path: The file or pipe.
-        input_format: "auto" refuses JSON lines and the markup of WikiExtractor, which would be read
-            as text because of the name of the file; "text" reads them.
+        input_format: "auto" refuses JSON lines and the markup of WikiExtractor, which
+            would be read as text because of the name of the file; "text" reads them.
 
     Raises:
-        InputError: The file contains JSON lines or WikiExtractor's markup, or `read_chunks` raises
-            an error.
+        InputError: The file contains JSON lines or WikiExtractor's markup, or
+            `read_chunks` raises an error.
     """
     for number, chunk in enumerate(read_chunks(path)):
         is_unknown = number == 0 and input_format == "auto"
         if is_unknown and _BLOCKS.match(chunk):  # a pipe
-            raise InputError(f"{path} begins with <doc id=. Give input_format=wikiextractor.")
+            raise InputError(
+                f"{path} begins with <doc id=. Give input_format=wikiextractor."
+            )
         if is_unknown and _JSON.match(chunk):
             raise InputError(
-                f"{path} contains JSON. Give input_format=jsonl for one object on each line, which "
-                "`jq -c '.[]'` makes of an array; or input_format=text to read it as text."
+                f"{path} contains JSON. Give input_format=jsonl for one object on each "
+                "line, which `jq -c '.[]'` makes of an array; or input_format=text to "
+                "read it as text."
             )
         yield chunk
 
@@ -152,8 +182,9 @@ def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[b
     For a packed file, `start` and `end` are positions in the unpacked content.
 
     Raises:
-        InputError: The file cannot be read, or its first bytes show that it is packed, in a
-            binary format, not encoded in UTF-8, or has no line feeds but carriage returns.
+        InputError: The file cannot be read, or its first bytes show that it is packed,
+            in a binary format, not encoded in UTF-8, or has no line feeds but carriage
+            returns.
     """
     import tensorflow as tf
 
@@ -171,14 +202,22 @@ def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[b
 
 
 def _check_first_bytes(path: str, text: bytes) -> None:
-    kind = next((kind for kind, start in _NOT_TEXT.items() if re.match(start, text, re.S)), "")
+    kind = next(
+        (kind for kind, start in _NOT_TEXT.items() if re.match(start, text, re.S)), ""
+    )
     if kind in FORMATS:
-        raise InputError(f"{path} is a {kind} file, not text. Give input_format={kind}.")
+        raise InputError(
+            f"{path} is a {kind} file, not text. Give input_format={kind}."
+        )
     if kind:
         raise InputError(f"{path} is packed ({kind}), not text. Unpack it first.")
     files.check_lines(path, text)
-    if len(text) - len(text.decode(errors="ignore").encode()) > max(len(text) // 100, 40):
-        raise InputError(f"{path} is not UTF-8 text. Convert it: iconv -f ENCODING -t UTF-8.")
+    if len(text) - len(text.decode(errors="ignore").encode()) > max(
+        len(text) // 100, 40
+    ):
+        raise InputError(
+            f"{path} is not UTF-8 text. Convert it: iconv -f ENCODING -t UTF-8."
+        )
 
 
 def read_lines(
@@ -193,12 +232,12 @@ def read_lines(
         source: Name of the file in error messages; if "", `path`.
 
     Yields:
-        Several lines as one text, and the position of the first one, in bytes. A byte order mark at
-        the start is dropped.
+        Several lines as one text, and the position of the first one, in bytes. A byte
+        order mark at the start is dropped.
 
     Raises:
-        InputError: A line has more than 64 MiB or is not valid UTF-8, or `read_chunks` raises an
-            error.
+        InputError: A line has more than 64 MiB or is not valid UTF-8, or `read_chunks`
+            raises an error.
     """
     rest = b""
     for chunk in itertools.chain(read_chunks(path, start, end), [b""]):
@@ -208,13 +247,16 @@ def read_lines(
             try:
                 text = rest[:length].decode("utf-8-sig")
             except UnicodeDecodeError as error:
-                line = line_number(path, start) + error.object.count(b"\n", 0, error.start)
+                line = line_number(path, start) + error.object.count(
+                    b"\n", 0, error.start
+                )
                 raise not_utf8(source or path, f"line {line}", error) from error
             yield text, start
             start, rest = start + length, rest[length:]
         if len(rest) > files.MAX_LINE_BYTES:
             raise InputError(
-                f"{path} has a line of more than {files.MAX_LINE_BYTES >> 20} MiB. Split it."
+                f"{path} has a line of more than {files.MAX_LINE_BYTES >> 20} MiB. "
+                "Split it."
             )
 
 
@@ -230,26 +272,31 @@ def not_utf8(source: str, place: str, error: UnicodeDecodeError) -> InputError:
     return InputError(f"{source} is not UTF-8: {byte}. Convert it first.")
 
 
-# Documents ------------------------------------------------------------------------------------
+# Documents
+# ------------------------------------------------------------------------------------
 
 
 def read_documents(path: str, file_format: str, feature: str) -> Iterator[bytes]:
     """Reads the documents of a file of any format except text.
 
     Args:
-        path: The file; files of WikiExtractor, JSON lines and TFRecord files may be packed.
+        path: The file; files of WikiExtractor, JSON lines and TFRecord files may be
+            packed.
         file_format: "wikiextractor", "jsonl", "tfrecord" or "parquet".
-        feature: JSON key, `tf.train.Example` feature or Parquet column that holds the text.
+        feature: JSON key, `tf.train.Example` feature or Parquet column that holds the
+            text.
 
     Raises:
-        InputError: The file cannot be read, or it has no text under `feature`. The error is raised
-            during the iteration.
+        InputError: The file cannot be read, or it has no text under `feature`. The
+            error is raised during the iteration.
     """
     if file_format == "wikiextractor":
         return map(str.encode, _articles(path))
     if file_format == "jsonl":
         return map(str.encode, read_json_texts(path, feature))
-    return (_tfrecord_texts if file_format == "tfrecord" else _parquet_texts)(path, feature)
+    return (_tfrecord_texts if file_format == "tfrecord" else _parquet_texts)(
+        path, feature
+    )
 
 
 def read_json_texts(
@@ -265,31 +312,36 @@ def read_json_texts(
         source: Name of the file in error messages; if "", `path`.
 
     Raises:
-        InputError: A line is not valid UTF-8, or is no JSON object with a string under `feature`.
+        InputError: A line is not valid UTF-8, or is no JSON object with a string under
+            `feature`.
     """
     for lines, position in read_lines(path, start, end, source):
         for index, line in enumerate(lines.split("\n")):
             if not line.strip():
                 continue
             try:
-                text = json.loads(line, object_pairs_hook=unique_keys, parse_int=float)[feature]
+                text = json.loads(line, object_pairs_hook=unique_keys, parse_int=float)[
+                    feature
+                ]
             except (ValueError, KeyError, TypeError, RecursionError):
                 text = None
             if not isinstance(text, str):
                 raise InputError(
-                    f"Line {line_number(path, position) + index} of {source or path} is not a JSON "
-                    f'object with one string under "{feature}". text_feature names the key.'
+                    f"Line {line_number(path, position) + index} of {source or path} "
+                    "is not a JSON "
+                    f'object with one string under "{feature}". text_feature names the '
+                    "key."
                 )
-            # A JSON escape can be an unpaired surrogate. It becomes U+FFFD, which the tokenizer
-            # drops.
+            # A JSON escape can be an unpaired surrogate. It becomes U+FFFD, which the
+            # tokenizer drops.
             yield text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _articles(path: str) -> Iterator[str]:
     """Yields the text of each block of WikiExtractor, with its HTML entities decoded.
 
-    The title, which WikiExtractor repeats in the first line of a block, is left out, and so is a
-    block without other text.
+    The title, which WikiExtractor repeats in the first line of a block, is left out,
+    and so is a block without other text.
 
     Raises:
         InputError: A block has no end, or there is text outside of the blocks.
@@ -307,8 +359,9 @@ def _articles(path: str) -> Iterator[str]:
             break
         if line and not start:
             raise InputError(
-                f"Line {number} of {path} is outside of the blocks from <doc id=...> to </doc> of "
-                "WikiExtractor. Remove the line, or give input_format=text."
+                f"Line {number} of {path} is outside of the blocks from <doc id=...> "
+                "to </doc> of WikiExtractor. Remove the line, or give "
+                "input_format=text."
             )
 
         if text := html.unescape(line.removesuffix(_BLOCK_END)).strip():
@@ -322,8 +375,8 @@ def _articles(path: str) -> Iterator[str]:
 
     if start:
         raise InputError(
-            f"The block that starts in line {first_line} of {path} has no </doc>. Extract the file "
-            "again, or remove the block."
+            f"The block that starts in line {first_line} of {path} has no </doc>. "
+            "Extract the file again, or remove the block."
         )
 
 
@@ -336,7 +389,9 @@ def _tfrecord_texts(path: str, feature: str) -> Iterator[bytes]:
     import tensorflow as tf
 
     with files.explain_read_errors(path, " as TFRecord"):
-        for number, record in enumerate(tfrecords.open_records(path).as_numpy_iterator()):
+        for number, record in enumerate(
+            tfrecords.open_records(path).as_numpy_iterator()
+        ):
             features = tf.train.Example.FromString(record).features.feature
             texts = features[feature].bytes_list.value if feature in features else ()
             if not texts and number == 0:
@@ -350,15 +405,24 @@ def _parquet_texts(path: str, feature: str) -> Iterator[bytes]:
     import pyarrow.parquet
     import tensorflow as tf
 
-    with files.explain_read_errors(path, " as Parquet"), tf.io.gfile.GFile(path, "rb") as file:
+    with (
+        files.explain_read_errors(path, " as Parquet"),
+        tf.io.gfile.GFile(path, "rb") as file,
+    ):
         file.closed = False  # pyarrow reads this attribute, which GFile does not have
         # With `buffer_size`, pyarrow reads a row group page by page, not as a whole.
         table = pa.parquet.ParquetFile(file, buffer_size=CHUNK_BYTES)
         fields = [(field.name, field.type) for field in table.schema_arrow]
-        kinds = [kind for name, kind in fields if name == feature]  # a name may be repeated
+        kinds = [
+            kind for name, kind in fields if name == feature
+        ]  # a name may be repeated
         if len(kinds) != 1 or kinds[0] not in (pa.string(), pa.large_string()):
-            raise no_text(path, "column", feature, [f"{name} ({kind})" for name, kind in fields])
-        for batch in table.iter_batches(_PARQUET_ROWS, columns=[feature], use_threads=False):
+            raise no_text(
+                path, "column", feature, [f"{name} ({kind})" for name, kind in fields]
+            )
+        for batch in table.iter_batches(
+            _PARQUET_ROWS, columns=[feature], use_threads=False
+        ):
             for text in batch.column(0).cast(pa.large_binary()):
                 yield text.as_py() or b""
 
@@ -373,6 +437,6 @@ def no_text(source: str, kind: str, feature: str, names: Iterable[str]) -> Input
         names: The existing names, for the error message.
     """
     return InputError(
-        f"{source} has no text in a {kind} {feature!r}. It has: {', '.join(sorted(names))}. Set "
-        f"text_feature."
+        f"{source} has no text in a {kind} {feature!r}. It has: "
+        f"{', '.join(sorted(names))}. Set text_feature."
     )

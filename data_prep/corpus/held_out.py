@@ -11,11 +11,13 @@ DOCUMENTS_PER_HELD_OUT = 10
 class DocumentFilter(TextCounter):
     """Keeps every tenth document of a text, or all others, while the text is read.
 
-    In a text file, a blank line ends a document, and so does the end of the file. The lines of the
-    other documents become empty, so that line numbers are those of the file.
+    In a text file, a blank line ends a document, and so does the end of the file. The
+    lines of the other documents become empty, so that line numbers are those of the
+    file.
 
     Args:
-        held_out: Whether to keep every tenth document, from the tenth on, or all others.
+        held_out: Whether to keep every tenth document, from the tenth on, or all
+            others.
 
     Attributes:
         documents: Number of documents so far, kept or not.

@@ -21,7 +21,8 @@ class SeekableFile:
     Attributes:
         path: The file to read: text if `format` is "text", else JSON lines. For a
             tensorflow-datasets split, the name of the split.
-        source: The input file, for error messages; equal to `path` if no unpacking is needed.
+        source: The input file, for error messages; equal to `path` if no unpacking is
+            needed.
         format: The format of `source`.
     """
 
@@ -39,7 +40,9 @@ def seekable_files(file_formats: Mapping[str, str], folder: str) -> list[Seekabl
     """
     found = []
     for number, (path, file_format) in enumerate(file_formats.items()):
-        is_seekable = file_format in ("text", "jsonl") and not path.endswith((*formats.PACKED,))
+        is_seekable = file_format in ("text", "jsonl") and not path.endswith(
+            (*formats.PACKED,)
+        )
         unpacked = os.path.join(folder, f"unpacked-{number:06d}")
         found.append(SeekableFile(path if is_seekable else unpacked, path, file_format))
     return found
@@ -50,15 +53,20 @@ def unpack(file: SeekableFile, feature: str) -> None:
 
     Args:
         file: The input file.
-        feature: JSON key, `tf.train.Example` feature or Parquet column that holds the text; also
-            the key in the written JSON lines.
+        feature: JSON key, `tf.train.Example` feature or Parquet column that holds the
+            text; also the key in the written JSON lines.
 
     Raises:
         InputError: The input file cannot be read, or a document is not valid UTF-8.
     """
     plain = file.format in ("text", "jsonl")
-    chunks = formats.read_chunks(file.source) if plain else _as_json_lines(file, feature)
-    with files.atomic_replace(file.path) as path, files.gfile().GFile(path, "wb") as output:
+    chunks = (
+        formats.read_chunks(file.source) if plain else _as_json_lines(file, feature)
+    )
+    with (
+        files.atomic_replace(file.path) as path,
+        files.gfile().GFile(path, "wb") as output,
+    ):
         output.write(b"")  # creates the file even if it stays empty
         for chunk in chunks:
             output.write(chunk)

@@ -19,8 +19,9 @@ class Block:
     Attributes:
         text: Less than 3 MiB of UTF-8; may begin and end inside a line.
         source: The file or data set that contains the text.
-        line: Number, from 1, of the line of `source` in which the text begins. A document of a
-            TFRecord, Parquet or JSON lines file or of a data set counts as one line.
+        line: Number, from 1, of the line of `source` in which the text begins. A
+            document of a TFRecord, Parquet or JSON lines file or of a data set counts
+            as one line.
     """
 
     text: bytes
@@ -34,15 +35,15 @@ class TextSource:
 
     Attributes:
         input_file: Comma-separated list of globs; "-" is standard input.
-        input_format: Format of the files. auto: determined by the ending of each file name (.jsonl,
-            .tfrecord, .parquet, also with .gz or .bz2; all other endings are text), and
-            wikiextractor for text files that begin with <doc id=.
-        tfds_name: Data set and split of tensorflow-datasets, such as lm1b:train, instead of
-            input_file.
-        text_feature: JSON key, tf.train.Example feature or Parquet column that holds the text; not
-            used for text files.
-        tfds_data_dir: Folder of prepared tensorflow-datasets. If not given, the default folder of
-            tensorflow-datasets.
+        input_format: Format of the files. auto: determined by the ending of each file
+            name (.jsonl, .tfrecord, .parquet, also with .gz or .bz2; all other endings
+            are text), and wikiextractor for text files that begin with <doc id=.
+        tfds_name: Data set and split of tensorflow-datasets, such as lm1b:train,
+            instead of input_file.
+        text_feature: JSON key, tf.train.Example feature or Parquet column that holds
+            the text; not used for text files.
+        tfds_data_dir: Folder of prepared tensorflow-datasets. If not given, the default
+            folder of tensorflow-datasets.
 
     Raises:
         InputError: Neither `input_file` nor `tfds_name` is given, or both are given.
@@ -74,7 +75,10 @@ class TextCounter:
 
     def counted(self, texts: Iterable[bytes], documents: bool) -> Iterator[bytes]:
         """Counts and yields the texts of a file: each is a document, or a part of the file."""
-        self._before, self._current = (self._before or self._current) and not documents, False
+        self._before, self._current = (
+            (self._before or self._current) and not documents,
+            False,
+        )
         for text in texts:
             lines = text.split(b"\n")
             if documents:
@@ -96,13 +100,13 @@ def read_blocks(
 
     Args:
         source: The files or the data set.
-        output_file: The vocabulary that the caller will write. It and the file with its casing must
-            not be input files.
+        output_file: The vocabulary that the caller will write. It and the file with its
+            casing must not be input files.
         counter: Counts the text as it is read.
 
     Returns:
-        The blocks, and the size of the text in bytes (None if it is not known). The start of every
-        file is checked before the first block is read.
+        The blocks, and the size of the text in bytes (None if it is not known). The
+        start of every file is checked before the first block is read.
 
     Raises:
         InputError: No file matches, a file cannot be read, or a file has no text under
@@ -110,7 +114,9 @@ def read_blocks(
     """
     feature, found, counter = source.text_feature, {}, counter or TextCounter()
     if source.input_file:
-        found = formats.input_files(source.input_file, source.input_format, feature, True)
+        found = formats.input_files(
+            source.input_file, source.input_format, feature, True
+        )
     if output_file:
         output_paths.check_output_file(output_file, found)
         check_casing_file(output_file, found)
@@ -150,8 +156,8 @@ def _as_line(text: bytes) -> bytes:
 def cut_into_blocks(chunks: Iterable[bytes], source: str) -> Iterator[Block]:
     """Cuts text into blocks, between words if possible; lines may have any length.
 
-    Each block ends after a space, tab or line break. If 1 MiB of text has none of these, the block
-    ends between any two characters.
+    Each block ends after a space, tab or line break. If 1 MiB of text has none of
+    these, the block ends between any two characters.
 
     Args:
         chunks: The text, in chunks of any size.
@@ -174,6 +180,10 @@ def cut_into_blocks(chunks: Iterable[bytes], source: str) -> Iterator[Block]:
 def _end_of_block(text: bytearray) -> int:
     end = max(text.rfind(blank) for blank in b" \t\r\n") + 1
     if not end:
-        starts = (at for at in range(len(text) - 1, len(text) - 5, -1) if text[at] & 0xC0 != 0x80)
+        starts = (
+            at
+            for at in range(len(text) - 1, len(text) - 5, -1)
+            if text[at] & 0xC0 != 0x80
+        )
         end = next(starts, len(text))
     return end

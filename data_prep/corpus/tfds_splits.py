@@ -15,12 +15,15 @@ class TfdsSplit:
     The data set is downloaded if needed.
 
     Args:
-        tfds_name: Data set and split, such as "lm1b:train"; the default split is "train".
-        data_dir: Folder of prepared data sets; if None or "", the default of tensorflow-datasets.
+        tfds_name: Data set and split, such as "lm1b:train"; the default split is
+            "train".
+        data_dir: Folder of prepared data sets; if None or "", the default of
+            tensorflow-datasets.
         feature: Name of the text feature.
 
     Attributes:
-        name: Full name of the data set with its version, a colon, and the name of the split.
+        name: Full name of the data set with its version, a colon, and the name of the
+            split.
         num_examples: Number of examples of the split.
         num_bytes: Size of the examples of the split, in bytes.
 
@@ -36,8 +39,12 @@ class TfdsSplit:
         self._builder = open_builder(name, data_dir, prepare=True)
         info = self._builder.info
         if self._split not in info.splits:
-            raise InputError(f"{name} has no split {split}. It has: {', '.join(info.splits)}.")
-        texts = [key for key, value in info.features.items() if value.tf_dtype == tf.string]
+            raise InputError(
+                f"{name} has no split {split}. It has: {', '.join(info.splits)}."
+            )
+        texts = [
+            key for key, value in info.features.items() if value.tf_dtype == tf.string
+        ]
         if feature not in texts:
             raise no_text(name, "feature", feature, texts)
         self.name = f"{info.full_name}:{self._split}"
@@ -47,5 +54,9 @@ class TfdsSplit:
     def texts(self, examples: str = "") -> Iterator[bytes]:
         """Reads the texts of all examples, or of the examples in a slice such as "[10:20]"."""
         with explain_read_errors(self.name):
-            data: Any = self._builder.as_dataset(split=self._split + examples, shuffle_files=False)
-            yield from data.map(lambda example: example[self._feature]).as_numpy_iterator()
+            data: Any = self._builder.as_dataset(
+                split=self._split + examples, shuffle_files=False
+            )
+            yield from data.map(
+                lambda example: example[self._feature]
+            ).as_numpy_iterator()

@@ -18,12 +18,13 @@ class Documents:
 
     Attributes:
         tokens: uint16 or int32 [T], the token ids.
-        sentences: int64 [N + 1], the index in `tokens` at which each sentence starts, then the end
-            of the last sentence.
-        documents: int64 [D + 1], the index in `sentences` at which each document starts, then the
-            end of the last document.
-        ids: uint64 [D]. The id of a document is s * 2**32 + d, if the document has the number d in
-            the segment with the number s. A document has the same id in every run.
+        sentences: int64 [N + 1], the index in `tokens` at which each sentence starts,
+            then the end of the last sentence.
+        documents: int64 [D + 1], the index in `sentences` at which each document
+            starts, then the end of the last document.
+        ids: uint64 [D]. The id of a document is s * 2**32 + d, if the document has the
+            number d in the segment with the number s. A document has the same id in
+            every run.
     """
 
     tokens: np.ndarray
@@ -90,5 +91,9 @@ def tokenize(
     length = np.concatenate(lengths)
     keep = length > 0
     _, per_document = np.unique(np.concatenate(numbers)[keep], return_counts=True)
-    ids = (np.uint64(number) << np.uint64(32)) + np.arange(len(per_document), dtype=np.uint64)
-    return Documents(np.concatenate(tokens), offsets(length[keep]), offsets(per_document), ids)
+    ids = (np.uint64(number) << np.uint64(32)) + np.arange(
+        len(per_document), dtype=np.uint64
+    )
+    return Documents(
+        np.concatenate(tokens), offsets(length[keep]), offsets(per_document), ids
+    )

@@ -1,17 +1,18 @@
 """Cuts documents into sequences and pairs them for next-sentence prediction.
 
-A chunk is a run of consecutive sentences of one document. Each chunk is divided into two texts, A
-and B. B is either the rest of the chunk or a random next sentence. A random next sentence is text
-of a document that is drawn from the pool. The pool is a set of segments (groups of whole documents,
-see `segments`). Without next-sentence prediction, A is the complete chunk, and there is no B.
+A chunk is a run of consecutive sentences of one document. Each chunk is divided into
+two texts, A and B. B is either the rest of the chunk or a random next sentence. A
+random next sentence is text of a document that is drawn from the pool. The pool is a
+set of segments (groups of whole documents, see `segments`). Without next-sentence
+prediction, A is the complete chunk, and there is no B.
 
-The first sentence of a chunk determines the end of the chunk, the end of A, whether B is random,
-and the start of the next chunk. These values are therefore computed for all sentences at once, as
-if a chunk started at each sentence. Then the chunks that are used are found one after the other,
-from the first sentence on.
+The first sentence of a chunk determines the end of the chunk, the end of A, whether B
+is random, and the start of the next chunk. These values are therefore computed for all
+sentences at once, as if a chunk started at each sentence. Then the chunks that are used
+are found one after the other, from the first sentence on.
 
-A span and a row both describe one truncated sequence before masking. A span contains the places of
-the tokens in a flat array. A row contains the tokens themselves.
+A span and a row both describe one truncated sequence before masking. A span contains
+the places of the tokens in a flat array. A row contains the tokens themselves.
 
 Source: google-research/bert `create_instances_from_document`, `truncate_seq_pair`.
 """
@@ -31,7 +32,10 @@ _BATCH_ROWS = 8192
 # The dtype of a span. A and B are ranges of the flat array of tokens.
 SPAN_DTYPE = np.dtype(
     [
-        ("key", np.uint64),  # determines the random draws and the place in the shuffled order
+        (
+            "key",
+            np.uint64,
+        ),  # determines the random draws and the place in the shuffled order
         ("start_a", np.int64),  # index of the first token of A
         ("length_a", np.int64),  # number of tokens in A
         ("start_b", np.int64),  # index of the first token of B; 0 if there is no B
@@ -44,16 +48,20 @@ SPAN_DTYPE = np.dtype(
 
 def held_out(config: RecordsConfig, ids: np.ndarray) -> np.ndarray:
     """Draws for each document whether it is held out for evaluation: bool [D]."""
-    keys = random.derive_keys(random.seed_key(config.random_seed), Purpose.DOCUMENT, ids)
+    keys = random.derive_keys(
+        random.seed_key(config.random_seed), Purpose.DOCUMENT, ids
+    )
     return random.uniform(keys, Purpose.HELD_OUT) < config.eval_fraction
 
 
-def pool_segments(config: RecordsConfig, segment: int, sizes: Sequence[int]) -> list[int]:
+def pool_segments(
+    config: RecordsConfig, segment: int, sizes: Sequence[int]
+) -> list[int]:
     """Draws the pool of a segment: the segments from which its random next sentences are taken.
 
-    At least two segments are drawn. Drawing ends when the drawn segments together contain
-    `pool_bytes` of text, or when all segments are drawn. So if the corpus has at most `pool_bytes`,
-    the pool is the complete corpus, as in google-research/bert.
+    At least two segments are drawn. Drawing ends when the drawn segments together
+    contain `pool_bytes` of text, or when all segments are drawn. So if the corpus has
+    at most `pool_bytes`, the pool is the complete corpus, as in google-research/bert.
 
     Args:
         config: Seed and size of the pool.
@@ -63,7 +71,9 @@ def pool_segments(config: RecordsConfig, segment: int, sizes: Sequence[int]) -> 
     Returns:
         Indices of segments, ascending.
     """
-    key = random.derive_keys(random.seed_key(config.random_seed), Purpose.SEGMENT, segment)
+    key = random.derive_keys(
+        random.seed_key(config.random_seed), Purpose.SEGMENT, segment
+    )
     order = np.argsort(random.derive_keys(key, Purpose.SEGMENT, np.arange(len(sizes))))
     enough = np.searchsorted(np.cumsum(np.asarray(sizes)[order]), config.pool_bytes) + 1
     return sorted(order[: max(int(enough), 2)].tolist())
@@ -81,12 +91,15 @@ def paired_rows(
         vocabulary: Size and special ids.
 
     Yields:
-        Batches of rows with dtype `row_dtype`. The rows are in ascending order of their keys.
+        Batches of rows with dtype `row_dtype`. The rows are in ascending order of their
+        keys.
     """
     if not pool_start:
         return
     passes = range(config.dupe_factor)
-    spans = np.concatenate([pair_documents(config, documents, pool_start, n) for n in passes])
+    spans = np.concatenate(
+        [pair_documents(config, documents, pool_start, n) for n in passes]
+    )
     spans = spans[np.argsort(spans["key"], kind="stable")]
     for start in range(0, len(spans), _BATCH_ROWS):
         batch = spans[start : start + _BATCH_ROWS]
@@ -107,13 +120,22 @@ def pair_documents(
     Returns:
         The spans, with dtype `SPAN_DTYPE`, in the order of the text.
     """
-    pass_key = random.derive_keys(random.seed_key(config.random_seed), Purpose.PASS, number)
-    document_keys = random.derive_keys(pass_key, Purpose.DOCUMENT, documents.ids[:pool_start])
-    first, last = documents.documents[:pool_start], documents.documents[1 : pool_start + 1]
+    pass_key = random.derive_keys(
+        random.seed_key(config.random_seed), Purpose.PASS, number
+    )
+    document_keys = random.derive_keys(
+        pass_key, Purpose.DOCUMENT, documents.ids[:pool_start]
+    )
+    first, last = (
+        documents.documents[:pool_start],
+        documents.documents[1 : pool_start + 1],
+    )
     sentence = np.arange(last[-1])
     document: np.ndarray = np.repeat(np.arange(pool_start), last - first)
     index_in_document = sentence - first[document]
-    keys = random.derive_keys(document_keys[document], Purpose.SENTENCE, index_in_document)
+    keys = random.derive_keys(
+        document_keys[document], Purpose.SENTENCE, index_in_document
+    )
     target = _target_lengths(config, document_keys)[document]
     if not config.paired:
         return _unpaired(config, documents, keys, target, last[document])
@@ -132,7 +154,9 @@ def _target_lengths(config: RecordsConfig, document_keys: np.ndarray) -> np.ndar
     """Draws for each document the target length of its sequences, in tokens: int64 [D]."""
     longest = config.max_num_tokens
     is_short = random.uniform(document_keys, Purpose.IS_SHORT) < config.short_seq_prob
-    short: np.ndarray = 2 + random.integers(document_keys, Purpose.SHORT_LENGTH, longest - 1)
+    short: np.ndarray = 2 + random.integers(
+        document_keys, Purpose.SHORT_LENGTH, longest - 1
+    )
     return np.where(is_short, short, longest)
 
 
@@ -161,8 +185,8 @@ def _add_next(
         config: The settings of the records.
         documents: As in `paired_rows`.
         pool_start: As in `paired_rows`.
-        bounds: int64 [3, E], three sentence indices for each chunk: the start of the chunk, the end
-            of A, and the end of the chunk.
+        bounds: int64 [3, E], three sentence indices for each chunk: the start of the
+            chunk, the end of A, and the end of the chunk.
         keys: uint64 [E], the key of each chunk.
         document: int64 [E], for each chunk, the index of its document.
         target: int64 [E], target length of A and B together, in tokens.
@@ -178,7 +202,9 @@ def _add_next(
     if len(pool):
         other = pool_start + _draw_other(config, keys[rows], documents.ids[other], pool)
     size = documents.documents[other + 1] - documents.documents[other]
-    first = documents.documents[other] + random.integers(keys[rows], Purpose.OTHER_START, size)
+    first = documents.documents[other] + random.integers(
+        keys[rows], Purpose.OTHER_START, size
+    )
     wanted = np.maximum(target[rows] - length_a[rows], 1)
     end = np.searchsorted(documents.sentences, documents.sentences[first] + wanted)
     end = np.minimum(end, documents.documents[other + 1])
@@ -193,10 +219,12 @@ def _draw_other(
 ) -> np.ndarray:
     """Draws another document for each chunk.
 
-    A draw that gives the document of the chunk itself is repeated. There are at most ten draws.
+    A draw that gives the document of the chunk itself is repeated. There are at most
+    ten draws.
 
     Args:
-        config: If `same_document_label` is "never", the document of the chunk is not drawn.
+        config: If `same_document_label` is "never", the document of the chunk is not
+            drawn.
         keys: uint64 [E], the key of each chunk.
         self_id: uint64 [E], the id of the document of each chunk.
         pool: uint64 [N], the ids of the documents of the pool, ascending.
@@ -205,10 +233,12 @@ def _draw_other(
         int64 [E], indices of documents in the pool.
     """
     if config.same_document_label == "never":
-        # To exclude the document of the chunk, each drawn index that is not below the place of
-        # that document in the pool is increased by 1.
+        # To exclude the document of the chunk, each drawn index that is not below the
+        # place of that document in the pool is increased by 1.
         place = np.searchsorted(pool, self_id)
-        inside = (place < len(pool)) & (pool[np.minimum(place, len(pool) - 1)] == self_id)
+        inside = (place < len(pool)) & (
+            pool[np.minimum(place, len(pool) - 1)] == self_id
+        )
         others = np.maximum(len(pool) - inside, 1)
         index = random.integers(keys, Purpose.OTHER_DOCUMENT, others)
         return np.minimum(index + (inside & (index >= place)), len(pool) - 1)
@@ -232,10 +262,11 @@ def _truncate(
 ) -> np.ndarray:
     """Truncates A and B to `max_num_tokens` together.
 
-    Tokens are removed one by one from the longer of A and B (from B if both are equally long). For
-    each removal, a coin toss decides whether the first or the last token of that text is removed.
-    So the lengths of A and B determine how many tokens A and B lose. If a text loses n tokens, the
-    number of tokens lost at its start is the number of heads in n tosses.
+    Tokens are removed one by one from the longer of A and B (from B if both are equally
+    long). For each removal, a coin toss decides whether the first or the last token of
+    that text is removed. So the lengths of A and B determine how many tokens A and B
+    lose. If a text loses n tokens, the number of tokens lost at its start is the number
+    of heads in n tosses.
     """
     excess = np.maximum(length_a + length_b - config.max_num_tokens, 0)
     uneven = np.minimum(excess, np.abs(length_a - length_b))
@@ -255,21 +286,29 @@ def _unpaired(
     limit: np.ndarray,
     end: np.ndarray,
 ) -> np.ndarray:
-    """Creates spans without B. Each span has as many complete sentences as fit, but at least one.
+    """Creates spans without B.
+
+    Each span has as many complete sentences as fit, but at least one.
 
     Args:
         config: The settings of the records.
         documents: As in `paired_rows`.
         keys: uint64 [N], a key for each sentence.
-        limit: int64 [N], for each sentence, the largest number of tokens of a sequence that starts
-            at the sentence.
-        end: int64 [N], for each sentence, the sentence index at which its document ends.
+        limit: int64 [N], for each sentence, the largest number of tokens of a sequence
+            that starts at the sentence.
+        end: int64 [N], for each sentence, the sentence index at which its document
+            ends.
 
     Returns:
         The spans, with dtype `SPAN_DTYPE`.
     """
     sentence = np.arange(len(keys))
-    fits = np.searchsorted(documents.sentences, documents.sentences[sentence] + limit, "right") - 1
+    fits = (
+        np.searchsorted(
+            documents.sentences, documents.sentences[sentence] + limit, "right"
+        )
+        - 1
+    )
     end = np.minimum(np.maximum(fits, sentence + 1), end)
     chunk = _chunk_starts(end)
     start = documents.sentences[chunk]

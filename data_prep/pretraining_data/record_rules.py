@@ -1,7 +1,7 @@
 """Checks the rules that each pretraining record must obey, and formats records as text.
 
-The records that google-research/bert creates obey these rules. Records that other programs create
-must obey the same rules.
+The records that google-research/bert creates obey these rules. Records that other
+programs create must obey the same rules.
 
 Letters: B batch, S sequence length, P predictions per sequence.
 """
@@ -52,10 +52,14 @@ def broken_rules(
         vocabulary: Size and special ids.
 
     Returns:
-        For each rule, bool [B], True for the records that break the rule. The keys are the
-        descriptions of the violations.
+        For each rule, bool [B], True for the records that break the rule. The keys are
+        the descriptions of the violations.
     """
-    ids, segments, mask = columns["input_ids"], columns["segment_ids"], columns["input_mask"]
+    ids, segments, mask = (
+        columns["input_ids"],
+        columns["segment_ids"],
+        columns["input_mask"],
+    )
     positions, weights = columns["masked_lm_positions"], columns["masked_lm_weights"]
     labels, next_label = columns["masked_lm_ids"], columns["next_sentence_labels"]
     size = vocabulary.size
@@ -75,20 +79,28 @@ def broken_rules(
     expected_specials = 2 + starts_b.any(axis=1)[:, None]
     broken = {
         "an id in input_ids is outside the vocabulary": (ids < 0) | (ids >= size),
-        "an id in masked_lm_ids is outside the vocabulary": (labels < 0) | (labels >= size),
+        "an id in masked_lm_ids is outside the vocabulary": (labels < 0)
+        | (labels >= size),
         "the first token is not [CLS]": unmasked[:, :1] != vocabulary.cls_id,
         "the last token is not [SEP]": last_token != vocabulary.sep_id,
-        "[CLS] or [SEP] is inside A or B": is_special.sum(axis=1)[:, None] > expected_specials,
-        "input_mask is not ones, then zeros": mask != (np.arange(ids.shape[1]) < length),
+        "[CLS] or [SEP] is inside A or B": is_special.sum(axis=1)[:, None]
+        > expected_specials,
+        "input_mask is not ones, then zeros": mask
+        != (np.arange(ids.shape[1]) < length),
         "padding is not 0": ~is_token & ((ids != 0) | (segments != 0)),
-        "segment_ids are not zeros, then ones": (is_token & (segments != in_b)) | in_b[:, :1],
-        "segment 1 does not start after [SEP]": starts_b & (unmasked[:, :-1] != vocabulary.sep_id),
+        "segment_ids are not zeros, then ones": (is_token & (segments != in_b))
+        | in_b[:, :1],
+        "segment 1 does not start after [SEP]": starts_b
+        & (unmasked[:, :-1] != vocabulary.sep_id),
         "masked_lm_weights are not ones, then zeros": is_prediction != leading,
-        "masked_lm_weights hold a number other than 0 and 1": (weights != 0) & (weights != 1),
-        "masked_lm_positions hold a position outside the text": is_prediction & ~is_valid,
+        "masked_lm_weights hold a number other than 0 and 1": (weights != 0)
+        & (weights != 1),
+        "masked_lm_positions hold a position outside the text": is_prediction
+        & ~is_valid,
         "masked_lm_positions are not ascending": is_prediction[:, 1:] & ~ascends,
         "[CLS] or [SEP] is to be predicted": is_valid & predicts_special,
-        "padding of the predictions is not 0": ~is_prediction & ((positions | labels) != 0),
+        "padding of the predictions is not 0": ~is_prediction
+        & ((positions | labels) != 0),
         "next_sentence_labels is not 0 or 1": (next_label != 0) & (next_label != 1),
     }
     return {rule: np.any(where, axis=1) for rule, where in broken.items()}
@@ -99,12 +111,12 @@ def format_record(
 ) -> str:
     """Returns a record as text, and marks the predictions in the text.
 
-    A prediction is shown as `[MASK=went]` if [MASK] replaces "went", as `went[=store]` if "went"
-    replaces "store", and as `went[=]` if "went" is not replaced.
+    A prediction is shown as `[MASK=went]` if [MASK] replaces "went", as `went[=store]`
+    if "went" replaces "store", and as `went[=]` if "went" is not replaced.
 
     Args:
-        columns: The columns of a batch. An id outside the vocabulary, such as 99999, is shown as
-            `<99999>`.
+        columns: The columns of a batch. An id outside the vocabulary, such as 99999, is
+            shown as `<99999>`.
         row: Index of the record in the batch.
         tokens: The vocabulary.
         mask_id: Id of [MASK].
@@ -116,12 +128,16 @@ def format_record(
 
     shown = [token(index) for index in ids]
     names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
-    for position, label, weight in zip(*(columns[name][row] for name in names), strict=True):
+    for position, label, weight in zip(
+        *(columns[name][row] for name in names), strict=True
+    ):
         if weight > 0 and 0 <= position < len(shown):
             if ids[position] == mask_id:
                 shown[position] = f"[MASK={token(label)}]"
             else:
-                shown[position] += "[=]" if ids[position] == label else f"[={token(label)}]"
+                shown[position] += (
+                    "[=]" if ids[position] == label else f"[={token(label)}]"
+                )
     length = int((columns["input_mask"][row] > 0).sum())
     label = "random" if columns["next_sentence_labels"][row, 0] else "next"
     return f"{' '.join(shown[:length])}\n  B is {label}; {length} tokens"

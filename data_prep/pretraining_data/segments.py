@@ -1,8 +1,8 @@
 """Cuts the input into segments of whole documents.
 
-A segment has about `segment_bytes` of text, and is tokenized and paired as one unit of work. A
-segment consists of pieces (see `Piece`). The places of the cuts depend on the input
-and on `segment_bytes`, not on the number of workers.
+A segment has about `segment_bytes` of text, and is tokenized and paired as one unit of
+work. A segment consists of pieces (see `Piece`). The places of the cuts depend on the
+input and on `segment_bytes`, not on the number of workers.
 """
 
 import dataclasses
@@ -16,10 +16,11 @@ from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.errors import InputError
 from bert_tf.files import explain_read_errors, gfile
 
-# A document must fit in memory together with the segments that supply random next sentences.
+# A document must fit in memory together with the segments that supply random next
+# sentences.
 MAX_DOCUMENT_BYTES = 8 << 20
-# The end of a document: in a text file, the line feed of the last line and the blank line after it;
-# in other files, a line feed.
+# The end of a document: in a text file, the line feed of the last line and the blank
+# line after it; in other files, a line feed.
 _BLANK_LINE = re.compile(
     rb"\n(?:[ \t\r\f\v\x1c-\x1f]|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]"
     rb"|\xe2\x81\x9f|\xe3\x80\x80)*\n"  # all characters that `str.strip` removes
@@ -48,9 +49,9 @@ def tfds_split(config: RecordsConfig) -> TfdsSplit:
 def cut(config: RecordsConfig, files: Sequence[SeekableFile]) -> list[Segment]:
     """Cuts the input into segments of whole documents.
 
-    If no blank line ends the last document of a text file, the document continues in the next file,
-    as in google-research/bert. If `break_documents_at_files` is true, the end of the file ends the
-    document. Only the bytes around the cuts are read.
+    If no blank line ends the last document of a text file, the document continues in
+    the next file, as in google-research/bert. If `break_documents_at_files` is true,
+    the end of the file ends the document. Only the bytes around the cuts are read.
 
     Args:
         config: The size of a segment. If `tfds_name` is not empty, that data set of
@@ -58,7 +59,8 @@ def cut(config: RecordsConfig, files: Sequence[SeekableFile]) -> list[Segment]:
         files: The files in order. Not used if a data set is cut.
 
     Raises:
-        InputError: A file cannot be read, or a document has more than `MAX_DOCUMENT_BYTES`.
+        InputError: A file cannot be read, or a document has more than
+            `MAX_DOCUMENT_BYTES`.
     """
     if config.tfds_name:
         return _cut_split(config)
@@ -75,7 +77,9 @@ def cut(config: RecordsConfig, files: Sequence[SeekableFile]) -> list[Segment]:
             start = pieces[-1].end
             if size > config.segment_bytes + MAX_DOCUMENT_BYTES:
                 raise _too_large(config, pieces)
-            if end is not None or (config.documents_end_at_files and size >= config.segment_bytes):
+            if end is not None or (
+                config.documents_end_at_files and size >= config.segment_bytes
+            ):
                 segments.append(tuple(pieces))
                 pieces, size = [], 0
     return [*segments, tuple(pieces)] if pieces else segments
@@ -85,7 +89,9 @@ def sizes(config: RecordsConfig, segments: Iterable[Segment]) -> tuple[int, ...]
     """Returns the approximate number of bytes of text in each segment."""
     if config.tfds_name:
         return tuple(config.segment_bytes for _ in segments)
-    return tuple(sum(piece.end - piece.start for piece in segment) for segment in segments)
+    return tuple(
+        sum(piece.end - piece.start for piece in segment) for segment in segments
+    )
 
 
 def _size(path: str) -> int:
@@ -98,9 +104,9 @@ def _document_end(file: SeekableFile, start: int) -> int | None:
 
     Returns None if that document ends at the end of the file or is too large.
     """
-    # The search starts at the byte before `start`, because that byte may be the line feed before a
-    # blank line. If `start` is 0, there is no such byte, and the search starts with an inserted
-    # line feed.
+    # The search starts at the byte before `start`, because that byte may be the line
+    # feed before a blank line. If `start` is 0, there is no such byte, and the search
+    # starts with an inserted line feed.
     start -= 1
     window, searched = bytearray(b"" if start >= 0 else b"\n"), 0
     pattern = _document_end_pattern(file)
@@ -128,10 +134,12 @@ def _too_large(config: RecordsConfig, pieces: Sequence[Piece]) -> InputError:
     line = line_number(file.path, start)
     if file.format != "text":
         unit = UNITS[file.format].capitalize()
-        return InputError(f"{unit} {line} of {file.source}, a document, is {limit}. Split it.")
+        return InputError(
+            f"{unit} {line} of {file.source}, a document, is {limit}. Split it."
+        )
     return InputError(
-        f"The document that starts in line {line} of {file.source} is {limit}. Are the blank lines "
-        "between documents missing? If each file is a document, give "
+        f"The document that starts in line {line} of {file.source} is {limit}. Are the "
+        "blank lines between documents missing? If each file is a document, give "
         "break_documents_at_files=True; else put a blank line before each new document."
     )
 

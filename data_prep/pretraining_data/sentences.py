@@ -1,4 +1,7 @@
-"""Reads the sentences of a segment, block by block. Only one block is in memory at a time."""
+"""Reads the sentences of a segment, block by block.
+
+Only one block is in memory at a time.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,8 +12,8 @@ from bert_tf.data_prep.corpus.formats import CHUNK_BYTES, read_json_texts, read_
 from bert_tf.data_prep.pretraining_data.segments import Segment, tfds_split
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 
-# A block has two parts: N sentences that are not empty, and int64 [N], the document number of each
-# sentence. The document numbers are in non-decreasing order.
+# A block has two parts: N sentences that are not empty, and int64 [N], the document
+# number of each sentence. The document numbers are in non-decreasing order.
 Block = tuple[list[str], np.ndarray]
 # White space of several bytes, such as U+00A0 and U+3000.
 _LONG_SPACE = re.compile(r"[^\S\x00-\x7f]")
@@ -20,13 +23,13 @@ def read(config: RecordsConfig, segment: Segment) -> Iterator[Block]:
     """Yields blocks of the sentences of a segment, with the document number of each sentence.
 
     Args:
-        config: The name of the JSON key or feature that contains the text (`text_feature`), and
-            whether to split paragraphs into sentences.
+        config: The name of the JSON key or feature that contains the text
+            (`text_feature`), and whether to split paragraphs into sentences.
         segment: A segment that `segments.cut` returned.
 
     Raises:
-        InputError: A line is not valid UTF-8, or a line of a JSON file is not an object with a
-            string under the key that `text_feature` names.
+        InputError: A line is not valid UTF-8, or a line of a JSON file is not an object
+            with a string under the key that `text_feature` names.
     """
     number = 0
     for lines in _lines(config, segment):
@@ -55,7 +58,8 @@ def split_sentences(
         return [], documents
     import tensorflow_text as tf_text
 
-    # After the end of a sentence, the breaker would cut inside of a space of several bytes.
+    # After the end of a sentence, the breaker would cut inside of a space of several
+    # bytes.
     spaced = [_LONG_SPACE.sub(" ", paragraph) for paragraph in paragraphs]
     sentences = tf_text.StateBasedSentenceBreaker().break_sentences(spaced)
     texts = [text.decode("utf-8").strip() for text in sentences.flat_values.numpy()]
@@ -76,13 +80,18 @@ def _lines(config: RecordsConfig, segment: Segment) -> Iterator[list[str]]:
             yield from _blocks(text.decode("utf-8", "replace") for text in texts)
         else:
             span = piece.start, piece.end
-            yield from _blocks(read_json_texts(file.path, config.text_feature, *span, file.source))
+            yield from _blocks(
+                read_json_texts(file.path, config.text_feature, *span, file.source)
+            )
         if config.documents_end_at_files:
             yield [""]
 
 
 def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Groups the non-blank lines of texts into blocks. Adds "" after each text (a document)."""
+    """Groups the non-blank lines of texts into blocks.
+
+    Adds "" after each text (a document).
+    """
     lines: list[str] = []
     size = 0
     for text in texts:

@@ -14,8 +14,8 @@ from bert_tf.masking.counter_based_random import splitmix64
 from bert_tf.masking.row_format import Vocabulary
 from bert_tf.tokenization.unknown_share import count_unknown, unknown_warning
 
-# The largest number of hashes in a sample. If there are more, the hashes with the largest values
-# are dropped, so that equal hashes are kept or dropped together.
+# The largest number of hashes in a sample. If there are more, the hashes with the
+# largest values are dropped, so that equal hashes are kept or dropped together.
 MAX_HASHES = 1 << 18
 
 
@@ -25,7 +25,8 @@ class Stats:
 
     Attributes:
         lengths: int64 [S + 1], the number of sequences that have 0, 1, ... tokens.
-        predictions: int64 [P + 1], the number of sequences that have 0, 1, ... predictions.
+        predictions: int64 [P + 1], the number of sequences that have 0, 1, ...
+            predictions.
         random_next: Number of sequences with next_sentence_labels 1.
         masked: Number of predictions whose input token is [MASK].
         kept: Number of predictions whose input token is the token to predict.
@@ -34,10 +35,10 @@ class Stats:
         trimmed_tokens: Number of tokens that truncation removed.
         documents: Number of documents of the text.
         sentences: Number of sentences of the text.
-        unknown: int64 [2], the numbers of [UNK] and of all tokens, before masking and without [CLS]
-            and [SEP].
-        sample: uint64 [N], hashes of a sample of the unmasked sequences. If several sequences are
-            equal, the sample contains either all or none of them.
+        unknown: int64 [2], the numbers of [UNK] and of all tokens, before masking and
+            without [CLS] and [SEP].
+        sample: uint64 [N], hashes of a sample of the unmasked sequences. If several
+            sequences are equal, the sample contains either all or none of them.
     """
 
     lengths: np.ndarray
@@ -50,8 +51,12 @@ class Stats:
     trimmed_tokens: int = 0
     documents: int = 0
     sentences: int = 0
-    unknown: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(2, np.int64))
-    sample: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.uint64))
+    unknown: np.ndarray = dataclasses.field(
+        default_factory=lambda: np.zeros(2, np.int64)
+    )
+    sample: np.ndarray = dataclasses.field(
+        default_factory=lambda: np.zeros(0, np.uint64)
+    )
 
     @classmethod
     def empty(cls, config: RecordsConfig) -> "Stats":
@@ -62,14 +67,20 @@ class Stats:
         )
 
     def __add__(self, other: "Stats") -> "Stats":
-        names = [field.name for field in dataclasses.fields(self) if field.name != "sample"]
-        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
+        names = [
+            field.name for field in dataclasses.fields(self) if field.name != "sample"
+        ]
+        sums: dict[str, Any] = {
+            name: getattr(self, name) + getattr(other, name) for name in names
+        }
         return Stats(**sums, sample=join_hashes(self.sample, other.sample))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Stats":
         """Restores the counts from the array of each attribute."""
-        values: dict[str, Any] = {k: v if v.ndim else v.item() for k, v in arrays.items()}
+        values: dict[str, Any] = {
+            k: v if v.ndim else v.item() for k, v in arrays.items()
+        }
         return cls(**values)
 
     def report(self) -> dict[str, Any]:
@@ -99,7 +110,9 @@ class Stats:
             "mask_token_share": _share(self.masked, predictions),
             "kept_token_share": _share(self.kept, predictions),
             "random_token_share": _share(self.replaced, predictions),
-            "duplicate_share": 1 - _share(distinct, len(self.sample)) if distinct else 0.0,
+            "duplicate_share": 1 - _share(distinct, len(self.sample))
+            if distinct
+            else 0.0,
             "lengths": _histogram(self.lengths),
             "predictions_histogram": _histogram(self.predictions),
         }
@@ -127,10 +140,15 @@ def measure(columns: Mapping[str, np.ndarray], words: Vocabulary) -> Stats:
     kept = is_prediction & ~masked & (shown == labels)
     lengths = columns["input_mask"].sum(axis=1)
     unmasked = unmasked_ids(ids, positions, labels, is_prediction)
-    tokens, special_ids = unmasked[columns["input_mask"] > 0], (words.cls_id, words.sep_id)
+    tokens, special_ids = (
+        unmasked[columns["input_mask"] > 0],
+        (words.cls_id, words.sep_id),
+    )
     return Stats(
         lengths=np.bincount(lengths, minlength=ids.shape[1] + 1),
-        predictions=np.bincount(is_prediction.sum(axis=1), minlength=shown.shape[1] + 1),
+        predictions=np.bincount(
+            is_prediction.sum(axis=1), minlength=shown.shape[1] + 1
+        ),
         random_next=int(columns["next_sentence_labels"].sum()),
         masked=int(masked.sum()),
         kept=int(kept.sum()),
@@ -141,13 +159,17 @@ def measure(columns: Mapping[str, np.ndarray], words: Vocabulary) -> Stats:
 
 
 def unmasked_ids(
-    ids: np.ndarray, positions: np.ndarray, labels: np.ndarray, is_prediction: np.ndarray
+    ids: np.ndarray,
+    positions: np.ndarray,
+    labels: np.ndarray,
+    is_prediction: np.ndarray,
 ) -> np.ndarray:
     """Undoes the masking of a batch of records.
 
     Args:
         ids: int [B, S], the masked ids.
-        positions: int [B, P], the positions of the labels; 0 where `is_prediction` is False.
+        positions: int [B, P], the positions of the labels; 0 where `is_prediction` is
+            False.
         labels: int [B, P], the ids that were at `positions` before masking.
         is_prediction: bool [B, P], False for unused predictions.
 
@@ -155,7 +177,9 @@ def unmasked_ids(
         int [B, S], the ids before masking.
     """
     unmasked = ids.copy()
-    np.put_along_axis(unmasked, positions, np.where(is_prediction, labels, ids[:, :1]), 1)
+    np.put_along_axis(
+        unmasked, positions, np.where(is_prediction, labels, ids[:, :1]), 1
+    )
     return unmasked
 
 
@@ -180,19 +204,23 @@ def format_report(report: Mapping[str, Any]) -> str:
     lines = [
         f"  text            {r['documents']:,} documents, {r['sentences']:,} sentences",
         f"  examples        {r['examples']:,}",
-        f"  tokens          {r['tokens']:,}, {r['tokens_per_example']:.1f} per example, "
-        f"{r['padding_share']:.1%} of the positions are padding",
+        f"  tokens          {r['tokens']:,}, {r['tokens_per_example']:.1f} per "
+        f"example, {r['padding_share']:.1%} of the positions are padding",
         f"  truncated       {r['truncated_share']:.1%} of the examples, "
         f"{r['trimmed_tokens']:,} tokens",
         f"  next sentence   {r['random_next_share']:.1%} random",
         f"  predictions     {r['predictions_per_example']:.2f} per example, "
-        f"{r['predictions_per_token']:.1%} of the tokens: {r['mask_token_share']:.1%} [MASK], "
-        f"{r['random_token_share']:.1%} random, {r['kept_token_share']:.1%} kept",
-        f"  duplicates      {r['duplicate_share']:.1%} of the examples repeat another, compared "
-        "before masking",
-        f"  [UNK]           {r['unknown_share']:.2%} of the tokens without [CLS] and [SEP]",
+        f"{r['predictions_per_token']:.1%} of the tokens: {r['mask_token_share']:.1%} "
+        f"[MASK], {r['random_token_share']:.1%} random, {r['kept_token_share']:.1%} "
+        "kept",
+        f"  duplicates      {r['duplicate_share']:.1%} of the examples repeat another, "
+        "compared before masking",
+        f"  [UNK]           {r['unknown_share']:.2%} of the tokens without [CLS] and "
+        "[SEP]",
     ]
-    warning = unknown_warning(r["unknown_tokens"], r["text_tokens"], "tokens of the records")
+    warning = unknown_warning(
+        r["unknown_tokens"], r["text_tokens"], "tokens of the records"
+    )
     lines += [f"  WARNING: {warning}"] if warning else []
     # These are 0 also if the records were read from files, which do not record them.
     if not r["trimmed_tokens"]:

@@ -1,11 +1,13 @@
 """Creates the same records on Apache Beam, for corpora that need several machines.
 
-Needs the [beam] extra. Beam calls the same functions of `stages` as `local`, so both write records
-with equal bytes. The stages write their files to a folder next to the output, so every worker must
-be able to write to the folder of the output. After a failure, the next run uses the files again.
+Needs the [beam] extra. Beam calls the same functions of `stages` as `local`, so both
+write records with equal bytes. The stages write their files to a folder next to the
+output, so every worker must be able to write to the folder of the output. After a
+failure, the next run uses the files again.
 
-Each stage is a pipeline. A row is an unmasked sequence, and a part is a range of the shuffled order
-(see `shuffling`). The pipeline that masks sends each row to the part that contains its key.
+Each stage is a pipeline. A row is an unmasked sequence, and a part is a range of the
+shuffled order (see `shuffling`). The pipeline that masks sends each row to the part
+that contains its key.
 """
 
 import re
@@ -17,7 +19,13 @@ from typing import Any
 import numpy as np
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import outputs, preparation, shuffling, stages, work_folder
+from bert_tf.data_prep.runners import (
+    outputs,
+    preparation,
+    shuffling,
+    stages,
+    work_folder,
+)
 from bert_tf.data_prep.runners.preparation import Task
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.workers import Workers
@@ -40,9 +48,11 @@ def create(
     Args:
         config: The settings that determine the bytes of the records.
         input_file: Comma-separated list of globs.
-        output_files: Paths of the shards, or one path to which the shard numbers are added.
+        output_files: Paths of the shards, or one path to which the shard numbers are
+            added.
         beam_options: Options of Beam, such as "--runner=FlinkRunner --parallelism=16".
-        overwrite: Whether existing records that were created with other settings may be replaced.
+        overwrite: Whether existing records that were created with other settings may be
+            replaced.
 
     Returns:
         The report for each split; empty if the records were already complete.
@@ -53,14 +63,20 @@ def create(
     try:
         import apache_beam as beam
     except ImportError as error:
-        raise InputError('runner=beam needs Apache Beam: pip install "bert-tf[beam]".') from error
+        raise InputError(
+            'runner=beam needs Apache Beam: pip install "bert-tf[beam]".'
+        ) from error
     try:
-        options = beam.options.pipeline_options.PipelineOptions(shlex.split(beam_options))
+        options = beam.options.pipeline_options.PipelineOptions(
+            shlex.split(beam_options)
+        )
         beam.Pipeline(options=options)
     except ValueError as error:
         raise InputError(f"beam_options cannot be used: {error}") from error
     workers = Workers(1)  # imports TensorFlow
-    job = outputs.plan_job(config, input_file, tuple(output_files), overwrite, is_local=False)
+    job = outputs.plan_job(
+        config, input_file, tuple(output_files), overwrite, is_local=False
+    )
     if job is None:
         return {}
     with work_folder.locked(job):
@@ -74,10 +90,12 @@ def create(
 
 
 def _input_error_message(error: Exception) -> str | None:
-    """Returns the message of the `InputError` that a stage raised; None for any other error.
+    """Returns the message of the `InputError` that a stage raised.
 
-    Beam wraps the error of a stage in its own error. The text that Beam adds to the message depends
-    on the runner of Beam.
+    None for any other error.
+
+    Beam wraps the error of a stage in its own error. The text that Beam adds to the
+    message depends on the runner of Beam.
     """
     kind = r"\A" if isinstance(error, InputError) else "InputError: "
     found = re.search(kind + r"(.*?)(?: \[while running|$)", str(error), re.M)
@@ -85,7 +103,11 @@ def _input_error_message(error: Exception) -> str | None:
 
 
 def _run(
-    options: Any, name: str, unit: str, stage: Callable[..., None], tasks: Sequence[Task]
+    options: Any,
+    name: str,
+    unit: str,
+    stage: Callable[..., None],
+    tasks: Sequence[Task],
 ) -> None:
     """Is a `preparation.Runner` when the options of Beam are given."""
     import apache_beam as beam
@@ -94,7 +116,8 @@ def _run(
     with beam.Pipeline(options=options) as pipeline:
         _ = (
             pipeline
-            | "tasks" >> beam.Create([task.arguments for task in preparation.unfinished(tasks)])
+            | "tasks"
+            >> beam.Create([task.arguments for task in preparation.unfinished(tasks)])
             | "spread" >> beam.Reshuffle()
             | name >> beam.MapTuple(stage)
         )
@@ -107,7 +130,11 @@ def _mask(options: Any, intermediate: IntermediateFiles, tasks: Sequence[Task]) 
     unfinished = (task.arguments for task in preparation.unfinished(tasks))
     parts = {(split, number): part for split, number, part in unfinished}
     numbers = range(len(intermediate.segment_sizes))
-    segments = [(split, n) for split in dict.fromkeys(split for split, _ in parts) for n in numbers]
+    segments = [
+        (split, n)
+        for split in dict.fromkeys(split for split, _ in parts)
+        for n in numbers
+    ]
     with beam.Pipeline(options=options) as pipeline:
         _ = (
             pipeline
@@ -124,9 +151,9 @@ def _route(
 ) -> Iterator[tuple[Key, NumberedRows]]:
     """Yields, for each part, the rows of a segment whose bins are in the part.
 
-    The bin of a row is the number in the leading bits of the key of the row. If two parts share a
-    bin, the rows of that bin are sent to both parts. The first segment sends rows to each part, so
-    that parts without rows are written too.
+    The bin of a row is the number in the leading bits of the key of the row. If two
+    parts share a bin, the rows of that bin are sent to both parts. The first segment
+    sends rows to each part, so that parts without rows are written too.
     """
     path = intermediate.path("rows", split, number)
     rows = shuffling.load_array(f"{path}.rows", stages.row_dtype(intermediate.config))
@@ -138,7 +165,10 @@ def _route(
 
 
 def _mask_part(
-    intermediate: IntermediateFiles, parts: Parts, key: Key, slices: Iterable[NumberedRows]
+    intermediate: IntermediateFiles,
+    parts: Parts,
+    key: Key,
+    slices: Iterable[NumberedRows],
 ) -> None:
     """Masks and writes a part."""
     by_segment = dict(slices)  # a runner may have repeated a call of `_route`

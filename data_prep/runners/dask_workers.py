@@ -1,7 +1,7 @@
 """Worker processes of a Dask cluster. Needs the [dask] extra.
 
-The records are those of `local`, because the same functions run. Input, vocabulary, output and work
-folder lie on a file system that all workers see under the same paths.
+The records are those of `local`, because the same functions run. Input, vocabulary,
+output and work folder lie on a file system that all workers see under the same paths.
 """
 
 import dataclasses
@@ -38,26 +38,34 @@ def create(
     Args:
         config: The settings that determine the bytes of the records.
         input_file: Comma-separated list of globs.
-        output_files: Paths of the shards, or one path to which the shard numbers are added.
-        scheduler: Address of the scheduler, such as "tcp://host:8786", or its scheduler file.
-        timeout_secs: How long the run waits for the scheduler, and while there is no worker.
-        overwrite: Whether existing records that were created with other settings may be replaced.
+        output_files: Paths of the shards, or one path to which the shard numbers are
+            added.
+        scheduler: Address of the scheduler, such as "tcp://host:8786", or its scheduler
+            file.
+        timeout_secs: How long the run waits for the scheduler, and while there is no
+            worker.
+        overwrite: Whether existing records that were created with other settings may be
+            replaced.
 
     Returns:
         The report for each split; empty if the records were already complete.
 
     Raises:
-        InputError: Dask is not installed, the cluster cannot be used, or as in `local.create`.
+        InputError: Dask is not installed, the cluster cannot be used, or as in
+            `local.create`.
     """
     paths = (config.vocab_file, input_file, *output_files)
     if remote := [path for path in paths if "://" in path]:
         raise InputError(
-            f"runner=dask needs files that all workers see under the same path. Received: "
-            f"{remote[0]}. Give paths of a shared file system, or runner=beam."
+            "runner=dask needs files that all workers see under the same path. "
+            f"Received: {remote[0]}. Give paths of a shared file system, or "
+            "runner=beam."
         )
     # A worker may have another working directory.
     vocabulary, *outputs = map(os.path.abspath, (config.vocab_file, *output_files))
-    patterns = ",".join(os.path.abspath(each.strip()) for each in input_file.split(",") if each)
+    patterns = ",".join(
+        os.path.abspath(each.strip()) for each in input_file.split(",") if each
+    )
     config = dataclasses.replace(config, vocab_file=vocabulary)
     with DaskWorkers(scheduler, timeout_secs) as workers:
         return local.create_with(workers, config, patterns, outputs, overwrite)
@@ -78,36 +86,44 @@ class DaskWorkers(Workers):
         try:
             import distributed
         except ImportError as error:
-            raise InputError('runner=dask needs Dask: pip install "bert-tf[dask]".') from error
+            raise InputError(
+                'runner=dask needs Dask: pip install "bert-tf[dask]".'
+            ) from error
         self._dask, self._timeout_secs = distributed, timeout_secs
-        address = {"scheduler_file" if os.path.isfile(scheduler) else "address": scheduler}
+        address = {
+            "scheduler_file" if os.path.isfile(scheduler) else "address": scheduler
+        }
         try:
-            self._client = distributed.Client(**address, timeout=timeout_secs, set_as_default=False)
+            self._client = distributed.Client(
+                **address, timeout=timeout_secs, set_as_default=False
+            )
             self._client.wait_for_workers(1, timeout=timeout_secs)
         except (OSError, ValueError, distributed.TimeoutError) as error:
             if hasattr(self, "_client"):
                 self._client.close()
             raise InputError(
                 f"The Dask cluster of {scheduler} has no scheduler or no worker after "
-                f"{timeout_secs:g} s: {error or 'no answer'}. Start them, or give another "
-                "dask_scheduler."
+                f"{timeout_secs:g} s: {error or 'no answer'}. Start them, or give "
+                "another dask_scheduler."
             ) from error
         super().__init__(1)
 
     def check_folder(self, folder: str) -> None:
         """Checks the versions and threads of all workers, and that they see a folder.
 
-        A worker that joins later is checked before its first call, except for its threads. One that
-        is lost meanwhile is left out.
+        A worker that joins later is checked before its first call, except for its
+        threads. One that is lost meanwhile is left out.
 
         Raises:
-            WorkerKilledError: A worker has other versions, several threads, or another folder.
+            WorkerKilledError: A worker has other versions, several threads, or another
+                folder.
         """
         threads = self._client.nthreads()
         if many := [worker for worker, count in threads.items() if count > 1]:
             raise WorkerKilledError(
-                f"The worker {many[0]} has {threads[many[0]]} threads. Start each worker with "
-                f"--nthreads=1, and with --nworkers for several cores. {_SAME_COMMAND}"
+                f"The worker {many[0]} has {threads[many[0]]} threads. Start each "
+                "worker with --nthreads=1, and with --nworkers for several cores. "
+                f"{_SAME_COMMAND}"
             )
         self._marker = os.path.join(folder, f"program-{uuid.uuid4().hex}")
         files.write_text(self._marker, _versions())
@@ -115,7 +131,9 @@ class DaskWorkers(Workers):
             answers = self._client.run(_begin_run, self._marker, on_error="return")
             for worker, answer in answers.items():
                 if isinstance(answer, OSError):  # of the connection
-                    _LOGGER.warning("warning: the worker %s was lost; the others go on.", worker)
+                    _LOGGER.warning(
+                        "warning: the worker %s was lost; the others go on.", worker
+                    )
                 elif isinstance(answer, Exception):
                     raise answer
         except InputError:
@@ -125,9 +143,13 @@ class DaskWorkers(Workers):
                 f"A worker of Dask cannot be used: {error}. {_SAME_COMMAND}"
             ) from error
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+    def submit(
+        self, function: Callable[..., Any], *arguments: Any
+    ) -> Callable[[], Any]:
         """As in `Workers`; a call whose worker is lost runs again on another worker."""
-        future = self._client.submit(_run, self._marker, function, *arguments, pure=False)
+        future = self._client.submit(
+            _run, self._marker, function, *arguments, pure=False
+        )
         return functools.partial(self._wait, future)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -146,17 +168,19 @@ class DaskWorkers(Workers):
                 continue
             except (self._dask.CancelledError, OSError) as lost:
                 raise WorkerKilledError(
-                    f"The connection to the Dask scheduler was lost: {lost}. {_SAME_COMMAND}"
+                    f"The connection to the Dask scheduler was lost: {lost}. "
+                    f"{_SAME_COMMAND}"
                 ) from lost
             if isinstance(error, self._dask.KilledWorker):
                 raise WorkerKilledError(
-                    f"A call was lost with its worker again and again: {error}. Most likely, "
-                    "memory ran out. Start the workers with a larger --memory-limit. "
-                    f"{_SAME_COMMAND}"
+                    f"A call was lost with its worker again and again: {error}. Most "
+                    "likely, memory ran out. Start the workers with a larger "
+                    f"--memory-limit. {_SAME_COMMAND}"
                 )
             raise error
         raise WorkerKilledError(
-            f"The Dask cluster has had no worker for {idle_secs} s. Start workers. {_SAME_COMMAND}"
+            f"The Dask cluster has had no worker for {idle_secs} s. Start workers. "
+            f"{_SAME_COMMAND}"
         )
 
     def _has_workers(self) -> bool:
@@ -170,7 +194,8 @@ class DaskWorkers(Workers):
         self._client.close()
 
 
-# The workers run these functions --------------------------------------------------------------
+# The workers run these functions
+# --------------------------------------------------------------
 
 
 def _versions() -> str:
@@ -191,13 +216,14 @@ def _begin_run(marker: str) -> None:
             versions = file.read()
     except OSError as error:
         raise WorkerKilledError(
-            f"The worker {socket.gethostname()} does not see {os.path.dirname(marker)}: "
-            f"{error.strerror}. Give an output_file on storage that all workers share."
+            f"The worker {socket.gethostname()} does not see "
+            f"{os.path.dirname(marker)}: {error.strerror}. Give an output_file on "
+            "storage that all workers share."
         ) from error
     if versions != _versions():
         raise WorkerKilledError(
-            f"A worker of Dask has {_versions()}, but this program is {versions}. Install the same "
-            f"versions everywhere. {_SAME_COMMAND}"
+            f"A worker of Dask has {_versions()}, but this program is {versions}. "
+            f"Install the same versions everywhere. {_SAME_COMMAND}"
         )
     stages.forget_vocabulary()
     use_one_core()

@@ -17,8 +17,8 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
     """Prints the first records and checks all records.
 
     Args:
-        config: The expected settings of the records. Unless the records are unmasked, the lengths
-            are taken from the records.
+        config: The expected settings of the records. Unless the records are unmasked,
+            the lengths are taken from the records.
         input_file: Comma-separated list of globs.
         num_examples: Number of records to print.
 
@@ -26,14 +26,16 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
         Whether all records obey all rules and all figures are as expected.
 
     Raises:
-        InputError: The vocabulary cannot be read, no record can be read, or a record has other
-            features or lengths.
+        InputError: The vocabulary cannot be read, no record can be read, or a record
+            has other features or lengths.
     """
     vocabulary = stages.vocabulary(config)
     tokens = stages.tokenizer(config.vocab_file, config.do_lower_case).vocabulary
     broken, check = record_rules.BrokenRules(), None
     masks = DynamicMasks(config, vocabulary)
-    broken.add(_CHANGED, [path for path in find_records(input_file) if _is_changed(path)])
+    broken.add(
+        _CHANGED, [path for path in find_records(input_file) if _is_changed(path)]
+    )
     for batch in record_reading.read_records(input_file, masks, config.max_seq_length):
         if batch.damage:
             rule = f"the file cannot be read from this record on ({batch.damage})"
@@ -42,13 +44,17 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
             print(f"{batch.path} holds no record")
         for row in range(min(batch.size, num_examples)):
             print(batch.name(row))
-            text = record_rules.format_record(batch.columns, row, tokens, vocabulary.mask_id)
+            text = record_rules.format_record(
+                batch.columns, row, tokens, vocabulary.mask_id
+            )
             print(text, end="\n\n")
             num_examples -= 1
         if batch.size:
             breaks = record_rules.broken_rules(batch.columns, vocabulary)
             for rule, rows in breaks.items():
-                broken.add(rule, [batch.name(row) for row in np.flatnonzero(rows).tolist()])
+                broken.add(
+                    rule, [batch.name(row) for row in np.flatnonzero(rows).tolist()]
+                )
             obeys = ~np.any(list(breaks.values()), axis=0)
             check = check or DistributionCheck(config, vocabulary, batch.columns)
             check.add({name: column[obeys] for name, column in batch.columns.items()})
@@ -61,7 +67,9 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
 def _is_changed(path: str) -> bool:
     """Returns whether manifests next to a file list the file, but only with another SHA-256."""
     entries = list_shards(manifests_next_to([path], skip_damaged=True), path)
-    return bool(entries) and not any(shard.has_recorded_checksum() for _, shard in entries)
+    return bool(entries) and not any(
+        shard.has_recorded_checksum() for _, shard in entries
+    )
 
 
 def _print_report(broken: list[str], check: DistributionCheck) -> bool:

@@ -1,6 +1,7 @@
 """`RecordsJob`: one set of records to create, and the names of its files.
 
-A split is one of the two sets of records, "train" and "eval". A shard is an output file.
+A split is one of the two sets of records, "train" and "eval". A shard is an output
+file.
 """
 
 import dataclasses
@@ -12,8 +13,8 @@ from typing import Any
 from bert_tf import files, manifest
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 
-# Increase this number when names or formats of intermediate files change, so that files of the
-# previous version are not reused.
+# Increase this number when names or formats of intermediate files change, so that files
+# of the previous version are not reused.
 _INTERMEDIATE_FILES_VERSION = 5
 _RECORDS = re.compile(r"\.tf_?records?")
 
@@ -26,10 +27,12 @@ class RecordsJob:
         config: The settings that determine the bytes of the records.
         stem: Path of the first output file without its extension (see `output_stem`).
         fingerprint: Hexadecimal hash of config, vocabulary and input.
-        inputs: Path, size in bytes, SHA-256 and, if the formats differ, format of each input file;
-            for a tensorflow-datasets split, the name of the split and the number of its examples.
+        inputs: Path, size in bytes, SHA-256 and, if the formats differ, format of each
+            input file; for a tensorflow-datasets split, the name of the split and the
+            number of its examples.
         shards: For each split, the paths of its shards.
-        work_folder: Hidden folder next to the output, with `intermediate_folder` and a lock.
+        work_folder: Hidden folder next to the output, with `intermediate_folder` and a
+            lock.
     """
 
     config: RecordsConfig
@@ -52,7 +55,11 @@ class RecordsJob:
     @property
     def shard_keys(self) -> list[tuple[str, int]]:
         """Split and index of each shard."""
-        return [(split, n) for split, paths in self.shards.items() for n in range(len(paths))]
+        return [
+            (split, n)
+            for split, paths in self.shards.items()
+            for n in range(len(paths))
+        ]
 
     @property
     def shard_paths(self) -> list[str]:
@@ -69,12 +76,15 @@ class RecordsJob:
     def intermediate_folder(self) -> str:
         """Folder of the intermediate files.
 
-        Its name identifies the content of the records and the names of the output files. The files
-        of a run with other flags, whose workers may still write, are in another folder.
+        Its name identifies the content of the records and the names of the output
+        files. The files of a run with other flags, whose workers may still write, are
+        in another folder.
         """
         folder = os.path.dirname(self.stem)
         names = (manifest.relative_path(path, folder) for path in self.shard_paths)
-        identity = "\n".join([str(_INTERMEDIATE_FILES_VERSION), self.fingerprint, *names])
+        identity = "\n".join(
+            [str(_INTERMEDIATE_FILES_VERSION), self.fingerprint, *names]
+        )
         return os.path.join(self.work_folder, files.sha256(identity.encode())[:16])
 
     @property
@@ -91,7 +101,11 @@ def output_stem(output_file: str) -> str:
     "a/b.tfrecord-1" -> "a/b-1".
     """
     base, extension = _split_extension(output_file)
-    return base + _RECORDS.sub("", extension, count=1) if _RECORDS.match(extension) else base
+    return (
+        base + _RECORDS.sub("", extension, count=1)
+        if _RECORDS.match(extension)
+        else base
+    )
 
 
 def _split_extension(output_file: str) -> tuple[str, str]:
@@ -102,13 +116,16 @@ def _split_extension(output_file: str) -> tuple[str, str]:
     return os.path.join(folder, base), name[len(base) :]
 
 
-def shard_paths(output_files: Sequence[str], config: RecordsConfig) -> dict[str, list[str]]:
+def shard_paths(
+    output_files: Sequence[str], config: RecordsConfig
+) -> dict[str, list[str]]:
     """Returns, for each split, the paths of its shards.
 
-    The training shards are the output files. If there is a single output file and several shards,
-    the number of each shard is added to the name of the output file. The evaluation shards have
-    names such as `<name>.eval-00000-of-00001.tfrecord`, so that a glob for the training shards,
-    such as `<name>-*`, does not match the evaluation shards.
+    The training shards are the output files. If there is a single output file and
+    several shards, the number of each shard is added to the name of the output file.
+    The evaluation shards have names such as `<name>.eval-00000-of-00001.tfrecord`, so
+    that a glob for the training shards, such as `<name>-*`, does not match the
+    evaluation shards.
     """
     paths = list(output_files)
     if len(paths) == 1 and config.num_output_shards > 1:
@@ -121,4 +138,7 @@ def shard_paths(output_files: Sequence[str], config: RecordsConfig) -> dict[str,
 
 def _numbered(output_file: str, suffix: str, count: int) -> list[str]:
     base, extension = _split_extension(output_file)
-    return [f"{base}{suffix}-{number:05d}-of-{count:05d}{extension}" for number in range(count)]
+    return [
+        f"{base}{suffix}-{number:05d}-of-{count:05d}{extension}"
+        for number in range(count)
+    ]

@@ -1,8 +1,9 @@
 """Creates records on one machine, with several worker processes.
 
-The results of all stages are files in a work folder next to the output, so that a killed run
-can be resumed. With several workers, the main process does not import TensorFlow, because the
-import takes seconds. A part is a range of the shuffled order (see `shuffling`).
+The results of all stages are files in a work folder next to the output, so that a
+killed run can be resumed. With several workers, the main process does not import
+TensorFlow, because the import takes seconds. A part is a range of the shuffled order
+(see `shuffling`).
 """
 
 import collections
@@ -19,9 +20,9 @@ from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.workers import Workers
 from bert_tf.progress import Progress
 
-# There is one worker, and one more for each full block of this many bytes. The text is counted
-# `dupe_factor` times. For less text, one more worker would take more time to start (about 3 s) than
-# the worker would save.
+# There is one worker, and one more for each full block of this many bytes. The text is
+# counted `dupe_factor` times. For less text, one more worker would take more time to
+# start (about 3 s) than the worker would save.
 _BYTES_PER_WORKER = 16 << 20
 
 
@@ -36,10 +37,13 @@ def create(
 
     Args:
         config: The settings that determine the bytes of the records.
-        input_file: Comma-separated list of globs; not used if the input format is "tfds".
-        output_files: Paths of the shards, or one path to which the shard numbers are added.
+        input_file: Comma-separated list of globs; not used if the input format is
+            "tfds".
+        output_files: Paths of the shards, or one path to which the shard numbers are
+            added.
         num_workers: Largest number of processes, at least 1.
-        overwrite: Whether existing records that were created with other settings may be replaced.
+        overwrite: Whether existing records that were created with other settings may be
+            replaced.
 
     Returns:
         The report for each split; empty if the records were already complete.
@@ -60,7 +64,9 @@ def create_with(
     overwrite: bool = False,
 ) -> dict[str, Any]:
     """Creates records as `create` does, with given worker processes, perhaps on other machines."""
-    job = workers.call(outputs.plan_job, config, input_file, tuple(output_files), overwrite)
+    job = workers.call(
+        outputs.plan_job, config, input_file, tuple(output_files), overwrite
+    )
     if job is None:
         return {}
     with work_folder.locked(job), workers:
@@ -76,12 +82,18 @@ def _local_input_bytes(patterns: str) -> int:
     """
     if not patterns or "://" in patterns:
         return 1 << 40
-    paths = (path for pattern in patterns.split(",") for path in glob.glob(pattern.strip()))
+    paths = (
+        path for pattern in patterns.split(",") for path in glob.glob(pattern.strip())
+    )
     return sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
 
 
 def _run(
-    workers: Workers, name: str, unit: str, stage: Callable[..., None], tasks: Sequence[Task]
+    workers: Workers,
+    name: str,
+    unit: str,
+    stage: Callable[..., None],
+    tasks: Sequence[Task],
 ) -> None:
     """Is a `preparation.Runner` when the workers are given."""
     tasks = preparation.unfinished(tasks)
@@ -92,6 +104,14 @@ def _run(
             progress.update(task.size)
 
 
-def _mask(workers: Workers, intermediate: IntermediateFiles, parts: Sequence[Task]) -> None:
+def _mask(
+    workers: Workers, intermediate: IntermediateFiles, parts: Sequence[Task]
+) -> None:
     """Is a `preparation.Masker` when the workers are given."""
-    _run(workers, "masking", "examples", functools.partial(stages.mask_part, intermediate), parts)
+    _run(
+        workers,
+        "masking",
+        "examples",
+        functools.partial(stages.mask_part, intermediate),
+        parts,
+    )

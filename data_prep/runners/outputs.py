@@ -22,9 +22,9 @@ from bert_tf.errors import InputError
 from bert_tf.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path
 from bert_tf.tokenization.vocabulary import known_casing
 
-# Shorter sequences lose half of ordinary sentences too. Of books and of WikiText-2, with one
-# sentence per line, truncation removes 11 and 14 % of the tokens at length 128, 23 and 26 % at 64,
-# and 45 and 56 % at 32.
+# Shorter sequences lose half of ordinary sentences too. Of books and of WikiText-2,
+# with one sentence per line, truncation removes 11 and 14 % of the tokens at length
+# 128, 23 and 26 % at 64, and 45 and 56 % at 32.
 _ORDINARY_LENGTH = 64
 _TRUNCATION_WARNING = 0.25
 
@@ -40,16 +40,20 @@ def plan_job(
 
     Args:
         config: The settings that determine the bytes of the records.
-        input_file: Comma-separated list of globs; not used if the input format is "tfds".
-        output_files: Paths of the shards, or one path to which the shard numbers are added.
-        overwrite: Whether existing records that were created with other settings may be replaced.
+        input_file: Comma-separated list of globs; not used if the input format is
+            "tfds".
+        output_files: Paths of the shards, or one path to which the shard numbers are
+            added.
+        overwrite: Whether existing records that were created with other settings may be
+            replaced.
         is_local: Whether the work folder must be local.
 
     Returns:
         The job, or None if its records are already complete.
 
     Raises:
-        InputError: Input, vocabulary or output cannot be used; the message names the remedy.
+        InputError: Input, vocabulary or output cannot be used; the message names the
+            remedy.
     """
     stages.forget_vocabulary()
     # A run through a link and a run on its target must have the same work folder.
@@ -61,16 +65,33 @@ def plan_job(
     vocabulary = stages.vocabulary(config)
     if config.tfds_name:
         split, paths = tfds_split(config), []
-        inputs = [{"path": config.tfds_name, "name": split.name, "examples": split.num_examples}]
+        inputs = [
+            {
+                "path": config.tfds_name,
+                "name": split.name,
+                "examples": split.num_examples,
+            }
+        ]
     else:
-        found = formats.input_files(input_file, config.input_format, config.text_feature)
+        found = formats.input_files(
+            input_file, config.input_format, config.text_feature
+        )
         paths, config = list(found), config.with_format_of(found.values())
         facts = ((path, *files.size_and_sha256(path)) for path in paths)
-        inputs = [{"path": path, "bytes": size, "sha256": digest} for path, size, digest in facts]
+        inputs = [
+            {"path": path, "bytes": size, "sha256": digest}
+            for path, size, digest in facts
+        ]
         if config.input_format == "auto":
             inputs = [{**each, "format": found[each["path"]]} for each in inputs]
-    stem, fingerprint = output_stem(output_files[0]), config.fingerprint(vocabulary.sha256, inputs)
-    shards, folder = shard_paths(output_files, config), work_folder.path_of(stem, is_local)
+    stem, fingerprint = (
+        output_stem(output_files[0]),
+        config.fingerprint(vocabulary.sha256, inputs),
+    )
+    shards, folder = (
+        shard_paths(output_files, config),
+        work_folder.path_of(stem, is_local),
+    )
     job = RecordsJob(config, stem, fingerprint, tuple(inputs), shards, folder)
     _check_output_paths(job, paths, input_file)
     if _is_complete(job):
@@ -82,21 +103,27 @@ def plan_job(
     return job
 
 
-def _check_output_paths(job: RecordsJob, input_paths: Sequence[str], patterns: str) -> None:
+def _check_output_paths(
+    job: RecordsJob, input_paths: Sequence[str], patterns: str
+) -> None:
     """Checks that each output is a regular file or absent, and that no run reads an output."""
     vocabulary = job.config.vocab_file
     inputs = [*input_paths, vocabulary, f"{vocabulary}.json"]
     if os.path.realpath(vocabulary) in map(os.path.realpath, input_paths):
-        raise InputError(f"vocab_file {vocabulary} is in input_file too. Give another input_file.")
+        raise InputError(
+            f"vocab_file {vocabulary} is in input_file too. Give another input_file."
+        )
     globs = [absolute_path(pattern.strip()) for pattern in patterns.split(",")]
     if len(set(map(absolute_path, job.output_paths))) < len(job.output_paths):
-        raise InputError(f"output_file names a file twice: {job.shard_paths}. Give other names.")
+        raise InputError(
+            f"output_file names a file twice: {job.shard_paths}. Give other names."
+        )
     for path in job.output_paths:
         output_paths.check_output_file(path, inputs)
         if any(pathlib.PurePath(absolute_path(path)).match(glob) for glob in globs):
             raise InputError(
-                f"output_file {path} matches input_file, so the next run would read it; give "
-                "another output_file."
+                f"output_file {path} matches input_file, so the next run would read "
+                "it; give another output_file."
             )
 
 
@@ -108,32 +135,36 @@ def check_documents(job: RecordsJob, counts: Mapping[str, np.ndarray]) -> None:
         counts: For each split, the numbers of documents and of sentences: int64 [2].
 
     Raises:
-        InputError: A split has no document, or only one if random next sentences are drawn.
+        InputError: A split has no document, or only one if random next sentences are
+            drawn.
     """
     required, hint = 2 if job.config.paired else 1, ""
     if len(job.inputs) > 1 and not job.config.documents_end_at_files:
         hint = (
-            " A document continues in the next file unless a blank line ends it. If each file is a "
-            "document, give --break_documents_at_files."
+            " A document continues in the next file unless a blank line ends it. If "
+            "each file is a document, give --break_documents_at_files."
         )
     for split, (count, _) in counts.items():
         if count < required and job.config.eval_fraction:
             raise InputError(
-                f"With eval_fraction={job.config.eval_fraction}, the {split} records get {count} "
-                f"documents of {job.input_names}, but they need at least {required}. Give more "
-                f"documents or another eval_fraction.{hint}"
+                f"With eval_fraction={job.config.eval_fraction}, the {split} records "
+                f"get {count} documents of {job.input_names}, but they need at least "
+                f"{required}. Give more documents or another eval_fraction.{hint}"
             )
         if count == 0:
             raise InputError(f"There is no text in {job.input_names}.")
         if count < required:
             raise InputError(
-                f"{job.input_names} is one document, but a random next sentence comes from another "
-                "document. Separate documents by blank lines, or give objective=mlm, which creates "
-                f"records without sentence pairs.{hint}"
+                f"{job.input_names} is one document, but a random next sentence comes "
+                "from another document. Separate documents by blank lines, or give "
+                f"objective=mlm, which creates records without sentence pairs.{hint}"
             )
     documents, inputs = sum(count for count, _ in counts.values()), len(job.inputs)
     if hint and documents < inputs:
-        print(f"warning: {inputs:,} files gave {documents:,} documents.{hint}", file=sys.stderr)
+        print(
+            f"warning: {inputs:,} files gave {documents:,} documents.{hint}",
+            file=sys.stderr,
+        )
 
 
 def check_truncation(job: RecordsJob, tokens: np.ndarray) -> None:
@@ -144,8 +175,8 @@ def check_truncation(job: RecordsJob, tokens: np.ndarray) -> None:
         tokens: int64 [2], `shuffling.count_tokens` of all rows.
 
     Raises:
-        InputError: It removes more than half of them, or more than 95 % if a sequence has less than
-            64 tokens, and `allow_truncation` is false.
+        InputError: It removes more than half of them, or more than 95 % if a sequence
+            has less than 64 tokens, and `allow_truncation` is false.
     """
     length, removed = job.config.max_seq_length, tokens[1] / max(tokens.sum(), 1)
     message = f"Truncation to --max_seq_length={length} removes {removed:.1%} of the tokens of "
@@ -153,7 +184,9 @@ def check_truncation(job: RecordsJob, tokens: np.ndarray) -> None:
     message += "larger --max_seq_length."
     limit = 0.5 if length >= _ORDINARY_LENGTH else 0.95
     if removed > limit and not job.config.allow_truncation:
-        raise InputError(f"{message} To create the records regardless, give --allow_truncation.")
+        raise InputError(
+            f"{message} To create the records regardless, give --allow_truncation."
+        )
     if removed > _TRUNCATION_WARNING:
         print(f"warning: {message}", file=sys.stderr)
 
@@ -178,14 +211,16 @@ def _is_complete(job: RecordsJob) -> bool:
 def _shards_to_remove(job: RecordsJob) -> list[str]:
     """Returns the shards that the existing manifest lists and that this job does not overwrite.
 
-    If the content of a file differs from that in the manifest, another program has replaced the
-    file. Such a file is not included.
+    If the content of a file differs from that in the manifest, another program has
+    replaced the file. Such a file is not included.
     """
     kept = set(map(absolute_path, job.shard_paths))
     return [
         each.path
         for each in _existing_manifest(job).shards
-        if each.path not in kept and each.has_recorded_size() and each.has_recorded_checksum()
+        if each.path not in kept
+        and each.has_recorded_size()
+        and each.has_recorded_checksum()
     ]
 
 
@@ -197,8 +232,8 @@ def _check_no_other_records(job: RecordsJob) -> None:
     if existing and not is_same and not work_folder.belongs_to(job):
         warning = f"; that also removes {', '.join(removed)}" if removed else ""
         raise InputError(
-            f"{existing[0]} exists and was created with {_difference(job, manifest)}. Give another "
-            f"output_file, or overwrite=True to replace it{warning}."
+            f"{existing[0]} exists and was created with {_difference(job, manifest)}. "
+            f"Give another output_file, or overwrite=True to replace it{warning}."
         )
 
 
@@ -208,7 +243,10 @@ def _difference(job: RecordsJob, manifest: Manifest) -> str:
         return "unknown settings"
     flags = manifest.facts.get("flags") or {}
     for name, value in dataclasses.asdict(job.config).items():
-        if name not in ("vocab_file", "allow_truncation") and flags.get(name, value) != value:
+        if (
+            name not in ("vocab_file", "allow_truncation")
+            and flags.get(name, value) != value
+        ):
             return f"{name}={flags[name]}, not {value}"
     if manifest.facts.get("fingerprint") == job.fingerprint:
         return "other names of its files"
@@ -220,8 +258,8 @@ def remove_old_records(job: RecordsJob) -> None:
     removed = _shards_to_remove(job)
     if removed:
         print(
-            f"Removing the shards of the replaced records, which {job.manifest_path} lists: "
-            f"{', '.join(removed)}",
+            f"Removing the shards of the replaced records, which {job.manifest_path} "
+            f"lists: {', '.join(removed)}",
             file=sys.stderr,
         )
     for path in [job.completed_path, *removed, job.manifest_path]:
@@ -234,10 +272,12 @@ def completed_shards(
     """Finds the shards that `stages.assemble_shard` wrote in this run or in an earlier run.
 
     Returns:
-        The entries for the manifest, by split and index of the shard. If the size of a shard has
-        changed since the shard was written, the shard is not included, and its mark is removed.
+        The entries for the manifest, by split and index of the shard. If the size of a
+        shard has changed since the shard was written, the shard is not included, and
+        its mark is removed.
     """
-    # A network file system may go on to report a file as missing that a call has looked for.
+    # A network file system may go on to report a file as missing that a call has looked
+    # for.
     completed, existing = {}, {*files.list_folder(intermediate.folder)}
     for split, number in job.shard_keys:
         marker = intermediate.path("shard", split, number)
@@ -250,7 +290,9 @@ def completed_shards(
     return completed
 
 
-def _shard(job: RecordsJob, intermediate: IntermediateFiles, split: str, number: int) -> Shard:
+def _shard(
+    job: RecordsJob, intermediate: IntermediateFiles, split: str, number: int
+) -> Shard:
     """Returns the entry for the manifest of a shard that is complete."""
     facts = json_files.read(intermediate.path("shard", split, number), own=True)
     return Shard(absolute_path(job.shards[split][number]), split=split, **facts)
@@ -280,7 +322,10 @@ def write_manifest(
     is_static = config.masking == "static"
     reports = {}
     for split, plan in plans.items():
-        paths = (intermediate.path("part_stats", split, number) for number in range(len(plan)))
+        paths = (
+            intermediate.path("part_stats", split, number)
+            for number in range(len(plan))
+        )
         parts = (stats.Stats.from_arrays(shuffling.load_arrays(path)) for path in paths)
         found = sum(parts, stats.Stats.empty(config))
         found.documents, found.sentences = counts[split].tolist()
@@ -292,7 +337,9 @@ def write_manifest(
         "vocab_size": vocabulary.size,
         "do_lower_case": config.do_lower_case,
         "max_seq_length": config.max_seq_length,
-        "max_predictions_per_seq": config.max_predictions_per_seq if is_static else None,
+        "max_predictions_per_seq": config.max_predictions_per_seq
+        if is_static
+        else None,
         **{
             name: {split: report[name] for split, report in reports.items()}
             for name in ("documents", "sentences", "examples")
@@ -305,9 +352,9 @@ def write_manifest(
         planned = sum(part.rows for part in plans[split])
         if not written == planned == report["examples"]:
             raise InputError(
-                f"{planned:,} examples of {split} were planned, {report['examples']:,} were made, "
-                f"and {written:,} are in the shards, so the runner lost or repeated work. Remove "
-                f"{job.work_folder} and give another runner."
+                f"{planned:,} examples of {split} were planned, {report['examples']:,} "
+                f"were made, and {written:,} are in the shards, so the runner lost or "
+                f"repeated work. Remove {job.work_folder} and give another runner."
             )
     files.write_json(job.stem + STATS_SUFFIX, reports)
     Manifest(job.manifest_path, shards, facts).write()

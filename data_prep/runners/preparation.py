@@ -1,7 +1,8 @@
 """The steps of a run, on any runner: cut, read, pair and mask the text, write shards and manifest.
 
-All results are files, in the folder of the intermediate files. A runner is a function that calls a
-stage once for each task. The main process then reads the counts and the keys of all segments.
+All results are files, in the folder of the intermediate files. A runner is a function
+that calls a stage once for each task. The main process then reads the counts and the
+keys of all segments.
 """
 
 import os
@@ -34,7 +35,8 @@ class Task(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-# Arguments: a description of the work, its unit, the stage and the tasks. Returns after all tasks.
+# Arguments: a description of the work, its unit, the stage and the tasks. Returns after
+# all tasks.
 Runner = Callable[[str, str, Callable[..., None], Sequence[Task]], None]
 # Arguments: the names of the files, and a task of `stages.mask_part` for each part.
 Masker = Callable[[IntermediateFiles, Sequence[Task]], None]
@@ -47,7 +49,8 @@ def create_records(
 
     Args:
         job: The job.
-        workers: The processes that cut the input, plan the parts and write the manifest.
+        workers: The processes that cut the input, plan the parts and write the
+            manifest.
         run: Runs the tasks of a stage.
         mask: Masks the parts.
 
@@ -68,7 +71,10 @@ def create_records(
     for split, number in job.shard_keys:
         plan = {n: part for n, part in enumerate(plans[split]) if part.shard == number}
         rows = {n: part.rows for n, part in plan.items()}
-        marker, path = intermediate.path("shard", split, number), job.shards[split][number]
+        marker, path = (
+            intermediate.path("shard", split, number),
+            job.shards[split][number],
+        )
         shards.append(Task(marker, sum(rows.values()), (split, number, path, rows)))
         if (split, number) not in completed:
             parts += [
@@ -81,13 +87,20 @@ def create_records(
 
 
 def unfinished(tasks: Sequence[Task]) -> list[Task]:
-    """Returns the tasks whose file does not exist yet. All files are in the same folder."""
+    """Returns the tasks whose file does not exist yet.
+
+    All files are in the same folder.
+    """
     existing = {*files.list_folder(os.path.dirname(tasks[0].path))} if tasks else {}
     return [task for task in tasks if os.path.basename(task.path) not in existing]
 
 
-def _cut_input(job: RecordsJob, workers: Workers, run: Runner) -> list[segments.Segment]:
-    """Cuts the input into segments (groups of whole documents); first unpacks packed files.
+def _cut_input(
+    job: RecordsJob, workers: Workers, run: Runner
+) -> list[segments.Segment]:
+    """Cuts the input into segments (groups of whole documents).
+
+    First unpacks packed files.
 
     Raises:
         InputError: A file cannot be read.
@@ -105,21 +118,27 @@ def _cut_input(job: RecordsJob, workers: Workers, run: Runner) -> list[segments.
 
 
 def prepare(
-    job: RecordsJob, intermediate: IntermediateFiles, cut: Sequence[segments.Segment], run: Runner
+    job: RecordsJob,
+    intermediate: IntermediateFiles,
+    cut: Sequence[segments.Segment],
+    run: Runner,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Reads and pairs all text, and checks that there is enough of it.
 
     Returns:
-        For each split, the numbers of documents and of sentences, int64 [2]; and for each split,
-        the number of rows in each bin (see `shuffling.count_bins`).
+        For each split, the numbers of documents and of sentences, int64 [2]; and for
+        each split, the number of rows in each bin (see `shuffling.count_bins`).
 
     Raises:
-        InputError: The text cannot be read, or there is too little of it, or too much is truncated.
+        InputError: The text cannot be read, or there is too little of it, or too much
+            is truncated.
     """
     last_split = list(job.shards)[-1]
     sizes = intermediate.segment_sizes
     reading = [
-        Task(intermediate.path("documents", last_split, number), size, (number, segment))
+        Task(
+            intermediate.path("documents", last_split, number), size, (number, segment)
+        )
         for number, (segment, size) in enumerate(zip(cut, sizes, strict=True))
     ]
     run("reading", "bytes", partial(stages.read_segment, intermediate), reading)
@@ -142,7 +161,9 @@ def prepare(
     )
     outputs.check_truncation(job, sum(tokens, np.zeros(2, int)))
     bins = {
-        split: np.asarray(sum(shuffling.count_bins(shuffling.load_keys(path)) for path in paths))
+        split: np.asarray(
+            sum(shuffling.count_bins(shuffling.load_keys(path)) for path in paths)
+        )
         for split, paths in rows.items()
     }
     return counts, bins

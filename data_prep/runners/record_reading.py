@@ -23,8 +23,10 @@ class Batch:
         path: The file.
         start: Index in the file, from 0, of the first record.
         size: Number of records, B.
-        columns: The columns of `bert_tf.features.PRETRAINING`, int64 or float32; empty if B is 0.
-        damage: The reason why the record after these cannot be read; "" if there is no damage.
+        columns: The columns of `bert_tf.features.PRETRAINING`, int64 or float32; empty
+            if B is 0.
+        damage: The reason why the record after these cannot be read; "" if there is no
+            damage.
     """
 
     path: str
@@ -38,10 +40,13 @@ class Batch:
         return f"{self.path} record {self.start + row}"
 
 
-def read_records(patterns: str, masks: DynamicMasks, max_seq_length: int) -> Iterator[Batch]:
+def read_records(
+    patterns: str, masks: DynamicMasks, max_seq_length: int
+) -> Iterator[Batch]:
     """Reads all records in batches. The first record defines the lengths S and P.
 
-    A damaged file is read up to the damage. A file without records gives one batch, of size 0.
+    A damaged file is read up to the damage. A file without records gives one batch, of
+    size 0.
 
     Args:
         patterns: Comma-separated list of globs.
@@ -49,9 +54,9 @@ def read_records(patterns: str, masks: DynamicMasks, max_seq_length: int) -> Ite
         max_seq_length: The length S of unmasked records.
 
     Raises:
-        InputError: No file matches, a file cannot be opened, a record lacks a feature or has other
-            lengths than that of the first file, or an unmasked record does not fit `masks` or
-            `max_seq_length`.
+        InputError: No file matches, a file cannot be opened, a record lacks a feature
+            or has other lengths than that of the first file, or an unmasked record does
+            not fit `masks` or `max_seq_length`.
     """
     sizes: dict[str, int] = {}
     for path in manifest.find_records(patterns):
@@ -66,8 +71,9 @@ def read_records(patterns: str, masks: DynamicMasks, max_seq_length: int) -> Ite
             # TensorFlow's message can contain bytes of the record that are not UTF-8.
             except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:
                 raise InputError(
-                    f"A record of {path}, from {start} to {end - 1}, has other features or lengths "
-                    "than the first one of the file. Create the file again."
+                    f"A record of {path}, from {start} to {end - 1}, has other "
+                    "features or lengths than the first one of the file. Create the "
+                    "file again."
                 ) from error
             yield Batch(path, start, len(serialized), columns, damage)
             start = end
@@ -76,8 +82,8 @@ def read_records(patterns: str, masks: DynamicMasks, max_seq_length: int) -> Ite
 def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
     """Yields at least one batch of serialized records, and with each batch a description of damage.
 
-    The description is empty, except with the last batch of a damaged file. There, the description
-    is the reason why the record after the batch cannot be read.
+    The description is empty, except with the last batch of a damaged file. There, the
+    description is the reason why the record after the batch cannot be read.
     """
     data = tf.data.TFRecordDataset(path, tfrecords.compression(path))
     start = 0
@@ -95,7 +101,11 @@ def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
 
 
 def _parser(
-    record: bytes, path: str, sizes: dict[str, int], masks: DynamicMasks, max_seq_length: int
+    record: bytes,
+    path: str,
+    sizes: dict[str, int],
+    masks: DynamicMasks,
+    max_seq_length: int,
 ) -> Callable[[Sequence[bytes]], Columns]:
     """Returns a function that parses the records of a file.
 
@@ -115,7 +125,9 @@ def _parser(
         sizes.update(_lengths(record))
     names = features.names_in(record, features.PRETRAINING, sizes, path)
     parse = features.parser(features.PRETRAINING, sizes, names, keep_int64=True)
-    return lambda records: {name: value.numpy() for name, value in parse(records).items()}
+    return lambda records: {
+        name: value.numpy() for name, value in parse(records).items()
+    }
 
 
 def _masking_parser(
@@ -129,10 +141,13 @@ def _masking_parser(
         columns = parse(records)
         is_too_long = features.unmasked_lengths(columns) > max_seq_length
         columns = {name: value.numpy() for name, value in columns.items()}
-        if np.any(is_too_long) or np.any(columns[table[0].name] >= masks.vocabulary.size):
+        if np.any(is_too_long) or np.any(
+            columns[table[0].name] >= masks.vocabulary.size
+        ):
             raise InputError(
-                f"{path} has a record that is longer than max_seq_length={max_seq_length}, or has "
-                "ids outside the vocabulary. Give the flags that the records were created with."
+                f"{path} has a record that is longer than "
+                f"max_seq_length={max_seq_length}, or has ids outside the vocabulary. "
+                "Give the flags that the records were created with."
             )
         return masks.mask(columns)
 

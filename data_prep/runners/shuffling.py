@@ -1,12 +1,13 @@
 """Shuffles rows on disk: reads any range of the shuffled order without loading all rows.
 
-A row is an unmasked sequence, and has a random 64-bit key. The shuffled order is the order of the
-keys. A segment is a group of whole documents (see `segments`). The rows of each segment are stored
-in one file, sorted by key. So a range of the shuffled order consists of one slice of each file.
+A row is an unmasked sequence, and has a random 64-bit key. The shuffled order is the
+order of the keys. A segment is a group of whole documents (see `segments`). The rows of
+each segment are stored in one file, sorted by key. So a range of the shuffled order
+consists of one slice of each file.
 
-The shuffled order is divided into shards, which are the output files. The numbers of rows of two
-shards differ by at most one. Each shard is divided into parts. The parts are masked
-independently of each other.
+The shuffled order is divided into shards, which are the output files. The numbers of
+rows of two shards differ by at most one. Each shard is divided into parts. The parts
+are masked independently of each other.
 """
 
 import dataclasses
@@ -31,8 +32,8 @@ class Part:
 
     Attributes:
         shard: Index, within the split, of the shard that contains the part.
-        first_bin: Bin of the first row of the part. The bin of a row is the number in the leading
-            20 bits of the key of the row.
+        first_bin: Bin of the first row of the part. The bin of a row is the number in
+            the leading 20 bits of the key of the row.
         last_bin: Bin of the last row of the part.
         skip: Number of rows in the first bin that belong to the previous part.
         rows: Number of rows in the part.
@@ -47,7 +48,9 @@ class Part:
 
 def count_bins(keys: np.ndarray) -> np.ndarray:
     """Returns the number of keys in each bin, int64 [2**20]."""
-    return np.bincount((keys >> np.uint64(_BIN_SHIFT)).astype(np.int64), minlength=1 << _BIN_BITS)
+    return np.bincount(
+        (keys >> np.uint64(_BIN_SHIFT)).astype(np.int64), minlength=1 << _BIN_BITS
+    )
 
 
 def plan_parts(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
@@ -58,8 +61,8 @@ def plan_parts(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
     Args:
         bins: int64 [2**20], the number of rows of the whole corpus in each bin.
         shards: Number of shards.
-        row_bytes: Size of a row in bytes. A complete part is loaded into memory, so the larger a
-            row is, the fewer rows a part may have.
+        row_bytes: Size of a row in bytes. A complete part is loaded into memory, so the
+            larger a row is, the fewer rows a part may have.
     """
     before = np.concatenate([[0], np.cumsum(bins)])
     total = int(before[-1])
@@ -70,7 +73,9 @@ def plan_parts(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
         for start in range(first, max(last, first + 1), size):
             rows = min(size, last - start)
             low = int(np.searchsorted(before, start, "right")) - 1
-            high = int(np.searchsorted(before, max(start + rows - 1, start), "right")) - 1
+            high = (
+                int(np.searchsorted(before, max(start + rows - 1, start), "right")) - 1
+            )
             parts.append(Part(shard, low, high, start - int(before[low]), rows))
     return parts
 
@@ -157,7 +162,10 @@ def load_part(paths: Sequence[str], part: Part, dtype: np.dtype) -> np.ndarray:
 
 
 def slice_of_part(keys: np.ndarray, part: Part) -> slice:
-    """Returns the slice of the keys whose bins are in a part. `keys` is in ascending order."""
+    """Returns the slice of the keys whose bins are in a part.
+
+    `keys` is in ascending order.
+    """
     if not part.rows:
         return slice(0, 0)
     first = part.first_bin << _BIN_SHIFT

@@ -1,12 +1,15 @@
-"""The stages of record creation: read, pair, mask and assemble. Each stage reads and writes files.
+"""The stages of record creation: read, pair, mask and assemble.
 
-- read: a segment (a group of whole documents) -> the documents of the segment as token ids
+Each stage reads and writes files.
+
+- read: a segment (a group of whole documents) -> the documents of the segment as token
+  ids
 - pair: the documents of a segment -> rows (unmasked sequences), sorted by key
 - mask: a range of the shuffled order of the rows -> a part of a shard
 - assemble: the parts of a shard -> a shard (an output file)
 
-All files are written atomically. The content of a file does not depend on the process that writes
-the file.
+All files are written atomically. The content of a file does not depend on the process
+that writes the file.
 """
 
 import dataclasses
@@ -69,7 +72,9 @@ class IntermediateFiles:
 
     def segment_paths(self, kind: str, split: str) -> list[str]:
         """Returns the names of the documents or the rows of all segments."""
-        return [self.path(kind, split, number) for number in range(len(self.segment_sizes))]
+        return [
+            self.path(kind, split, number) for number in range(len(self.segment_sizes))
+        ]
 
 
 @functools.lru_cache(maxsize=1)
@@ -91,7 +96,10 @@ def vocabulary(config: RecordsConfig) -> row_format.Vocabulary:
 
 
 def forget_vocabulary() -> None:
-    """Reads the vocabulary again in the next run of this process; the file may have changed."""
+    """Reads the vocabulary again in the next run of this process.
+
+    The file may have changed.
+    """
     tokenizer.cache_clear()
     vocabulary.cache_clear()
 
@@ -101,15 +109,21 @@ def row_dtype(config: RecordsConfig) -> np.dtype:
     return row_format.row_dtype(config.max_seq_length, vocabulary(config).size)
 
 
-def plan_parts(config: RecordsConfig, bins: np.ndarray, shard_count: int) -> list[shuffling.Part]:
-    """Divides a split into parts. `bins` is the sum of `shuffling.count_bins` of all segments."""
+def plan_parts(
+    config: RecordsConfig, bins: np.ndarray, shard_count: int
+) -> list[shuffling.Part]:
+    """Divides a split into parts.
+
+    `bins` is the sum of `shuffling.count_bins` of all segments.
+    """
     if bins.sum() < shard_count:
         empty = f"{shard_count - bins.sum():,} of {shard_count:,} shards are empty"
         print(f"The text gives {bins.sum():,} examples, so {empty}.", file=sys.stderr)
     return shuffling.plan_parts(bins, shard_count, row_dtype(config).itemsize)
 
 
-# The stages that worker processes run ---------------------------------------------------------
+# The stages that worker processes run
+# ---------------------------------------------------------
 
 
 def read_segment(files: IntermediateFiles, number: int, segment: Segment) -> None:
@@ -121,7 +135,10 @@ def read_segment(files: IntermediateFiles, number: int, segment: Segment) -> Non
     by_split = {"train": documents}
     if config.eval_fraction:
         held_out = pairing.held_out(config, documents.ids)
-        by_split = {"train": documents.where(~held_out), "eval": documents.where(held_out)}
+        by_split = {
+            "train": documents.where(~held_out),
+            "eval": documents.where(held_out),
+        }
     for split, each in by_split.items():
         shuffling.save_arrays(files.path("documents", split, number), vars(each))
 
@@ -136,14 +153,18 @@ def pair_segment(files: IntermediateFiles, split: str, number: int) -> None:
     shuffling.save_rows(files.path("rows", split, number), rows)
 
 
-def mask_part(files: IntermediateFiles, split: str, number: int, part: shuffling.Part) -> None:
+def mask_part(
+    files: IntermediateFiles, split: str, number: int, part: shuffling.Part
+) -> None:
     """Reads the rows of a part from the files of all segments, and writes the masked part."""
     dtype = row_dtype(files.config)
     rows = shuffling.load_part(files.segment_paths("rows", split), part, dtype)
     write_part(files, split, number, rows)
 
 
-def write_part(files: IntermediateFiles, split: str, number: int, rows: np.ndarray) -> None:
+def write_part(
+    files: IntermediateFiles, split: str, number: int, rows: np.ndarray
+) -> None:
     """Masks rows, and writes the part and its statistics (`part_stats-<split>-<number>`).
 
     With `masking` = dynamic, the part contains unmasked rows.
@@ -171,18 +192,22 @@ def write_part(files: IntermediateFiles, split: str, number: int, rows: np.ndarr
                 written = columns if is_static else row_format.to_columns(batch)
                 for example in features.encode(written, table):
                     writer.write(example)
-        # The statistics are written before the part gets its final name. So if a part exists, its
-        # statistics exist too.
+        # The statistics are written before the part gets its final name. So if a part
+        # exists, its statistics exist too.
         shuffling.save_arrays(files.path("part_stats", split, number), vars(total))
 
 
 def assemble_shard(
-    files: IntermediateFiles, split: str, number: int, path: str, parts: Mapping[int, int]
+    files: IntermediateFiles,
+    split: str,
+    number: int,
+    path: str,
+    parts: Mapping[int, int],
 ) -> None:
     """Joins the parts of a shard, writes the size and checksum of the shard to another file.
 
-    The other file is `shard-<split>-<number>`. Concatenated TFRecord files are a valid TFRecord
-    file. At the end, the parts are removed.
+    The other file is `shard-<split>-<number>`. Concatenated TFRecord files are a valid
+    TFRecord file. At the end, the parts are removed.
 
     Args:
         files: The names of the files.
@@ -196,7 +221,10 @@ def assemble_shard(
         return  # Beam and Dask may repeat a call
     paths = [files.path("part", split, part) for part in parts]
     with atomic_replace(path) as temporary:
-        with open_binary(temporary, "wb") as file, _packed(file, files.config) as target:
+        with (
+            open_binary(temporary, "wb") as file,
+            _packed(file, files.config) as target,
+        ):
             for part in paths:
                 with open_binary(part, "rb") as source:
                     shutil.copyfileobj(source, target, _COPY_BYTES)
@@ -210,4 +238,6 @@ def assemble_shard(
 def _packed(file: Any, config: RecordsConfig) -> Any:
     """Returns a context manager that yields the file to write to."""
     # Without file name and time in the gzip header, equal content gives equal bytes.
-    return gzip.GzipFile("", "wb", 6, file, 0) if config.compression else nullcontext(file)
+    return (
+        gzip.GzipFile("", "wb", 6, file, 0) if config.compression else nullcontext(file)
+    )

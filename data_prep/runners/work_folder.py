@@ -21,8 +21,8 @@ def path_of(stem: str, is_local: bool) -> str:
 
     Args:
         stem: Path of the output (see `job.output_stem`).
-        is_local: Whether the folder must be local. For remote output, it is then in the temporary
-            folder of the system, else next to the output.
+        is_local: Whether the folder must be local. For remote output, it is then in the
+            temporary folder of the system, else next to the output.
     """
     folder, name = os.path.split(stem)
     if is_local and "://" in stem:
@@ -33,20 +33,25 @@ def path_of(stem: str, is_local: bool) -> str:
 
 @contextlib.contextmanager
 def locked(job: RecordsJob) -> Iterator[None]:
-    """Creates and locks the work folder; removes the folder when the records are complete.
+    """Creates and locks the work folder.
 
-    After an error, the work folder is kept, so that the next run can resume. But if the input is
-    invalid, the work folder is removed.
+    Removes the folder when the records are complete.
+
+    After an error, the work folder is kept, so that the next run can resume. But if the
+    input is invalid, the work folder is removed.
 
     Raises:
-        InputError: The work folder cannot be written or contains files of others, another process
-            has locked it, or the disk is full.
+        InputError: The work folder cannot be written or contains files of others,
+            another process has locked it, or the disk is full.
     """
     folder = job.work_folder
     workspace = Workspace(folder, "intermediate files", "output_file", _LOCK)
-    # A worker of a killed run on another machine may have made its intermediate folder again.
+    # A worker of a killed run on another machine may have made its intermediate folder
+    # again.
     own = re.compile(r"[0-9a-f]{16}|\..*")
-    workspace.check_owned([_LOCK], [n for n in files.list_folder(folder) if not own.fullmatch(n)])
+    workspace.check_owned(
+        [_LOCK], [n for n in files.list_folder(folder) if not own.fullmatch(n)]
+    )
     with workspace.locked(f"Another process is writing {job.stem}."):
         try:
             _clear(folder, [os.path.basename(job.intermediate_folder)])
@@ -54,13 +59,17 @@ def locked(job: RecordsJob) -> Iterator[None]:
                 os.makedirs(job.intermediate_folder, exist_ok=True)
             yield
         except BaseException as error:
-            if any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT)):
+            if any(
+                os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT)
+            ):
                 raise InputError(
-                    "The disk is full. Free space in the folder of the output and run the same "
-                    "command again: it resumes where this run stopped."
+                    "The disk is full. Free space in the folder of the output and run "
+                    "the same command again: it resumes where this run stopped."
                 ) from error
             if isinstance(error, WorkerKilledError):
-                raise WorkerKilledError(f"{error} It resumes where this run stopped.") from error
+                raise WorkerKilledError(
+                    f"{error} It resumes where this run stopped."
+                ) from error
             # If a part has been masked, the input has passed all checks.
             made = files.list_folder(job.intermediate_folder)
             is_masked = any(name.startswith("part") for name in made)
@@ -72,13 +81,16 @@ def locked(job: RecordsJob) -> Iterator[None]:
 
 def belongs_to(job: RecordsJob) -> bool:
     """Whether the work folder contains files of this job."""
-    return os.path.basename(job.intermediate_folder) in files.list_folder(job.work_folder)
+    return os.path.basename(job.intermediate_folder) in files.list_folder(
+        job.work_folder
+    )
 
 
 def remove(folder: str) -> None:
     """Removes a work folder; last the lock file, which shows that it is one.
 
-    If a worker on another machine writes at this moment, the folder remains for the next run.
+    If a worker on another machine writes at this moment, the folder remains for the
+    next run.
     """
     with contextlib.suppress(OSError):
         _clear(folder)

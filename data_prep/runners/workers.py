@@ -13,12 +13,16 @@ from typing import Any
 from bert_tf import startup
 from bert_tf.errors import InputError
 
-# A terminal sends these signals to all processes. This process handles them for the workers.
+# A terminal sends these signals to all processes. This process handles them for the
+# workers.
 _TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGHUP)
 
 
 class WorkerKilledError(InputError):
-    """A worker was lost, or cannot be used. The files that are already complete are kept."""
+    """A worker was lost, or cannot be used.
+
+    The files that are already complete are kept.
+    """
 
 
 def use_one_core() -> None:
@@ -33,10 +37,11 @@ def use_one_core() -> None:
 class Workers:
     """Runs functions in `count` processes, or in this process if `count` is 1.
 
-    The processes are spawned, because a forked process hangs if TensorFlow was imported before the
-    fork. They end at once at the end of a `with` statement, so that they write no more files after
-    an error; and when this process ends, even if it is killed. If a worker process was killed, the
-    `with` statement raises `WorkerKilledError`.
+    The processes are spawned, because a forked process hangs if TensorFlow was imported
+    before the fork. They end at once at the end of a `with` statement, so that they
+    write no more files after an error; and when this process ends, even if it is
+    killed. If a worker process was killed, the `with` statement raises
+    `WorkerKilledError`.
 
     Args:
         count: Number of processes, at least 1.
@@ -60,18 +65,21 @@ class Workers:
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMINAL_SIGNALS)
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+    def submit(
+        self, function: Callable[..., Any], *arguments: Any
+    ) -> Callable[[], Any]:
         """Starts a call in a worker process.
 
-        With one worker, the call runs in this process when the returned function is called.
+        With one worker, the call runs in this process when the returned function is
+        called.
 
         Args:
             function: A function at module level.
             *arguments: The arguments of the function.
 
         Returns:
-            A function that waits for the result of the call, and returns the result. The function
-            may be called only once.
+            A function that waits for the result of the call, and returns the result.
+            The function may be called only once.
         """
         if self._pool is None:
             return functools.partial(function, *arguments)
@@ -94,8 +102,9 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
             raise WorkerKilledError(
-                "A worker process was killed, most likely because memory ran out (`dmesg` reports "
-                "it then). Run the same command again with a smaller num_workers."
+                "A worker process was killed, most likely because memory ran out "
+                "(`dmesg` reports it then). Run the same command again with a smaller "
+                "num_workers."
             ) from error
 
 

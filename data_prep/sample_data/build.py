@@ -37,15 +37,15 @@ class SampleDataConfig:
 
     Attributes:
         output_dir: The folder to write.
-        max_documents: The maximum number of docstrings to read. 0 means all docstrings of all
-            libraries. A positive limit makes the run shorter. The run then reads only the six
-            libraries of the classification set.
-        heldout_fraction: The share of the text that is held out from training, in [0.001, 0.5].
-            One half is for the dev sets, the other half for the test sets. The held-out corpus
-            contains both halves.
+        max_documents: The maximum number of docstrings to read. 0 means all docstrings
+            of all libraries. A positive limit makes the run shorter. The run then reads
+            only the six libraries of the classification set.
+        heldout_fraction: The share of the text that is held out from training, in
+            [0.001, 0.5]. One half is for the dev sets, the other half for the test
+            sets. The held-out corpus contains both halves.
         seed: Seed of the train/dev/test split and of the selection of examples.
-        num_workers: The number of processes that read source files. The sample data does not depend
-            on this number.
+        num_workers: The number of processes that read source files. The sample data
+            does not depend on this number.
         overwrite: Whether to replace existing sample data in the folder.
     """
 
@@ -63,7 +63,8 @@ class OutputFile(NamedTuple):
     Attributes:
         name: The path in the output folder.
         content: The complete text.
-        counts: Statistics of the content, by name; the first entry is the number of examples.
+        counts: Statistics of the content, by name; the first entry is the number of
+            examples.
     """
 
     name: str
@@ -78,8 +79,8 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
         The content of `stats.json`.
 
     Raises:
-        InputError: A setting is out of range, the output folder is not empty, or there are too few
-            documents to fill every file.
+        InputError: A setting is out of range, the output folder is not empty, or there
+            are too few documents to fill every file.
     """
     _check_config(config)
     source_files = documentation.list_source_files()
@@ -88,8 +89,12 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
         source_files = _interleave_libraries(source_files, config.seed)
     docstrings = documentation.read_docstrings(source_files, limit, config.num_workers)
     documents = _clean_documents(docstrings)
-    parts = train_dev_test_split.assign_parts(documents, config.heldout_fraction, config.seed)
-    by_part: dict[str, list[Document]] = {part: [] for part in train_dev_test_split.PARTS}
+    parts = train_dev_test_split.assign_parts(
+        documents, config.heldout_fraction, config.seed
+    )
+    by_part: dict[str, list[Document]] = {
+        part: [] for part in train_dev_test_split.PARTS
+    }
     for document, part in zip(documents, parts, strict=True):
         by_part[part].append(document)
     readme = README.read_text("utf-8")
@@ -97,17 +102,23 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
     for output in _data_files(by_part, config.seed):
         if not next(iter(output.counts.values())):
             raise InputError(
-                f"There is not enough documentation to fill {output.name} with max_documents="
-                f"{config.max_documents} (0 means all) and heldout_fraction="
-                f"{config.heldout_fraction}. Increase one of them."
+                f"There is not enough documentation to fill {output.name} with "
+                f"max_documents={config.max_documents} (0 means all) and "
+                f"heldout_fraction={config.heldout_fraction}. Increase one of them."
             )
         outputs.append(output)
     stats = {
-        "settings": {n: getattr(config, n) for n in ("max_documents", "heldout_fraction", "seed")},
+        "settings": {
+            n: getattr(config, n) for n in ("max_documents", "heldout_fraction", "seed")
+        },
         "versions": documentation.library_versions(),
         "parts": {part: _counts(documents) for part, documents in by_part.items()},
         "files": {
-            name: {**counts, "bytes": len(text.encode()), "sha256": files.sha256(text.encode())}
+            name: {
+                **counts,
+                "bytes": len(text.encode()),
+                "sha256": files.sha256(text.encode()),
+            }
             for name, text, counts in outputs
         },
     }
@@ -128,17 +139,22 @@ def _check_config(config: SampleDataConfig) -> None:
         return
     if not config.overwrite:
         raise InputError(
-            f"The output folder {folder} already exists. Give another output_dir or overwrite=True."
+            f"The output folder {folder} already exists. Give another output_dir or "
+            "overwrite=True."
         )
     stats = os.path.join(folder, STATS)
-    known = {STATS, *json_files.read(stats).get("files", ())} if files.exists(stats) else set()
+    known = (
+        {STATS, *json_files.read(stats).get("files", ())}
+        if files.exists(stats)
+        else set()
+    )
     entries = files.gfile().walk(folder)
     found = (os.path.join(at, name) for at, _, names in entries for name in names)
     paths = {os.path.relpath(path, folder) for path in found}
     if "corpus/train.txt" not in known or not paths <= known:
         raise InputError(
-            f"{folder} is not deleted, because it has files that are not sample data or has no "
-            f"{STATS}. Give another output_dir."
+            f"{folder} is not deleted, because it has files that are not sample data "
+            f"or has no {STATS}. Give another output_dir."
         )
 
 
@@ -147,13 +163,20 @@ def _interleave_libraries(
 ) -> list[documentation.SourceFile]:
     """Returns the files of the classified libraries in random order, one per library in turn."""
     files_ = random.Random(seed).sample(source_files, len(source_files))
-    by_library = ([f for f in files_ if f.library == library] for library in documentation.LABELS)
+    by_library = (
+        [f for f in files_ if f.library == library] for library in documentation.LABELS
+    )
     rounds = itertools.zip_longest(*by_library)
-    return [file for files_of_round in rounds for file in files_of_round if file is not None]
+    return [
+        file for files_of_round in rounds for file in files_of_round if file is not None
+    ]
 
 
 def _clean_documents(docstrings: Sequence[Document]) -> list[Document]:
-    """Splits docstrings into sentences; removes duplicate documents and boilerplate sentences."""
+    """Splits docstrings into sentences.
+
+    Removes duplicate documents and boilerplate sentences.
+    """
     distinct: dict[Any, Document] = {}
     for document in sentences.split_into_sentences(docstrings):
         distinct.setdefault(tuple(s.text for s in document.texts), document)
@@ -164,7 +187,9 @@ def _data_files(by_part: dict[str, list[Document]], seed: int) -> Iterator[Outpu
     """Yields the files of the corpus and of all labeled sets."""
     heldout = by_part["dev"] + by_part["test"]
     for name, documents in (("train", by_part["train"]), ("heldout", heldout)):
-        yield OutputFile(f"corpus/{name}.txt", _corpus_text(documents), _counts(documents))
+        yield OutputFile(
+            f"corpus/{name}.txt", _corpus_text(documents), _counts(documents)
+        )
     for part, documents in by_part.items():
         limit = _LIMITS[part]
         rows = sentence_sets.classification_rows(documents, limit // 6, seed)
@@ -176,7 +201,9 @@ def _data_files(by_part: dict[str, list[Document]], seed: int) -> Iterator[Outpu
         name = "val" if part == "dev" else part
         yield _table(f"swag/{name}.csv", sentence_sets.CHOICE_COLUMNS, rows, -1)
         tagged = span_sets.tag_documents(documents, limit, seed)
-        tags = Counter(tag for document in tagged for sentence in document for _, tag in sentence)
+        tags = Counter(
+            tag for document in tagged for sentence in document for _, tag in sentence
+        )
         counts = {"sentences": sum(map(len, tagged)), **tags}
         yield OutputFile(f"ner/{part}.conll", span_sets.conll_text(tagged), counts)
     for part, documents in (("train", by_part["train"]), ("dev", heldout)):
@@ -214,5 +241,7 @@ def _counts(documents: Sequence[Document]) -> dict[str, int]:
     return {
         "documents": len(documents),
         "sentences": sum(len(document.texts) for document in documents),
-        "words": sum(len(s.text.split()) for document in documents for s in document.texts),
+        "words": sum(
+            len(s.text.split()) for document in documents for s in document.texts
+        ),
     }

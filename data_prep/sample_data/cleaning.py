@@ -1,8 +1,8 @@
 """Extracts the prose of a docstring, without code, tables, directives and markup.
 
-Supports plain text, reStructuredText (NumPy's sections and Sphinx's fields), Google's sections, and
-Markdown. Code without markup is not removed here; `sentences.is_prose` rejects sentences that
-contain such code. All functions are pure.
+Supports plain text, reStructuredText (NumPy's sections and Sphinx's fields), Google's
+sections, and Markdown. Code without markup is not removed here; `sentences.is_prose`
+rejects sentences that contain such code. All functions are pure.
 """
 
 import inspect
@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Replaces a formula or a URL in a paragraph. Sentences that contain this character are dropped.
+# Replaces a formula or a URL in a paragraph. Sentences that contain this character are
+# dropped.
 GAP = "\ufffc"
 
 
@@ -20,11 +21,11 @@ class Text:
     """A paragraph of prose, or one of its sentences.
 
     Attributes:
-        text: The text, on one line. The description of an argument begins with the argument's name
-            and a colon.
+        text: The text, on one line. The description of an argument begins with the
+            argument's name and a colon.
         code: The [start, end) positions of code in `text`, in characters.
-        argument: The name of an argument if the paragraph is the start of the description of that
-            argument, else "".
+        argument: The name of an argument if the paragraph is the start of the
+            description of that argument, else "".
         follows: Whether the previous sentence of the docstring is kept too.
     """
 
@@ -39,10 +40,11 @@ class Document:
     """The prose of one docstring.
 
     Attributes:
-        library: The distribution that contains the docstring, or "python" for the standard library.
+        library: The distribution that contains the docstring, or "python" for the
+            standard library.
         name: The dotted name of the documented object.
-        texts: The paragraphs, in order; after `sentences.split_into_sentences`, the sentences that
-            are kept.
+        texts: The paragraphs, in order; after `sentences.split_into_sentences`, the
+            sentences that are kept.
     """
 
     library: str
@@ -59,31 +61,45 @@ def extract_prose(docstring: str) -> tuple[Text, ...]:
             for field, paragraph in _paragraphs(lines):
                 name, term = field or term, ""
                 is_argument = bool(field) or section.kind == "arguments"
-                plain, code = strip_inline_markup(f"`{name}`: {paragraph}" if name else paragraph)
+                plain, code = strip_inline_markup(
+                    f"`{name}`: {paragraph}" if name else paragraph
+                )
                 if plain:
                     prose.append(Text(plain, code, name if is_argument else ""))
     return tuple(prose)
 
 
-# --- Sections ---------------------------------------------------------------------------------
+# --- Sections
+# ---------------------------------------------------------------------------------
 
 _KINDS = {
-    **dict.fromkeys(("args", "arguments", "parameters", "other parameters"), "arguments"),
+    **dict.fromkeys(
+        ("args", "arguments", "parameters", "other parameters"), "arguments"
+    ),
     **dict.fromkeys(("keyword arguments", "call arguments"), "arguments"),
     # Attributes are described like arguments, but a caller does not pass attributes.
     **dict.fromkeys(("attributes", "properties", "fields"), "attributes"),
-    **dict.fromkeys(("returns", "return", "yields", "raises", "warns", "receives"), "results"),
-    **dict.fromkeys(("see also", "references", "reference", "methods", "usage"), "skipped"),
+    **dict.fromkeys(
+        ("returns", "return", "yields", "raises", "warns", "receives"), "results"
+    ),
+    **dict.fromkeys(
+        ("see also", "references", "reference", "methods", "usage"), "skipped"
+    ),
     **dict.fromkeys(("input shape", "output shape"), "skipped"),
 }
 # A fenced code block, or a doctest up to the next blank line.
 _CODE_BLOCK = re.compile(
-    r"^[ >]*(```|~~~).*?(?:^[ >]*\1[^\n`]*$|\Z)|^ *>>>[^\n]*(?:\n[^\n]*\S[^\n]*)*", re.M | re.S
+    r"^[ >]*(```|~~~).*?(?:^[ >]*\1[^\n`]*$|\Z)|^ *>>>[^\n]*(?:\n[^\n]*\S[^\n]*)*",
+    re.M | re.S,
 )
 _UNDERLINE = re.compile(r"\s*([-=~^*#])\1{2,}\s*$")
 _GOOGLE_HEADER = re.compile(r"\s*[A-Z][A-Za-z ]{2,24}:\s*$")
-_GOOGLE_ENTRY = re.compile(r"[ *-]*`{0,2}\**(\w[\w.]*)`{0,2}\s*(?:\([^()]*\))?\s*:\s+(?=\S)")
-_NUMPY_ENTRY = re.compile(r"\s*`{0,2}\**(\w[\w.]*)`{0,2}(?:\s*,\s*[*`\w.]+)*\s*(?::.*|\([^)]*\))?$")
+_GOOGLE_ENTRY = re.compile(
+    r"[ *-]*`{0,2}\**(\w[\w.]*)`{0,2}\s*(?:\([^()]*\))?\s*:\s+(?=\S)"
+)
+_NUMPY_ENTRY = re.compile(
+    r"\s*`{0,2}\**(\w[\w.]*)`{0,2}(?:\s*,\s*[*`\w.]+)*\s*(?::.*|\([^)]*\))?$"
+)
 
 
 @dataclass(frozen=True)
@@ -123,9 +139,17 @@ def _entries(section: _Section) -> Iterator[tuple[str, list[str]]]:
     """
     if section.kind == "skipped":
         if not section.is_numpy:
-            # The lines after the indented part of a section belong to no section and are kept.
-            yield "", list(itertools.dropwhile(lambda s: _is_inside(s, section), section.lines))
-    elif section.kind == "prose" or (section.kind == "results" and not section.is_numpy):
+            # The lines after the indented part of a section belong to no section and
+            # are kept.
+            yield (
+                "",
+                list(
+                    itertools.dropwhile(lambda s: _is_inside(s, section), section.lines)
+                ),
+            )
+    elif section.kind == "prose" or (
+        section.kind == "results" and not section.is_numpy
+    ):
         yield "", section.lines
     else:
         yield from _described_terms(section)
@@ -138,7 +162,9 @@ def _is_inside(line: str, section: _Section) -> bool:
 def _described_terms(section: _Section) -> Iterator[tuple[str, list[str]]]:
     level = section.indent
     if not section.is_numpy:
-        body_indents = (_indent(s) for s in section.lines if s.strip() and _is_inside(s, section))
+        body_indents = (
+            _indent(s) for s in section.lines if s.strip() and _is_inside(s, section)
+        )
         level = min(body_indents, default=0)
     term = ""
     lines: list[str] = []
@@ -157,21 +183,26 @@ def _split_term(line: str, section: _Section) -> tuple[str, list[str]]:
     if not entry or not (section.is_numpy or _is_inside(line, section)):
         return "", [line]
     term = "" if section.kind == "results" else entry[1]
-    return term, [] if section.is_numpy else [" " * (_indent(line) + 2) + line[entry.end() :]]
+    return term, [] if section.is_numpy else [
+        " " * (_indent(line) + 2) + line[entry.end() :]
+    ]
 
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-# --- Paragraphs -------------------------------------------------------------------------------
+# --- Paragraphs
+# -------------------------------------------------------------------------------
 
-# Markers at the start of a paragraph, which are removed: bullets, admonitions, some Sphinx fields.
+# Markers at the start of a paragraph, which are removed: bullets, admonitions, some
+# Sphinx fields.
 _MARKER = re.compile(
     r"\s*(?:[-*+•]\s|\d{1,2}[.)]\s|\([a-z\d]\)\s|\.\. (?:note|warning|tip|important|caution)::"
     r"|:returns?:|:param (?:[^:]* )?\**(?P<name>\w+):)\s*"
 )
-# Other directives and Sphinx fields. They are dropped, with all more indented lines below.
+# Other directives and Sphinx fields. They are dropped, with all more indented lines
+# below.
 _DIRECTIVE = re.compile(r"\s*(?:\.\.(?:\s|$)|:\w+(?:\s+[^:]*)?:(?!`))")
 _RULE = re.compile(r"[\s=+|\-~^*#_.]{3,}$")
 _TABLE_ROW = re.compile(r"\S {3,}\S|^\s*\w+ {2,}-{0,2} {0,2}\w")
@@ -195,11 +226,15 @@ def _blocks(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
     directive_indent: int | None = None
     for line in [*lines, ""]:
         is_blank = not line.strip() or bool(_RULE.match(line))
-        if directive_indent is not None and (is_blank or _indent(line) > directive_indent):
+        if directive_indent is not None and (
+            is_blank or _indent(line) > directive_indent
+        ):
             continue
         marker = _MARKER.match(line)
         directive = not marker and _DIRECTIVE.match(line)
-        if block and (is_blank or marker or directive or _begins_paragraph(line, block)):
+        if block and (
+            is_blank or marker or directive or _begins_paragraph(line, block)
+        ):
             yield name, block
             name, block = "", []
         directive_indent = _indent(line) if directive else None
@@ -216,14 +251,27 @@ def _begins_paragraph(line: str, block: list[str]) -> bool:
     if depth == last:
         return False
     ended = block[-1].rstrip().endswith((".", ":", "?", "!"))
-    # A line of up to three words is a term if the next line, its definition, is more indented.
+    # A line of up to three words is a term if the next line, its definition, is more
+    # indented.
     is_term = depth > last and len(block) == 1 and len(block[0].split()) <= 3
     return is_term or (ended and (len(block) > 1 or depth > last))
 
 
-# --- Inline markup ----------------------------------------------------------------------------
+# --- Inline markup
+# ----------------------------------------------------------------------------
 
-_TEXT_ROLES = {"ref", "doc", "term", "abbr", "sub", "sup", "emphasis", "strong", "dfn", "guilabel"}
+_TEXT_ROLES = {
+    "ref",
+    "doc",
+    "term",
+    "abbr",
+    "sub",
+    "sup",
+    "emphasis",
+    "strong",
+    "dfn",
+    "guilabel",
+}
 _INLINE = re.compile(
     r"(?P<gap>:math:`[^`]*`|(?:https?|ftp|file)://\S+"
     # A citation without which the sentence is incomplete, as in "described in [2]_".
@@ -244,8 +292,10 @@ def strip_inline_markup(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Converts a paragraph with inline markup of reStructuredText or Markdown to plain text.
 
     Returns:
-        plain: The text, with single spaces and with `GAP` in place of formulas and URLs.
-        code: The [start, end) positions in `plain` of the words that were marked as code.
+        plain: The text, with single spaces and with `GAP` in place of formulas and
+            URLs.
+        code: The [start, end) positions in `plain` of the words that were marked as
+            code.
     """
     plain = ""
     code: list[tuple[int, int]] = []

@@ -1,7 +1,7 @@
 """Reads docstrings of the standard library and of installed packages from their source files.
 
-Source files are parsed and never imported, so no code of the packages runs and the docstrings
-depend only on the files.
+Source files are parsed and never imported, so no code of the packages runs and the
+docstrings depend only on the files.
 """
 
 import ast
@@ -23,20 +23,45 @@ from bert_tf.data_prep.sample_data.cleaning import Document, extract_prose
 from bert_tf.progress import Progress
 
 PYTHON = "python"
-# The packages that bert-tf requires, directly or indirectly. The list is fixed so that other
-# installed packages (a test runner, for example) do not change the text.
+# The packages that bert-tf requires, directly or indirectly. The list is fixed so that
+# other installed packages (a test runner, for example) do not change the text.
 DISTRIBUTIONS = (
     *("keras", "numpy", "scipy", "scikit-learn", "tensorflow", "tensorflow-text"),
-    *("tensorflow-datasets", "tensorboard", "absl-py", "attrs", "einops", "etils", "fsspec"),
-    *("grpcio", "h5py", "joblib", "Markdown", "narwhals", "optree", "packaging", "pillow"),
-    *("protobuf", "psutil", "pyarrow", "Pygments", "requests", "rich", "simple-parsing"),
+    *(
+        "tensorflow-datasets",
+        "tensorboard",
+        "absl-py",
+        "attrs",
+        "einops",
+        "etils",
+        "fsspec",
+    ),
+    *(
+        "grpcio",
+        "h5py",
+        "joblib",
+        "Markdown",
+        "narwhals",
+        "optree",
+        "packaging",
+        "pillow",
+    ),
+    *(
+        "protobuf",
+        "psutil",
+        "pyarrow",
+        "Pygments",
+        "requests",
+        "rich",
+        "simple-parsing",
+    ),
     *("tqdm", "urllib3", "Werkzeug", "wrapt"),
 )
 # The libraries with the most documentation, and their labels in the classification set.
 LABELS = {name: name for name in (PYTHON, "tensorflow", "keras", "numpy", "scipy")}
 LABELS["scikit-learn"] = "sklearn"
-# Files that are not read: tests, demos, and copies of other libraries. The text of such copies
-# would get the wrong label.
+# Files that are not read: tests, demos, and copies of other libraries. The text of such
+# copies would get the wrong label.
 _EXCLUDED_FILE = re.compile(
     r"(^|/)(tests?|testing|_?vendor\w*|externals|array_api_\w+|idlelib|lib2to3|turtledemo)/"
     r"|(^|/)(test_[^/]*|conftest[^/]*|[^/]*_test)\.py$"
@@ -51,10 +76,11 @@ class SourceFile:
     """A Python source file of a library.
 
     Attributes:
-        library: The distribution that contains the file, or "python" for the standard library.
+        library: The distribution that contains the file, or "python" for the standard
+            library.
         path: The path of the file on this machine.
-        name: The path relative to the folder of the installed packages (or of the standard
-            library). This relative path is the same on all machines.
+        name: The path relative to the folder of the installed packages (or of the
+            standard library). This relative path is the same on all machines.
     """
 
     library: str
@@ -72,7 +98,9 @@ def _installed() -> dict[str, importlib.metadata.Distribution]:
 
 def library_versions() -> dict[str, str]:
     """Returns the version of Python and of each installed distribution, keyed by name."""
-    installed = {name: distribution.version for name, distribution in _installed().items()}
+    installed = {
+        name: distribution.version for name, distribution in _installed().items()
+    }
     return {PYTHON: platform.python_version(), **installed}
 
 
@@ -80,8 +108,13 @@ def list_source_files() -> list[SourceFile]:
     """Returns the source files of all libraries, grouped by library and sorted by name."""
     files = _standard_library()
     for library, distribution in _installed().items():
-        names = sorted(str(path) for path in distribution.files or () if path.suffix == ".py")
-        files += [SourceFile(library, str(distribution.locate_file(name)), name) for name in names]
+        names = sorted(
+            str(path) for path in distribution.files or () if path.suffix == ".py"
+        )
+        files += [
+            SourceFile(library, str(distribution.locate_file(name)), name)
+            for name in names
+        ]
     return [file for file in files if not _EXCLUDED_FILE.search(file.name)]
 
 
@@ -95,20 +128,27 @@ def _standard_library() -> list[SourceFile]:
     ]
 
 
-def read_docstrings(files: list[SourceFile], limit: int, num_workers: int) -> list[Document]:
+def read_docstrings(
+    files: list[SourceFile], limit: int, num_workers: int
+) -> list[Document]:
     """Reads source files in parallel and returns the prose of their distinct docstrings.
 
     Args:
         files: The files to read.
         limit: The maximum number of docstrings. 0 means all.
-        num_workers: The number of processes. The docstrings do not depend on this number.
+        num_workers: The number of processes. The docstrings do not depend on this
+            number.
     """
-    # The paragraphs are the key, so only one of several docstrings with equal paragraphs is kept.
+    # The paragraphs are the key, so only one of several docstrings with equal
+    # paragraphs is kept.
     found: dict[Any, Document] = {}
-    # Syntax trees have no reference cycles, so workers do not need the cyclic garbage collector.
+    # Syntax trees have no reference cycles, so workers do not need the cyclic garbage
+    # collector.
     with (
         Workers(num_workers, set_up=gc.disable) as workers,
-        Progress("reading source files", None if limit else len(files), "files") as progress,
+        Progress(
+            "reading source files", None if limit else len(files), "files"
+        ) as progress,
     ):
         for wait in [workers.submit(read_source_file, file) for file in files]:
             for document in wait():
@@ -120,7 +160,10 @@ def read_docstrings(files: list[SourceFile], limit: int, num_workers: int) -> li
 
 
 def read_source_file(file: SourceFile) -> list[Document]:
-    """Returns the docstrings of one file; an empty list if the file cannot be parsed."""
+    """Returns the docstrings of one file.
+
+    An empty list if the file cannot be parsed.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -139,8 +182,8 @@ def read_source_file(file: SourceFile) -> list[Document]:
 def find_docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
     """Yields (dotted name of the documented object, docstring) from a syntax tree.
 
-    Also yields the docstrings that `add_newdoc` attaches to compiled objects (NumPy, SciPy) and the
-    texts of the help topics in `pydoc_data`.
+    Also yields the docstrings that `add_newdoc` attaches to compiled objects (NumPy,
+    SciPy) and the texts of the help topics in `pydoc_data`.
     """
     if isinstance(node, (ast.Module, *_DEFINITIONS)):
         text = ast.get_docstring(node, clean=False)
@@ -155,14 +198,17 @@ def find_docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
             yield from _attached_docstring(child.value)
         elif isinstance(child, ast.Assign) and name == "pydoc_data.topics":
             for topic, text in ast.literal_eval(child.value).items():
-                # The topics are text output of Sphinx, which puts literals between double quotes.
+                # The topics are text output of Sphinx, which puts literals between
+                # double quotes.
                 yield f"{name}.{topic}", re.sub(r'"([^"\s]+)"', r"``\1``", text)
 
 
 def _attached_docstring(call: ast.Call) -> Iterator[tuple[str, str]]:
     if ast.unparse(call.func).rpartition(".")[2] != "add_newdoc":
         return
-    constants = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
+    constants = [
+        node.value for node in ast.walk(call) if isinstance(node, ast.Constant)
+    ]
     *names, text = [value for value in constants if isinstance(value, str)] or [""]
     if names:
         yield ".".join(names), text

@@ -1,7 +1,7 @@
 """Labeled sets whose examples are sentences: classification, pairs, multiple choice.
 
-The functions are pure: they convert the documents of one part (train, dev or test) to rows. Imports
-`documentation` and `sentences`.
+The functions are pure: they convert the documents of one part (train, dev or test) to
+rows. Imports `documentation` and `sentences`.
 """
 
 import itertools
@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from bert_tf.data_prep.sample_data.cleaning import Document
 from bert_tf.data_prep.sample_data.documentation import LABELS
 
-# All names of the classified libraries, including their usual import names, such as `tf` and `np`.
+# All names of the classified libraries, including their usual import names, such as
+# `tf` and `np`.
 LIBRARY_NAMES = re.compile(
     r"tensorflow|keras|numpy|scipy|sklearn|scikit|python|(?<![A-Za-z])(?:tf|np|sp|sk|py)(?![a-z])",
     re.I,
@@ -31,7 +32,9 @@ _MIN_ENDING_WORDS, _MAX_ENDING_WORDS = 3, 40
 def classification_rows(
     documents: Sequence[Document], per_label: int, seed: int
 ) -> list[tuple[str, ...]]:
-    """Makes passages of up to three sentences. The label is the library that contains the passage.
+    """Makes passages of up to three sentences.
+
+    The label is the library that contains the passage.
 
     Args:
         documents: The documents of one part.
@@ -39,8 +42,8 @@ def classification_rows(
         seed: Seed of the random selection and order of the rows.
 
     Returns:
-        Rows of `CLASSIFICATION_COLUMNS`. No passage contains the name of a classified library, and
-        all passages differ.
+        Rows of `CLASSIFICATION_COLUMNS`. No passage contains the name of a classified
+        library, and all passages differ.
     """
     rng = random.Random(f"{seed} classification")
     passages: dict[str, list[str]] = {library: [] for library in LABELS}
@@ -66,12 +69,16 @@ def _runs_without_library_name(document: Document) -> Iterator[list[str]]:
     Two runs are never joined, so every n-gram of a passage also occurs in the document.
     """
     texts = [sentence.text for sentence in document.texts]
-    for names_library, run in itertools.groupby(texts, lambda s: bool(LIBRARY_NAMES.search(s))):
+    for names_library, run in itertools.groupby(
+        texts, lambda s: bool(LIBRARY_NAMES.search(s))
+    ):
         if not names_library:
             yield list(run)
 
 
-def _passages(sentences: Sequence[str], size: int, min_words: int, max_words: int) -> Iterator[str]:
+def _passages(
+    sentences: Sequence[str], size: int, min_words: int, max_words: int
+) -> Iterator[str]:
     """Yields passages that have at most `size` sentences and `min_words` to `max_words` words."""
     for start in range(0, len(sentences), size):
         passage = " ".join(sentences[start : start + size])
@@ -79,7 +86,9 @@ def _passages(sentences: Sequence[str], size: int, min_words: int, max_words: in
             yield passage
 
 
-def pair_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tuple[str, ...]]:
+def pair_rows(
+    documents: Sequence[Document], limit: int, seed: int
+) -> list[tuple[str, ...]]:
     """Makes pairs of passages from one document, or from two documents of the same library.
 
     A passage has up to two sentences.
@@ -90,9 +99,9 @@ def pair_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tupl
         seed: Seed of the random selection and order of the rows.
 
     Returns:
-        Rows of `PAIR_COLUMNS`. Quality is "1" if both passages are from the same document, and "0"
-        if they are from two documents of the same library. Before the limit is applied, both
-        values are equally frequent. An ID identifies a passage.
+        Rows of `PAIR_COLUMNS`. Quality is "1" if both passages are from the same
+        document, and "0" if they are from two documents of the same library. Before the
+        limit is applied, both values are equally frequent. An ID identifies a passage.
     """
     rng = random.Random(f"{seed} pairs")
     by_library: dict[str, list[list[str]]] = {}
@@ -106,23 +115,29 @@ def pair_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tupl
         for number, passages in enumerate(candidates):
             first, second = rng.sample(passages, 2)
             # A random document of the same library, except this document.
-            other = candidates[(number + rng.randrange(1, len(candidates))) % len(candidates)]
+            other = candidates[
+                (number + rng.randrange(1, len(candidates))) % len(candidates)
+            ]
             pairs += [("1", first, second), ("0", first, rng.choice(other))]
     rng.shuffle(pairs)
     ids: dict[str, int] = {}
     rows: list[tuple[str, ...]] = []
     for quality, first, second in pairs[:limit]:
-        first_id, second_id = (str(ids.setdefault(s, len(ids) + 1)) for s in (first, second))
+        first_id, second_id = (
+            str(ids.setdefault(s, len(ids) + 1)) for s in (first, second)
+        )
         rows.append((quality, first_id, second_id, first, second))
     return rows
 
 
-def choice_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tuple[str, ...]]:
+def choice_rows(
+    documents: Sequence[Document], limit: int, seed: int
+) -> list[tuple[str, ...]]:
     """Makes multiple-choice questions: which of four endings continues a sentence.
 
-    As in SWAG, a question consists of a first sentence (the context) and the start of the next one.
-    Here, the start is the first word. The three wrong endings are from sentences with the same
-    first word in other documents of the same library.
+    As in SWAG, a question consists of a first sentence (the context) and the start of
+    the next one. Here, the start is the first word. The three wrong endings are from
+    sentences with the same first word in other documents of the same library.
 
     Args:
         documents: The documents of one part.
@@ -137,7 +152,9 @@ def choice_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tu
     for number, document in enumerate(documents):
         for sentence in document.texts:
             if parts := _start_and_ending(sentence.text):
-                endings.setdefault((document.library, parts[0]), []).append((number, parts[1]))
+                endings.setdefault((document.library, parts[0]), []).append(
+                    (number, parts[1])
+                )
     rows: list[tuple[str, ...]] = []
     for number in rng.sample(range(len(documents)), len(documents)):
         document = documents[number]
@@ -148,7 +165,9 @@ def choice_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tu
         ]
         rng.shuffle(candidates)
         for context, start, ending in candidates:
-            choices = _wrong_endings(endings[document.library, start], number, ending, rng)
+            choices = _wrong_endings(
+                endings[document.library, start], number, ending, rng
+            )
             if choices and len(rows) < limit:
                 answer = rng.randrange(4)
                 choices.insert(answer, ending)
@@ -160,7 +179,10 @@ def choice_rows(documents: Sequence[Document], limit: int, seed: int) -> list[tu
 
 
 def _start_and_ending(sentence: str) -> tuple[str, str] | None:
-    """Returns the first word and the rest of a sentence; None if the rest is too short or long."""
+    """Returns the first word and the rest of a sentence.
+
+    None if the rest is too short or long.
+    """
     start, _, ending = sentence.partition(" ")
     has_length = _MIN_ENDING_WORDS <= len(ending.split()) <= _MAX_ENDING_WORDS
     return (start, ending) if has_length else None
@@ -173,11 +195,14 @@ def _wrong_endings(
 
     Args:
         pool: (document number, ending) pairs to choose from.
-        number: Number of the document that contains the sentence. No ending is from this document.
+        number: Number of the document that contains the sentence. No ending is from
+            this document.
         ending: The correct ending, which is not returned.
         rng: The random number generator.
     """
     sample = rng.sample(pool, min(12, len(pool)))
     by_document = {other: text for other, text in sample if other != number}
-    distinct = list(dict.fromkeys(text for text in by_document.values() if text != ending))
+    distinct = list(
+        dict.fromkeys(text for text in by_document.values() if text != ending)
+    )
     return distinct[:3] if len(distinct) >= 3 else []

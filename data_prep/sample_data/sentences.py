@@ -17,11 +17,13 @@ _INNER_DOT = re.compile(r"[.!?](?=[^\s\"')\]]|[\"')\]]+[^\s\"')\].])|\.(?= [a-z(
 def split_into_sentences(documents: Sequence[Document]) -> list[Document]:
     """Splits paragraphs into sentences and keeps the sentences that are prose.
 
-    TensorFlow Text's `StateBasedSentenceBreaker` splits at every full stop. Full stops in names,
-    numbers and abbreviations are therefore replaced before the text is split.
+    TensorFlow Text's `StateBasedSentenceBreaker` splits at every full stop. Full stops
+    in names, numbers and abbreviations are therefore replaced before the text is split.
     """
     paragraphs = [paragraph for document in documents for paragraph in document.texts]
-    positions = iter(_sentence_positions([_mask_dots(paragraph.text) for paragraph in paragraphs]))
+    positions = iter(
+        _sentence_positions([_mask_dots(paragraph.text) for paragraph in paragraphs])
+    )
     return [
         dataclasses.replace(document, texts=_sentences(document.texts, positions))
         for document in documents
@@ -84,7 +86,9 @@ _COMMON_WORD = re.compile(
     r"these|but|one|other|use|used)\b",
     re.I,
 )
-_LEGAL = re.compile(r"copyright|licensed under|all rights reserved|warrant(?:y|ies)|@\w+\.\w", re.I)
+_LEGAL = re.compile(
+    r"copyright|licensed under|all rights reserved|warrant(?:y|ies)|@\w+\.\w", re.I
+)
 _LEAD_IN = re.compile(r"(?:For )?(?:Examples?|Usage)\b.{0,60}:$", re.I)
 _CODE_OR_MARKUP = re.compile(
     rf"[{GAP}`|\\{{}}~^$@]|::|==|>>|<<|</?[a-z]|--+|\w=|\*\w+\*|%\(|\.\.\. |__ |_$"
@@ -100,8 +104,8 @@ def is_prose(sentence: Text, is_last: bool) -> bool:
 
     Args:
         sentence: The sentence.
-        is_last: Whether the sentence is the last one of its paragraph. Only the last sentence may
-            lack final punctuation.
+        is_last: Whether the sentence is the last one of its paragraph. Only the last
+            sentence may lack final punctuation.
     """
     text = sentence.text
     for start, end in reversed(sentence.code):
@@ -110,7 +114,9 @@ def is_prose(sentence: Text, is_last: bool) -> bool:
         return False
     words = _WORD.findall(text)
     ended = text.rstrip("\"')")[-1:] in (".", "!", "?", ":")
-    complete = ended or (is_last and len(words) >= 5 and not _COMMON_WORD.fullmatch(words[-1]))
+    complete = ended or (
+        is_last and len(words) >= 5 and not _COMMON_WORD.fullmatch(words[-1])
+    )
     if not 4 <= len(words) <= 80 or not complete or not _START.match(text):
         return False
     letters = sum(map(len, words))

@@ -1,7 +1,7 @@
 """Labeled sets whose labels are spans of the text: questions (SQuAD) and tagged words (CoNLL).
 
-The functions are pure; their input is the documents of one part (train, dev or test). Imports
-`sentences`.
+The functions are pure; their input is the documents of one part (train, dev or test).
+Imports `sentences`.
 """
 
 import hashlib
@@ -43,9 +43,9 @@ class Asked(NamedTuple):
 def make_questions(documents: Sequence[Document], limit: int, seed: int) -> list[Asked]:
     """Makes questions about the meaning of arguments. About a third have no answer.
 
-    An unanswerable question is about an argument that another document of the same library
-    describes. The document from which the context is taken does not mention this argument. The
-    plausible answer describes another argument.
+    An unanswerable question is about an argument that another document of the same
+    library describes. The document from which the context is taken does not mention
+    this argument. The plausible answer describes another argument.
 
     Args:
         documents: The documents of one part.
@@ -78,20 +78,27 @@ def make_questions(documents: Sequence[Document], limit: int, seed: int) -> list
     return asked
 
 
-def _answerable_questions(document: Document, number: int, rng: random.Random) -> Iterator[Asked]:
+def _answerable_questions(
+    document: Document, number: int, rng: random.Random
+) -> Iterator[Asked]:
     for context, starts in _contexts(document.texts):
         for start, sentence in starts:
             prefix = f"{sentence.argument}: "
             answer = sentence.text.removeprefix(prefix).rstrip(".")
             is_description = sentence.argument and sentence.text.startswith(prefix)
-            if is_description and _MIN_ANSWER_WORDS <= len(answer.split()) <= _MAX_ANSWER_WORDS:
+            if (
+                is_description
+                and _MIN_ANSWER_WORDS <= len(answer.split()) <= _MAX_ANSWER_WORDS
+            ):
                 question = _wording(document, number, sentence.argument, start, rng)
                 answers = [{"text": answer, "answer_start": start + len(prefix)}]
                 question |= {"is_impossible": False, "answers": answers}
                 yield Asked(document.library, context, question)
 
 
-def _contexts(sentences: Sequence[Text]) -> Iterator[tuple[str, list[tuple[int, Text]]]]:
+def _contexts(
+    sentences: Sequence[Text],
+) -> Iterator[tuple[str, list[tuple[int, Text]]]]:
     """Yields each context, and the list of (start in the context, sentence) pairs of the context.
 
     A context has at most `_CONTEXT_WORDS` words, unless a single sentence has more.
@@ -99,7 +106,10 @@ def _contexts(sentences: Sequence[Text]) -> Iterator[tuple[str, list[tuple[int, 
     context = ""
     starts: list[tuple[int, Text]] = []
     for sentence in sentences:
-        if context and len(context.split()) + len(sentence.text.split()) > _CONTEXT_WORDS:
+        if (
+            context
+            and len(context.split()) + len(sentence.text.split()) > _CONTEXT_WORDS
+        ):
             yield context, starts
             context, starts = "", []
         context = f"{context} {sentence.text}" if context else sentence.text
@@ -111,7 +121,11 @@ def _wording(
     document: Document, number: int, argument: str, start: int, rng: random.Random
 ) -> Question:
     key = f"{document.name} {number} {argument} {start}"
-    parts = [part for part in document.name.split(".") if part not in ("__init__", "__call__")]
+    parts = [
+        part
+        for part in document.name.split(".")
+        if part not in ("__init__", "__call__")
+    ]
     # A question names a method together with its class, as in `Class.method`.
     is_method = len(parts) > 1 and parts[-2][:1].isupper() and parts[-1][:1].islower()
     entry = ".".join(parts[-2:] if is_method else parts[-1:])
@@ -132,12 +146,16 @@ def squad_json(asked: Sequence[Asked], version: str) -> dict[str, Any]:
     for library, context, question in asked:
         if version == "v2.0" or not question["is_impossible"]:
             left_out = () if version == "v2.0" else ("is_impossible",)
-            row = {name: value for name, value in question.items() if name not in left_out}
+            row = {
+                name: value for name, value in question.items() if name not in left_out
+            }
             articles.setdefault(library, {}).setdefault(context, []).append(row)
     data = [
         {
             "title": library,
-            "paragraphs": [{"context": text, "qas": rows} for text, rows in contexts.items()],
+            "paragraphs": [
+                {"context": text, "qas": rows} for text, rows in contexts.items()
+            ],
         }
         for library, contexts in articles.items()
     ]
@@ -149,8 +167,9 @@ def tag_documents(
 ) -> list[list[TaggedSentence]]:
     """Tags each word as code or not, according to the code markup in the docstring.
 
-    Uses only documents in which at least half of the sentences contain code markup after the
-    start of the sentence. In other documents, words without markup are often code too.
+    Uses only documents in which at least half of the sentences contain code markup
+    after the start of the sentence. In other documents, words without markup are often
+    code too.
 
     Args:
         documents: The documents of one part.
@@ -158,8 +177,8 @@ def tag_documents(
         seed: Seed of the random selection of documents.
 
     Returns:
-        For each document, the list of its tagged sentences. A tagged sentence is a list of (word,
-        tag) pairs. The tags are B-CODE, I-CODE and O.
+        For each document, the list of its tagged sentences. A tagged sentence is a list
+        of (word, tag) pairs. The tags are B-CODE, I-CODE and O.
     """
     rng = random.Random(f"{seed} tagged")
     tagged: list[list[TaggedSentence]] = []

@@ -1,9 +1,10 @@
 """Splits documents into train, dev and test parts that share no eight consecutive words.
 
-Documentation contains many repetitions: two versions of a function often have the same description,
-and many functions describe the same argument. With a random split of the documents, some evaluation
-text would also be training text. Here, documents that share any eight consecutive words are
-assigned to the same part, and so are documents that are connected by a chain of such documents.
+Documentation contains many repetitions: two versions of a function often have the same
+description, and many functions describe the same argument. With a random split of the
+documents, some evaluation text would also be training text. Here, documents that share
+any eight consecutive words are assigned to the same part, and so are documents that are
+connected by a chain of such documents.
 """
 
 import collections
@@ -17,11 +18,11 @@ from bert_tf.data_prep.sample_data.cleaning import Document, Text
 # In this module, an n-gram is a run of this number of consecutive words.
 NGRAM_WORDS = 8
 PARTS = ("train", "dev", "test")
-# An n-gram that occurs in more than this number of documents is boilerplate. Sentences that contain
-# boilerplate are dropped.
+# An n-gram that occurs in more than this number of documents is boilerplate. Sentences
+# that contain boilerplate are dropped.
 MAX_REPEATS = 8
-# Groups of more than this number of documents are assigned to training, so that no topic dominates
-# the held-out parts.
+# Groups of more than this number of documents are assigned to training, so that no
+# topic dominates the held-out parts.
 MAX_HELD_OUT_GROUP = 20
 _WORD = re.compile(r"\w+")
 
@@ -32,10 +33,14 @@ def remove_boilerplate(documents: Sequence[Document]) -> list[Document]:
     Documents that have fewer than two sentences after this step are dropped too.
     """
     ngrams = [[_ngrams(s.text) for s in document.texts] for document in documents]
-    repeats = collections.Counter(ngram for each in ngrams for ngram in set().union(*each))
+    repeats = collections.Counter(
+        ngram for each in ngrams for ngram in set().union(*each)
+    )
     boilerplate = {ngram for ngram, count in repeats.items() if count > MAX_REPEATS}
     kept = [
-        dataclasses.replace(document, texts=_kept_sentences(document, each, boilerplate))
+        dataclasses.replace(
+            document, texts=_kept_sentences(document, each, boilerplate)
+        )
         for document, each in zip(documents, ngrams, strict=True)
     ]
     return [document for document in kept if len(document.texts) > 1]
@@ -61,14 +66,16 @@ def _ngrams(text: str) -> set[int]:
     """
     words = _WORD.findall(text.lower())
     last = max(len(words) - NGRAM_WORDS, 0)
-    return {hash(tuple(words[start : start + NGRAM_WORDS])) for start in range(last + 1)}
+    return {
+        hash(tuple(words[start : start + NGRAM_WORDS])) for start in range(last + 1)
+    }
 
 
 def group_near_duplicates(documents: Sequence[Document]) -> list[int]:
     """Groups documents that share an n-gram.
 
-    Documents are also in the same group if a chain of documents connects them and each document of
-    the chain shares an n-gram with the next one.
+    Documents are also in the same group if a chain of documents connects them and each
+    document of the chain shares an n-gram with the next one.
 
     Returns:
         For each document, the index of one document of its group.
@@ -87,13 +94,15 @@ def group_near_duplicates(documents: Sequence[Document]) -> list[int]:
     return [root(number) for number in range(len(documents))]
 
 
-def assign_parts(documents: Sequence[Document], heldout_fraction: float, seed: int) -> list[str]:
+def assign_parts(
+    documents: Sequence[Document], heldout_fraction: float, seed: int
+) -> list[str]:
     """Assigns groups of near-duplicate documents to parts, library by library.
 
     Args:
         documents: The documents.
-        heldout_fraction: At most this share of the characters of each library is held out, one half
-            for dev and one half for test.
+        heldout_fraction: At most this share of the characters of each library is held
+            out, one half for dev and one half for test.
         seed: Seed of the order in which groups are assigned.
 
     Returns:
@@ -105,10 +114,13 @@ def assign_parts(documents: Sequence[Document], heldout_fraction: float, seed: i
     sizes = [sum(len(s.text) for s in document.texts) for document in documents]
     parts = ["train"] * len(documents)
     for library in sorted({document.library for document in documents}):
-        # A group with documents of several libraries is assigned with its first document's library.
+        # A group with documents of several libraries is assigned with its first
+        # document's library.
         in_library = [g for g in groups.values() if documents[g[0]].library == library]
         random.Random(f"{seed} {library}").shuffle(in_library)
-        total = sum(s for s, d in zip(sizes, documents, strict=True) if d.library == library)
+        total = sum(
+            s for s, d in zip(sizes, documents, strict=True) if d.library == library
+        )
         remaining = dict.fromkeys(("dev", "test"), heldout_fraction / 2 * total)
         for group_members in in_library:
             size = sum(sizes[number] for number in group_members)

@@ -1,5 +1,5 @@
 """The experiments of the paper as shell scripts, and `table`, which prints their results.
 
-A recipe such as `table2_squad.sh` contains the settings of one table of the paper. `lib.sh` has the
-functions that the recipes share.
+A recipe such as `table2_squad.sh` contains the settings of one table of the paper.
+`lib.sh` has the functions that the recipes share.
 """

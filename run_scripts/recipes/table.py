@@ -5,13 +5,14 @@ r"""The table at the end of a recipe: figures of the paper next to the results.
     table.py best DIR METRIC    prints the run of a sweep with the highest value of a metric
     table.py value FILE NAME    prints a value of a JSON file
 
-The fields of a row, separated by tabs: label, name of the metric, figure of the paper, folder,
-formula, choice. The folder is that of a run, or of a sweep with several runs in runs/. The formula
-is the name of a metric in eval_results.txt or test_results.txt, such as eval_f1, or
-100*eval_accuracy, or exp(masked_lm_loss), or mean_of_rows for the mean of all rows above. The
-choice selects runs of a sweep: best_run:METRIC is the run with the highest value of a metric, and
-best_setting:METRIC the runs of the setting whose seeds have the highest mean of the metric. The
-result is the mean over the selected runs, or "-" if there is none yet.
+The fields of a row, separated by tabs: label, name of the metric, figure of the paper,
+folder, formula, choice. The folder is that of a run, or of a sweep with several runs in
+runs/. The formula is the name of a metric in eval_results.txt or test_results.txt, such
+as eval_f1, or 100*eval_accuracy, or exp(masked_lm_loss), or mean_of_rows for the mean
+of all rows above. The choice selects runs of a sweep: best_run:METRIC is the run with
+the highest value of a metric, and best_setting:METRIC the runs of the setting whose
+seeds have the highest mean of the metric. The result is the mean over the selected
+runs, or "-" if there is none yet.
 """
 
 import glob

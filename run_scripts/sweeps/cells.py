@@ -19,7 +19,8 @@ class Cell:
 
     Attributes:
         values: The values, with the names of their flags.
-        runs: The runs that have a result, in the order of their seeds, with their results.
+        runs: The runs that have a result, in the order of their seeds, with their
+            results.
         failed: The number of runs without a result.
     """
 
@@ -30,27 +31,42 @@ class Cell:
     @property
     def degenerate(self) -> dict[PlannedRun, DevResult]:
         """The runs that are no better than a constant prediction."""
-        return {run: result for run, result in self.runs.items() if result.is_degenerate}
+        return {
+            run: result for run, result in self.runs.items() if result.is_degenerate
+        }
 
     def statistics(self) -> dict[str, float]:
         """Returns mean and best, and for several runs the sample standard deviation (n - 1).
 
         Results that are not finite count as no result.
         """
-        finite = [each.value for each in self.runs.values() if math.isfinite(each.value)]
+        finite = [
+            each.value for each in self.runs.values() if math.isfinite(each.value)
+        ]
         if not finite:
             return {}
-        found = {"mean": statistics.fmean(finite), "best": self.runs[best_run(self.runs)].value}
+        found = {
+            "mean": statistics.fmean(finite),
+            "best": self.runs[best_run(self.runs)].value,
+        }
         return {**found, "std": statistics.stdev(finite)} if len(finite) > 1 else found
 
     def row(self, decimals: int) -> dict[str, str]:
         """Returns the texts of the row, by column."""
-        numbers = {name: f"{value:.{decimals}f}" for name, value in self.statistics().items()}
+        numbers = {
+            name: f"{value:.{decimals}f}" for name, value in self.statistics().items()
+        }
         return {
-            **dict(self.values), "runs": str(len(self.runs)), "failed": str(self.failed),
-            "degenerate": str(len(self.degenerate)), "mean": "", "std": "", "best": "", **numbers,
+            **dict(self.values),
+            "runs": str(len(self.runs)),
+            "failed": str(self.failed),
+            "degenerate": str(len(self.degenerate)),
+            "mean": "",
+            "std": "",
+            "best": "",
+            **numbers,
             "best_seed": str(best_run(self.runs).seed) if numbers else "",
-        }  # fmt: skip
+        }
 
 
 def make_cells(

@@ -20,10 +20,22 @@ _OWN = {
 _NEEDED = ("do_train", "do_eval")
 # Flags of the task and of its dev split.
 _DATA = (
-    "task_name", "data_dir", "dev_file", "predict_file", "max_eval_examples", "tfds_name",
-    "tfds_data_dir", "task_type", "labels", "label_column", "eval_fraction", "xnli_language",
-)  # fmt: skip
-_ONE_TASK = "a sweep compares runs of one task on one dev split. Start a sweep for each of them"
+    "task_name",
+    "data_dir",
+    "dev_file",
+    "predict_file",
+    "max_eval_examples",
+    "tfds_name",
+    "tfds_data_dir",
+    "task_type",
+    "labels",
+    "label_column",
+    "eval_fraction",
+    "xnli_language",
+)
+_ONE_TASK = (
+    "a sweep compares runs of one task on one dev split. Start a sweep for each of them"
+)
 # Why a flag cannot be in the grid.
 _NOT_IN_GRID = {**dict.fromkeys(_DATA, _ONE_TASK), **_OWN}
 
@@ -47,12 +59,14 @@ class PlannedRun:
     def name(self) -> str:
         """The name of the run's folder, such as "learning_rate=5e-5+train_batch_size=16+seed=1".
 
-        Plus signs and not commas separate the parts, because some flags take folders that are
-        separated by commas. Characters that are unsafe in the name of a file are written as in
-        URLs.
+        Plus signs and not commas separate the parts, because some flags take folders
+        that are separated by commas. Characters that are unsafe in the name of a file
+        are written as in URLs.
         """
         pairs = (*self.values, ("seed", str(self.seed)))
-        return "+".join(f"{flag}={urllib.parse.quote(value, safe='')}" for flag, value in pairs)
+        return "+".join(
+            f"{flag}={urllib.parse.quote(value, safe='')}" for flag, value in pairs
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,13 +88,22 @@ class Plan:
     output_dir: str
 
     def cells(self) -> list[tuple[tuple[str, str], ...]]:
-        """Returns the combinations of values; the first flag of the grid varies slowest."""
-        columns = ([(name, value) for value in values] for name, values in self.grid.items())
+        """Returns the combinations of values.
+
+        The first flag of the grid varies slowest.
+        """
+        columns = (
+            [(name, value) for value in values] for name, values in self.grid.items()
+        )
         return list(itertools.product(*columns))
 
     def runs(self) -> list[PlannedRun]:
         """Returns the runs: all seeds of the first cell, then those of the second cell, ..."""
-        return [PlannedRun(cell, seed + 1) for cell in self.cells() for seed in range(self.seeds)]
+        return [
+            PlannedRun(cell, seed + 1)
+            for cell in self.cells()
+            for seed in range(self.seeds)
+        ]
 
     def folder(self, run: PlannedRun) -> str:
         """Returns the --output_dir of a run."""
@@ -90,27 +113,37 @@ class Plan:
         """Returns the words of the command of a run."""
         grid_flags = [f"--{name}={value}" for name, value in run.values]
         return [
-            sys.executable, "-m", f"bert_tf.run_scripts.{self.program}", *self.flags, *grid_flags,
-            f"--seed={run.seed}", f"--output_dir={self.folder(run)}",
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            f"bert_tf.run_scripts.{self.program}",
+            *self.flags,
+            *grid_flags,
+            f"--seed={run.seed}",
+            f"--output_dir={self.folder(run)}",
+        ]
 
 
-def make_plan(grid: Sequence[str], seeds: int, output_dir: str, command: Sequence[str]) -> Plan:
+def make_plan(
+    grid: Sequence[str], seeds: int, output_dir: str, command: Sequence[str]
+) -> Plan:
     """Returns the runs of a sweep.
 
     Args:
         grid: Texts such as "learning_rate=5e-5,4e-5", one for each flag.
         seeds: The number of runs for each cell.
         output_dir: The folder of the sweep.
-        command: The program and its flags, such as ["run_classifier.py", "--task_name=MRPC"].
+        command: The program and its flags, such as ["run_classifier.py",
+            "--task_name=MRPC"].
 
     Raises:
-        InputError: A text is malformed, a name or a value is repeated, the program is unknown, the
-            command has a flag that the sweep sets, or the folder is not local.
+        InputError: A text is malformed, a name or a value is repeated, the program is
+            unknown, the command has a flag that the sweep sets, or the folder is not
+            local.
     """
     if "://" in output_dir:
         raise InputError(
-            f"--output_dir={output_dir} must be a local folder, because the sweep locks it."
+            f"--output_dir={output_dir} must be a local folder, because the sweep "
+            "locks it."
         )
     values = parse_grid(grid)
     return Plan(values, seeds, *_parse_command(command, values), output_dir)
@@ -120,8 +153,8 @@ def parse_grid(texts: Sequence[str]) -> Grid:
     """Returns the values of each flag of the grid.
 
     Raises:
-        InputError: A text has no name or no value, a name or a value is repeated, or runs with
-            different values of a flag cannot be compared.
+        InputError: A text has no name or no value, a name or a value is repeated, or
+            runs with different values of a flag cannot be compared.
     """
     grid: Grid = {}
     for text in texts:
@@ -136,7 +169,9 @@ def parse_grid(texts: Sequence[str]) -> Grid:
         if name in _NOT_IN_GRID:
             raise InputError(f"--grid={name} is not possible: {_NOT_IN_GRID[name]}.")
         if name in grid or len(set(values)) < len(values):
-            raise InputError(f"--grid={text} repeats a flag or a value. Give each of them once.")
+            raise InputError(
+                f"--grid={text} repeats a flag or a value. Give each of them once."
+            )
         grid[name] = values
     return grid
 
@@ -145,15 +180,21 @@ def _parse_command(command: Sequence[str], grid: Grid) -> tuple[str, tuple[str, 
     """Returns the name of the program, and its flags with those that the sweep needs."""
     given = command[0] if command else "no program"
     name = os.path.basename(given).removesuffix(".py")
-    program = name.removeprefix("bert-tf-").replace("-", "_")  # also the name of a console script
+    program = name.removeprefix("bert-tf-").replace(
+        "-", "_"
+    )  # also the name of a console script
     if program not in PROGRAMS:
         raise InputError(
-            f"The program must be one of {', '.join(PROGRAMS)}. Received: {given}. Give it with "
-            "its flags after --, such as -- run_classifier.py --task_name=MRPC."
+            f"The program must be one of {', '.join(PROGRAMS)}. Received: {given}. "
+            "Give it with its flags after --, such as -- run_classifier.py "
+            "--task_name=MRPC."
         )
     words = (word for word in command[1:] if word.startswith("-"))
     names = {word.lstrip("-").partition("=")[0] for word in words}
     for name in sorted(names & (_OWN.keys() | grid.keys())):
         reason = _OWN.get(name, "it is in the grid")
         raise InputError(f"--{name} cannot be given after --: {reason}.")
-    return program, (*command[1:], *(f"--{name}=true" for name in _NEEDED if name not in names))
+    return program, (
+        *command[1:],
+        *(f"--{name}=true" for name in _NEEDED if name not in names),
+    )

@@ -14,7 +14,8 @@ _POLL_SECS = 0.05
 class _Job:
     """A command that runs in a process.
 
-    The process has a session of its own, so that Ctrl-C in a terminal reaches only the sweep.
+    The process has a session of its own, so that Ctrl-C in a terminal reaches only the
+    sweep.
 
     Args:
         command: The words of the command.
@@ -37,9 +38,14 @@ class _Job:
         with files.explain_write_errors(log), open(log, "ab") as output:
             self._log, self._log_start = log, output.tell()
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment,
-                start_new_session=True, pass_fds=inherited,
-            )  # fmt: skip
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+                pass_fds=inherited,
+            )
 
     def error(self) -> str:
         """Returns the line that states why the process failed; "" if its exit code is 0."""
@@ -63,11 +69,12 @@ def run_commands(
 ) -> Generator[tuple[PlannedRun, str], None, None]:
     """Runs commands, and yields each run with its error when its process has ended.
 
-    If the sweep is stopped or an exception occurs, the running processes receive SIGTERM, after
-    which a run saves a checkpoint.
+    If the sweep is stopped or an exception occurs, the running processes receive
+    SIGTERM, after which a run saves a checkpoint.
 
     Args:
-        commands: The words of the command of each run, in the order in which they start.
+        commands: The words of the command of each run, in the order in which they
+            start.
         log: Returns the path of the log of a run.
         parallel: The number of processes at a time.
         inherited: File descriptors that the processes inherit.
@@ -81,7 +88,9 @@ def run_commands(
             while waiting and len(active) < parallel:
                 run = waiting.pop(0)
                 active[run] = _Job(commands[run], log(run), environment, inherited)
-            for run in [run for run, job in active.items() if job.process.poll() is not None]:
+            for run in [
+                run for run, job in active.items() if job.process.poll() is not None
+            ]:
                 yield run, active.pop(run).error()
             time.sleep(_POLL_SECS)
     finally:

@@ -22,7 +22,12 @@ from bert_tf.tasks import dev_result
 from bert_tf.tasks.dev_result import DevResult
 from bert_tf.workspace import Workspace
 
-SWEEP_FILE, LOCK, CSV, TENSORBOARD = "sweep.json", "sweep.lock", "sweep.csv", "tensorboard"
+SWEEP_FILE, LOCK, CSV, TENSORBOARD = (
+    "sweep.json",
+    "sweep.lock",
+    "sweep.csv",
+    "tensorboard",
+)
 _WRITTEN = (TENSORBOARD, CSV, "runs", "logs")
 # The files of a run that only its weights need.
 _WITH_WEIGHTS = ("checkpoints", "best", "*.tf_record*", "features")
@@ -51,22 +56,39 @@ class SweepStore:
             before["program"] == plan.program
             and set(before["flags"]) == set(plan.flags)
             and list(grid) == list(plan.grid)
-            and all(plan.grid[name][: len(grid[name])] == tuple(grid[name]) for name in grid)
+            and all(
+                plan.grid[name][: len(grid[name])] == tuple(grid[name]) for name in grid
+            )
             and before["seeds"] <= plan.seeds
         )
         if not is_part:
-            words = [f"--grid={name}={','.join(values)}" for name, values in grid.items()]
-            words += [f"--seeds={before['seeds']}", "--", before["program"], *before["flags"]]
+            words = [
+                f"--grid={name}={','.join(values)}" for name, values in grid.items()
+            ]
+            words += [
+                f"--seeds={before['seeds']}",
+                "--",
+                before["program"],
+                *before["flags"],
+            ]
             raise InputError(
-                f"{self._dir} contains another sweep: {shlex.join(words)}. Give another "
-                "--output_dir, or that command, with further values at the end of --grid or more "
-                "--seeds."
+                f"{self._dir} contains another sweep: {shlex.join(words)}. Give "
+                "another --output_dir, or that command, with further values at the "
+                "end of --grid or more --seeds."
             )
 
     def unchecked(self) -> list[tuple[str, str]]:
         """Returns the values of the grid that no earlier call of this sweep has checked."""
-        known = {(name, value) for name, values in self._saved.get("grid", ()) for value in values}
-        pairs = ((name, value) for name, values in self._plan.grid.items() for value in values)
+        known = {
+            (name, value)
+            for name, values in self._saved.get("grid", ())
+            for value in values
+        }
+        pairs = (
+            (name, value)
+            for name, values in self._plan.grid.items()
+            for value in values
+        )
         return [pair for pair in pairs if pair not in known]
 
     @contextlib.contextmanager
@@ -74,15 +96,16 @@ class SweepStore:
         """Creates and locks the folder, and reads the plan of an earlier call.
 
         Yields:
-            A file descriptor for the processes of the runs to inherit. It is locked as long as
-            this process or one of them lives. None on a file system other than the local one.
+            A file descriptor for the processes of the runs to inherit. It is locked as
+            long as this process or one of them lives. None on a file system other than
+            the local one.
 
         Raises:
             InputError: The folder contains another sweep, or cannot be written.
         """
         busy = (
-            f"Another sweep writes {self._dir}, or runs that it started continue after it was "
-            "killed."
+            f"Another sweep writes {self._dir}, or runs that it started continue after "
+            "it was killed."
         )
         with self._workspace.locked(busy, wait=True) as lock:
             path = self.path(SWEEP_FILE)
@@ -116,7 +139,9 @@ class SweepStore:
 
     def results(self) -> dict[PlannedRun, DevResult]:
         """Returns the results of the runs that have finished, in the planned order."""
-        found = ((run, dev_result.read(self._plan.folder(run))) for run in self._plan.runs())
+        found = (
+            (run, dev_result.read(self._plan.folder(run))) for run in self._plan.runs()
+        )
         return {run: result for run, result in found if result is not None}
 
     def remove_weights(self) -> None:
@@ -126,12 +151,17 @@ class SweepStore:
             return
         for run in results.keys() - {best_run(results)}:
             for pattern in _WITH_WEIGHTS:
-                for path in glob.glob(os.path.join(glob.escape(self._plan.folder(run)), pattern)):
+                for path in glob.glob(
+                    os.path.join(glob.escape(self._plan.folder(run)), pattern)
+                ):
                     files.remove(path)
 
 
 def best_run(results: Mapping[PlannedRun, DevResult]) -> PlannedRun:
-    """Returns the run with the best value, the first of equal ones; NaN is the worst value."""
+    """Returns the run with the best value, the first of equal ones.
+
+    NaN is the worst value.
+    """
 
     def rank(run: PlannedRun) -> float:
         value = results[run].value

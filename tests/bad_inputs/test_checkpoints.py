@@ -29,7 +29,8 @@ def valid(tmp_path_factory):
     """A folder with one valid checkpoint of each dialect."""
     parent = tmp_path_factory.mktemp("valid")
     contents = CheckpointContents(
-        "a model", "bert-tf", arrays_by_name(BertEncoder(CONFIG, seed=1)), CONFIG, VOCABULARY,
+        "a "
+        "model", "bert-tf", arrays_by_name(BertEncoder(CONFIG, seed=1)), CONFIG, VOCABULARY,
         True, {"labels": ["no", "yes"]},
     )  # fmt: skip
     for name, dialect in NAMES.items():
@@ -74,7 +75,9 @@ def flip(name, position):
 
 
 def cut(name, end):
-    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:end])
+    return lambda folder: (folder / name).write_bytes(
+        (folder / name).read_bytes()[:end]
+    )
 
 
 def link(name, target):
@@ -92,7 +95,9 @@ def tensor(dtype, value):
         path = folder / "model.safetensors"
         array = np.zeros((9, 8), dtype)
         array[3, 2] = value
-        safetensors.numpy.save_file(safetensors.numpy.load_file(path) | {EMBEDDINGS: array}, path)
+        safetensors.numpy.save_file(
+            safetensors.numpy.load_file(path) | {EMBEDDINGS: array}, path
+        )
 
     return change
 
@@ -102,9 +107,14 @@ def labels(*names):
 
     def change(folder):
         path = folder / "model.safetensors"
-        head = {"classifier.weight": np.ones((2, 8), "f4"), "classifier.bias": np.ones(2, "f4")}
+        head = {
+            "classifier.weight": np.ones((2, 8), "f4"),
+            "classifier.bias": np.ones(2, "f4"),
+        }
         safetensors.numpy.save_file(safetensors.numpy.load_file(path) | head, path)
-        edit("config.json", id2label={str(i): name for i, name in enumerate(names)})(folder)
+        edit("config.json", id2label={str(i): name for i, name in enumerate(names)})(
+            folder
+        )
 
     return change
 
@@ -176,13 +186,20 @@ def test_reading_refuses_damaged_checkpoints(valid, folder, row):
     assert "\n" not in message
 
 
-def test_sizes_are_compared_with_the_weights_before_a_model_is_built(valid, folder, monkeypatch):
+def test_sizes_are_compared_with_the_weights_before_a_model_is_built(
+    valid, folder, monkeypatch
+):
     """Otherwise this takes minutes."""
     monkeypatch.setattr("bert_tf.modeling.BertEncoder", None)
     copy(valid, "hf", folder / "a")
     edit("config.json", num_hidden_layers=999)(folder / "a")
-    for read in (bert_tf.load, lambda path: convert(path, str(folder / "out"), "bert-tf")):
-        with pytest.raises(InputError, match="lacks weights of this encoder, such as bert"):
+    for read in (
+        bert_tf.load,
+        lambda path: convert(path, str(folder / "out"), "bert-tf"),
+    ):
+        with pytest.raises(
+            InputError, match="lacks weights of this encoder, such as bert"
+        ):
             read(str(folder / "a"))
 
 

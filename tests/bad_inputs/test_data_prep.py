@@ -30,7 +30,9 @@ def write_tfrecord(path, key):
     with tf.io.TFRecordWriter(str(path)) as writer:
         for text in TEXT.split("\n\n"):
             value = {key: {"bytes_list": {"value": [text.encode()]}}}
-            writer.write(tf.train.Example(features={"feature": value}).SerializeToString())
+            writer.write(
+                tf.train.Example(features={"feature": value}).SerializeToString()
+            )
 
 
 def write_files(folder):
@@ -55,15 +57,17 @@ def write_files(folder):
         (folder / name).write_bytes(content)
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "."]
     write_vocabulary(str(folder / "vocab.txt"), vocabulary, True)
-    pyarrow.parquet.write_table(pyarrow.table({"text": TEXT.split("\n\n")}), folder / "parquet.txt")
+    pyarrow.parquet.write_table(
+        pyarrow.table({"text": TEXT.split("\n\n")}), folder / "parquet.txt"
+    )
     write_tfrecord(folder / "tfrecord.txt", "text")
     (folder / "folder").mkdir()
     os.mkfifo(folder / "pipe")
     (folder / "link.tfrecord").symlink_to("good.txt")
 
 
-# Input files of `write_files`, and words of the message of record creation. The third item is True
-# if vocabulary training refuses the file too, with the same words.
+# Input files of `write_files`, and words of the message of record creation. The third
+# item is True if vocabulary training refuses the file too, with the same words.
 CONTENTS = [
     ("empty.txt", ["no text in"], False),
     ("one_document.txt", ["one document", "blank lines"], False),
@@ -76,7 +80,11 @@ CONTENTS = [
     ("array.json", ["contains JSON", "jq -c '.[]'"], True),
     ("packed.txt", ["packed (bzip2)", "Unpack it first"], True),
     ("cut.bz2", ["cannot be read as bzip2"], True),
-    ("cut_wiki_00", ["The block that starts in line 1 of cut_wiki_00 has no </doc>"], True),
+    (
+        "cut_wiki_00",
+        ["The block that starts in line 1 of cut_wiki_00 has no </doc>"],
+        True,
+    ),
     ("gzip.txt", ["packed (gzip)"], True),
     ("cut.gz", ["cannot be read as gzip"], True),
     ("parquet.txt", ["parquet file", "input_format=parquet"], True),
@@ -92,7 +100,10 @@ CONTENTS = [
 # Settings of record creation, and words of the message.
 SETTINGS = [
     ({"max_predictions_per_seq": 0}, "max_predictions_per_seq must be from 1"),
-    ({"max_predictions_per_seq": 21, "max_seq_length": 16}, "max_seq_length, which is 16"),
+    (
+        {"max_predictions_per_seq": 21, "max_seq_length": 16},
+        "max_seq_length, which is 16",
+    ),
     ({"max_ngram_size": 21}, "must not exceed max_predictions_per_seq, which is 20"),
     ({"masked_lm_prob": 0.0}, "masked_lm_prob must be above 0"),
     ({"short_seq_prob": 1.1}, "short_seq_prob must be from 0 to 1"),
@@ -102,21 +113,47 @@ SETTINGS = [
     ({"max_seq_length": 4}, "max_seq_length must leave 2 to 16384 tokens"),
     ({"objective": "nsp"}, "objective must be one of"),
     ({"tfds_name": "x", "input_format": "text"}, "tfds_name go together"),
-    ({"replace_whole_words": True}, "has no effect without do_whole_word_mask. Leave it out"),
+    (
+        {"replace_whole_words": True},
+        "has no effect without do_whole_word_mask. Leave it out",
+    ),
     ({"objective": "mlm", "same_document_label": "next"}, "another objective than mlm"),
-    ({"objective": "causal", "do_whole_word_mask": True}, "another objective than causal"),
+    (
+        {"objective": "causal", "do_whole_word_mask": True},
+        "another objective than causal",
+    ),
 ]
 
 # Outputs, globs of the input, settings, and words of the message; with overwrite=True.
 OUTPUTS = [
     ("out/a.tfrecord", "pipe", {}, "input_file pipe is a pipe"),
     ("out/a.tfrecord,./out/a.tfrecord", "good.txt", {}, "names a file twice"),
-    ("out/a.tfrecord", "folder/**/*.txt", {}, "folder/**/*.txt has **. Give a glob for each"),
-    ("out/a.tfrecord", "good.txt,voc*.txt", {}, "vocab_file vocab.txt is in input_file too"),
+    (
+        "out/a.tfrecord",
+        "folder/**/*.txt",
+        {},
+        "folder/**/*.txt has **. Give a glob for each",
+    ),
+    (
+        "out/a.tfrecord",
+        "good.txt,voc*.txt",
+        {},
+        "vocab_file vocab.txt is in input_file too",
+    ),
     ("vocab.txt.json", "good.txt", {}, "vocab.txt.json is an input too"),
     ("link.tfrecord", "good.txt", {}, "good.txt is an input too"),
-    ("data.tfrecord", "data.stats.json,good.txt", {}, "data.stats.json is an input too"),
-    ("good.tfrecord", "good*", {"num_output_shards": 3}, "good-00000-of-00003.tfrecord matches"),
+    (
+        "data.tfrecord",
+        "data.stats.json,good.txt",
+        {},
+        "data.stats.json is an input too",
+    ),
+    (
+        "good.tfrecord",
+        "good*",
+        {"num_output_shards": 3},
+        "good-00000-of-00003.tfrecord matches",
+    ),
     ("out/a.tfrecord", ",", {}, "No input file was given"),
     ("out/a.tfrecord", "nothing*.txt", {}, "No input file matches"),
     ("out/a.tfrecord", "", {"tfds_name": ":train"}, "tensorflow-datasets cannot load"),
@@ -150,9 +187,13 @@ def test_content_that_is_not_text_is_refused(
     folder, monkeypatch, name, words, refused_for_vocabulary
 ):
     monkeypatch.chdir(folder)
-    calls = [lambda: local.create(RecordsConfig("vocab.txt"), name, ["out/a.tfrecord"], 1)]
+    calls = [
+        lambda: local.create(RecordsConfig("vocab.txt"), name, ["out/a.tfrecord"], 1)
+    ]
     if refused_for_vocabulary:
-        calls.append(lambda: list(text_blocks.read_blocks(text_blocks.TextSource(name))[0]))
+        calls.append(
+            lambda: list(text_blocks.read_blocks(text_blocks.TextSource(name))[0])
+        )
     for call in calls:
         with pytest.raises(InputError) as caught:
             call()
@@ -162,7 +203,11 @@ def test_content_that_is_not_text_is_refused(
 
 def test_flags_are_refused_before_tensorflow_is_imported(folder):
     code = f"import sys; sys.modules['tensorflow'] = None; from {RECORDS} import run; run()"
-    flags = ["--input_file=good.txt", "--output_file=out/a.tfrecord", "--vocab_file=vocab.txt"]
+    flags = [
+        "--input_file=good.txt",
+        "--output_file=out/a.tfrecord",
+        "--vocab_file=vocab.txt",
+    ]
     command = [sys.executable, "-c", code, *flags, "--beam_options=--runner=x"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     result = Result(done.returncode, done.stdout, done.stderr)
@@ -195,14 +240,21 @@ def test_statistics_of_another_program_are_not_overwritten(folder, monkeypatch):
 
 def test_shards_of_the_same_job_with_other_names_are_kept(folder, tmp_path):
     config, source = RecordsConfig(f"{folder}/vocab.txt"), f"{folder}/good.txt"
-    local.create(config, source, [f"{tmp_path}/a.tfrecord", f"{tmp_path}/b.tfrecord"], 1)
+    local.create(
+        config, source, [f"{tmp_path}/a.tfrecord", f"{tmp_path}/b.tfrecord"], 1
+    )
     before = snapshot(tmp_path)
     names = [f"{tmp_path}/a.tfrecord", f"{tmp_path}/c.tfrecord"]
-    with pytest.raises(InputError, match=r"with other names of its files.*removes .*b\.tfrecord"):
+    with pytest.raises(
+        InputError, match=r"with other names of its files.*removes .*b\.tfrecord"
+    ):
         local.create(config, source, names, 1)
     assert snapshot(tmp_path) == before
     assert local.create(config, source, names, 1, overwrite=True)
-    assert {each.name for each in tmp_path.glob("*.tfrecord")} == {"a.tfrecord", "c.tfrecord"}
+    assert {each.name for each in tmp_path.glob("*.tfrecord")} == {
+        "a.tfrecord",
+        "c.tfrecord",
+    }
 
 
 def test_a_file_is_read_once(folder, tmp_path, monkeypatch):
@@ -226,7 +278,9 @@ def test_unusual_inputs_are_read(folder, tmp_path):
     for number, (name, content) in enumerate(contents.items()):
         (tmp_path / name).write_bytes(content)
         output = tmp_path / f"out/{number}.tfrecord"
-        local.create(RecordsConfig(f"{folder}/vocab.txt"), str(tmp_path / name), [str(output)], 1)
+        local.create(
+            RecordsConfig(f"{folder}/vocab.txt"), str(tmp_path / name), [str(output)], 1
+        )
         found.add(output.read_bytes())
     assert len(found) == 1
 
@@ -251,5 +305,7 @@ def test_make_sample_data_keeps_other_files(tmp_path, monkeypatch, name):
     before = snapshot(tmp_path)
     for overwrite, words in ((False, "already exists"), (True, "is not deleted")):
         with pytest.raises(InputError, match=words):
-            build_sample_data(SampleDataConfig(name, max_documents=1, overwrite=overwrite))
+            build_sample_data(
+                SampleDataConfig(name, max_documents=1, overwrite=overwrite)
+            )
     assert snapshot(tmp_path) == before

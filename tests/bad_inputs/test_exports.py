@@ -64,7 +64,10 @@ def half(content):
 # The file of an export that is changed, and the change; None removes the file.
 DAMAGE = {
     "graph_cut": ("saved_model.pb", half),
-    "data_flip": ("variables/variables.data-00000-of-00001", lambda content: flip(content, 40)),
+    "data_flip": (
+        "variables/variables.data-00000-of-00001",
+        lambda content: flip(content, 40),
+    ),
     "data_cut": ("variables/variables.data-00000-of-00001", half),
     "facts_removed": ("assets.extra/weights.json", None),
 }
@@ -83,7 +86,9 @@ def folder(tmp_path_factory):
         place.unlink()
         if change:
             place.write_bytes(change(content))
-    write_model(folder / "score_nan", lambda text: {"score": tf.fill([tf.size(text)], np.nan)})
+    write_model(
+        folder / "score_nan", lambda text: {"score": tf.fill([tf.size(text)], np.nan)}
+    )
     (folder / "text.txt").write_text("a line\n")
     (folder / "empty.txt").write_text("")
     (folder / "utf_16.txt").write_bytes("a text\nb text\n".encode("utf-16-le"))
@@ -111,7 +116,9 @@ def write_model(path, function):
     concrete = tf.function(function, autograph=False).get_concrete_function(text=spec)
     tf.saved_model.save(module, str(path), signatures={"serving_default": concrete})
     names = ("saved_model.pb", "fingerprint.pb", "variables/variables.index")
-    hashes = {name: hashlib.sha256((path / name).read_bytes()).hexdigest() for name in names}
+    hashes = {
+        name: hashlib.sha256((path / name).read_bytes()).hexdigest() for name in names
+    }
     facts = {"files_sha256": hashes}
     facts["facts_sha256"] = sha256_of_values(facts)
     (path / "assets.extra").mkdir()
@@ -120,13 +127,20 @@ def write_model(path, function):
 
 def test_bad_input_is_refused_in_one_line(folder):
     before = sorted(str(path) for path in folder.rglob("*"))
-    rows = [*((EXPORT, *row) for row in EXPORT_ROWS), *((PREDICT, *row) for row in PREDICT_ROWS)]
-    results = run_mains([(program, flags) for program, flags, _ in rows], cwd=folder, secs=60)
+    rows = [
+        *((EXPORT, *row) for row in EXPORT_ROWS),
+        *((PREDICT, *row) for row in PREDICT_ROWS),
+    ]
+    results = run_mains(
+        [(program, flags) for program, flags, _ in rows], cwd=folder, secs=60
+    )
     failed = []
     for (_, flags, words), result in zip(rows, results, strict=True):
         try:
             # The line about a checkpoint that was read may come first.
-            assert_refused(dataclasses.replace(result, err="\n".join(result.messages[-1:])), *words)
+            assert_refused(
+                dataclasses.replace(result, err="\n".join(result.messages[-1:])), *words
+            )
         except AssertionError as error:
             failed.append(f"{flags}: {error}")
     assert not failed, "\n\n".join(failed)

@@ -28,8 +28,12 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize(("name", "content", "message"), FOREIGN, ids=lambda value: value[:30])
-def test_files_of_other_programs_are_not_replaced(tmp_path, name, content, message, overwrite):
+@pytest.mark.parametrize(
+    ("name", "content", "message"), FOREIGN, ids=lambda value: value[:30]
+)
+def test_files_of_other_programs_are_not_replaced(
+    tmp_path, name, content, message, overwrite
+):
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
@@ -37,7 +41,9 @@ def test_files_of_other_programs_are_not_replaced(tmp_path, name, content, messa
     with pytest.raises(InputError, match=message):
         runs.run(tmp_path, overwrite=overwrite)
     path = tmp_path / "run.lock"
-    assert {key: value for key, value in contents(tmp_path).items() if key != path} == before
+    assert {
+        key: value for key, value in contents(tmp_path).items() if key != path
+    } == before
 
 
 def test_files_that_no_run_writes_are_kept(tmp_path):
@@ -54,10 +60,15 @@ def test_files_that_no_run_writes_are_kept(tmp_path):
 def test_a_run_without_its_settings_file_is_resumed_only_with_equal_settings(tmp_path):
     runs.run(tmp_path)
     (tmp_path / "training_config.json").unlink()
-    with pytest.raises(InputError, match=r"contains a run with learning_rate=0\.1, but this run"):
+    with pytest.raises(
+        InputError, match=r"contains a run with learning_rate=0\.1, but this run"
+    ):
         runs.run(tmp_path, learning_rate=0.2)
     runs.run(tmp_path)
-    assert json.loads((tmp_path / "training_config.json").read_text())["learning_rate"] == 0.1
+    assert (
+        json.loads((tmp_path / "training_config.json").read_text())["learning_rate"]
+        == 0.1
+    )
 
 
 def test_record_files_of_other_programs_are_not_replaced(tmp_path):
@@ -65,14 +76,20 @@ def test_record_files_of_other_programs_are_not_replaced(tmp_path):
     path.write_bytes(b"mine")
     before = contents(tmp_path)
     records = record_files.RecordFile("none", None)
-    with pytest.raises(InputError, match="would be replaced, but no run has written it"):
+    with pytest.raises(
+        InputError, match="would be replaced, but no run has written it"
+    ):
         record_files.move(records, str(path))
     assert contents(tmp_path) == before
 
 
 def test_an_average_removes_the_files_of_an_earlier_average(tmp_path):
     (tmp_path / "nbest.json").write_text('{"1": [{"text": "a", "probability": 0.5}]}')
-    data = {"data": [{"paragraphs": [{"context": "a b", "qas": [{"id": "1", "question": "q"}]}]}]}
+    data = {
+        "data": [
+            {"paragraphs": [{"context": "a b", "qas": [{"id": "1", "question": "q"}]}]}
+        ]
+    }
     (tmp_path / "dev.json").write_text(json.dumps(data))
     for name in ensemble.OUTPUTS:
         (tmp_path / "out" / name).parent.mkdir(exist_ok=True)

@@ -18,7 +18,9 @@ EXTRACT = "run_scripts.extract_features --input_file=in.txt --init_checkpoint=mo
 EXTRACT += " --max_seq_length=8"
 LEARN = "data_prep.train_vocabulary --input_file=in.txt --vocab_size=20 --num_workers=1"
 LEARN += " --num_unused_tokens=0"
-RECORDS = "data_prep.create_pretraining_data --input_file=in.txt --vocab_file=model/vocab.txt"
+RECORDS = (
+    "data_prep.create_pretraining_data --input_file=in.txt --vocab_file=model/vocab.txt"
+)
 ZIP = "run_scripts.make_glue_submission --input_dirs=glue"
 OVERWRITE = "--do_train --overwrite --vocab_file=model/vocab.txt"
 PRETRAIN = f"run_scripts.run_pretraining --input_file=in.txt {OVERWRITE}"
@@ -44,7 +46,8 @@ ROWS = [
         (f"{command}=foo://a/b", "error: foo://a/b ")
         for command in (
             f"{PRETRAIN} --output_dir", f"{CLASSIFY} --output_dir", f"{CONVERT} --to",
-            f"{ADAPT} --output_dir", f"{EXTRACT} --output_file", f"{LEARN} --output_file",
+            f"{ADAPT} "
+            "--output_dir", f"{EXTRACT} --output_file", f"{LEARN} --output_file",
             f"{RECORDS} --output_file", f"{ZIP} --output_file",
             "data_prep.make_sample_data --output_dir", f"{EXPORT} --export_dir",
         )
@@ -52,9 +55,11 @@ ROWS = [
     *(
         (f"{command}=file://in.txt", "Give the local path without file://")
         for command in (
-            f"{LEARN} --output_file=x --input_file", f"{RECORDS} --output_file=x --input_file",
+            f"{LEARN} --output_file=x "
+            "--input_file", f"{RECORDS} --output_file=x --input_file",
             f"{EXTRACT} --output_file=x --input_file", f"{CONVERT} --to=x --from",
-            "run_scripts.predict --model", "run_scripts.export_model --export_dir=x --checkpoint",
+            "run_scripts.predict "
+            "--model", "run_scripts.export_model --export_dir=x --checkpoint",
             f"{CLASSIFY} --output_dir=x --init_checkpoint",
         )
     ),
@@ -110,7 +115,9 @@ def folder(tmp_path):
     names = "model", "run/best", "trained/best", "google"
     for name, dialect in zip(names, (*["bert-tf"] * 3, "google"), strict=True):
         bert_tf.save_checkpoint(encoder, tokenizer, tmp_path / name, dialect=dialect)
-    bert_tf.save_checkpoint(encoder, tokenizer, tmp_path / "stored", dialect="hugging_face")
+    bert_tf.save_checkpoint(
+        encoder, tokenizer, tmp_path / "stored", dialect="hugging_face"
+    )
     for name, source in (("notes", "google"), ("distil", "stored")):
         shutil.copytree(tmp_path / source, tmp_path / name)
     (tmp_path / "notes/bert_model.ckpt.notes.txt").write_text("mine")
@@ -162,7 +169,10 @@ def test_paths_that_no_program_may_write_as_a_file(folder, monkeypatch, path):
     with pytest.raises(bert_tf.InputError) as refused:
         output_paths.check_output_file(path, ["in.txt"])
     assert PATHS[path] in str(refused.value)
-    with pytest.raises(bert_tf.InputError), atomic_files.atomic_replace(path) as temporary:
+    with (
+        pytest.raises(bert_tf.InputError),
+        atomic_files.atomic_replace(path) as temporary,
+    ):
         pathlib.Path(temporary).write_text("new")
     assert contents(folder) == before
 
@@ -201,13 +211,18 @@ def test_links_are_followed_and_stdout_is_written_to(folder):
             f"{EXTRACT} --output_file=/dev/stdout",
             f"{CONVERT} --to=to_google --dialect=google",
             f"{RECORDS} --output_file=to_records --max_seq_length=8 --num_workers=1",
-            f"{RECORDS} --output_file=data/records.tfrecord --max_seq_length=8 --num_workers=1",
+            f"{RECORDS} --output_file=data/records.tfrecord --max_seq_length=8 "
+            "--num_workers=1",
         ]),
         cwd=folder,
     )  # fmt: skip
     assert [result.code for result in results] == [0] * len(results), results
     vocabulary = (folder / "vocab.txt").read_text()
-    assert (folder / "old.txt").read_text() == (folder / "new.txt").read_text() == vocabulary
+    assert (
+        (folder / "old.txt").read_text()
+        == (folder / "new.txt").read_text()
+        == vocabulary
+    )
     assert results[3].out == vocabulary and "distinct words" in results[3].err
     assert results[5].out == (folder / "features.jsonl").read_text()
     path = str(folder / "to_records")

@@ -20,7 +20,9 @@ FILES = {
     "text": b"This is a text and not a file of records.\n",
     "empty": b"",
     "no_example": frames(b"\xff\xff"),
-    "other_length": frames(record(input_ids=[2, 3], input_mask=[1, 1], segment_ids=[0, 0])),
+    "other_length": frames(
+        record(input_ids=[2, 3], input_mask=[1, 1], segment_ids=[0, 0])
+    ),
     "no_mask": frames(record(input_mask=None)),
     "floats": frames(record(input_ids=[float(i) for i in VALUES["input_ids"]])),
     "large_id": frames(with_value("input_ids", (1 << 32) + 5)),
@@ -53,17 +55,33 @@ FILE_ROWS = [
     ("weight", ["holds nan in masked_lm_weights, but a number from 0 to 1"]),
 ]
 P, I = "run_scripts.run_pretraining", "data_prep.inspect_records"  # noqa: E741
-# A row: the program, the flags that differ from a valid command, and words of the message. Most of
-# these flags are refused before TensorFlow is imported.
+# A row: the program, the flags that differ from a valid command, and words of the
+# message. Most of these flags are refused before TensorFlow is imported.
 PROGRAM_ROWS = [
-    (P, {"input_file": "text", "skip_bad_records": True}, ["holds no record that can be"]),
+    (
+        P,
+        {"input_file": "text", "skip_bad_records": True},
+        ["holds no record that can be"],
+    ),
     (I, {"vocab_file": "folder"}, ["folder"]),
     (I, {"num_examples": -1}, ["--num_examples=-1", "non-negative"]),
-    (P, {"max_predictions_per_seq": 0}, ["--max_predictions_per_seq must be at least 1"]),
+    (
+        P,
+        {"max_predictions_per_seq": 0},
+        ["--max_predictions_per_seq must be at least 1"],
+    ),
     (P, {"learning_rate": "nan"}, ["learning_rate must be above 0. Received: nan"]),
-    (P, {"num_train_steps": 200, "num_warmup_steps": 201}, ["from 0 to --num_train_steps (200)"]),
+    (
+        P,
+        {"num_train_steps": 200, "num_warmup_steps": 201},
+        ["from 0 to --num_train_steps (200)"],
+    ),
     # The default of --num_warmup_steps follows the steps.
-    (P, {"num_train_steps": 200, "input_file": "text"}, ["text is not a TFRecord file"]),
+    (
+        P,
+        {"num_train_steps": 200, "input_file": "text"},
+        ["text is not a TFRecord file"],
+    ),
     (P, {"bert_config_file": "folder"}, ["folder is a folder; give a file"]),
     (P, {"bert_config_file": "tiny"}, ["bert_config_file=tiny needs --vocab_file"]),
     (P, {"bert_config_file": "huge"}, ["There is no file huge", "sizes tiny, mini"]),
@@ -129,7 +147,9 @@ def test_a_bad_record_stops_the_input_pipeline_and_is_named(folder, name, words)
 
 
 def test_bad_input_is_refused_in_one_line(folder):
-    results = run_mains([command(folder, *row[:2]) for row in PROGRAM_ROWS], cwd=folder, secs=60)
+    results = run_mains(
+        [command(folder, *row[:2]) for row in PROGRAM_ROWS], cwd=folder, secs=60
+    )
     for result, (_, _, words) in zip(results, PROGRAM_ROWS, strict=True):
         assert_refused(result, *words)
     assert not (folder / "out").exists()

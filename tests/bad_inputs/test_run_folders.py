@@ -25,7 +25,10 @@ def valid(tmp_path_factory):
     """The output folder of a run with one checkpoint."""
     run = tmp_path_factory.mktemp("valid")
     step = run / STEP
-    arrays, facts = arrays_by_name(BertEncoder(CONFIG, seed=1)), {"step": 10, "labels": ["a", "b"]}
+    arrays, facts = (
+        arrays_by_name(BertEncoder(CONFIG, seed=1)),
+        {"step": 10, "labels": ["a", "b"]},
+    )
     weights.write_into(str(step), arrays, CONFIG.to_dict(), VOCABULARY, True, facts)
     (step / "optimizer.safetensors").write_bytes(weights.to_safetensors({}))
     for name in ("training_config.json", "runtime_config.json"):
@@ -42,14 +45,19 @@ def edit(name, **values):
 
     def change(folder):
         after = {**json.loads((folder / name).read_text()), **values}
-        text = json.dumps({key: value for key, value in after.items() if value is not None})
+        text = json.dumps(
+            {key: value for key, value in after.items() if value is not None}
+        )
         (folder / name).write_text(text)
 
     return change
 
 
 def older(**values):
-    """Changes state.json; removes its checksum, as if an older version had written it."""
+    """Changes state.json.
+
+    Removes its checksum, as if an older version had written it.
+    """
     return edit("state.json", facts_sha256=None, **values)
 
 
@@ -101,7 +109,9 @@ def test_valid_checkpoints_are_read(valid, tmp_path):
 
 def test_every_value_of_the_state_is_read_back(tmp_path):
     best = run_state.BestEvaluation(float("nan"), 5, 2)
-    totals = run_state.StepTotals(3, {"loss": 1.5}, {"weight": 3.0}, {"gradient_norm": 0.5})
+    totals = run_state.StepTotals(
+        3, {"loss": 1.5}, {"weight": 3.0}, {"gradient_norm": 0.5}
+    )
     written = run_state.RunState(10, 1, best, 2.5, True, totals)
     run_state.write_state(str(tmp_path), to_json_dict(written))
     read = run_state.read_state(str(tmp_path))

@@ -46,13 +46,17 @@ REFUSED = [
 
 def read(task, path):
     kind = path.name.split(".")[0]
-    location = DataLocation(train_file=str(path), dev_file=str(path), test_file=str(path))
+    location = DataLocation(
+        train_file=str(path), dev_file=str(path), test_file=str(path)
+    )
     (split, *_) = task.splits(kind, location)
     split.source.fingerprint()
     return list(task.read(split, Counter()))
 
 
-@pytest.mark.parametrize("row", REFUSED, ids=lambda row: f"{row[0]}-{row[1]}-{row[3][:30]}")
+@pytest.mark.parametrize(
+    "row", REFUSED, ids=lambda row: f"{row[0]}-{row[1]}-{row[3][:30]}"
+)
 def test_files_are_refused_with_their_name(tmp_path, row):
     task, name, contents, *words = row
     path = tmp_path / name

@@ -15,7 +15,9 @@ TRAIN = "data_prep.train_vocabulary"
 RECORDS = "data_prep.create_pretraining_data"
 CASED = "cased.txt was learned from text with --do_lower_case=False"
 LOWER = "lower.txt was learned from text with --do_lower_case=True"
-RUN = "--bert_config_file=config.json --output_dir=run --do_train=true --max_seq_length=8"
+RUN = (
+    "--bert_config_file=config.json --output_dir=run --do_train=true --max_seq_length=8"
+)
 
 # (program, flags, words of the message)
 ROWS = [
@@ -67,7 +69,9 @@ def command(program, flags):
     defaults = {TRAIN: "--input_file=text.txt --output_file=new.txt",
                 RECORDS: "--input_file=text.txt --output_file=new.tfrecord"}  # fmt: skip
     names = {each.split("=")[0] for each in given}
-    missing = [d for d in defaults.get(program, "").split() if d.split("=")[0] not in names]
+    missing = [
+        d for d in defaults.get(program, "").split() if d.split("=")[0] not in names
+    ]
     return f"bert_tf.{program}", [*missing, *given]
 
 
@@ -75,7 +79,11 @@ def test_bad_input_is_refused_in_one_line(folder):
     results = run_mains([command(*row[:2]) for row in ROWS], cwd=folder, secs=60)
     for (program, flags, words), result in zip(ROWS, results, strict=True):
         print(program, flags)
-        lines = [line for line in result.err.splitlines() if not line.startswith("counting words")]
+        lines = [
+            line
+            for line in result.err.splitlines()
+            if not line.startswith("counting words")
+        ]
         assert_refused(dataclasses.replace(result, err="\n".join(lines)), *words)
     assert not list(folder.glob("new*")) and not (folder / "run").exists()
 
@@ -85,9 +93,13 @@ def test_the_share_of_unk_is_reported_and_warned_about(folder):
     train = "--input_file=text.txt --output_file=new/vocab.txt --vocab_size=130 --max_characters=8"
     train += " --do_lower_case=false"
     # The casing that is recorded for a vocabulary is the default.
-    recorded = "--input_file=text.txt --vocab_file=cased.txt --output_file=cased.tfrecord"
+    recorded = (
+        "--input_file=text.txt --vocab_file=cased.txt --output_file=cased.tfrecord"
+    )
     flags = "--vocab_file=replaced.txt --max_seq_length=16 --num_workers=1"
-    records = f"{flags} --do_lower_case=false --input_file=text.txt --output_file=a.tfrecord"
+    records = (
+        f"{flags} --do_lower_case=false --input_file=text.txt --output_file=a.tfrecord"
+    )
     inspect = "--input_file=a.tfrecord --vocab_file=replaced.txt --do_lower_case=false"
     trained, created, inspected, cased = run_mains(
         [
@@ -115,4 +127,7 @@ def test_the_share_of_unk_is_reported_and_warned_about(folder):
     assert "NOT as expected: [UNK]" in inspected.out
     assert "every figure is as expected" not in inspected.out
     assert cased.code == 0, cased
-    assert json.loads((folder / "cased.manifest.json").read_text())["do_lower_case"] is False
+    assert (
+        json.loads((folder / "cased.manifest.json").read_text())["do_lower_case"]
+        is False
+    )

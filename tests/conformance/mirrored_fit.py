@@ -11,11 +11,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[2])]
+sys.path[:0] = [
+    str(pathlib.Path(__file__).parent),
+    str(pathlib.Path(__file__).parents[2]),
+]
 
 # The devices must be set before the tests are imported, because they create tensors.
 tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2,
 )
 import test_every_model as models  # noqa: E402
 
@@ -23,7 +27,10 @@ from bert_tf.config import BertConfig  # noqa: E402
 
 
 def fit(kind: str) -> list[float]:
-    """Returns the loss of each step; with SGD and without dropout, it is that of one device."""
+    """Returns the loss of each step.
+
+    With SGD and without dropout, it is that of one device.
+    """
     keras.utils.set_random_seed(0)
     config = BertConfig.from_dict({
         **models.SMALL.to_dict(), "num_hidden_layers": 1, "hidden_dropout_prob": 0.0,

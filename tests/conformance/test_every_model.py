@@ -35,9 +35,15 @@ CONFIGS = {
 KINDS = {
     "encoder": modeling.BertEncoder,
     "pretrainer": modeling.BertPretrainer,
-    "mlm only": lambda config, **kw: modeling.BertPretrainer(config, next_sentence=False, **kw),
-    "classifier": lambda config, **kw: modeling.BertClassifier(config, num_labels=3, **kw),
-    "regressor": lambda config, **kw: modeling.BertClassifier(config, num_labels=1, **kw),
+    "mlm only": lambda config, **kw: modeling.BertPretrainer(
+        config, next_sentence=False, **kw
+    ),
+    "classifier": lambda config, **kw: modeling.BertClassifier(
+        config, num_labels=3, **kw
+    ),
+    "regressor": lambda config, **kw: modeling.BertClassifier(
+        config, num_labels=1, **kw
+    ),
     "span": modeling.BertSpanPredictor,
     "tagger": lambda config, **kw: modeling.BertTagger(config, num_labels=4, **kw),
     "choice": modeling.BertMultipleChoice,
@@ -51,7 +57,10 @@ def build(kind: str, config: str = "bidirectional", **arguments) -> keras.Model:
 
 
 def inputs_for(kind: str, length: int = S) -> dict[str, tf.Tensor]:
-    """Random inputs of S tokens, padded to `length`; the last example has S - 1 tokens."""
+    """Random inputs of S tokens, padded to `length`.
+
+    The last example has S - 1 tokens.
+    """
     generator = np.random.default_rng(1)
     shape = (B, C, S) if kind == "choice" else (B, S)
     ids = generator.integers(1, 40, shape)
@@ -59,14 +68,21 @@ def inputs_for(kind: str, length: int = S) -> dict[str, tf.Tensor]:
     mask[-1, ..., -1] = 0
     columns = {"input_ids": ids, "input_mask": mask, "segment_ids": ids % 2}
     padding = [(0, 0)] * (len(shape) - 1) + [(0, length - S)]
-    result = {name: tf.constant(np.pad(c, padding), tf.int32) for name, c in columns.items()}
+    result = {
+        name: tf.constant(np.pad(c, padding), tf.int32) for name, c in columns.items()
+    }
     if kind in ("pretrainer", "mlm only"):
-        result["masked_lm_positions"] = tf.constant([[1, 3, 4, 6], [2, 3, 0, 0], [1, 5, 6, 0]])
+        result["masked_lm_positions"] = tf.constant(
+            [[1, 3, 4, 6], [2, 3, 0, 0], [1, 5, 6, 0]]
+        )
     return result
 
 
 def arrays(outputs) -> dict[str, np.ndarray]:
-    """Converts each output to a float32 array; a list of arrays is stacked on axis 0."""
+    """Converts each output to a float32 array.
+
+    A list of arrays is stacked on axis 0.
+    """
     return {
         name: np.stack([np.asarray(v, np.float32) for v in value])
         if isinstance(value, list)
@@ -79,14 +95,19 @@ def assert_same(one, two, atol=1e-5) -> None:
     one, two = arrays(one), arrays(two)
     assert one.keys() == two.keys()
     for name in one:
-        np.testing.assert_allclose(one[name], two[name], atol=atol, rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(
+            one[name], two[name], atol=atol, rtol=1e-5, err_msg=name
+        )
 
 
 with_all_kinds = pytest.mark.parametrize("kind", KINDS)
 # Every kind of model with the bidirectional config, and one kind with every config.
 with_kinds_and_configs = pytest.mark.parametrize(
     ("kind", "config"),
-    [*((kind, "bidirectional") for kind in KINDS), *(("mlm only", config) for config in CONFIGS)],
+    [
+        *((kind, "bidirectional") for kind in KINDS),
+        *(("mlm only", config) for config in CONFIGS),
+    ],
 )
 
 
@@ -162,7 +183,9 @@ def test_eager_graph_and_xla_outputs_are_equal(kind, config):
 @with_all_kinds
 def test_batch_and_length_may_be_dynamic(kind):
     model, inputs = build(kind), inputs_for(kind)
-    spec = {n: tf.TensorSpec([None] * v.shape.rank, tf.int32) for n, v in inputs.items()}
+    spec = {
+        n: tf.TensorSpec([None] * v.shape.rank, tf.int32) for n, v in inputs.items()
+    }
     call = tf.function(model, input_signature=[spec])
     assert_same(call(inputs), model(inputs))
     fewer = {name: value[:2] for name, value in inputs.items()}
@@ -174,7 +197,9 @@ def test_outputs_of_an_example_do_not_depend_on_the_rest_of_the_batch(kind, conf
     model, inputs = build(kind, config), inputs_for(kind)
     batched = arrays(model(inputs))
     for row in range(B):
-        single = arrays(model({name: value[row : row + 1] for name, value in inputs.items()}))
+        single = arrays(
+            model({name: value[row : row + 1] for name, value in inputs.items()})
+        )
         for name, value in batched.items():
             axis = 1 if name == "encoder_outputs" else 0
             np.testing.assert_allclose(
@@ -187,7 +212,9 @@ def test_predictions_do_not_depend_on_the_batch_if_both_have_the_same_number(siz
     """`keras.ops.add` takes a tensor [size, 1] for a bias if the other tensor is [size, size]."""
     model, inputs = build("mlm only"), inputs_for("mlm only")
     inputs = {name: value[:size] for name, value in inputs.items()}
-    everywhere = model({**inputs, "masked_lm_positions": None})["masked_lm_logits"].numpy()
+    everywhere = model({**inputs, "masked_lm_positions": None})[
+        "masked_lm_logits"
+    ].numpy()
     positions = inputs["masked_lm_positions"][:, :size].numpy()
     logits = model({**inputs, "masked_lm_positions": positions})["masked_lm_logits"]
     np.testing.assert_allclose(
@@ -198,7 +225,10 @@ def test_predictions_do_not_depend_on_the_batch_if_both_have_the_same_number(siz
 @with_kinds_and_configs
 def test_padding_does_not_change_outputs(kind, config):
     model = build(kind, config)
-    short, long = arrays(model(inputs_for(kind))), arrays(model(inputs_for(kind, S + 5)))
+    short, long = (
+        arrays(model(inputs_for(kind))),
+        arrays(model(inputs_for(kind, S + 5))),
+    )
     for name, value in short.items():
         truncated = long[name]
         for axis, size in enumerate(value.shape):
@@ -214,7 +244,10 @@ def test_causal_outputs_do_not_depend_on_later_tokens(kind):
         inputs.pop("masked_lm_positions", None)
         ids = inputs["input_ids"].numpy()
         ids[0, -1] = ids[0, -1] % 39 + 1
-        before, after = arrays(model(inputs)), arrays(model({**inputs, "input_ids": ids}))
+        before, after = (
+            arrays(model(inputs)),
+            arrays(model({**inputs, "input_ids": ids})),
+        )
         for name in before:
             if name != "pooled_output":
                 first = (0, slice(0, S - 1)) if name != "encoder_outputs" else (
@@ -232,7 +265,9 @@ def test_causal_outputs_do_not_depend_on_later_tokens(kind):
 def test_mixed_precision_keeps_float32_weights_and_accurate_outputs(kind, policy):
     exact, mixed = build(kind), build(kind, dtype=policy)
     for one, two in zip(
-        variables_by_name(exact).values(), variables_by_name(mixed).values(), strict=True
+        variables_by_name(exact).values(),
+        variables_by_name(mixed).values(),
+        strict=True,
     ):
         assert two.dtype == "float32"
         np.testing.assert_array_equal(one, two)
@@ -241,8 +276,8 @@ def test_mixed_precision_keeps_float32_weights_and_accurate_outputs(kind, policy
     for name, value in outputs.items():
         if name.endswith("logits"):
             assert value.dtype == tf.float32, name
-    # bfloat16 has 8 bits of mantissa, float16 has 11. Rounding errors accumulate over a few dozen
-    # sums, so each error is compared with the largest output.
+    # bfloat16 has 8 bits of mantissa, float16 has 11. Rounding errors accumulate over a
+    # few dozen sums, so each error is compared with the largest output.
     exact, rounded = arrays(exact(inputs)), arrays(outputs)
     for name, value in exact.items():
         error = np.abs(rounded[name] - value).max() / np.abs(value).max()
@@ -270,7 +305,11 @@ def test_gradients_reach_every_used_weight_and_are_finite(kind):
 @with_all_kinds
 def test_other_keys_are_ignored(kind):
     model, inputs = build(kind), inputs_for(kind)
-    extended = {**inputs, "label_ids": tf.constant([1, 0, 1]), "weights": tf.constant([0.5])}
+    extended = {
+        **inputs,
+        "label_ids": tf.constant([1, 0, 1]),
+        "weights": tf.constant([0.5]),
+    }
     assert_same(model(extended), model(inputs), atol=0)
 
 
@@ -282,12 +321,18 @@ def test_an_empty_batch_gives_empty_outputs(kind):
     for name, value in arrays(model(empty)).items():
         axis = 1 if name == "encoder_outputs" else 0
         assert value.shape[axis] == 0, name
-        assert np.delete(value.shape, axis).tolist() == np.delete(full[name].shape, axis).tolist()
+        assert (
+            np.delete(value.shape, axis).tolist()
+            == np.delete(full[name].shape, axis).tolist()
+        )
 
 
 @with_all_kinds
 def test_missing_inputs_are_completed(kind):
-    """Without a mask, ids that are 0 are padding; without segment ids, all of them are 0."""
+    """Without a mask, ids that are 0 are padding.
+
+    Without segment ids, all of them are 0.
+    """
     model, inputs = build(kind), inputs_for(kind)
     ids = inputs["input_ids"].numpy()
     ids[inputs["input_mask"].numpy() == 0] = 0
@@ -298,7 +343,9 @@ def test_missing_inputs_are_completed(kind):
     expected = model({**full, **positions})
     assert_same(model({"input_ids": ids, **positions}), expected, atol=0)
     assert_same(
-        model({**full, **positions, "input_mask": None, "segment_ids": None}), expected, atol=0
+        model({**full, **positions, "input_mask": None, "segment_ids": None}),
+        expected,
+        atol=0,
     )
 
 
@@ -307,7 +354,10 @@ def test_missing_inputs_are_completed(kind):
 def test_other_dtypes_give_the_same_outputs(kind, dtype):
     """Under a mixed policy, float32 ids above 256 must not become bfloat16."""
     config = BertConfig.from_dict({**SMALL.to_dict(), "vocab_size": 1100})
-    model, inputs = KINDS[kind](config, seed=7, dtype="mixed_bfloat16"), inputs_for(kind)
+    model, inputs = (
+        KINDS[kind](config, seed=7, dtype="mixed_bfloat16"),
+        inputs_for(kind),
+    )
     if dtype != "uint8":
         inputs["input_ids"] += 1001
     others = {name: tf.cast(value, dtype) for name, value in inputs.items()}
@@ -357,20 +407,25 @@ def test_weights_files_checkpoints_and_h5_files_restore_all_weights(kind, tmp_pa
     model.load_weights(tmp_path / "model.weights.h5")
     assert_restored(model)
     objects = {type(model).__name__: type(model)}
-    assert_restored(keras.saving.load_model(tmp_path / "model.h5", custom_objects=objects))
+    assert_restored(
+        keras.saving.load_model(tmp_path / "model.h5", custom_objects=objects)
+    )
 
 
 @with_all_kinds
 def test_export_has_int32_inputs_of_any_size(kind, tmp_path):
-    """Before the first call of the model; the exported model is called with other sizes."""
+    """Before the first call of the model.
+
+    The exported model is called with other sizes.
+    """
     model, inputs = build(kind), inputs_for(kind)
     inputs.pop("masked_lm_positions", None)
     model.export(tmp_path / "any", verbose=False)
     exported = tf.saved_model.load(tmp_path / "any")
     _, specs = exported.signatures["serving_default"].structured_input_signature
-    assert {name: (spec.dtype, spec.shape.as_list()) for name, spec in specs.items()} == {
-        name: (tf.int32, [None] * value.shape.rank) for name, value in inputs.items()
-    }
+    assert {
+        name: (spec.dtype, spec.shape.as_list()) for name, spec in specs.items()
+    } == {name: (tf.int32, [None] * value.shape.rank) for name, value in inputs.items()}
     for size in (B, 1):
         part = {name: value[:size, ..., : S - size] for name, value in inputs.items()}
         outputs = exported.signatures["serving_default"](**part)
@@ -386,11 +441,18 @@ def test_export_after_a_call_and_with_a_given_signature(tmp_path):
     model.export(tmp_path / "any", verbose=False)
     exported = tf.saved_model.load(tmp_path / "any")
     assert_same(exported.serve(inputs), model(inputs))
-    for form in (tf.TensorSpec((B, S), tf.int64, "input_ids"), keras.InputSpec("int64", (B, S))):
-        model.export(tmp_path / "given", verbose=False, input_signature=[{"input_ids": form}])
+    for form in (
+        tf.TensorSpec((B, S), tf.int64, "input_ids"),
+        keras.InputSpec("int64", (B, S)),
+    ):
+        model.export(
+            tmp_path / "given", verbose=False, input_signature=[{"input_ids": form}]
+        )
         exported = tf.saved_model.load(tmp_path / "given")
         _, specs = exported.signatures["serving_default"].structured_input_signature
-        assert [(s.dtype, s.shape.as_list()) for s in specs.values()] == [(tf.int64, [B, S])]
+        assert [(s.dtype, s.shape.as_list()) for s in specs.values()] == [
+            (tf.int64, [B, S])
+        ]
 
 
 @with_all_kinds
@@ -399,14 +461,18 @@ def test_models_work_inside_functional_models(kind, tmp_path):
     # Without a dtype, a Keras input is float32.
     symbolic = {n: keras.Input(v.shape[1:], name=n) for n, v in inputs.items()}
     outputs = model(symbolic)
-    larger = keras.Model(symbolic, {n: v for n, v in outputs.items() if not isinstance(v, list)})
+    larger = keras.Model(
+        symbolic, {n: v for n, v in outputs.items() if not isinstance(v, list)}
+    )
     expected = {n: v for n, v in model(inputs).items() if not isinstance(v, list)}
     assert_same(larger(inputs), expected, atol=0)
     assert {n: v.dtype for n, v in larger.output.items()} == {
         n: keras.backend.standardize_dtype(v.dtype) for n, v in expected.items()
     }
     larger.save(tmp_path / "larger.keras")
-    assert_same(keras.saving.load_model(tmp_path / "larger.keras")(inputs), expected, atol=0)
+    assert_same(
+        keras.saving.load_model(tmp_path / "larger.keras")(inputs), expected, atol=0
+    )
 
 
 @with_all_kinds
@@ -424,7 +490,11 @@ def test_clones_have_the_same_config_and_other_weights(kind):
 def leaves(shapes):
     """Returns the shapes in a dict of shapes and lists of shapes."""
     values = shapes.values()
-    return [each for value in values for each in (value if isinstance(value, list) else [value])]
+    return [
+        each
+        for value in values
+        for each in (value if isinstance(value, list) else [value])
+    ]
 
 
 @with_all_kinds
@@ -433,7 +503,9 @@ def test_output_shapes_are_known_without_a_call(kind):
     shapes = {name: tuple(value.shape) for name, value in inputs.items()}
     expected = keras.tree.map_structure(lambda x: tuple(x.shape), model(inputs))
     assert model.compute_output_shape(shapes) == expected
-    unknown = model.compute_output_shape({name: (None, *s[1:]) for name, s in shapes.items()})
+    unknown = model.compute_output_shape(
+        {name: (None, *s[1:]) for name, s in shapes.items()}
+    )
     assert [s[0] for s in map(tuple, leaves(unknown))] == [None] * len(leaves(expected))
     symbolic = build(kind, dtype="mixed_bfloat16")(inputs_for_functional(kind))
     dtypes = {value.dtype for value in keras.tree.flatten(symbolic)}
@@ -442,7 +514,9 @@ def test_output_shapes_are_known_without_a_call(kind):
 
 @with_all_kinds
 def test_what_the_models_do_not_support_is_refused_by_name(kind):
-    with pytest.raises(InputError, match=r"Received: a dict\. Give BertConfig\.from_dict"):
+    with pytest.raises(
+        InputError, match=r"Received: a dict\. Give BertConfig\.from_dict"
+    ):
         KINDS[kind](SMALL.to_dict())
     with pytest.raises(InputError, match=r"Received: int8\. .*tflite_precisions"):
         build(kind).quantize("int8")
@@ -453,14 +527,27 @@ def test_what_the_models_do_not_support_is_refused_by_name(kind):
 @with_all_kinds
 def test_summary_shows_shapes(kind):
     lines: list[str] = []
-    build(kind).summary(print_fn=lambda text, **_: lines.append(text), expand_nested=True)
+    build(kind).summary(
+        print_fn=lambda text, **_: lines.append(text), expand_nested=True
+    )
     rows = [line for line in "\n".join(lines).split("\n") if line.startswith("│")]
-    shown = {row.split("│")[1].strip("└ ").split(" ")[0]: row.split("│")[2].strip() for row in rows}
-    assert shown["embeddings"] == shown["layer_0"] == shown["layer_1"] == "(None, None, 16)"
+    shown = {
+        row.split("│")[1].strip("└ ").split(" ")[0]: row.split("│")[2].strip()
+        for row in rows
+    }
+    assert (
+        shown["embeddings"]
+        == shown["layer_0"]
+        == shown["layer_1"]
+        == "(None, None, 16)"
+    )
     assert shown["pooler"] == "(None, 16)"
     expected = {
         "encoder": {},
-        "pretrainer": {"predictions": "(None, None, 40)", "seq_relationship": "(None, 2)"},
+        "pretrainer": {
+            "predictions": "(None, None, 40)",
+            "seq_relationship": "(None, 2)",
+        },
         "mlm only": {"predictions": "(None, None, 40)"},
         "classifier": {"dropout": "(None, 16)", "head": "(None, 3)"},
         "regressor": {"dropout": "(None, 16)", "head": "(None, 1)"},
@@ -490,7 +577,8 @@ def test_pure_bfloat16_stores_weights_in_bfloat16(kind):
 FIT = {
     "encoder": ("pooled_output", (B, 16), keras.losses.MeanSquaredError),
     "pretrainer": ("masked_lm_logits", (B, P), keras.losses.SparseCategoricalCrossentropy),
-    "mlm only": ("masked_lm_logits", (B, P), keras.losses.SparseCategoricalCrossentropy),
+    "mlm "
+    "only": ("masked_lm_logits", (B, P), keras.losses.SparseCategoricalCrossentropy),
     "classifier": ("logits", (B,), keras.losses.SparseCategoricalCrossentropy),
     "regressor": ("logits", (B, 1), keras.losses.MeanSquaredError),
     "span": ("start_logits", (B,), keras.losses.SparseCategoricalCrossentropy),
@@ -499,7 +587,8 @@ FIT = {
 }  # fmt: skip
 # One kind in each test run, and all kinds with --slow.
 with_fit_kinds = pytest.mark.parametrize(
-    "kind", [k if k == "classifier" else pytest.param(k, marks=pytest.mark.slow) for k in FIT]
+    "kind",
+    [k if k == "classifier" else pytest.param(k, marks=pytest.mark.slow) for k in FIT],
 )
 
 
@@ -515,7 +604,9 @@ def fit(kind: str, model: keras.Model, **compile_arguments) -> list[float]:
 
 
 @with_fit_kinds
-@pytest.mark.parametrize(("policy", "jit_compile"), [("float32", False), ("mixed_bfloat16", True)])
+@pytest.mark.parametrize(
+    ("policy", "jit_compile"), [("float32", False), ("mixed_bfloat16", True)]
+)
 def test_keras_fit_reduces_the_loss(kind, policy, jit_compile):
     losses = fit(kind, build(kind, dtype=policy), jit_compile=jit_compile)
     assert losses[-1] < 0.7 * losses[0]
@@ -536,7 +627,9 @@ def test_fit_does_not_change_frozen_weights(kind, frozen):
     before = {weight.path: np.array(weight) for weight in model.weights}
     fit(kind, model)
     changed = {w.path for w in model.weights if np.abs(w - before[w.path]).max() > 0}
-    unused = {p for p in before if "/pooler/" in p and kind in ("pretrainer", *WITHOUT_POOLER)}
+    unused = {
+        p for p in before if "/pooler/" in p and kind in ("pretrainer", *WITHOUT_POOLER)
+    }
     unused |= {p for p in before if "seq_relationship" in p}
     # The gradient of a key bias is 0 up to rounding errors.
     assert (
@@ -561,7 +654,9 @@ def test_fit_under_a_mirrored_strategy_equals_fit_on_one_device(kind):
 def layers() -> dict[str, tuple[keras.layers.Layer, tuple]]:
     hidden = np.random.default_rng(0).normal(size=(2, 5, 16)).astype(np.float32)
     flat = hidden.reshape(-1, 16)
-    bias = modeling.attention_bias(np.ones((2, 5), np.int32), "bidirectional", "float32")
+    bias = modeling.attention_bias(
+        np.ones((2, 5), np.int32), "bidirectional", "float32"
+    )
     ids = np.arange(10).reshape(2, 5)
     table = np.ones((40, 16), np.float32)
     return {
@@ -580,20 +675,27 @@ def layers() -> dict[str, tuple[keras.layers.Layer, tuple]]:
 def test_each_layer_saves_and_loads(name, tmp_path):
     layer, arguments = layers()[name]
     tensors = [
-        keras.Input(batch_shape=a.shape, dtype=str(a.dtype)) for a in map(np.asarray, arguments)
+        keras.Input(batch_shape=a.shape, dtype=str(a.dtype))
+        for a in map(np.asarray, arguments)
     ]
     model = keras.Model(tensors, layer(*tensors))
     model.save(str(tmp_path / "layer.keras"))
     loaded = keras.saving.load_model(str(tmp_path / "layer.keras"))
     arguments = [np.asarray(a) for a in arguments]
-    outputs, reloaded = tf.nest.flatten(model(arguments)), tf.nest.flatten(loaded(arguments))
+    outputs, reloaded = (
+        tf.nest.flatten(model(arguments)),
+        tf.nest.flatten(loaded(arguments)),
+    )
     for one, two in zip(outputs, reloaded, strict=True):
         np.testing.assert_array_equal(one, two)
 
 
 @pytest.mark.parametrize(
     ("size", "vocab_size", "encoder", "both_heads"),
-    [("base", 30522, 109_482_240, 110_106_428), ("large", 30522, 335_141_888, 336_226_108)],
+    [
+        ("base", 30522, 109_482_240, 110_106_428),
+        ("large", 30522, 335_141_888, 336_226_108),
+    ],
 )
 def test_parameter_counts_of_base_and_large(size, vocab_size, encoder, both_heads):
     """The expected counts are those of the released models."""
@@ -607,7 +709,8 @@ def test_parameter_counts_of_base_and_large(size, vocab_size, encoder, both_head
 
 
 @pytest.mark.parametrize(
-    ("size", "millions"), [("tiny", 4.4), ("mini", 11.3), ("small", 29.1), ("medium", 41.7)]
+    ("size", "millions"),
+    [("tiny", 4.4), ("mini", 11.3), ("small", 29.1), ("medium", 41.7)],
 )
 def test_parameter_counts_of_the_smaller_models(size, millions):
     """The expected counts are in table 1 of Turc et al. 2019 (arXiv 1908.08962)."""

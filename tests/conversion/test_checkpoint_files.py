@@ -31,7 +31,9 @@ def test_a_file_and_a_link_inside_the_folder_are_found(folder, monkeypatch):
 
 def test_a_link_out_of_the_folder_is_refused(folder):
     (folder / "link").symlink_to("../secret")
-    with pytest.raises(InputError, match=r"model/link is a link to .*, outside of its folder"):
+    with pytest.raises(
+        InputError, match=r"model/link is a link to .*, outside of its folder"
+    ):
         find_file(str(folder), "link")
 
 
@@ -53,5 +55,7 @@ def test_links_of_the_cache_of_huggingface_hub_are_followed(tmp_path):
 @pytest.mark.parametrize("name", ["", "..", "../a"])
 def test_only_plain_names_are_accepted(name):
     check_plain_name("model-00001-of-00002.safetensors", "x")
-    with pytest.raises(InputError, match=r"x names the file .* Only names without a folder"):
+    with pytest.raises(
+        InputError, match=r"x names the file .* Only names without a folder"
+    ):
         check_plain_name(name, "x")

@@ -10,22 +10,32 @@ from tiny_bert import small_config
 import bert_tf
 from bert_tf.modeling import variables_by_name
 
-CONFIG = small_config(7, hidden_size=4, max_position_embeddings=6, initializer_range=0.5)
-MNLI = {"task": "mnli", "labels": ["contradiction", "entailment", "neutral"], "pair": True}
-# The encoder has 39 weights: 5 of the embeddings, 16 in each of 2 layers, 2 of the pooler.
-# Facts of another task than MNLI with three labels, so that the shapes agree, and the reason.
+CONFIG = small_config(
+    7, hidden_size=4, max_position_embeddings=6, initializer_range=0.5
+)
+MNLI = {
+    "task": "mnli",
+    "labels": ["contradiction", "entailment", "neutral"],
+    "pair": True,
+}
+# The encoder has 39 weights: 5 of the embeddings, 16 in each of 2 layers, 2 of the
+# pooler. Facts of another task than MNLI with three labels, so that the shapes agree,
+# and the reason.
 OTHER = {
     "task": ({**MNLI, "task": "snli"}, "is of task 'mnli', not of 'snli'"),
     "order": (
         {**MNLI, "labels": ["entailment", "neutral", "contradiction"]},
-        "has the labels contradiction, entailment, neutral, but the task has entailment, neutral, "
-        "contradiction in another order",
+        "has the labels contradiction, entailment, neutral, but the task has "
+        "entailment, neutral, contradiction in another order",
     ),
     "type": (
         {**MNLI, "task_type": "multi_label"},
         "is a model for classification, not for multi_label",
     ),
-    "pair": ({**MNLI, "pair": False}, "is a model for pairs of texts, not for single texts"),
+    "pair": (
+        {**MNLI, "pair": False},
+        "is a model for pairs of texts, not for single texts",
+    ),
 }
 
 
@@ -37,14 +47,19 @@ def classifier(num_labels=3, seed=1):
 
 
 def arrays(model):
-    return {name: np.array(variable) for name, variable in variables_by_name(model).items()}
+    return {
+        name: np.array(variable) for name, variable in variables_by_name(model).items()
+    }
 
 
 def initialized(checkpoint, source, is_kept, facts, caplog, init_head=None, model=None):
-    """Initializes a model, compares its weights with those of `source`; returns the log records.
+    """Initializes a model, compares its weights with those of `source`.
+
+    Returns the log records.
 
     Args:
-        is_kept: Whether the head must be that of `source`; otherwise, it must be unchanged.
+        is_kept: Whether the head must be that of `source`; otherwise, it must be
+            unchanged.
     """
     model = model or bert_tf.BertClassifier(CONFIG, num_labels=3, seed=2)
     before = arrays(model)
@@ -65,7 +80,9 @@ def saved(tmp_path):
 
     def save(facts, dialect="bert-tf", model=None):
         model = model or classifier()
-        path = bert_tf.save_checkpoint(model, None, tmp_path / dialect, dialect, **facts)
+        path = bert_tf.save_checkpoint(
+            model, None, tmp_path / dialect, dialect, **facts
+        )
         return bert_tf.load(path), arrays(model)
 
     return save
@@ -78,12 +95,17 @@ def test_the_head_of_the_same_task_is_kept(saved, caplog):
     path = checkpoint.facts["source"]
     assert log == [
         ("INFO", f"{path}: 41 weights read."),
-        ("INFO", f"The head is that of {path}, because the task and the labels are equal."),
+        (
+            "INFO",
+            f"The head is that of {path}, because the task and the labels are equal.",
+        ),
     ]
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_the_head_of_another_task_is_random_although_the_shapes_agree(saved, caplog, name):
+def test_the_head_of_another_task_is_random_although_the_shapes_agree(
+    saved, caplog, name
+):
     facts, reason = OTHER[name]
     checkpoint, source = saved(MNLI)
     log = initialized(checkpoint, source, False, facts, caplog)
@@ -96,7 +118,9 @@ def test_the_head_of_another_task_is_random_although_the_shapes_agree(saved, cap
 
 def test_another_number_of_labels_of_the_same_task_name_is_no_error(saved, caplog):
     facts = {"task": "custom", "labels": ["a", "b", "c"]}
-    checkpoint, source = saved({"task": "custom", "labels": ["x", "y"]}, model=classifier(2))
+    checkpoint, source = saved(
+        {"task": "custom", "labels": ["x", "y"]}, model=classifier(2)
+    )
     log = initialized(checkpoint, source, False, facts, caplog)
     assert "has the labels x, y, but the task has a, b, c." in log[1][1]
 
@@ -122,7 +146,9 @@ def test_pretraining_heads_are_left_out_without_a_warning(saved, caplog, dialect
 
 def test_span_heads_are_kept_for_the_same_task_without_labels(saved, caplog):
     """As from TriviaQA to SQuAD: there are no labels, and the task has the same name."""
-    checkpoint, source = saved({"task": "squad"}, model=bert_tf.BertSpanPredictor(CONFIG, seed=1))
+    checkpoint, source = saved(
+        {"task": "squad"}, model=bert_tf.BertSpanPredictor(CONFIG, seed=1)
+    )
     model = bert_tf.BertSpanPredictor(CONFIG, seed=2)
     log = initialized(checkpoint, source, True, {"task": "squad"}, caplog, model=model)
     assert log[1][1].startswith("The head is that of ")
@@ -130,14 +156,19 @@ def test_span_heads_are_kept_for_the_same_task_without_labels(saved, caplog):
 
 def test_init_head_keeps_the_head_of_another_task_with_the_same_labels(saved, caplog):
     checkpoint, source = saved(MNLI)
-    log = initialized(checkpoint, source, True, {**MNLI, "task": "snli"}, caplog, init_head=True)
+    log = initialized(
+        checkpoint, source, True, {**MNLI, "task": "snli"}, caplog, init_head=True
+    )
     assert log[1] == ("INFO", f"The head is that of {checkpoint.facts['source']}.")
 
 
 def test_init_head_false_gives_a_random_head(saved, caplog):
     checkpoint, source = saved(MNLI)
     log = initialized(checkpoint, source, False, MNLI, caplog, init_head=False)
-    assert log[1] == ("INFO", "The head starts with random weights: init_head=False was given.")
+    assert log[1] == (
+        "INFO",
+        "The head starts with random weights: init_head=False was given.",
+    )
 
 
 def test_init_head_with_unknown_labels_warns(saved, caplog):
@@ -148,8 +179,8 @@ def test_init_head_with_unknown_labels_warns(saved, caplog):
         log = initialized(checkpoint, source, True, MNLI, caplog, init_head=True)
         assert [level for level, _ in log] == ["INFO", "WARNING"]
         assert log[1][1].endswith(
-            "which does not state its labels. Check that their order is contradiction, entailment, "
-            "neutral."
+            "which does not state its labels. Check that their order is contradiction, "
+            "entailment, neutral."
         )
 
 
@@ -159,7 +190,9 @@ def test_a_regression_head_has_no_labels_to_check(saved, caplog, dialect):
     checkpoint, source = saved(labels, dialect, classifier(1))
     facts = {"task": "sts-b", "task_type": "regression", "labels": []}
     model = bert_tf.BertClassifier(CONFIG, num_labels=1, seed=2)
-    log = initialized(checkpoint, source, True, facts, caplog, init_head=True, model=model)
+    log = initialized(
+        checkpoint, source, True, facts, caplog, init_head=True, model=model
+    )
     assert [level for level, _ in log] == ["INFO", "INFO"]
 
 
@@ -169,17 +202,22 @@ def test_init_head_refuses_other_labels(saved, dialect):
     model = bert_tf.BertClassifier(CONFIG, num_labels=3, seed=2)
     before = arrays(model)
     message = (
-        "^The head of .* is needed, but it has the labels contradiction, entailment, neutral, but "
-        "the task has neutral, entailment, contradiction in another order. Give the checkpoint of "
+        "^The head of .* is needed, but it has the labels contradiction, entailment, "
+        "neutral, but the task has neutral, entailment, contradiction in another "
+        "order. Give the checkpoint of "
     )
     with pytest.raises(bert_tf.InputError, match=message):
-        checkpoint.initialize_task(model, {**MNLI, "labels": MNLI["labels"][::-1]}, True)
+        checkpoint.initialize_task(
+            model, {**MNLI, "labels": MNLI["labels"][::-1]}, True
+        )
     for name, array in arrays(model).items():
         np.testing.assert_array_equal(array, before[name])
 
 
 @pytest.mark.parametrize("init_head", [None, True])
-def test_a_fact_that_the_checkpoint_does_not_state_is_accepted(saved, caplog, init_head):
+def test_a_fact_that_the_checkpoint_does_not_state_is_accepted(
+    saved, caplog, init_head
+):
     """A checkpoint of a classifier of which only the task and the labels were stored."""
     stored = {"task": "mnli", "labels": MNLI["labels"]}
     checkpoint, source = saved(stored)
@@ -187,20 +225,29 @@ def test_a_fact_that_the_checkpoint_does_not_state_is_accepted(saved, caplog, in
     initialized(checkpoint, source, True, facts, caplog, init_head)
     if init_head:
         facts = {**MNLI, "task_type": "multi_label"}
-        with pytest.raises(bert_tf.InputError, match="a model for classification, not for multi"):
+        with pytest.raises(
+            bert_tf.InputError, match="a model for classification, not for multi"
+        ):
             initialized(checkpoint, source, True, facts, caplog, init_head)
 
 
 def test_the_head_of_a_checkpoint_without_labels_is_random(saved, caplog):
     checkpoint, source = saved({"task": "mnli"})
     log = initialized(checkpoint, source, False, MNLI, caplog)
-    assert log[1][1].endswith("does not state its labels (init_head=True uses its head).")
+    assert log[1][1].endswith(
+        "does not state its labels (init_head=True uses its head)."
+    )
 
 
 def test_a_hugging_face_folder_does_not_state_the_task_type(saved, caplog):
     labels = ["x", "y", "z"]
     checkpoint, source = saved({"labels": labels}, "hugging_face")
-    facts = {"task": "custom", "task_type": "multi_label", "labels": labels, "pair": False}
+    facts = {
+        "task": "custom",
+        "task_type": "multi_label",
+        "labels": labels,
+        "pair": False,
+    }
     initialized(checkpoint, source, True, facts, caplog, init_head=True)
 
 
@@ -233,7 +280,9 @@ def test_a_head_of_ambiguous_kind_is_that_of_the_model(saved, caplog, tmp_path, 
     checkpoint = bert_tf.load(tmp_path / "hugging_face")
     model = kind(CONFIG, num_labels=3, seed=2)
     initialized(checkpoint, arrays(source), False, facts, caplog, model=model)
-    log = initialized(checkpoint, arrays(source), True, facts, caplog, init_head=True, model=model)
+    log = initialized(
+        checkpoint, arrays(source), True, facts, caplog, init_head=True, model=model
+    )
     assert [level for level, _ in log] == ["INFO", "INFO"]
 
 

@@ -9,7 +9,13 @@ import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import CheckpointContents, assign, convert, read_weights, write_weights
+from bert_tf.conversion import (
+    CheckpointContents,
+    assign,
+    convert,
+    read_weights,
+    write_weights,
+)
 from bert_tf.conversion.hugging_face_tokenizer import FILES
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertEncoder, variables_by_name
@@ -23,13 +29,23 @@ CONFIG = BertConfig(
     vocab_size=24, hidden_size=12, num_hidden_layers=1, num_attention_heads=3, intermediate_size=20,
     max_position_embeddings=10, type_vocab_size=2,
 )  # fmt: skip
-WEIGHTS = {n: np.asarray(v) for n, v in variables_by_name(BertEncoder(CONFIG, seed=0)).items()}
-TEXTS = ["Ab é 日本 c<x>[unused1]", "É\u0301 C.\u0000\u00a0ab abbbb", "a b\u200b@@b bb", "日 c"]
+WEIGHTS = {
+    n: np.asarray(v) for n, v in variables_by_name(BertEncoder(CONFIG, seed=0)).items()
+}
+TEXTS = [
+    "Ab é 日本 c<x>[unused1]",
+    "É\u0301 C.\u0000\u00a0ab abbbb",
+    "a b\u200b@@b bb",
+    "日 c",
+]
 CONFIG_FILE = "tokenizer_config.json"
 
 
 def folder(path, vocabulary=None, **contents) -> str:
-    """Writes a folder of a small encoder; `contents` maps names of tokenizer files to contents."""
+    """Writes a folder of a small encoder.
+
+    `contents` maps names of tokenizer files to contents.
+    """
     for name in FILES:
         (path / name).unlink(missing_ok=True)
     weights = CheckpointContents("source", "bert-tf", WEIGHTS, CONFIG, vocabulary)
@@ -41,13 +57,20 @@ def folder(path, vocabulary=None, **contents) -> str:
     return str(path)
 
 
-BERT_NORMALIZER, BERT_SPLITS = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+BERT_NORMALIZER, BERT_SPLITS = (
+    normalizers.BertNormalizer(),
+    pre_tokenizers.BertPreTokenizer(),
+)
 
 
-def fast_tokenizer(normalizer=BERT_NORMALIZER, splits=BERT_SPLITS, added=(), **settings):
+def fast_tokenizer(
+    normalizer=BERT_NORMALIZER, splits=BERT_SPLITS, added=(), **settings
+):
     """Returns a tokenizer of the package tokenizers, by default with the rules of BERT."""
     vocabulary = {token: index for index, token in enumerate(TOKENS)}
-    fast = tokenizers.Tokenizer(models.WordPiece(vocabulary, **{"unk_token": "[UNK]", **settings}))
+    fast = tokenizers.Tokenizer(
+        models.WordPiece(vocabulary, **{"unk_token": "[UNK]", **settings})
+    )
     fast.normalizer, fast.pre_tokenizer = normalizer, splits
     fast.add_special_tokens([*TOKENS[:5]])
     fast.add_tokens([*added])
@@ -81,9 +104,13 @@ def assert_refused(contents, *parts) -> None:
     assert "\n" not in message
 
 
-@pytest.mark.parametrize(("lower", "strip"), itertools.product([True, False], [None, True, False]))
+@pytest.mark.parametrize(
+    ("lower", "strip"), itertools.product([True, False], [None, True, False])
+)
 def test_casing_and_accents_are_those_of_tokenizer_json(tmp_path, lower, strip):
-    fast = fast_tokenizer(normalizers.BertNormalizer(lowercase=lower, strip_accents=strip))
+    fast = fast_tokenizer(
+        normalizers.BertNormalizer(lowercase=lower, strip_accents=strip)
+    )
     contents = read_weights(generic(tmp_path, fast))
     assert contents.do_lower_case is lower
     same = our_ids(TOKENS, lower) == ids_of(fast)
@@ -108,10 +135,11 @@ REFUSED = {
     'tokenizer.json/pre_tokenizer/type is "WhitespaceSplit"': fast_tokenizer(
         splits=pre_tokenizers.WhitespaceSplit()
     ),
-    'tokenizer.json/model/continuing_subword_prefix is "@@" (supported: "##")': fast_tokenizer(
-        continuing_subword_prefix="@@"
+    'tokenizer.json/model/continuing_subword_prefix is "@@" (supported: '
+    '"##")': fast_tokenizer(continuing_subword_prefix="@@"),
+    'tokenizer.json/model/unk_token is "c" (supported: "[UNK]")': fast_tokenizer(
+        unk_token="c"
     ),
-    'tokenizer.json/model/unk_token is "c" (supported: "[UNK]")': fast_tokenizer(unk_token="c"),
     "tokenizer.json/model/max_input_chars_per_word is 4": fast_tokenizer(
         max_input_chars_per_word=4
     ),
@@ -124,7 +152,9 @@ REFUSED = {
 @pytest.mark.parametrize("problem", REFUSED)
 def test_other_rules_in_tokenizer_json_are_refused(tmp_path, problem):
     fast = REFUSED[problem]
-    assert ids_of(fast) != our_ids(TOKENS, True)  # otherwise there is no reason to refuse
+    assert ids_of(fast) != our_ids(
+        TOKENS, True
+    )  # otherwise there is no reason to refuse
     assert_refused(read_weights(generic(tmp_path, fast)), problem)
 
 
@@ -145,7 +175,9 @@ def test_a_post_processor_must_pack_as_bert_does(tmp_path, segment_of_b):
     if same:
         assert contents.vocabulary_for_tokenizer() == TOKENS
     else:
-        assert_refused(contents, "tokenizer.json/post_processor is not [CLS] A [SEP] B [SEP]")
+        assert_refused(
+            contents, "tokenizer.json/post_processor is not [CLS] A [SEP] B [SEP]"
+        )
 
 
 def test_a_gap_in_the_ids_of_tokenizer_json_is_refused(tmp_path):
@@ -175,7 +207,9 @@ def test_a_repeated_token_of_vocab_txt_has_the_id_of_its_last_line(tmp_path):
     """As in AutoTokenizer, whose `tokenizer.json` then has gaps."""
     lines = [*TOKENS, "", "c", "", TOKENS[6]]
     fast = json.loads(fast_tokenizer().to_str())
-    fast["model"]["vocab"] = {token: index for index, token in enumerate(lines) if token}
+    fast["model"]["vocab"] = {
+        token: index for index, token in enumerate(lines) if token
+    }
     source = folder(tmp_path, lines, **{"tokenizer.json": json.dumps(fast)})
     text = (tmp_path / "vocab.txt").read_text()
     (tmp_path / "vocab.txt").write_text(text.replace("\n\n", "\n\u3000\n"))
@@ -186,8 +220,12 @@ def test_a_repeated_token_of_vocab_txt_has_the_id_of_its_last_line(tmp_path):
     )
     assert our_ids(lines, True) == [each.ids for each in encoded]
     fast["model"]["vocab"]["c"] -= 1
-    refused = read_weights(folder(tmp_path, lines, **{"tokenizer.json": json.dumps(fast)}))
-    assert_refused(refused, "vocab.txt and tokenizer.json/model/vocab hold different tokens")
+    refused = read_weights(
+        folder(tmp_path, lines, **{"tokenizer.json": json.dumps(fast)})
+    )
+    assert_refused(
+        refused, "vocab.txt and tokenizer.json/model/vocab hold different tokens"
+    )
 
 
 def added_token(content) -> dict:
@@ -195,10 +233,11 @@ def added_token(content) -> dict:
     return {"content": content, **flags, "special": True}
 
 
-# The content of tokenizer_config.json and of other files in a folder with `vocab.txt`, the ids that
-# AutoTokenizer of transformers 5.23 gives for TEXTS[0] without [CLS] and [SEP], and the reason for
-# a refusal. The ids of transformers 4.57 are the same, with two exceptions: 4.57 cannot read a list
-# of `extra_special_tokens`, and does not add a token under a name that it does not know.
+# The content of tokenizer_config.json and of other files in a folder with `vocab.txt`,
+# the ids that AutoTokenizer of transformers 5.23 gives for TEXTS[0] without [CLS] and
+# [SEP], and the reason for a refusal. The ids of transformers 4.57 are the same, with
+# two exceptions: 4.57 cannot read a list of `extra_special_tokens`, and does not add a
+# token under a name that it does not know.
 UNCASED = [6, 7, 11, 12, 13, 8, 16, 1, 17, 1, 1, 1]
 CASED = [5, 10, 12, 13, 8, 16, 1, 17, 1, 1, 1]
 WITH_X = [6, 7, 11, 12, 13, 8, 18, 1, 1, 1]
@@ -284,15 +323,23 @@ def test_a_setting_that_only_tokenizer_json_has_is_refused(tmp_path, setting, ke
     contents = read_weights(folder(tmp_path, **files))
     missing = f"because tokenizer_config.json/{setting} is missing (add it)"
     assert_refused(contents, f"tokenizer.json/normalizer/{key} is false", missing)
-    defaults = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
+    defaults = {
+        "do_lower_case": True,
+        "strip_accents": None,
+        "tokenize_chinese_chars": True,
+    }
     source = folder(tmp_path, **files, **{CONFIG_FILE: defaults})
     assert read_weights(source).vocabulary_for_tokenizer() == TOKENS
 
 
 def test_a_casing_that_is_not_a_truth_value_is_refused(tmp_path):
-    contents = read_weights(folder(tmp_path, TOKENS, **{CONFIG_FILE: {"do_lower_case": None}}))
+    contents = read_weights(
+        folder(tmp_path, TOKENS, **{CONFIG_FILE: {"do_lower_case": None}})
+    )
     assert contents.do_lower_case is None
-    assert_refused(contents, "tokenizer_config.json/do_lower_case is null (supported: true, false)")
+    assert_refused(
+        contents, "tokenizer_config.json/do_lower_case is null (supported: true, false)"
+    )
 
 
 def test_the_weights_of_a_refused_tokenizer_are_read_and_converted(tmp_path):
@@ -306,9 +353,13 @@ def test_the_weights_of_a_refused_tokenizer_are_read_and_converted(tmp_path):
     assert not (tmp_path / "converted/vocab.txt").exists()
     (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
     vocab_file = str(tmp_path / "vocab.txt")
-    report = convert(source, str(tmp_path / "converted"), "bert-tf", vocab_file=vocab_file)
+    report = convert(
+        source, str(tmp_path / "converted"), "bert-tf", vocab_file=vocab_file
+    )
     assert "vocab.txt" not in report
-    assert read_weights(str(tmp_path / "converted")).vocabulary_for_tokenizer() == TOKENS
+    assert (
+        read_weights(str(tmp_path / "converted")).vocabulary_for_tokenizer() == TOKENS
+    )
 
 
 def test_a_folder_without_a_vocabulary_has_none(tmp_path):

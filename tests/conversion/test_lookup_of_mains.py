@@ -20,9 +20,12 @@ VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Ab", "a", "##b", "c
 CONFIG = small_config(10, intermediate_size=12, initializer_range=0.5)
 TEXT = "Ab c"
 # The tokens of TEXT for each value of do_lower_case.
-TOKENS = {False: ["[CLS]", "Ab", "c", "[SEP]"], True: ["[CLS]", "a", "##b", "c", "[SEP]"]}
-# HUB is a module that replaces huggingface_hub. The module returns a local model, so the tests need
-# no network access.
+TOKENS = {
+    False: ["[CLS]", "Ab", "c", "[SEP]"],
+    True: ["[CLS]", "a", "##b", "c", "[SEP]"],
+}
+# HUB is a module that replaces huggingface_hub. The module returns a local model, so
+# the tests need no network access.
 HUB = """
 def snapshot_download(name, revision=None, allow_patterns=None):
     assert (name, revision) == ("owner/name", None), (name, revision)
@@ -43,7 +46,9 @@ def one_model(tmp_path_factory):
             archive.write(file, f"cased_L-2_H-8_A-2/{file.name}")
     (root / "in.txt").write_text(TEXT + "\n")
     for split in ("train", "dev"):
-        (root / f"{split}.tsv").write_text("sentence\tlabel\n" + "Ab c\t1\nc .\t0\n" * 4)
+        (root / f"{split}.tsv").write_text(
+            "sentence\tlabel\n" + "Ab c\t1\nc .\t0\n" * 4
+        )
     (root / "hub").mkdir()
     hub = HUB.format(folder=str(root / "hugging_face"))
     (root / "hub/huggingface_hub.py").write_text(hub)
@@ -103,14 +108,19 @@ def test_programs_read_a_released_zip_and_the_hub(one_model, tmp_path, monkeypat
     extracted, lowered, trained, refused, released = run_mains(
         [
             extract(root, root / "released.zip", tmp_path / "zip"),
-            extract(root, "hf://owner/name", tmp_path / "lowered", "--do_lower_case=true"),
+            extract(
+                root, "hf://owner/name", tmp_path / "lowered", "--do_lower_case=true"
+            ),
             classify(root, root / "released.zip", tmp_path / "trained"),
             extract(root, other_rules, tmp_path / "x"),
             extract(root, other_rules, tmp_path / "released_rules", vocabulary),
         ]
     )
     assert_refused(
-        refused, "other_rules has a tokenizer", "tokenize_chinese_chars is false", "--vocab_file"
+        refused,
+        "other_rules has a tokenizer",
+        "tokenize_chinese_chars is false",
+        "--vocab_file",
     )
     assert_extracted(released, tmp_path / "released_rules", False, expected)
     assert_extracted(extracted, tmp_path / "zip", False, expected)

@@ -23,7 +23,9 @@ def contents_of(tokens=TOKENS, rows=None, kind=BertPretrainer, **extra):
     config = BertConfig(
         rows or len(tokens), 8, 1, 2, 8, max_position_embeddings=8, type_vocab_size=2
     )
-    model = kind(config, seed=0, **({"num_labels": 2} if kind is BertClassifier else {}))
+    model = kind(
+        config, seed=0, **({"num_labels": 2} if kind is BertClassifier else {})
+    )
     generator = np.random.default_rng(0)
     arrays = {
         name: generator.normal(size=variable.shape).astype(np.float32)
@@ -31,7 +33,15 @@ def contents_of(tokens=TOKENS, rows=None, kind=BertPretrainer, **extra):
     }
     slots = {f"{name}/adam_m": array for name, array in arrays.items()}
     return CheckpointContents(
-        "source", "bert-tf", arrays, config, list(tokens), True, extra, slots=slots, global_step=9
+        "source",
+        "bert-tf",
+        arrays,
+        config,
+        list(tokens),
+        True,
+        extra,
+        slots=slots,
+        global_step=9,
     )
 
 
@@ -49,10 +59,14 @@ def check(contents, words):
         np.testing.assert_array_equal(contents.arrays[name], before[name])
         expected = before[name]
         if name in TABLES:
-            padding = np.stack([expected[0]] * (size - rows)) if size > rows else expected[:0]
+            padding = (
+                np.stack([expected[0]] * (size - rows)) if size > rows else expected[:0]
+            )
             expected = np.concatenate([expected, padding])
             changed = [tokens.index(word) for word in words]
-            means = [before[name][ids].astype(np.float64).mean(0) for ids in words.values()]
+            means = [
+                before[name][ids].astype(np.float64).mean(0) for ids in words.values()
+            ]
             np.testing.assert_allclose(array[changed], means, rtol=1e-5, atol=1e-7)
             expected[changed] = array[changed]
         np.testing.assert_array_equal(array.view(np.int32), expected.view(np.int32))
@@ -79,7 +93,11 @@ def test_words_are_appended_without_unused_entries_and_into_rows_without_a_token
     tokens = ["[PAD]", "a", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##b"]
     adapted = check(contents_of(tokens, rows), {"ab": [1, 6]})
     assert adapted.vocabulary[7] == "ab" and adapted.config.vocab_size % 8 == 0
-    assert len(adapted.vocabulary) == adapted.config.vocab_size == max(8, -(-rows // 8) * 8)
+    assert (
+        len(adapted.vocabulary)
+        == adapted.config.vocab_size
+        == max(8, -(-rows // 8) * 8)
+    )
 
 
 def test_a_table_of_another_size_is_unchanged_if_the_unused_entries_are_enough():

@@ -68,12 +68,16 @@ def test_outputs_equal_those_of_transformers(name):
     assert not report.unknown
     outputs = model(inputs(expected))
     for key, hugging_face_key in HUGGING_FACE[name][1].items():
-        np.testing.assert_allclose(outputs[key], expected[hugging_face_key], atol=1e-5, err_msg=key)
+        np.testing.assert_allclose(
+            outputs[key], expected[hugging_face_key], atol=1e-5, err_msg=key
+        )
     if "hidden_states" in expected.files:
         encoder = getattr(model, "bert", model)
         encoded = encoder(inputs(expected))
         states = [encoded["embedding_output"], *encoded["encoder_outputs"]]
-        np.testing.assert_allclose(np.stack(states), expected["hidden_states"], atol=1e-5)
+        np.testing.assert_allclose(
+            np.stack(states), expected["hidden_states"], atol=1e-5
+        )
         if "pooler_output" in expected.files:
             np.testing.assert_allclose(
                 encoded["pooled_output"], expected["pooler_output"], atol=1e-5
@@ -94,7 +98,9 @@ def test_outputs_equal_those_of_the_model_garden(dialect):
         np.testing.assert_allclose(outputs[name], expected[name], atol=1e-5)
 
 
-@pytest.mark.parametrize("path", ["init/bert_model.ckpt", "init/bert_model.ckpt.index", "init"])
+@pytest.mark.parametrize(
+    "path", ["init/bert_model.ckpt", "init/bert_model.ckpt.index", "init"]
+)
 def test_weights_equal_the_variables_of_a_google_checkpoint(path):
     prefix = GOLDEN / "google_pretraining/init/bert_model.ckpt"
     weights = read_weights(str(GOLDEN / "google_pretraining" / path))
@@ -138,13 +144,18 @@ def test_old_names_shards_and_half_precision_are_read(tmp_path):
 
 
 def write_shards(path, source, tensors) -> dict[str, str]:
-    """Writes a config and two shards without an index; returns the shard of each tensor."""
+    """Writes a config and two shards without an index.
+
+    Returns the shard of each tensor.
+    """
     shutil.copy(source / "config.json", path)
     names = sorted(tensors)
     shards = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
     for shard, shard_names in shards.items():
         safetensors.numpy.save_file({n: tensors[n] for n in shard_names}, path / shard)
-    return {name: shard for shard, shard_names in shards.items() for name in shard_names}
+    return {
+        name: shard for shard, shard_names in shards.items() for name in shard_names
+    }
 
 
 def test_a_folder_of_tensorflow_1_may_be_moved(tmp_path, caplog):
@@ -153,7 +164,9 @@ def test_a_folder_of_tensorflow_1_may_be_moved(tmp_path, caplog):
     for name in ("model.ckpt-20", "model.ckpt-9"):
         for suffix in ("index", "data-00000-of-00001"):
             shutil.copy(run / f"model.ckpt-20.{suffix}", tmp_path / f"{name}.{suffix}")
-    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "/home/me/run/model.ckpt-20"\n')
+    (tmp_path / "checkpoint").write_text(
+        'model_checkpoint_path: "/home/me/run/model.ckpt-20"\n'
+    )
     contents = read_weights(str(tmp_path))
     assert contents.source == f"{tmp_path}/model.ckpt-20"
     assert not caplog.text
@@ -196,7 +209,9 @@ def test_missing_foreign_and_damaged_checkpoints_are_refused(tmp_path):
 
 def test_a_missing_head_is_reported_and_keeps_its_values():
     weights = read_weights(str(GOLDEN / "google_pretraining/init"))
-    config = BertConfig.from_json((GOLDEN / "google_pretraining/bert_config.json").read_text())
+    config = BertConfig.from_json(
+        (GOLDEN / "google_pretraining/bert_config.json").read_text()
+    )
     model = modeling.BertClassifier(config, num_labels=2)
     before = model.head.output_weights.numpy()
     report = assign(model, weights)
@@ -240,8 +255,12 @@ def test_layers_are_selected_bit_for_bit(tmp_path):
             if own in name:
                 name = name.replace(own, old)
                 break
-        np.testing.assert_array_equal(variable.numpy(), contents.arrays[name], err_msg=name)
-    with pytest.raises(InputError, match=r"has the block 3, but .* has the blocks 0 to 2"):
+        np.testing.assert_array_equal(
+            variable.numpy(), contents.arrays[name], err_msg=name
+        )
+    with pytest.raises(
+        InputError, match=r"has the block 3, but .* has the blocks 0 to 2"
+    ):
         contents.with_layers([0, 3])
 
 
@@ -251,7 +270,9 @@ def test_checkpoints_are_downloaded_from_the_hub(tmp_path, monkeypatch):
 
     def download(name, revision, allow_patterns):
         requested.update(name=name, revision=revision, patterns=allow_patterns)
-        return str(GOLDEN / "huggingface/encoder" if name == "google/bert" else tmp_path)
+        return str(
+            GOLDEN / "huggingface/encoder" if name == "google/bert" else tmp_path
+        )
 
     client = types.SimpleNamespace(snapshot_download=download)
     monkeypatch.setitem(sys.modules, "huggingface_hub", client)
@@ -260,7 +281,9 @@ def test_checkpoints_are_downloaded_from_the_hub(tmp_path, monkeypatch):
     assert not any("bin" in pattern for pattern in requested["patterns"])
     assert weights.source == "hf://google/bert@v1"
     assert weights.config.hidden_size == 48
-    with pytest.raises(InputError, match=r"hf://a/pickled has no model.safetensors. Pickled"):
+    with pytest.raises(
+        InputError, match=r"hf://a/pickled has no model.safetensors. Pickled"
+    ):
         read_weights("hf://a/pickled")
 
     def fail(*arguments, **more):
@@ -284,12 +307,16 @@ def test_slots_of_our_training_checkpoints_are_read(tmp_path):
     google = read_weights(str(GOLDEN / "google_pretraining/step10"), slots=True)
     text = (GOLDEN / "google_pretraining/bert_config.json").read_text()
     folder = str(tmp_path / "model")
-    our_folder.write_into(folder, google.arrays, json.loads(text), None, None, {"step": 10})
+    our_folder.write_into(
+        folder, google.arrays, json.loads(text), None, None, {"step": 10}
+    )
     assert read_weights(folder, slots=True).slots == {}
     safetensors.numpy.save_file(google.slots, f"{folder}/optimizer.safetensors")
     for name in (run_state.TRAINING_FILE, run_state.RUNTIME_FILE):
         pathlib.Path(folder, name).write_text("{}")
-    with pytest.raises(InputError, match="is incomplete: a checkpoint of training has the file"):
+    with pytest.raises(
+        InputError, match="is incomplete: a checkpoint of training has the file"
+    ):
         read_weights(folder)
     run_state.write_state(folder, to_json_dict(run_state.RunState(10)))
     assert read_weights(folder).slots == {}
@@ -299,11 +326,17 @@ def test_slots_of_our_training_checkpoints_are_read(tmp_path):
 
 
 def test_the_casing_next_to_a_google_checkpoint_is_true_or_false(tmp_path):
-    config = BertConfig.from_json((GOLDEN / "google_pretraining/bert_config.json").read_text())
-    path = save_checkpoint(modeling.BertEncoder(config), None, tmp_path / "model", "google")
+    config = BertConfig.from_json(
+        (GOLDEN / "google_pretraining/bert_config.json").read_text()
+    )
+    path = save_checkpoint(
+        modeling.BertEncoder(config), None, tmp_path / "model", "google"
+    )
     file = tmp_path / "model/tokenizer_config.json"
     file.write_text('{"do_lower_case": false}')
     assert read_weights(path).do_lower_case is False
     file.write_text('{"do_lower_case": "false"}')
-    with pytest.raises(InputError, match=r"tokenizer_config\.json: do_lower_case must be true or"):
+    with pytest.raises(
+        InputError, match=r"tokenizer_config\.json: do_lower_case must be true or"
+    ):
         read_weights(path)

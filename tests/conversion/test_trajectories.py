@@ -1,10 +1,11 @@
 """Repeats training runs of google-research/bert: SQuAD, and pretraining from step 10 on.
 
-The SQuAD run is ill-conditioned: a relative change of the initial weights by 1e-7 (the rounding
-error of float32) changes the losses of the last steps by more than 1e-3. Even google-research/bert
-itself gives other losses on another machine. Therefore the tests make two comparisons: the whole
-run with google-research/bert, and each single step with a float64 transcription of the released
-code. In the second comparison, both sides start each step from the same weights.
+The SQuAD run is ill-conditioned: a relative change of the initial weights by 1e-7 (the
+rounding error of float32) changes the losses of the last steps by more than 1e-3. Even
+google-research/bert itself gives other losses on another machine. Therefore the tests
+make two comparisons: the whole run with google-research/bert, and each single step with
+a float64 transcription of the released code. In the second comparison, both sides start
+each step from the same weights.
 """
 
 import json
@@ -40,7 +41,9 @@ class Run:
         )
         self._runner = StepRunner(objective, self.config)
         self.optimizer = self._runner.optimizer
-        self._names = [n for n in trajectory.files if trajectory[n].dtype in ("int32", "float32")]
+        self._names = [
+            n for n in trajectory.files if trajectory[n].dtype in ("int32", "float32")
+        ]
         self._names = [n for n in self._names if not n.startswith("first_batch_")]
 
     @property
@@ -52,7 +55,10 @@ class Run:
         return {name: tf.constant(self._trajectory[name][step]) for name in self._names}
 
     def step(self, step) -> float:
-        """Applies update number `step`; returns the loss of the weights before the update."""
+        """Applies update number `step`.
+
+        Returns the loss of the weights before the update.
+        """
         batches = iter(tf.data.Dataset.from_tensors(self.batch(step)))
         result = self._runner.train(batches, step, 1)
         return float(self.objective.loss(result.sums, result.counts))
@@ -60,7 +66,10 @@ class Run:
 
 def differences(state, expected) -> dict[str, float]:
     """Returns for each expected tensor its largest absolute difference from `state`."""
-    return {name: np.abs(np.asarray(state[name]) - value).max() for name, value in expected.items()}
+    return {
+        name: np.abs(np.asarray(state[name]) - value).max()
+        for name, value in expected.items()
+    }
 
 
 def read_tensors(prefix) -> dict[str, np.ndarray]:
@@ -93,10 +102,15 @@ def float64_run(squad, config, initial):
     schedule = squad.config
     for step in range(schedule.num_train_steps):
         rate = reference.learning_rate(
-            step, schedule.learning_rate, schedule.num_train_steps, schedule.num_warmup_steps
+            step,
+            schedule.learning_rate,
+            schedule.num_train_steps,
+            schedule.num_warmup_steps,
         )
         before = {**weights, **moments}
-        loss, weights, moments = reference.step(weights, moments, config, squad.batch(step), rate)
+        loss, weights, moments = reference.step(
+            weights, moments, config, squad.batch(step), rate
+        )
         yield float(loss), before, {**weights, **moments}
 
 
@@ -110,7 +124,8 @@ def test_squad_run_follows_the_released_program(squad):
     np.testing.assert_allclose(losses, expected, atol=5e-2)
     end = read_tensors(GOLDEN / "google_squad/step20/model.ckpt-20")
     assert max(differences(squad.state, end).values()) < 2e-2
-    # The SQuAD loss does not use the pooler, so the pooler has no slots and no weight decay.
+    # The SQuAD loss does not use the pooler, so the pooler has no slots and no weight
+    # decay.
     pooler = squad.state["bert/pooler/dense/kernel"].numpy()
     np.testing.assert_array_equal(pooler, initial["bert/pooler/dense/kernel"])
     np.testing.assert_array_equal(pooler, end["bert/pooler/dense/kernel"])
@@ -140,7 +155,10 @@ def test_rounding_errors_alone_change_the_last_squad_losses(squad, config):
         name: value * (1 + 1e-7 * signs.choice([-1.0, 1.0], value.shape))
         for name, value in initial.items()
     }
-    one, two = ([loss for loss, *_ in float64_run(squad, config, w)] for w in (initial, perturbed))
+    one, two = (
+        [loss for loss, *_ in float64_run(squad, config, w)]
+        for w in (initial, perturbed)
+    )
     difference = np.abs(np.subtract(one, two))
     assert difference[:10].max() < 1e-4
     assert difference[12:].max() > 1e-3

@@ -26,7 +26,10 @@ AMBIGUOUS = [
 
 
 def copy(name, path, **changes) -> str:
-    """Copies a folder that transformers wrote, and changes `config.json`; None removes a key."""
+    """Copies a folder that transformers wrote, and changes `config.json`.
+
+    None removes a key.
+    """
     shutil.copytree(GOLDEN / name, path)
     config = json.loads((path / "config.json").read_text()) | changes
     config = {key: value for key, value in config.items() if value is not None}
@@ -35,7 +38,9 @@ def copy(name, path, **changes) -> str:
 
 
 def new_model(kind, contents):
-    labels = {} if kind is modeling.BertMultipleChoice else {"num_labels": _rows(contents)}
+    labels = (
+        {} if kind is modeling.BertMultipleChoice else {"num_labels": _rows(contents)}
+    )
     return kind(contents.config, **labels, seed=0)
 
 
@@ -45,16 +50,24 @@ def _rows(contents) -> int:
 
 def logits(model, name):
     expected = np.load(GOLDEN / name / "expected.npz")
-    inputs = {n: tf.constant(expected[n]) for n in ("input_ids", "input_mask", "segment_ids")}
+    inputs = {
+        n: tf.constant(expected[n]) for n in ("input_ids", "input_mask", "segment_ids")
+    }
     return model(inputs)["logits"], expected["logits"]
 
 
 @pytest.mark.parametrize("architectures", AMBIGUOUS)
 @pytest.mark.parametrize("name", HEADS)
-def test_the_model_decides_which_head_an_ambiguous_folder_has(tmp_path, name, architectures):
-    contents = read_weights(copy(name, tmp_path / "source", architectures=architectures))
+def test_the_model_decides_which_head_an_ambiguous_folder_has(
+    tmp_path, name, architectures
+):
+    contents = read_weights(
+        copy(name, tmp_path / "source", architectures=architectures)
+    )
     assert contents.classifier.keys() == {"classifier.weight", "classifier.bias"}
-    assert not any(head in contents.arrays for head in ("output_weights", "cls/tagger/output_bias"))
+    assert not any(
+        head in contents.arrays for head in ("output_weights", "cls/tagger/output_bias")
+    )
     model = new_model(HEADS[name], contents)
     report = assign(model, contents)
     assert not report.unused and not report.unknown
@@ -63,7 +76,9 @@ def test_the_model_decides_which_head_an_ambiguous_folder_has(tmp_path, name, ar
 
 def test_one_of_the_three_classes_among_the_architectures_decides(tmp_path):
     architectures = ["BertForMaskedLM", "BertForTokenClassification"]
-    source = copy("token_classification", tmp_path / "source", architectures=architectures)
+    source = copy(
+        "token_classification", tmp_path / "source", architectures=architectures
+    )
     contents = read_weights(source)
     assert contents.classifier == {}
     assert contents.arrays["cls/tagger/output_weights"].shape == (5, 48)
@@ -72,7 +87,9 @@ def test_one_of_the_three_classes_among_the_architectures_decides(tmp_path):
 @pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])
 def test_an_ambiguous_head_is_not_written(tmp_path, dialect):
     source = copy("token_classification", tmp_path / "source", architectures=None)
-    message = r"source/config.json does not tell the kind of the head .*encoder_only=True"
+    message = (
+        r"source/config.json does not tell the kind of the head .*encoder_only=True"
+    )
     with pytest.raises(InputError, match=message):
         convert(source, str(tmp_path / "out"), dialect)
     assert not (tmp_path / "out").exists()
@@ -90,7 +107,10 @@ def with_decoder(path, end="weight", offset=1, name="pretraining") -> str:
     """Adds the tensor of the decoder that transformers writes for an untied masked LM."""
     source = copy(name, path, tie_word_embeddings=False)
     tensors = safetensors.numpy.load_file(path / "model.safetensors")
-    tied = {"weight": "bert.embeddings.word_embeddings.weight", "bias": "cls.predictions.bias"}
+    tied = {
+        "weight": "bert.embeddings.word_embeddings.weight",
+        "bias": "cls.predictions.bias",
+    }
     tensors[f"cls.predictions.decoder.{end}"] = tensors[tied[end]] + offset
     safetensors.numpy.save_file(tensors, path / "model.safetensors")
     return source
@@ -102,7 +122,9 @@ def test_the_encoder_of_an_untied_masked_lm_is_read(tmp_path):
     encoder = modeling.BertEncoder(contents.config, seed=0)
     assert not assign(encoder, contents).missing
     expected = np.load(GOLDEN / "pretraining/expected.npz")
-    inputs = {n: tf.constant(expected[n]) for n in ("input_ids", "input_mask", "segment_ids")}
+    inputs = {
+        n: tf.constant(expected[n]) for n in ("input_ids", "input_mask", "segment_ids")
+    }
     np.testing.assert_allclose(
         encoder(inputs)["encoder_outputs"][-1], expected["hidden_states"][-1], atol=1e-5
     )
@@ -112,7 +134,9 @@ def test_a_masked_lm_is_not_filled_from_an_untied_one(tmp_path):
     contents = read_weights(with_decoder(tmp_path / "source"))
     model = modeling.BertPretrainer(contents.config, seed=0)
     before = {n: np.asarray(v) for n, v in modeling.variables_by_name(model).items()}
-    with pytest.raises(InputError, match=r"source has a masked LM .* not tied .* BertPretrainer"):
+    with pytest.raises(
+        InputError, match=r"source has a masked LM .* not tied .* BertPretrainer"
+    ):
         assign(model, contents)
     for name, variable in modeling.variables_by_name(model).items():
         np.testing.assert_array_equal(variable, before[name])
@@ -120,7 +144,9 @@ def test_a_masked_lm_is_not_filled_from_an_untied_one(tmp_path):
 
 def test_an_untied_masked_lm_is_not_written(tmp_path):
     source = with_decoder(tmp_path / "source", name="masked_lm")
-    with pytest.raises(InputError, match=r"not tied to the word embeddings.*encoder_only=True"):
+    with pytest.raises(
+        InputError, match=r"not tied to the word embeddings.*encoder_only=True"
+    ):
         write_weights(read_weights(source), str(tmp_path / "out"), "bert-tf")
     report = convert(source, str(tmp_path / "out"), "bert-tf", encoder_only=True)
     assert "Greatest difference of the outputs on a fixed input: 0.0." in report

@@ -1,7 +1,8 @@
 """Variants of public checkpoints: each variant is read correctly or refused with a reason.
 
-`reference/hugging_face_variants.npz` contains the tensors of a small `BertForPreTraining` and
-the outputs that transformers 5.23 computes from these tensors with each of several configs.
+`reference/hugging_face_variants.npz` contains the tensors of a small
+`BertForPreTraining` and the outputs that transformers 5.23 computes from these tensors
+with each of several configs.
 """
 
 import dataclasses
@@ -20,8 +21,14 @@ from bert_tf.conversion import assign, convert, read_config, read_weights, write
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertClassifier, BertPretrainer
 
-STORED = np.load(pathlib.Path(__file__).parents[1] / "reference/hugging_face_variants.npz")
-TENSORS = {n.removeprefix("tensor:"): STORED[n] for n in STORED.files if n.startswith("tensor:")}
+STORED = np.load(
+    pathlib.Path(__file__).parents[1] / "reference/hugging_face_variants.npz"
+)
+TENSORS = {
+    n.removeprefix("tensor:"): STORED[n]
+    for n in STORED.files
+    if n.startswith("tensor:")
+}
 CONFIG = {
     "architectures": ["BertForPreTraining"], "model_type": "bert", "vocab_size": 24,
     "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20,
@@ -36,7 +43,10 @@ CHANGES = {
     "eps": {"layer_norm_eps": 1e-2},
     "causal": {"is_decoder": True},
 }
-WORDS, DECODER = "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"
+WORDS, DECODER = (
+    "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.weight",
+)
 
 
 def folder(path, tensors=TENSORS, **changes) -> str:
@@ -53,22 +63,30 @@ def assert_expected(source, name="gelu", atol=1e-5) -> None:
     assert not assign(model, weights).missing
     outputs = model({n: STORED[n] for n in ("input_ids", "input_mask", "segment_ids")})
     for key, value in outputs.items():
-        np.testing.assert_allclose(value, STORED[f"expected:{name}:{key}"], atol=atol, err_msg=key)
+        np.testing.assert_allclose(
+            value, STORED[f"expected:{name}:{key}"], atol=atol, err_msg=key
+        )
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_outputs_of_each_config_equal_those_of_transformers(tmp_path, name):
     source = folder(tmp_path / "source", **CHANGES[name])
     assert_expected(source, name)
-    # In the written config, the name of the activation must be one that transformers accepts.
+    # In the written config, the name of the activation must be one that transformers
+    # accepts.
     write_weights(read_weights(source), str(tmp_path / "written"), "hugging_face")
     assert_expected(str(tmp_path / "written"), name)
-    assert json.loads((tmp_path / "written/config.json").read_text())["hidden_act"] in ACTIVATIONS
+    assert (
+        json.loads((tmp_path / "written/config.json").read_text())["hidden_act"]
+        in ACTIVATIONS
+    )
 
 
 def test_bfloat16_is_read_as_float32(tmp_path):
     # NumPy has no bfloat16; the upper 16 bits of a float32 value are a bfloat16 value.
-    halves = {n: (a.view(np.uint32) >> 16).astype(np.uint16) for n, a in TENSORS.items()}
+    halves = {
+        n: (a.view(np.uint32) >> 16).astype(np.uint16) for n, a in TENSORS.items()
+    }
     entries = {
         name: {"dtype": "bfloat16", "shape": list(a.shape), "data": a.tobytes()}
         for name, a in halves.items()
@@ -89,7 +107,11 @@ def _serialized(entries) -> bytes:
     for name, entry in entries.items():
         end = len(data) + len(entry["data"])
         kind = {"bfloat16": "BF16", "float8": "F8_E4M3"}[entry["dtype"]]
-        header[name] = {"dtype": kind, "shape": entry["shape"], "data_offsets": [len(data), end]}
+        header[name] = {
+            "dtype": kind,
+            "shape": entry["shape"],
+            "data_offsets": [len(data), end],
+        }
         data += entry["data"]
     text = json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + text + data
@@ -99,7 +121,9 @@ def test_a_dtype_that_numpy_lacks_is_refused(tmp_path):
     folder(tmp_path)
     entry = {WORDS: {"dtype": "float8", "shape": [24, 12], "data": bytes(24 * 12)}}
     (tmp_path / "model.safetensors").write_bytes(_serialized(entry))
-    with pytest.raises(InputError, match=r"word_embeddings.weight has the dtype F8_E4M3"):
+    with pytest.raises(
+        InputError, match=r"word_embeddings.weight has the dtype F8_E4M3"
+    ):
         read_weights(str(tmp_path))
 
 
@@ -128,7 +152,9 @@ def test_a_next_sentence_head_without_masked_lm_is_read_and_written(tmp_path):
 
 
 def test_a_causal_masked_lm_is_written_as_a_decoder(tmp_path):
-    tensors = {n: a for n, a in encoder_and("cls.predictions.").items() if "pooler" not in n}
+    tensors = {
+        n: a for n, a in encoder_and("cls.predictions.").items() if "pooler" not in n
+    }
     source = folder(
         tmp_path / "source", tensors, architectures=["BertLMHeadModel"], is_decoder=True
     )
@@ -136,7 +162,10 @@ def test_a_causal_masked_lm_is_written_as_a_decoder(tmp_path):
     assert weights.config.attention == "causal"
     write_weights(weights, str(tmp_path / "written"), "hugging_face")
     config = json.loads((tmp_path / "written/config.json").read_text())
-    assert (config["architectures"], config["is_decoder"]) == (["BertLMHeadModel"], True)
+    assert (config["architectures"], config["is_decoder"]) == (
+        ["BertLMHeadModel"],
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,7 +174,11 @@ def test_a_causal_masked_lm_is_written_as_a_decoder(tmp_path):
         (2, None, {"labels": ["LABEL_0", "LABEL_1"]}),
         (2, "single_label_classification", {"labels": ["LABEL_0", "LABEL_1"]}),
         (1, None, {"labels": [], "task_type": "regression"}),
-        (1, "multi_label_classification", {"labels": ["LABEL_0"], "task_type": "multi_label"}),
+        (
+            1,
+            "multi_label_classification",
+            {"labels": ["LABEL_0"], "task_type": "multi_label"},
+        ),
     ],
 )
 def test_a_classifier_states_its_task_type_and_default_labels(
@@ -153,10 +186,15 @@ def test_a_classifier_states_its_task_type_and_default_labels(
 ):
     head = {"classifier.weight": np.ones((labels, 12), np.float32)}
     tensors = {**encoder_and(), **head, "classifier.bias": np.zeros(labels, np.float32)}
-    changes = {"architectures": ["BertForSequenceClassification"], "problem_type": problem_type}
+    changes = {
+        "architectures": ["BertForSequenceClassification"],
+        "problem_type": problem_type,
+    }
     weights = read_weights(folder(tmp_path / "source", tensors, **changes))
     assert weights.extra == expected
-    assert not assign(BertClassifier(weights.config, num_labels=labels), weights).missing
+    assert not assign(
+        BertClassifier(weights.config, num_labels=labels), weights
+    ).missing
     write_weights(weights, str(tmp_path / "written"), "hugging_face")
     assert read_weights(str(tmp_path / "written")).extra == expected
 
@@ -168,7 +206,10 @@ def test_labels_of_models_without_a_classifier_are_ignored(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"hidden_act": "quick_gelu"}, r"hidden_act 'quick_gelu'.*Supported are gelu, "),
+        (
+            {"hidden_act": "quick_gelu"},
+            r"hidden_act 'quick_gelu'.*Supported are gelu, ",
+        ),
         ({"pruned_heads": {"0": [1]}}, "pruned_heads"),
         ({"model_type": "distilbert"}, "distilbert"),
         ({"position_embedding_type": "relative_key"}, "relative_key"),
@@ -183,7 +224,9 @@ def test_models_that_we_cannot_compute_are_refused(tmp_path, change, message):
 
 def test_other_tensors_with_a_bert_config_are_refused(tmp_path):
     tensors = {"roberta.embeddings.x": np.zeros(3, np.float32)}
-    with pytest.raises(InputError, match=r"not a BERT. It holds .* roberta.embeddings.x"):
+    with pytest.raises(
+        InputError, match=r"not a BERT. It holds .* roberta.embeddings.x"
+    ):
         read_weights(folder(tmp_path, tensors))
 
 
@@ -191,7 +234,9 @@ def test_an_activation_that_transformers_lacks_is_not_written(tmp_path):
     weights = read_weights(folder(tmp_path / "source"))
     config = BertConfig.from_dict({**weights.config.to_dict(), "hidden_act": "elu"})
     other = dataclasses.replace(weights, config=config)
-    with pytest.raises(InputError, match=r"hidden_act 'elu' has no equivalent in transformers"):
+    with pytest.raises(
+        InputError, match=r"hidden_act 'elu' has no equivalent in transformers"
+    ):
         write_weights(other, str(tmp_path / "written"), "hugging_face")
     assert not (tmp_path / "written").exists()
 
@@ -200,7 +245,10 @@ def test_labels_that_config_json_lacks_get_default_names(tmp_path):
     """The labels of `id2label` keep their numbers if there are gaps or too few labels."""
     head = {"classifier.weight": np.ones((4, 12), np.float32)}
     tensors = {**encoder_and(), **head, "classifier.bias": np.zeros(4, np.float32)}
-    changes = {"architectures": ["BertForTokenClassification"], "id2label": {"2": "PER", "0": "O"}}
+    changes = {
+        "architectures": ["BertForTokenClassification"],
+        "id2label": {"2": "PER", "0": "O"},
+    }
     weights = read_weights(folder(tmp_path, tensors, **changes))
     assert weights.extra == {"labels": ["O", "LABEL_1", "PER", "LABEL_3"]}
 
@@ -208,7 +256,9 @@ def test_labels_that_config_json_lacks_get_default_names(tmp_path):
 def test_read_config_reads_released_and_hugging_face_files(tmp_path):
     folder(tmp_path)
     assert read_config(str(tmp_path / "config.json")).hidden_act == "gelu_exact"
-    released = {n: v for n, v in CONFIG.items() if n not in ("architectures", "model_type")}
+    released = {
+        n: v for n, v in CONFIG.items() if n not in ("architectures", "model_type")
+    }
     (tmp_path / "bert_config.json").write_text(json.dumps(released))
     assert read_config(str(tmp_path / "bert_config.json")).hidden_act == "gelu"
 
@@ -227,7 +277,9 @@ def graph_checkpoint(path, variables) -> str:
 
 
 def variable(name, value, **arguments):
-    return lambda: tf.compat.v1.get_variable(name, initializer=tf.constant(value), **arguments)
+    return lambda: tf.compat.v1.get_variable(
+        name, initializer=tf.constant(value), **arguments
+    )
 
 
 def test_other_variables_in_a_checkpoint_are_reported_as_unknown(tmp_path, arrays):
@@ -256,7 +308,9 @@ def test_partitioned_and_half_precision_variables_are_read(tmp_path, arrays):
             "", partitioner=tf.compat.v1.fixed_size_partitioner(3), use_resource=False
         ):
             initializer = _ArrayInitializer(arrays[words])
-            return tf.compat.v1.get_variable(words, arrays[words].shape, initializer=initializer)
+            return tf.compat.v1.get_variable(
+                words, arrays[words].shape, initializer=initializer
+            )
 
     rest = [variable(n, a.astype(np.float16)) for n, a in arrays.items() if n != words]
     weights = read_weights(graph_checkpoint(tmp_path, [partitioned, *rest]))
@@ -276,8 +330,12 @@ class _ArrayInitializer:
 
 
 def test_missing_heads_and_pooler_are_reported(tmp_path, arrays):
-    encoder = {n: a for n, a in arrays.items() if n.startswith("bert/") and "pooler" not in n}
-    prefix = graph_checkpoint(tmp_path, [variable(name, array) for name, array in encoder.items()])
+    encoder = {
+        n: a for n, a in arrays.items() if n.startswith("bert/") and "pooler" not in n
+    }
+    prefix = graph_checkpoint(
+        tmp_path, [variable(name, array) for name, array in encoder.items()]
+    )
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     model = BertClassifier(read_config(str(tmp_path / "config.json")), num_labels=2)
     report = assign(model, read_weights(prefix))
@@ -325,7 +383,10 @@ def test_settings_that_google_research_bert_does_not_support_are_reported(tmp_pa
     source = folder(tmp_path / "source", is_decoder=True, layer_norm_eps=1e-5)
     report = convert(source, str(tmp_path / "google"), "google")
     settings = "hidden_act gelu_exact, attention causal, layer_norm_eps 1e-05"
-    assert f"does not support these settings and computes another model: {settings}." in report
+    assert (
+        f"does not support these settings and computes another model: {settings}."
+        in report
+    )
     source = folder(tmp_path / "source", hidden_act="gelu_new")
     assert "another model" not in convert(source, str(tmp_path / "google"), "google")
 

@@ -35,7 +35,14 @@ from bert_tf.pretrained import load
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 CONFIG = BertConfig(60, 16, 2, 2, 24, max_position_embeddings=20, type_vocab_size=2)
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(55))]
+VOCABULARY = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    *(f"w{i}" for i in range(55)),
+]
 MODELS = {
     "pretrainer": BertPretrainer(CONFIG, seed=0),
     "classifier": BertClassifier(CONFIG, num_labels=3, seed=0),
@@ -49,7 +56,9 @@ def weights_of(model) -> CheckpointContents:
     arrays = {name: np.asarray(v) for name, v in variables_by_name(model).items()}
     # All values are distinct, so that a test fails if two weights are confused.
     generator = np.random.default_rng(0)
-    arrays = {n: generator.normal(size=a.shape).astype(np.float32) for n, a in arrays.items()}
+    arrays = {
+        n: generator.normal(size=a.shape).astype(np.float32) for n, a in arrays.items()
+    }
     return CheckpointContents("source", "bert-tf", arrays, CONFIG, VOCABULARY, True)
 
 
@@ -69,7 +78,18 @@ def test_round_trips_are_bitwise(tmp_path, kind, dialect):
 @pytest.mark.parametrize("source", ["google", "hugging_face", "bert-tf"])
 def test_every_dialect_keeps_the_lines_of_an_odd_vocabulary(tmp_path, source):
     """Repeated and empty entries, and entries with white space: the ids are the line numbers."""
-    odd = ["", "w1", "a b", "a\tb", "a\u00a0b", "a\u0085b", "a\u2028b", "\u2028", "a\u3000b", "w2"]
+    odd = [
+        "",
+        "w1",
+        "a b",
+        "a\tb",
+        "a\u00a0b",
+        "a\u0085b",
+        "a\u2028b",
+        "\u2028",
+        "a\u3000b",
+        "w2",
+    ]
     lines = [*VOCABULARY[:20], *odd, *VOCABULARY[20:49], "w3"]
     written = "".join(f"{line}\n" for line in lines).encode()
     folder = tmp_path / "source"
@@ -105,7 +125,9 @@ def test_folders_in_object_stores_are_replaced_completely(dialect):
 
 
 @pytest.mark.parametrize("place", ["local", "ram"])
-def test_a_checkpoint_is_replaced_after_the_new_one_was_read(tmp_path, monkeypatch, place):
+def test_a_checkpoint_is_replaced_after_the_new_one_was_read(
+    tmp_path, monkeypatch, place
+):
     source = str(tmp_path / "source")
     write_weights(weights_of(MODELS["tagger"]), source, "bert-tf")
     folder = str(tmp_path / "out") if place == "local" else "ram://checked/out"
@@ -119,11 +141,15 @@ def test_a_checkpoint_is_replaced_after_the_new_one_was_read(tmp_path, monkeypat
         return contents
 
     monkeypatch.setattr(write_checkpoint, "read_weights", read_damaged)
-    with pytest.raises(InputError, match="differs from the written weights, first in bert/emb"):
+    with pytest.raises(
+        InputError, match="differs from the written weights, first in bert/emb"
+    ):
         convert(source, folder, "hugging_face")
     kept = read_weights(folder).arrays
     assert "cls/squad/output_weights" in kept
-    assert sorted(os.listdir(tmp_path)) == (["out", "source"] if place == "local" else ["source"])
+    assert sorted(os.listdir(tmp_path)) == (
+        ["out", "source"] if place == "local" else ["source"]
+    )
 
 
 def test_a_file_that_appears_during_the_conversion_is_kept(tmp_path, monkeypatch):
@@ -150,7 +176,9 @@ def test_a_full_disk_leaves_no_partial_folder(tmp_path, monkeypatch, place):
     write_bytes = files.write_bytes
 
     def fail_at_last_file(path, content):
-        if path.startswith("ram://" if place == "ram" else "/") and path.endswith("/checkpoint"):
+        if path.startswith("ram://" if place == "ram" else "/") and path.endswith(
+            "/checkpoint"
+        ):
             raise OSError(28, "No space left on device")
         write_bytes(path, content)
 
@@ -172,21 +200,33 @@ def test_hugging_face_folders_are_written_as_they_were_read(tmp_path, name):
         np.testing.assert_array_equal(written[key], array, err_msg=key)
     original = json.loads((folder / "config.json").read_text())
     written = json.loads((tmp_path / "hf/config.json").read_text())
-    keys = ("architectures", "hidden_act", "layer_norm_eps", "id2label", "label2id", "model_type")
+    keys = (
+        "architectures",
+        "hidden_act",
+        "layer_norm_eps",
+        "id2label",
+        "label2id",
+        "model_type",
+    )
     for key in (*keys, "hidden_size", "vocab_size", "is_decoder", "type_vocab_size"):
         assert written.get(key) == original.get(key), key
 
 
-# transformers 4.57 and 5.23 give a head as many outputs as `id2label` has entries, and two outputs
-# without `id2label`. Written like this, folders of classifiers and taggers with 1, 2, 3 and 5
-# outputs were read by transformers 5.23.
+# transformers 4.57 and 5.23 give a head as many outputs as `id2label` has entries, and
+# two outputs without `id2label`. Written like this, folders of classifiers and taggers
+# with 1, 2, 3 and 5 outputs were read by transformers 5.23.
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("kind", [BertClassifier, BertTagger])
 def test_each_output_of_a_head_has_a_label(tmp_path, kind, number):
     weights = weights_of(kind(CONFIG, num_labels=number, seed=0))
     names = [f"LABEL_{i}" for i in range(number)]
-    for extra, labels in (({}, names), ({"labels": list("vwxyz")[:number]}, list("vwxyz"))):
-        write_weights(dataclasses.replace(weights, extra=extra), str(tmp_path), "hugging_face")
+    for extra, labels in (
+        ({}, names),
+        ({"labels": list("vwxyz")[:number]}, list("vwxyz")),
+    ):
+        write_weights(
+            dataclasses.replace(weights, extra=extra), str(tmp_path), "hugging_face"
+        )
         config = json.loads((tmp_path / "config.json").read_text())
         assert config["id2label"] == {str(i): labels[i] for i in range(number)}
         assert config["label2id"] == {labels[i]: i for i in range(number)}
@@ -197,14 +237,18 @@ def test_each_output_of_a_head_has_a_label(tmp_path, kind, number):
 
 def test_models_without_labels_are_written_without_labels(tmp_path):
     """transformers would give the span head as many outputs as there are labels."""
-    weights = dataclasses.replace(weights_of(MODELS["span"]), extra={"labels": ["a", "b", "c"]})
+    weights = dataclasses.replace(
+        weights_of(MODELS["span"]), extra={"labels": ["a", "b", "c"]}
+    )
     write_weights(weights, str(tmp_path), "hugging_face")
     config = json.loads((tmp_path / "config.json").read_text())
     assert "id2label" not in config and "label2id" not in config
 
 
 def test_a_wrong_number_of_labels_is_refused(tmp_path):
-    weights = dataclasses.replace(weights_of(MODELS["tagger"]), extra={"labels": ["O", "PER"]})
+    weights = dataclasses.replace(
+        weights_of(MODELS["tagger"]), extra={"labels": ["O", "PER"]}
+    )
     message = r"one name for each of the 4 outputs .* Received: 2 labels, O, PER"
     with pytest.raises(InputError, match=message):
         write_weights(weights, str(tmp_path / "out"), "hugging_face")
@@ -215,8 +259,12 @@ def test_variables_equal_those_of_the_released_checkpoint(tmp_path):
     released = json.loads((GOLDEN / "released_index.json").read_text())["variables"]
     config = BertConfig.named("base", 21128)
     model = BertPretrainer(config, seed=0)
-    variables = {n: [list(v.shape), str(v.dtype)] for n, v in variables_by_name(model).items()}
-    assert variables == {n: [entry["shape"], entry["dtype"]] for n, entry in released.items()}
+    variables = {
+        n: [list(v.shape), str(v.dtype)] for n, v in variables_by_name(model).items()
+    }
+    assert variables == {
+        n: [entry["shape"], entry["dtype"]] for n, entry in released.items()
+    }
 
 
 def test_google_research_bert_can_resume_from_our_checkpoint(tmp_path):
@@ -224,7 +272,11 @@ def test_google_research_bert_can_resume_from_our_checkpoint(tmp_path):
     source = str(GOLDEN / "google_pretraining/step10")
     text = (GOLDEN / "google_pretraining/bert_config.json").read_text()
     report = convert(
-        source, str(tmp_path / "out"), "google", slots=True, config=BertConfig.from_json(text)
+        source,
+        str(tmp_path / "out"),
+        "google",
+        slots=True,
+        config=BertConfig.from_json(text),
     )
     assert "Greatest difference of the outputs on a fixed input: 0.0." in report
     latest = tf.train.latest_checkpoint(str(tmp_path / "out"))
@@ -234,7 +286,9 @@ def test_google_research_bert_can_resume_from_our_checkpoint(tmp_path):
     assert written.get_variable_to_shape_map() == original.get_variable_to_shape_map()
     assert written.get_variable_to_dtype_map() == original.get_variable_to_dtype_map()
     for name in original.get_variable_to_shape_map():
-        np.testing.assert_array_equal(written.get_tensor(name), original.get_tensor(name))
+        np.testing.assert_array_equal(
+            written.get_tensor(name), original.get_tensor(name)
+        )
 
 
 def test_a_tensorflow_1_saver_restores_our_checkpoint(tmp_path):
@@ -243,12 +297,16 @@ def test_a_tensorflow_1_saver_restores_our_checkpoint(tmp_path):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         variable = tf.compat.v1.get_variable("output_weights", [3, 16])
         tf.compat.v1.train.Saver([variable]).restore(session, prefix)
-        np.testing.assert_array_equal(session.run(variable), weights.arrays["output_weights"])
+        np.testing.assert_array_equal(
+            session.run(variable), weights.arrays["output_weights"]
+        )
 
 
 def test_a_missing_config_is_refused(tmp_path):
     weights = dataclasses.replace(weights_of(MODELS["span"]), config=None)
-    with pytest.raises(InputError, match=r"source has no .*Give its path as bert_config_file"):
+    with pytest.raises(
+        InputError, match=r"source has no .*Give its path as bert_config_file"
+    ):
         write_weights(weights, str(tmp_path / "x"), "google")
 
 
@@ -266,5 +324,9 @@ def test_the_program_writes_a_google_checkpoint(tmp_path):
     names = dict(tf.train.list_variables(f"{tmp_path}/g/bert_model.ckpt"))
     assert names["output_weights"] == [3, 48]
     written = dict(tf.train.list_variables(f"{tmp_path}/e/bert_model.ckpt"))
-    assert written.keys() == {name for name in names if name.startswith("bert/")} < names.keys()
+    assert (
+        written.keys()
+        == {name for name in names if name.startswith("bert/")}
+        < names.keys()
+    )
     assert wrong.code == 2 and f"<{'|'.join(WRITABLE_DIALECTS)}>" in wrong.err

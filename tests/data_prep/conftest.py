@@ -30,7 +30,9 @@ class Inspection(NamedTuple):
     def unexpected(self):
         """The names of the unexpected statistics, and the names of the broken rules."""
         lines = [line.split(": ") for line in self.lines]
-        return {line[1] for line in lines if line[0] in ("  NOT as expected", "  BROKEN")}
+        return {
+            line[1] for line in lines if line[0] in ("  NOT as expected", "  BROKEN")
+        }
 
 
 @pytest.fixture

@@ -17,7 +17,9 @@ GARBAGE = b"\xff\x13garbage"
 @pytest.fixture
 def good(tmp_path, vocab_file):
     """Returns the serialized records of a file without damage."""
-    _, (path,) = make(tmp_path, vocab_file, text_of(corpus(40)), "good/a.tfrecord", dupe_factor=3)
+    _, (path,) = make(
+        tmp_path, vocab_file, text_of(corpus(40)), "good/a.tfrecord", dupe_factor=3
+    )
     return [each.numpy() for each in tf.data.TFRecordDataset(path)]
 
 
@@ -43,19 +45,28 @@ def test_a_file_of_other_records_is_refused(tmp_path, inspect, good, damage, wor
     with pytest.raises(InputError, match=f"/b {words}"):
         inspect(write_records(tmp_path / "b", map(damage, good)))
     late = [*good[:7], damage(good[7]), *good[8:]]
-    with pytest.raises(InputError, match=rf"/c, from 0 to {len(good) - 1}, has other features"):
+    with pytest.raises(
+        InputError, match=rf"/c, from 0 to {len(good) - 1}, has other features"
+    ):
         inspect(write_records(tmp_path / "c", late))
 
 
 def test_a_file_with_other_lengths_is_refused(tmp_path, vocab_file, inspect, good):
     text = text_of(corpus(40))
-    _, (other,) = make(tmp_path, vocab_file, text, "other/a.tfrecord", max_seq_length=64)
-    with pytest.raises(InputError, match=f"{other} has input_ids of length 64, but length 128"):
+    _, (other,) = make(
+        tmp_path, vocab_file, text, "other/a.tfrecord", max_seq_length=64
+    )
+    with pytest.raises(
+        InputError, match=f"{other} has input_ids of length 64, but length 128"
+    ):
         inspect(write_records(tmp_path / "a", good), other)
 
 
 def starts(raw):
-    """Returns each record's offset. A record is: length (8 bytes), CRC (4 bytes), data, CRC (4)."""
+    """Returns each record's offset.
+
+    A record is: length (8 bytes), CRC (4 bytes), data, CRC (4).
+    """
     offsets = [0]
     while offsets[-1] < len(raw):
         length = int.from_bytes(raw[offsets[-1] : offsets[-1] + 8], "little")
@@ -77,7 +88,9 @@ def test_the_damaged_record_is_reported_and_the_records_before_it_are_read(
     else:
         raw[start + (40 if kind == "bit in the record" else 1)] ^= 1
     (tmp_path / "a").write_bytes(raw)
-    passed, lines, (broken,) = inspect(tmp_path / "a", write_records(tmp_path / "b", good[13:20]))
+    passed, lines, (broken,) = inspect(
+        tmp_path / "a", write_records(tmp_path / "b", good[13:20])
+    )
     assert not passed
     assert "cannot be read from this record on" in broken
     assert broken.endswith(f", 1 found: {tmp_path}/a record {number}")
@@ -93,7 +106,9 @@ def test_a_truncated_gzip_file_is_read_up_to_its_end(tmp_path, inspect, good):
         (tmp_path / "cut").write_bytes(packed[:length])
         passed, lines, (broken,) = inspect(tmp_path / "cut", other)
         assert not passed
-        assert broken.endswith(f", 1 found: {tmp_path}/cut record {examples(lines) - 7}")
+        assert broken.endswith(
+            f", 1 found: {tmp_path}/cut record {examples(lines) - 7}"
+        )
 
 
 def test_empty_shards_are_reported_but_are_not_a_fault(tmp_path, inspect, good):
@@ -105,14 +120,20 @@ def test_empty_shards_are_reported_but_are_not_a_fault(tmp_path, inspect, good):
 
 
 def test_input_without_valid_records_is_refused(tmp_path, inspect):
-    with pytest.raises(InputError, match=r"No record of .* can be read: the files hold no record"):
+    with pytest.raises(
+        InputError, match=r"No record of .* can be read: the files hold no record"
+    ):
         inspect(write_records(tmp_path / "empty", []))
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="dangling cannot be read: No such file or directory"):
+    with pytest.raises(
+        InputError, match="dangling cannot be read: No such file or directory"
+    ):
         inspect(tmp_path / "dang*")
 
 
-def test_a_shard_that_differs_from_its_manifest_is_reported(tmp_path, vocab_file, inspect):
+def test_a_shard_that_differs_from_its_manifest_is_reported(
+    tmp_path, vocab_file, inspect
+):
     make(tmp_path, vocab_file, text_of(corpus(40)), dupe_factor=3, num_output_shards=3)
     paths = sorted((tmp_path / "out").glob("*.tfrecord"))
     (tmp_path / "out/another.manifest.json").write_text("[1, 2]")
@@ -133,4 +154,7 @@ def test_documents_of_one_sentence_are_as_expected(tmp_path, vocab_file, inspect
     passed, lines, _ = inspect(tmp_path / "out/data.tfrecord")
     (line,) = (line for line in lines if "random next sentences:" in line)
     assert passed, lines
-    assert "sentences: 100.00%;" in line and "more where chunks are single sentences" in line
+    assert (
+        "sentences: 100.00%;" in line
+        and "more where chunks are single sentences" in line
+    )

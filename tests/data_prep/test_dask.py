@@ -28,7 +28,9 @@ class Cluster:
     def __init__(self, folder):
         self._folder, self.file = folder, str(folder / "scheduler.json")
         self.processes = []
-        self._start("scheduler", "--host=127.0.0.1", "--port=0", f"--scheduler-file={self.file}")
+        self._start(
+            "scheduler", "--host=127.0.0.1", "--port=0", f"--scheduler-file={self.file}"
+        )
         deadline = time.monotonic() + 60
         while not os.path.exists(self.file):
             assert time.monotonic() < deadline
@@ -70,7 +72,9 @@ def cluster(tmp_path_factory):
 
 
 def create(job, output, cluster, secs=60):
-    return dask_workers.create(job.config, job.source, [str(output)], cluster.file, secs)
+    return dask_workers.create(
+        job.config, job.source, [str(output)], cluster.file, secs
+    )
 
 
 def test_dask_writes_the_same_bytes(job, tmp_path, cluster, monkeypatch):
@@ -99,7 +103,9 @@ def test_bad_clusters_are_refused_in_one_line(job, tmp_path):
         (["--dask_scheduler=tcp://127.0.0.1:1", "--output_file=gs://bucket/a"],
          ["files that all workers see", "gs://bucket/a"]),
     ]  # fmt: skip
-    results = run_mains([program(job, output, *flags) for flags, _ in rows], tmp_path, secs=60)
+    results = run_mains(
+        [program(job, output, *flags) for flags, _ in rows], tmp_path, secs=60
+    )
     for result, (_, words) in zip(results, rows, strict=True):
         assert_refused(result, *words)
     assert list(tmp_path.iterdir()) == []
@@ -113,7 +119,10 @@ def test_workers_that_differ_are_refused(job, tmp_path, tmp_path_factory, cluste
     preload.write_text(OTHER_VERSION)
     for words, settings in [
         (r"has 2 threads\. Start each worker with --nthreads=1", {"threads": 2}),
-        ("A worker of Dask has bert-tf 0.0 with Python", {"flags": [f"--preload={preload}"]}),
+        (
+            "A worker of Dask has bert-tf 0.0 with Python",
+            {"flags": [f"--preload={preload}"]},
+        ),
     ]:
         cluster.add_worker(*settings.pop("flags", []), **settings)
         with pytest.raises(InputError, match=words):
@@ -148,7 +157,9 @@ def test_a_worker_that_does_not_see_the_folder_is_refused(job, tmp_path, cluster
     if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
         pytest.skip("needs the right to mount a file system")
     cluster.add_worker(prefix=prefix)
-    with pytest.raises(InputError, match=f"does not see {tmp_path}/.a.work/.* Give an output_file"):
+    with pytest.raises(
+        InputError, match=f"does not see {tmp_path}/.a.work/.* Give an output_file"
+    ):
         create(job, tmp_path / "a.tfrecord", cluster)
     assert contents(tmp_path) == {}
 
@@ -158,24 +169,21 @@ class Run:
 
     def __init__(self, job, output, cluster):
         (script := output.parent / "run.py").write_text(
-            "import sys\n"
-            "from bert_tf.data_prep.pretraining_data.settings import RecordsConfig\n"
-            "from bert_tf.data_prep.runners import dask_workers, preparation\n"
-            "from bert_tf.errors import InputError\n"
-            "prepare = preparation.prepare\n"
-            "def begin(*arguments):\n"
-            "    print('ready', flush=True)\n"
-            "    return prepare(*arguments)\n"
-            "preparation.prepare = begin\n"
-            "try:\n"
-            f"    config = RecordsConfig({job.config.vocab_file!r}, **{MANY_SEGMENTS!r})\n"
-            f"    dask_workers.create(config, {job.source!r}, [{str(output)!r}], "
-            f"{cluster.file!r}, 5)\n"
-            "except InputError as error:\n"
+            "import sys\nfrom bert_tf.data_prep.pretraining_data.settings import "
+            "RecordsConfig\nfrom bert_tf.data_prep.runners import dask_workers, "
+            "preparation\nfrom bert_tf.errors import InputError\nprepare = "
+            "preparation.prepare\ndef begin(*arguments):\n    print('ready', "
+            "flush=True)\n    return prepare(*arguments)\npreparation.prepare = begin\n"
+            f"try:\n    config = RecordsConfig({job.config.vocab_file!r}, "
+            f"**{MANY_SEGMENTS!r})\n    dask_workers.create(config, {job.source!r}, "
+            f"[{str(output)!r}], {cluster.file!r}, 5)\nexcept InputError as error:\n"
             "    sys.exit(str(error))\n"
         )
         self.process = subprocess.Popen(
-            [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+            [sys.executable, script],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
         )
         assert self.process.stdout.readline() == b"ready\n"
 
@@ -186,7 +194,9 @@ class Run:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["worker", "all workers", "program", "scheduler"])
-def test_a_killed_process_does_not_change_the_records(job, tmp_path, tmp_path_factory, victim):
+def test_a_killed_process_does_not_change_the_records(
+    job, tmp_path, tmp_path_factory, victim
+):
     output = tmp_path / "out" / "a.tfrecord"
     output.parent.mkdir()
     cluster = Cluster(tmp_path_factory.mktemp("first"))
@@ -197,7 +207,9 @@ def test_a_killed_process_does_not_change_the_records(job, tmp_path, tmp_path_fa
         time.sleep(0.3)
         if victim == "program":
             run.process.kill()
-        for number in {"worker": [1], "all workers": [1, 2], "scheduler": [0]}.get(victim, []):
+        for number in {"worker": [1], "all workers": [1, 2], "scheduler": [0]}.get(
+            victim, []
+        ):
             cluster.kill(number)
         code, error = run.end()
         if victim == "worker":
@@ -205,7 +217,8 @@ def test_a_killed_process_does_not_change_the_records(job, tmp_path, tmp_path_fa
         else:
             assert code != 0
             assert victim == "program" or re.search(
-                "has had no worker for 5 s|connection to the Dask scheduler was lost", error
+                "has had no worker for 5 s|connection to the Dask scheduler was lost",
+                error,
             )
             assert not (output.parent / "a.COMPLETED").exists()
     finally:
@@ -230,15 +243,22 @@ def test_bad_input_ends_the_run_at_once(job, tmp_path, cluster):
     before = sorted(os.listdir(tmp_path))
     bad = job._replace(source=f"{tmp_path}/a.txt,{tmp_path}/b*.txt")
     for _ in range(3):
-        with pytest.raises(InputError, match=r"a.txt is not UTF-8: .* Convert it first\.$"):
+        with pytest.raises(
+            InputError, match=r"a.txt is not UTF-8: .* Convert it first\.$"
+        ):
             create(bad, tmp_path / "a.tfrecord", cluster)
-        assert [name for name in sorted(os.listdir(tmp_path)) if name[0] != "."] == before
+        assert [
+            name for name in sorted(os.listdir(tmp_path)) if name[0] != "."
+        ] == before
 
 
 def test_workers_read_a_vocabulary_that_has_changed(job, tmp_path, cluster):
     cluster.add_worker()
     changed = dataclasses.replace(job.config, vocab_file=str(tmp_path / "vocab.txt"))
-    for name, entries in [("one", VOCABULARY), ("two", [*VOCABULARY[:5], *VOCABULARY[:4:-1]])]:
+    for name, entries in [
+        ("one", VOCABULARY),
+        ("two", [*VOCABULARY[:5], *VOCABULARY[:4:-1]]),
+    ]:
         (tmp_path / "vocab.txt").write_text("\n".join(entries) + "\n")
         create(job._replace(config=changed), tmp_path / name / "a.tfrecord", cluster)
         local.create(changed, job.source, [f"{tmp_path}/local-{name}/a.tfrecord"], 1)
@@ -247,4 +267,8 @@ def test_workers_read_a_vocabulary_that_has_changed(job, tmp_path, cluster):
 
 
 def shards(folder):
-    return {name: data for name, data in contents(folder).items() if name.endswith(".tfrecord")}
+    return {
+        name: data
+        for name, data in contents(folder).items()
+        if name.endswith(".tfrecord")
+    }

@@ -14,10 +14,24 @@ from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
 
 SPECIAL = ["[PAD]", "[unused5]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused1]"]
-PIECES = ["a", "b", "c", "B", "##a", "##b", "##c", "##ab", "cab", "中", ".", "a" * 20, "##é"]
+PIECES = [
+    "a",
+    "b",
+    "c",
+    "B",
+    "##a",
+    "##b",
+    "##c",
+    "##ab",
+    "cab",
+    "中",
+    ".",
+    "a" * 20,
+    "##é",
+]
 VOCABULARY = [*SPECIAL, *PIECES]
-# Words of one piece and of several pieces; words that are not covered, or too long; characters that
-# normalization removes, replaces or splits at.
+# Words of one piece and of several pieces; words that are not covered, or too long;
+# characters that normalization removes, replaces or splits at.
 WORDS = [
     "a", "abab", "Cab", "cabB", "café", "cafe\u0301", "a.b", "中文", "中", "☃", "☃\ufe0f", "½",
     "ΟΔΟΣ", "x☃", "ab" * 25, "ab" * 25 + "a", "a" * 199, "b" * 201, "a\u2028b", "\u00ad",
@@ -42,7 +56,10 @@ def choose(counts, do_lower_case, num_words=500):
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
 def test_the_words_are_those_of_the_transcription(do_lower_case):
-    lines = [" ".join(WORDS[number:] + WORDS[number % 7 : number]) for number in range(len(WORDS))]
+    lines = [
+        " ".join(WORDS[number:] + WORDS[number % 7 : number])
+        for number in range(len(WORDS))
+    ]
     expected_counts = reference.counts([lines], do_lower_case)
     counts = counts_of("\n".join(lines), do_lower_case)
     assert counts == expected_counts
@@ -56,7 +73,9 @@ def test_the_words_are_those_of_the_transcription(do_lower_case):
     assert {"abab", "☃", "x☃", "ab" * 25, "文"} < set(words)
     assert max(map(len, words)) == 50 and not {"a", "中", "cab"} & set(words)
     cost = domain_words.cost_of(counts, tokenizer(do_lower_case))
-    assert (cost.words, cost.tokens, cost.unknown) == reference.cost(expected_counts, VOCABULARY)
+    assert (cost.words, cost.tokens, cost.unknown) == reference.cost(
+        expected_counts, VOCABULARY
+    )
 
 
 def test_a_literal_example():
@@ -75,19 +94,28 @@ def test_each_new_word_is_one_token(do_lower_case):
         range(0x3000, 0xD800),
         range(0xE000, 0x110000),
     ]
-    words = ["".join(chr(generator.choice(block)) for _ in range(2)) for block in blocks * 300]
+    words = [
+        "".join(chr(generator.choice(block)) for _ in range(2))
+        for block in blocks * 300
+    ]
     text = " ".join([*WORDS, *words])
     counts = counts_of(text, do_lower_case)
     new_words = [new.word for new in choose(counts, do_lower_case, 5000)]
     assert len(new_words) > 700
-    new = BertTokenizer(reference.new_vocabulary(VOCABULARY, new_words, 8), do_lower_case)
+    new = BertTokenizer(
+        reference.new_vocabulary(VOCABULARY, new_words, 8), do_lower_case
+    )
     ids = new.tokenize(new_words).to_list()
-    assert [[new.vocabulary[each] for each in row] for row in ids] == [[w] for w in new_words]
+    assert [[new.vocabulary[each] for each in row] for row in ids] == [
+        [w] for w in new_words
+    ]
     assert domain_words.cost_of(counts, new).unknown == 0
 
 
 def test_texts_without_new_words_are_refused():
-    with pytest.raises(InputError, match="All 2 distinct words of the text are in the vocabulary"):
+    with pytest.raises(
+        InputError, match="All 2 distinct words of the text are in the vocabulary"
+    ):
         choose({"a": 3, "cab": 1}, True)
     with pytest.raises(InputError, match="There are no words in the text"):
         choose({}, True)
@@ -103,9 +131,13 @@ LINES = st.lists(st.sampled_from(["", " ", "\r", "one", "two words"]), max_size=
 @given(LINES, st.integers(1, 9))
 def test_every_tenth_document_of_a_text_is_held_out(lines, chunk_bytes):
     text = "\n".join(lines)
-    chunks = [text[at : at + chunk_bytes].encode() for at in range(0, len(text), chunk_bytes)]
+    chunks = [
+        text[at : at + chunk_bytes].encode() for at in range(0, len(text), chunk_bytes)
+    ]
     documents = reference.documents(text)
-    for is_held_out, expected in zip((False, True), reference.split(documents), strict=True):
+    for is_held_out, expected in zip(
+        (False, True), reference.split(documents), strict=True
+    ):
         part = held_out.DocumentFilter(is_held_out)
         kept = b"".join(part.counted(chunks, False)).decode()
         assert reference.documents(kept) == expected

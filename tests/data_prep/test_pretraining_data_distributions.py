@@ -1,7 +1,7 @@
 """Chi-square tests: created records have the distributions of google-research/bert's records.
 
-`reference/pretraining_data.py` is a transcription of the rules of google-research/bert. The code of
-this project and the transcription get the same documents.
+`reference/pretraining_data.py` is a transcription of the rules of google-research/bert.
+The code of this project and the transcription get the same documents.
 """
 
 import collections
@@ -37,7 +37,10 @@ def corpus(documents=60, seed=3):
             out += [rng.randrange(300, 400) for _ in range(rng.choice([0, 0, 0, 1, 3]))]
         return out
 
-    return [[sentence() for _ in range(rng.choice([1, 2, 5, 20, 60]))] for _ in range(documents)]
+    return [
+        [sentence() for _ in range(rng.choice([1, 2, 5, 20, 60]))]
+        for _ in range(documents)
+    ]
 
 
 def as_documents(documents):
@@ -54,7 +57,9 @@ def created_examples(config, documents):
     arrays = as_documents(documents)
     rows = np.concatenate(
         list(
-            pairing.paired_rows(config, Documents.joined([arrays, arrays]), len(arrays), VOCABULARY)
+            pairing.paired_rows(
+                config, Documents.joined([arrays, arrays]), len(arrays), VOCABULARY
+            )
         )
     )
     columns = masked_lm.mask_rows(config, rows, VOCABULARY)
@@ -101,8 +106,12 @@ FIGURES = {
     "random next": lambda e: [e["random"]],
     "random next by length": lambda e: [(e["random"], len(e["unmasked"]) // 16)],
     "predictions": lambda e: [len(e["positions"])],
-    "relative position": lambda e: [p * 20 // len(e["unmasked"]) for p in e["positions"]],
-    "kind": lambda e: [kind(e, p, t) for p, t in zip(e["positions"], e["labels"], strict=True)],
+    "relative position": lambda e: [
+        p * 20 // len(e["unmasked"]) for p in e["positions"]
+    ],
+    "kind": lambda e: [
+        kind(e, p, t) for p, t in zip(e["positions"], e["labels"], strict=True)
+    ],
     "predicted word piece": lambda e: [t in CONTINUES for t in e["labels"]],
     "random token": lambda e: [
         e["tokens"][p] // 20
@@ -116,7 +125,9 @@ FIGURES = {
 
 def random_keys(seed, count):
     seed_key = counter_based_random.seed_key(seed)
-    return counter_based_random.derive_keys(seed_key, Purpose.SENTENCE, np.arange(count))
+    return counter_based_random.derive_keys(
+        seed_key, Purpose.SENTENCE, np.arange(count)
+    )
 
 
 def chi_square(sample, other_sample):
@@ -164,9 +175,10 @@ def test_distributions_equal_the_released_values(whole_words):
             [value for example in created for value in figure(example)],
             [value for example in released_values for value in figure(example)],
         )
-        # All examples that one pass makes from a document have the same target length. Therefore
-        # the counts are not independent, and the limit is 6 standard deviations. An error of 1 % in
-        # a probability still exceeds 6 standard deviations.
+        # All examples that one pass makes from a document have the same target length.
+        # Therefore the counts are not independent, and the limit is 6 standard
+        # deviations. An error of 1 % in a probability still exceeds 6 standard
+        # deviations.
         assert off < 6, f"{name}: {off:.1f} standard deviations"
 
 
@@ -176,7 +188,9 @@ def test_numbers_of_examples_equal_the_released_values():
     for seed in range(40):
         config = RecordsConfig("", dupe_factor=1, random_seed=seed)
         arrays = as_documents(documents)
-        spans = pairing.pair_documents(config, Documents.joined([arrays, arrays]), len(arrays), 0)
+        spans = pairing.pair_documents(
+            config, Documents.joined([arrays, arrays]), len(arrays), 0
+        )
         counts[True].append(len(spans))
         rng = random.Random(seed)
         counts[False].append(
@@ -195,11 +209,15 @@ def test_truncation_removes_as_many_tokens_as_the_released_rule():
     lengths = np.array([(rng.randint(1, 60), rng.randint(1, 60)) for _ in range(500)])
     keys = random_keys(1, 500)
     zeros = np.zeros(500, np.int64)
-    spans = pairing._truncate(config, keys, zeros, lengths[:, 0], zeros, lengths[:, 1], zeros > 0)
+    spans = pairing._truncate(
+        config, keys, zeros, lengths[:, 0], zeros, lengths[:, 1], zeros > 0
+    )
     for i, (a, b) in enumerate(lengths):
         tokens_a, tokens_b = list(range(a)), list(range(b))
         released.truncate(tokens_a, tokens_b, 29, rng)
-        assert spans["length_a"][i] == len(tokens_a) and spans["length_b"][i] == len(tokens_b)
+        assert spans["length_a"][i] == len(tokens_a) and spans["length_b"][i] == len(
+            tokens_b
+        )
         assert 0 <= spans["start_a"][i] <= a - len(tokens_a)
         assert 0 <= spans["start_b"][i] <= b - len(tokens_b)
 
@@ -207,13 +225,16 @@ def test_truncation_removes_as_many_tokens_as_the_released_rule():
 def test_truncation_removes_tokens_from_the_front_and_the_back_with_equal_probability():
     keys = random_keys(1, 20000)
     for tosses in (1, 7, 64, 65, 200):
-        heads = counter_based_random.count_heads(keys, Purpose.TRIM_A, np.full(20000, tosses))
+        heads = counter_based_random.count_heads(
+            keys, Purpose.TRIM_A, np.full(20000, tosses)
+        )
         rng = np.random.default_rng(tosses)
         expected = rng.binomial(tosses, 0.5, 20000)
         assert chi_square(heads.tolist(), expected.tolist()) < 6
 
 
-# Exact details of the released rules ----------------------------------------------------------
+# Exact details of the released rules
+# ----------------------------------------------------------
 
 
 def test_prediction_counts_are_rounded_half_to_even_as_released():
@@ -261,8 +282,8 @@ def test_replacement_is_drawn_for_each_token_as_released(whole_words):
     )
     masked_a = masked[rows_with_a, 1:4]
     mixed = masked_a.any(axis=1) & ~masked_a.all(axis=1)
-    # If each token had its own draw, 1 - 0.8**3 - 0.2**3 = 48 % of the words (three tokens each)
-    # would contain both [MASK] and other tokens.
+    # If each token had its own draw, 1 - 0.8**3 - 0.2**3 = 48 % of the words (three
+    # tokens each) would contain both [MASK] and other tokens.
     assert abs(mixed.mean() - (0 if whole_words else 0.48)) < 0.05
 
 
@@ -275,14 +296,23 @@ def test_a_word_that_exceeds_the_budget_is_skipped():
 @pytest.mark.parametrize("whole_words", [False, True])
 def test_ngrams_are_drawn_by_the_rule_of_the_model_garden(whole_words):
     config = RecordsConfig(
-        "", do_whole_word_mask=whole_words, max_ngram_size=3, masked_lm_prob=0.3, max_seq_length=32
+        "",
+        do_whole_word_mask=whole_words,
+        max_ngram_size=3,
+        masked_lm_prob=0.3,
+        max_seq_length=32,
     )
-    a, b = [10, 310, 11, 12, 13, 14, 311, 312, 15, 16], [17, 18, 313, 19, 20, 21, 22, 23, 24]
+    a, b = (
+        [10, 310, 11, 12, 13, 14, 311, 312, 15, 16],
+        [17, 18, 313, 19, 20, 21, 22, 23, 24],
+    )
     rows = rows_of(config, (a, b), 4000)
     columns = masked_lm.mask_rows(config, rows, VOCABULARY)
     created = [
         tuple(p[w > 0].tolist())
-        for p, w in zip(columns["masked_lm_positions"], columns["masked_lm_weights"], strict=True)
+        for p, w in zip(
+            columns["masked_lm_positions"], columns["masked_lm_weights"], strict=True
+        )
     ]
     words = [
         [1, 2],
@@ -309,5 +339,7 @@ def test_ngrams_are_drawn_by_the_rule_of_the_model_garden(whole_words):
         lambda p: [y - x for x, y in itertools.pairwise(p)],
         lambda p: [sum(y - x == 1 for x, y in itertools.pairwise(p))],
     ):
-        samples = [[value for p in each for value in figure(p)] for each in (created, expected)]
+        samples = [
+            [value for p in each for value in figure(p)] for each in (created, expected)
+        ]
         assert chi_square(*samples) < 6

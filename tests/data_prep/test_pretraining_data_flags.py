@@ -8,8 +8,8 @@ from tiny_corpus import WORDS, corpus, text_of
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 
-# The flags of google-research/bert's create_pretraining_data.py and their defaults. The default of
-# do_lower_case is the casing of the vocabulary.
+# The flags of google-research/bert's create_pretraining_data.py and their defaults. The
+# default of do_lower_case is the casing of the vocabulary.
 RELEASED = {
     "input_file": None, "output_file": None, "vocab_file": None, "do_lower_case": None,
     "do_whole_word_mask": False, "max_seq_length": 128, "max_predictions_per_seq": 20,
@@ -17,7 +17,9 @@ RELEASED = {
 }  # fmt: skip
 
 
-def test_program_runs_resumes_refuses_and_has_the_released_defaults(tmp_path, vocab_file):
+def test_program_runs_resumes_refuses_and_has_the_released_defaults(
+    tmp_path, vocab_file
+):
     source, output = tmp_path / "corpus.txt", tmp_path / "out" / "data.tfrecord"
     source.write_text(text_of(corpus(10)))
     arguments = [f"--output_file={output}", f"--vocab_file={vocab_file}"]
@@ -39,7 +41,9 @@ def test_program_runs_resumes_refuses_and_has_the_released_defaults(tmp_path, vo
     assert_refused(negative, "--num_workers=-3")
     shown = {
         name: text.partition("Default: ")[2].strip(". \n")
-        for name, text in re.findall(r"^  --(\w+)=.*\n((?:      .*\n?)+)", help_.out, re.M)
+        for name, text in re.findall(
+            r"^  --(\w+)=.*\n((?:      .*\n?)+)", help_.out, re.M
+        )
     }
     for name, default in RELEASED.items():
         assert shown[name] == ("" if default is None else str(default).lower()), name
@@ -48,9 +52,13 @@ def test_program_runs_resumes_refuses_and_has_the_released_defaults(tmp_path, vo
 def test_paragraphs_and_joined_files_are_not_lost_without_a_word(tmp_path, vocab_file):
     words = " ".join(WORDS[:30]) + ". "
     paragraphs = tmp_path / "paragraphs.txt"
-    paragraphs.write_text("\n\n".join("\n".join([words * 10] * 4) for _ in range(5)) + "\n")
+    paragraphs.write_text(
+        "\n\n".join("\n".join([words * 10] * 4) for _ in range(5)) + "\n"
+    )
     for number in range(4):
-        (tmp_path / f"part{number}.txt").write_text(f"{words}\n" * 9 + "\n" * (number == 1))
+        (tmp_path / f"part{number}.txt").write_text(
+            f"{words}\n" * 9 + "\n" * (number == 1)
+        )
     shared = [f"--vocab_file={vocab_file}", "--dupe_factor=1", "--num_workers=1"]
 
     def command(name, source, *flags):
@@ -72,12 +80,13 @@ def test_paragraphs_and_joined_files_are_not_lost_without_a_word(tmp_path, vocab
         command("apart", parts, "--break_documents_at_files"),
         command("one", f"{tmp_path}/part[02].txt"),
         command("masks", parts, "--max_seq_length=512"),
-        command("enough", parts, "--max_seq_length=512", "--max_predictions_per_seq=77"),
+        command(
+            "enough", parts, "--max_seq_length=512", "--max_predictions_per_seq=77"
+        ),
     )
     # A pair of two paragraphs has 620 tokens, of which 125 are kept.
-    text = (
-        f"error: Truncation to --max_seq_length=128 removes 79.8% of the tokens of {paragraphs}. "
-    )
+    removed = "Truncation to --max_seq_length=128 removes 79.8% of the tokens of"
+    text = f"error: {removed} {paragraphs}. "
     assert text in refused.err and refused.code == 2
     assert "give --split_sentences, else" in refused.err
     assert "give --allow_truncation." in refused.err
@@ -85,11 +94,18 @@ def test_paragraphs_and_joined_files_are_not_lost_without_a_word(tmp_path, vocab
     assert allowed.code == 0 and "warning: Truncation to" in allowed.err
     assert split.code == 0 and "Truncation" not in split.err
     assert "  text            5 documents, 200 sentences\n" in split.out
-    assert short.code == 0 and "warning: Truncation to --max_seq_length=8 removes" in short.err
+    assert (
+        short.code == 0
+        and "warning: Truncation to --max_seq_length=8 removes" in short.err
+    )
     assert joined.code == 0 and "2 documents, 36 sentences" in joined.out
     assert "warning: 4 files gave 2 documents. A document continues in" in joined.err
     assert "give --break_documents_at_files." in joined.err
-    assert apart.code == 0 and "4 documents, 36 sentences" in apart.out and "files" not in apart.err
+    assert (
+        apart.code == 0
+        and "4 documents, 36 sentences" in apart.out
+        and "files" not in apart.err
+    )
     assert one.code == 2 and "part2.txt is one document" in one.err
     assert "give --break_documents_at_files." in one.err
     assert "--max_predictions_per_seq=20 masks 3.9% of 512 tokens; " in masks.err
@@ -97,5 +113,7 @@ def test_paragraphs_and_joined_files_are_not_lost_without_a_word(tmp_path, vocab
     assert "masks" not in enough.err and "masks" not in apart.err
     facts = json.loads((tmp_path / "apart/a.manifest.json").read_text())
     assert (facts["documents"], facts["sentences"]) == ({"train": 4}, {"train": 36})
-    one, two = (RecordsConfig("", allow_truncation=allowed) for allowed in (False, True))
+    one, two = (
+        RecordsConfig("", allow_truncation=allowed) for allowed in (False, True)
+    )
     assert one.fingerprint("", []) == two.fingerprint("", [])  # the bytes are the same

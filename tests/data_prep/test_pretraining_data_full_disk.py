@@ -14,7 +14,8 @@ from bert_tf.data_prep.runners import local, outputs, stages
 from bert_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
-# This program creates records on a small tmpfs and enlarges the tmpfs after each failure.
+# This program creates records on a small tmpfs and enlarges the tmpfs after each
+# failure.
 ON_A_SMALL_DISK = """
 import json, os, subprocess, sys
 from bert_tf.errors import InputError
@@ -77,19 +78,25 @@ def test_a_run_resumes_each_time_after_the_disk_was_full(job, tmp_path):
     (tmp_path / "small").mkdir()
     probe = ["mount", "-t", "tmpfs", "none", str(tmp_path / "small")]
     try:
-        possible = subprocess.run([*namespace, *probe], capture_output=True).returncode == 0
+        possible = (
+            subprocess.run([*namespace, *probe], capture_output=True).returncode == 0
+        )
     except FileNotFoundError:
         possible = False
     if not possible:
         pytest.skip("needs a user namespace to mount a small file system in")
-    arguments = json.dumps([job.config.vocab_file, job.source, f"{tmp_path}/small", MANY_SEGMENTS])
+    arguments = json.dumps(
+        [job.config.vocab_file, job.source, f"{tmp_path}/small", MANY_SEGMENTS]
+    )
     done = subprocess.run(
         [*namespace, sys.executable, "-c", ON_A_SMALL_DISK, arguments],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     steps, final = json.loads(done.stdout.splitlines()[-1])
-    assert {name: bytes.fromhex(content) for name, content in final.items()} == job.expected
+    assert {
+        name: bytes.fromhex(content) for name, content in final.items()
+    } == job.expected
     assert len(steps) > 4
     for message, visible in steps:
         assert "\n" not in message

@@ -18,7 +18,11 @@ from bert_tf.errors import InputError
 
 def test_the_manifest_lists_the_shards_with_sizes_and_checksums(tmp_path, vocab_file):
     reports, _ = make(
-        tmp_path, vocab_file, text_of(corpus(60)), num_output_shards=3, eval_fraction=0.3
+        tmp_path,
+        vocab_file,
+        text_of(corpus(60)),
+        num_output_shards=3,
+        eval_fraction=0.3,
     )
     folder = tmp_path / "out"
     assert sorted(os.listdir(folder)) == [
@@ -45,7 +49,9 @@ def test_the_manifest_lists_the_shards_with_sizes_and_checksums(tmp_path, vocab_
     assert max(sizes) - min(sizes) <= 1
     expected = hashlib.sha256("\n".join(VOCABULARY).encode()).hexdigest()
     assert manifest["vocabulary_sha256"] == expected
-    assert manifest["max_seq_length"] == 128 and manifest["max_predictions_per_seq"] == 20
+    assert (
+        manifest["max_seq_length"] == 128 and manifest["max_predictions_per_seq"] == 20
+    )
     assert manifest["do_lower_case"] is True
     assert manifest["flags"]["random_seed"] == 12345
 
@@ -53,7 +59,9 @@ def test_the_manifest_lists_the_shards_with_sizes_and_checksums(tmp_path, vocab_
 def test_the_seed_determines_the_records(tmp_path, vocab_file):
     text, contents = text_of(corpus(30)), []
     for number, seed in enumerate((1, 1, 2)):
-        _, paths = make(tmp_path, vocab_file, text, f"{number}/a.tfrecord", random_seed=seed)
+        _, paths = make(
+            tmp_path, vocab_file, text, f"{number}/a.tfrecord", random_seed=seed
+        )
         contents.append(pathlib.Path(paths[0]).read_bytes())
     assert contents[0] == contents[1] != contents[2]
 
@@ -63,7 +71,8 @@ def test_gzip_files_contain_the_same_records(tmp_path, vocab_file):
     _, plain = make(tmp_path, vocab_file, text, "plain.tfrecord")
     _, small = make(tmp_path, vocab_file, text, "small.tfrecord", compression="gzip")
     a, b = (
-        tf.data.TFRecordDataset(p, compression_type=c) for p, c in ((plain, ""), (small, "GZIP"))
+        tf.data.TFRecordDataset(p, compression_type=c)
+        for p, c in ((plain, ""), (small, "GZIP"))
     )
     assert [r.numpy() for r in a] == [r.numpy() for r in b]
     assert os.path.getsize(small[0]) < os.path.getsize(plain[0]) / 3
@@ -73,7 +82,10 @@ def test_train_and_eval_records_come_from_different_documents(tmp_path, vocab_fi
     documents = [[[WORDS[d]] * 6 for _ in range(9)] for d in range(200)]
     make(tmp_path, vocab_file, text_of(documents), eval_fraction=0.25, dupe_factor=2)
     words = {}
-    for split, name in (("train", "data.tfrecord"), ("eval", "data.eval-00000-of-00001.tfrecord")):
+    for split, name in (
+        ("train", "data.tfrecord"),
+        ("eval", "data.eval-00000-of-00001.tfrecord"),
+    ):
         records = parsed([str(tmp_path / "out" / name)], 128, 20)
         words[split] = set(records["masked_lm_ids"].ravel()) - {0}
     assert not words["train"] & words["eval"]
@@ -87,8 +99,8 @@ def test_records_are_shuffled_over_all_shards(tmp_path, vocab_file):
     paths = sorted(str(p) for p in (tmp_path / "out").glob("*.tfrecord"))
     for path in paths:
         first = parsed([path], 128, 20)["masked_lm_ids"][:, 0]
-        # If the records of 20 documents are in random order, the probability is 1/20 that two
-        # adjacent records are from the same document.
+        # If the records of 20 documents are in random order, the probability is 1/20
+        # that two adjacent records are from the same document.
         assert np.mean(first[1:] == first[:-1]) < 0.12
         assert len(set(first)) == 20
 
@@ -119,13 +131,17 @@ def test_overwrite_replaces_all_old_files(tmp_path, vocab_file):
     (tmp_path / "corpus.txt").write_text(text)
     with pytest.raises(InputError, match="one document"):
         local.create(config, str(tmp_path / "one.txt"), [output], 1, overwrite=True)
-    assert len(os.listdir(tmp_path / "out")) == 6, "refused input must not remove records"
+    assert len(os.listdir(tmp_path / "out")) == 6, (
+        "refused input must not remove records"
+    )
     local.create(config, source, [output], 1, overwrite=True)
     names = ["data.COMPLETED", "data.manifest.json", "data.stats.json", "data.tfrecord"]
     assert sorted(os.listdir(tmp_path / "out")) == names
 
 
-def test_outputs_in_several_folders_are_found_and_replaced(tmp_path, vocab_file, monkeypatch):
+def test_outputs_in_several_folders_are_found_and_replaced(
+    tmp_path, vocab_file, monkeypatch
+):
     text = text_of(corpus(10))
     monkeypatch.chdir(tmp_path)
     names = "x/a.tfrecord,y/b.tfrecord,z/a.tfrecord"
@@ -136,7 +152,9 @@ def test_outputs_in_several_folders_are_found_and_replaced(tmp_path, vocab_file,
     assert make(tmp_path, vocab_file, text, names)[0] == {}, "complete"
     source = str(tmp_path / "corpus.txt")
     relative = ["x/a.tfrecord", "./y/b.tfrecord", str(tmp_path / "z/a.tfrecord")]
-    assert local.create(RecordsConfig(vocab_file), source, relative, 1) == {}, "complete"
+    assert local.create(RecordsConfig(vocab_file), source, relative, 1) == {}, (
+        "complete"
+    )
     # x/b.tfrecord is a file of another program. y/b.tfrecord has the same base name.
     (tmp_path / "x/b.tfrecord").write_bytes(b"other")
     config = RecordsConfig(vocab_file, dupe_factor=2)
@@ -152,7 +170,13 @@ def test_overwrite_keeps_a_listed_file_whose_content_has_changed(tmp_path, vocab
     content = b"x" * other.stat().st_size
     other.write_bytes(content)
     output = [str(tmp_path / "out/data.tfrecord")]
-    local.create(RecordsConfig(vocab_file), str(tmp_path / "corpus.txt"), output, 1, overwrite=True)
+    local.create(
+        RecordsConfig(vocab_file),
+        str(tmp_path / "corpus.txt"),
+        output,
+        1,
+        overwrite=True,
+    )
     assert other.read_bytes() == content
     assert not (tmp_path / "out/data-00001-of-00002.tfrecord").exists()
 

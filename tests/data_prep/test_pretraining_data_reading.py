@@ -21,8 +21,12 @@ from bert_tf.errors import InputError
 
 
 def cut(config, paths):
-    found = {str(path): formats.format_of(str(path), config.input_format) for path in paths}
-    return segments.cut(config.with_format_of(found.values()), seekable_files(found, "nowhere"))
+    found = {
+        str(path): formats.format_of(str(path), config.input_format) for path in paths
+    }
+    return segments.cut(
+        config.with_format_of(found.values()), seekable_files(found, "nowhere")
+    )
 
 
 def sentences_of(tmp_path, contents, segment_bytes=4 << 20, **flags):
@@ -34,9 +38,16 @@ def sentences_of(tmp_path, contents, segment_bytes=4 << 20, **flags):
     config = RecordsConfig("", segment_bytes=segment_bytes, **flags)
     found = []
     for number, segment in enumerate(cut(config, paths)):
-        for texts, documents in sentences.read(config.with_format_of(["text"]), segment):
-            found += [((number, int(d)), text) for d, text in zip(documents, texts, strict=True)]
-    order = {key: index for index, key in enumerate(dict.fromkeys(key for key, _ in found))}
+        for texts, documents in sentences.read(
+            config.with_format_of(["text"]), segment
+        ):
+            found += [
+                ((number, int(d)), text)
+                for d, text in zip(documents, texts, strict=True)
+            ]
+    order = {
+        key: index for index, key in enumerate(dict.fromkeys(key for key, _ in found))
+    }
     return [(order[key], text) for key, text in found]
 
 
@@ -57,12 +68,16 @@ def test_cutting_into_segments_does_not_change_documents(
     rng = random.Random(segment_bytes)
     contents = []
     for _ in range(4):
-        lines = [rng.choice(["", " ", "\u3000", "x y", "äöü " * 9, "\t"]) for _ in range(60)]
+        lines = [
+            rng.choice(["", " ", "\u3000", "x y", "äöü " * 9, "\t"]) for _ in range(60)
+        ]
         contents.append(line_end.join(lines))
     uncut = sentences_of(tmp_path, contents)
     # A line that contains only white space ends a document.
     expected, number, new_document = [], -1, True
-    for line in (line for content in contents for line in content.removesuffix("\n").split("\n")):
+    for line in (
+        line for content in contents for line in content.removesuffix("\n").split("\n")
+    ):
         if not line.strip():
             new_document = True
             continue
@@ -78,24 +93,39 @@ def test_a_document_over_the_size_limit_is_named(tmp_path, vocab_file, monkeypat
     flags = {"segment_bytes": 1000, "max_seq_length": 32, "dupe_factor": 1}
     line, before = "wab wac wad\n", "wae\n\n" * 100
     fits = before + line * (2900 // len(line)) + "\n" + line * 9
-    assert make(tmp_path, vocab_file, fits, "fits.tfrecord", **flags)[0]["train"]["examples"]
+    assert make(tmp_path, vocab_file, fits, "fits.tfrecord", **flags)[0]["train"][
+        "examples"
+    ]
     above = before + line * (4100 // len(line)) + "\n" + line * 9
-    with pytest.raises(InputError, match=r"starts in line 201 of .*/corpus.txt is larger"):
+    with pytest.raises(
+        InputError, match=r"starts in line 201 of .*/corpus.txt is larger"
+    ):
         make(tmp_path, vocab_file, above, **flags)
     with pytest.raises(InputError, match=r"blank lines .* missing"):
         make(tmp_path, vocab_file, line * 500, **flags)
-    # As in google-research/bert, a file without a blank line at its end continues in the next file.
+    # As in google-research/bert, a file without a blank line at its end continues in
+    # the next file.
     for number in range(20):
         (tmp_path / f"part{number}").write_text(line * 50)
     config = RecordsConfig(vocab_file, **flags)
     output = [str(tmp_path / "files.tfrecord")]
-    with pytest.raises(InputError, match=r"line 1 of .*/part0 .*break_documents_at_files"):
+    with pytest.raises(
+        InputError, match=r"line 1 of .*/part0 .*break_documents_at_files"
+    ):
         local.create(config, str(tmp_path / "part*"), output, 1)
     config = RecordsConfig(vocab_file, break_documents_at_files=True, **flags)
     assert local.create(config, str(tmp_path / "part*"), output, 1)
     long = json.dumps({"text": line * 500})
-    with pytest.raises(InputError, match=r"^Line 3 of .*/corpus.txt, a document, is larger"):
-        make(tmp_path, vocab_file, f'{{"text": "a"}}\n\n{long}\n', input_format="jsonl", **flags)
+    with pytest.raises(
+        InputError, match=r"^Line 3 of .*/corpus.txt, a document, is larger"
+    ):
+        make(
+            tmp_path,
+            vocab_file,
+            f'{{"text": "a"}}\n\n{long}\n',
+            input_format="jsonl",
+            **flags,
+        )
 
 
 def test_a_blank_line_at_the_start_of_a_file_ends_a_document(tmp_path):
@@ -135,10 +165,14 @@ def test_white_space_of_several_bytes_ends_sentences_as_a_space_does(test_data):
         if not space.isspace() or space < "\x80":
             continue
         paragraphs = [line.replace("\u00a0", space) for line in public if line]
-        paragraphs += [f"{space}A.{space}{space}B c!{space}", f"C?{space}(D{space}c…{space}E"]
+        paragraphs += [
+            f"{space}A.{space}{space}B c!{space}",
+            f"C?{space}(D{space}c…{space}E",
+        ]
         found, documents = sentences.split_sentences(paragraphs, np.arange(4))
         assert found == [
-            "He left.", "She came.", "Ann slept.", "Bob ate.", "A.", "B c!", "C?", "(D c…", "E",
+            "He "
+            "left.", "She came.", "Ann slept.", "Bob ate.", "A.", "B c!", "C?", "(D c…", "E",
         ]  # fmt: skip
         assert documents.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 3]
 

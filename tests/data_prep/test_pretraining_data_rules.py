@@ -39,7 +39,11 @@ def occurrences(part, starts):
 def test_each_record_obeys_the_rules(tmp_path, vocab_file, whole_words):
     documents = corpus(40)
     _, paths = make(
-        tmp_path, vocab_file, text_of(documents), do_whole_word_mask=whole_words, dupe_factor=3
+        tmp_path,
+        vocab_file,
+        text_of(documents),
+        do_whole_word_mask=whole_words,
+        dupe_factor=3,
     )
     records = parsed(paths, 128, 20)
     from bert_tf.tokenization import BertTokenizer
@@ -56,13 +60,17 @@ def test_each_record_obeys_the_rules(tmp_path, vocab_file, whole_words):
         assert row["masked_lm_weights"].tolist() == [1.0] * count + [0.0] * (20 - count)
         assert positions == sorted(set(positions))
         unmasked = row["input_ids"].tolist()
-        for position, token in zip(positions, row["masked_lm_ids"].tolist(), strict=False):
+        for position, token in zip(
+            positions, row["masked_lm_ids"].tolist(), strict=False
+        ):
             unmasked[position] = token
         assert not any(unmasked[length:])
         assert not row["masked_lm_positions"][count:].any()
         assert not row["masked_lm_ids"][count:].any()
         separators = [j for j in range(length) if unmasked[j] == SEP]
-        assert unmasked[0] == CLS and len(separators) == 2 and separators[1] == length - 1
+        assert (
+            unmasked[0] == CLS and len(separators) == 2 and separators[1] == length - 1
+        )
         assert not {0, *separators} & set(positions)
         first = separators[0]
         expected = [0] * (first + 1) + [1] * (length - first - 1) + [0] * (128 - length)
@@ -86,15 +94,23 @@ def test_each_record_obeys_the_rules(tmp_path, vocab_file, whole_words):
 
 def test_random_next_sentences_are_from_another_document(tmp_path, vocab_file):
     # No two documents have a word in common.
-    documents = [[[WORDS[d * 10 + s] for s in range(8)] for _ in range(12)] for d in range(20)]
+    documents = [
+        [[WORDS[d * 10 + s] for s in range(8)] for _ in range(12)] for d in range(20)
+    ]
     _, paths = make(tmp_path, vocab_file, text_of(documents), masked_lm_prob=1e-9)
     records = parsed(paths, 128, 20)
     unmasked = records["input_ids"].copy()
     np.put_along_axis(
-        unmasked, records["masked_lm_positions"][:, :1], records["masked_lm_ids"][:, :1], 1
+        unmasked,
+        records["masked_lm_positions"][:, :1],
+        records["masked_lm_ids"][:, :1],
+        1,
     )
     for ids, segment, label in zip(
-        unmasked, records["segment_ids"], records["next_sentence_labels"][:, 0], strict=True
+        unmasked,
+        records["segment_ids"],
+        records["next_sentence_labels"][:, 0],
+        strict=True,
     ):
         own = {(i - 5) // 10 for i in ids[(segment == 0) & (ids > MASK)]}
         other = {(i - 5) // 10 for i in ids[(segment == 1) & (ids > MASK)]}
@@ -107,7 +123,10 @@ def test_ten_draws_of_the_same_document_give_the_label_of_the_setting(
     tmp_path, vocab_file, same_document_label
 ):
     # Of two documents, ten draws give the same one in 1 of 1,024 random next sentences.
-    documents = [[[WORDS[d * 10 + s % 10] for s in range(3)] for _ in range(3000)] for d in (0, 1)]
+    documents = [
+        [[WORDS[d * 10 + s % 10] for s in range(3)] for _ in range(3000)]
+        for d in (0, 1)
+    ]
     _, paths = make(
         tmp_path, vocab_file, text_of(documents), same_document_label=same_document_label,
         max_seq_length=9, masked_lm_prob=1e-9, dupe_factor=6,
@@ -137,23 +156,32 @@ def test_sequences_without_b_contain_each_token_once(tmp_path, vocab_file, objec
     from bert_tf.tokenization import BertTokenizer
 
     tokens = sum(
-        len(s) for document in ids_of(documents, BertTokenizer(VOCABULARY)) for s in document
+        len(s)
+        for document in ids_of(documents, BertTokenizer(VOCABULARY))
+        for s in document
     )
     lengths = records["input_mask"].sum(axis=1)
-    # Tokens are lost only in sentences that are too long, and this corpus has no such sentence.
+    # Tokens are lost only in sentences that are too long, and this corpus has no such
+    # sentence.
     assert (lengths - 2).sum() == tokens
     assert (records["input_ids"][:, 0] == CLS).all()
     assert (records["input_ids"][np.arange(len(lengths)), lengths - 1] == SEP).all()
-    assert not records["segment_ids"].any() and not records["next_sentence_labels"].any()
+    assert (
+        not records["segment_ids"].any() and not records["next_sentence_labels"].any()
+    )
     predicted = records["masked_lm_weights"].sum(axis=1)
     if objective == "causal":
         assert not predicted.any()
         assert not (records["input_ids"] == MASK).any()
     else:
-        assert predicted.tolist() == [min(20, max(1, round(int(n) * 0.15))) for n in lengths]
+        assert predicted.tolist() == [
+            min(20, max(1, round(int(n) * 0.15))) for n in lengths
+        ]
 
 
-def test_unused_predictions_of_short_sequences_are_padded_as_released(tmp_path, vocab_file):
+def test_unused_predictions_of_short_sequences_are_padded_as_released(
+    tmp_path, vocab_file
+):
     text = text_of(corpus(20))
     for flags in ({}, {"do_whole_word_mask": True}, {"max_ngram_size": 2}):
         name = f"{len(flags)}{flags.get('max_ngram_size', 1)}.tfrecord"

@@ -75,7 +75,8 @@ def test_beam_in_several_processes_writes_the_same_bytes(job, tmp_path, beam):
 
 
 @pytest.mark.parametrize(
-    ("options", "reason"), [("--runner=NoRunner", ".*NoRunner"), ("--x='", "No closing quotation")]
+    ("options", "reason"),
+    [("--runner=NoRunner", ".*NoRunner"), ("--x='", "No closing quotation")],
 )
 def test_beam_refuses_options_that_it_cannot_use(job, tmp_path, beam, options, reason):
     with pytest.raises(InputError, match=f"beam_options cannot be used: {reason}"):
@@ -85,7 +86,9 @@ def test_beam_refuses_options_that_it_cannot_use(job, tmp_path, beam, options, r
 
 def test_beam_reports_bad_input_in_one_line(job, tmp_path, beam):
     (tmp_path / "latin.txt").write_bytes(b"waa\nwab\n\nwac\xe9\n")
-    with pytest.raises(InputError, match=r"^\S*latin.txt is not UTF-8: .* Convert it first\.$"):
+    with pytest.raises(
+        InputError, match=r"^\S*latin.txt is not UTF-8: .* Convert it first\.$"
+    ):
         beam.create(job.config, f"{tmp_path}/latin.txt", [f"{tmp_path}/a"], "")
 
 
@@ -140,7 +143,9 @@ def test_counts_that_differ_from_the_plan_end_the_run(job, tmp_path, monkeypatch
         write_part(files, split, number, rows[[*range(len(rows)), 0]])
 
     monkeypatch.setattr(stages, "write_part", write_a_row_twice)
-    with pytest.raises(InputError, match=r"examples of train were planned, [\d,]+ were made"):
+    with pytest.raises(
+        InputError, match=r"examples of train were planned, [\d,]+ were made"
+    ):
         local.create(job.config, job.source, [f"{tmp_path}/a.tfrecord"], 1)
     assert not (tmp_path / "a.COMPLETED").exists()
 
@@ -150,7 +155,9 @@ def test_intermediate_files_of_another_job_are_not_used(job, tmp_path, monkeypat
     with monkeypatch.context() as patched:
         patched.setattr(stages, "mask_part", killed)
         for config in (job.config, dataclasses.replace(job.config, random_seed=1)):
-            with pytest.raises(InputError, match="killed It resumes where this run stopped"):
+            with pytest.raises(
+                InputError, match="killed It resumes where this run stopped"
+            ):
                 local.create(config, job.source, output, 1)
     local.create(job.config, job.source, output, 1)
     assert contents(tmp_path) == job.expected
@@ -178,7 +185,9 @@ def test_a_work_folder_shows_what_it_is_until_its_end(tmp_path, monkeypatch):
 
 def workers_of(process):
     """Returns the process ids of the workers; a worker is found by its command line."""
-    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    children = pathlib.Path(
+        f"/proc/{process.pid}/task/{process.pid}/children"
+    ).read_text()
     return [
         int(child)
         for child in children.split()
@@ -211,17 +220,25 @@ def test_a_run_that_is_killed_at_any_moment_resumes(job, tmp_path):
             [sys.executable, str(script), str(workers)], cwd=ROOT, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env=environment,
         )  # fmt: skip
-        # The imports take seconds and the work takes under a second: wait until the work begins.
+        # The imports take seconds and the work takes under a second: wait until the
+        # work begins.
         assert process.stdout.readline() == b"ready\n"
         time.sleep(rng.random() * 0.6)
         with contextlib.suppress(OSError, IndexError):
-            chosen = process.pid if victim == "parent" else rng.choice(workers_of(process))
+            chosen = (
+                process.pid if victim == "parent" else rng.choice(workers_of(process))
+            )
             os.kill(chosen, signal.SIGKILL)
         _, stderr = process.communicate(timeout=120)
         if process.returncode:
             plan.pop()
-            assert process.returncode == (-signal.SIGKILL if victim == "parent" else 1), stderr
-            assert victim == "parent" or b"memory ran out (`dmesg`" in stderr.splitlines()[-1]
+            assert process.returncode == (
+                -signal.SIGKILL if victim == "parent" else 1
+            ), stderr
+            assert (
+                victim == "parent"
+                or b"memory ran out (`dmesg`" in stderr.splitlines()[-1]
+            )
         if (output.parent / "a.COMPLETED").exists():
             assert contents(output.parent) == job.expected
             shutil.rmtree(output.parent)
@@ -259,7 +276,10 @@ def test_a_run_that_a_signal_ends_says_how_to_continue(job, tmp_path, number):
     commands = [[*program, f"--output_file={tmp_path}/{name}/a"] for name in names]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": ROOT}
     # `nohup pytest` would pass an ignored SIGHUP to child processes.
-    group = {"start_new_session": True, "preexec_fn": lambda: signal.signal(number, signal.SIG_DFL)}
+    group = {
+        "start_new_session": True,
+        "preexec_fn": lambda: signal.signal(number, signal.SIG_DFL),
+    }
     with subprocess.Popen(commands[0], **group, **pipes) as process:
         assert process.stdout.readline() == b"ready\n"
         workers = workers_of(process)

@@ -7,9 +7,23 @@ import pytest
 import tensorflow as tf
 from reference import pretraining_data as released
 from run_programs import assert_refused, run_main
-from tiny_corpus import CLS, MASK, SEP, VOCABULARY, corpus, make, parsed, text_of, write_records
+from tiny_corpus import (
+    CLS,
+    MASK,
+    SEP,
+    VOCABULARY,
+    corpus,
+    make,
+    parsed,
+    text_of,
+    write_records,
+)
 
-from bert_tf.data_prep.pretraining_data import expected_distribution, record_rules, stats
+from bert_tf.data_prep.pretraining_data import (
+    expected_distribution,
+    record_rules,
+    stats,
+)
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import record_reading, stages
 from bert_tf.tokenization import BertTokenizer
@@ -28,13 +42,19 @@ def example(length, predictions, instance, v2=False):
     feature = {
         "input_word_ids" if v2 else "input_ids": ints(ids, length),
         "input_mask": ints([1] * len(ids), length),
-        "input_type_ids" if v2 else "segment_ids": ints(instance["segment_ids"], length),
+        "input_type_ids" if v2 else "segment_ids": ints(
+            instance["segment_ids"], length
+        ),
         "masked_lm_positions": ints(instance["positions"], predictions),
         "masked_lm_ids": ints(labels, predictions),
-        "masked_lm_weights": tf.train.Feature(float_list=tf.train.FloatList(value=weights)),
+        "masked_lm_weights": tf.train.Feature(
+            float_list=tf.train.FloatList(value=weights)
+        ),
         "next_sentence_labels": ints([int(instance["random"])], 1),
     }
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+    return tf.train.Example(
+        features=tf.train.Features(feature=feature)
+    ).SerializeToString()
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +62,10 @@ def released_instances():
     """Returns instances of at most 64 tokens and 10 predictions, from the transcribed rules."""
     tokenizer = BertTokenizer(VOCABULARY)
     documents = [
-        [[VOCABULARY[i] for i in tokenizer.tokenize([" ".join(s)]).to_list()[0]] for s in document]
+        [
+            [VOCABULARY[i] for i in tokenizer.tokenize([" ".join(s)]).to_list()[0]]
+            for s in document
+        ]
         for document in corpus(40)
     ]
     return released.instances(
@@ -51,11 +74,15 @@ def released_instances():
     )  # fmt: skip
 
 
-def mask_again(instances, seed=0, prob=0.15, kinds=(0.8, 0.1), tokens=VOCABULARY, part=1.0):
+def mask_again(
+    instances, seed=0, prob=0.15, kinds=(0.8, 0.1), tokens=VOCABULARY, part=1.0
+):
     """Masks the original tokens of each instance again, with the given settings."""
     rng, found = random.Random(seed), []
     for each in instances:
-        maskable = [i for i, t in enumerate(each["unmasked"]) if t not in ("[CLS]", "[SEP]")]
+        maskable = [
+            i for i, t in enumerate(each["unmasked"]) if t not in ("[CLS]", "[SEP]")
+        ]
         maskable = maskable[: max(int(len(maskable) * part), 10)]
         count = min(10, max(1, round(len(each["unmasked"]) * prob)))
         positions = sorted(rng.sample(maskable, min(count, len(maskable))))
@@ -67,7 +94,9 @@ def mask_again(instances, seed=0, prob=0.15, kinds=(0.8, 0.1), tokens=VOCABULARY
             elif draw < sum(kinds):
                 output[i] = rng.choice(tokens)
         labels = [each["unmasked"][i] for i in positions]
-        found.append({**each, "tokens": output, "positions": positions, "labels": labels})
+        found.append(
+            {**each, "tokens": output, "positions": positions, "labels": labels}
+        )
     return found
 
 
@@ -110,7 +139,9 @@ def test_unexpected_figures_of_records_are_reported(
     assert inspect(path, **flags).unexpected == unexpected
 
 
-def test_too_few_short_sequences_are_reported(tmp_path, inspect, monkeypatch, released_instances):
+def test_too_few_short_sequences_are_reported(
+    tmp_path, inspect, monkeypatch, released_instances
+):
     monkeypatch.setattr(expected_distribution, "_MAX_SEQUENCES_PER_DOCUMENT", 4)
     full = [each for each in released_instances if len(each["unmasked"]) == 64]
     path = write_records(tmp_path / "a", [example(64, 10, each) for each in full])
@@ -118,12 +149,16 @@ def test_too_few_short_sequences_are_reported(tmp_path, inspect, monkeypatch, re
     assert inspect(path, short_seq_prob=0.0).passed
 
 
-def test_equal_records_are_found_in_a_sample(tmp_path, inspect, monkeypatch, released_instances):
+def test_equal_records_are_found_in_a_sample(
+    tmp_path, inspect, monkeypatch, released_instances
+):
     monkeypatch.setattr(stats, "MAX_HASHES", 500)
     good = released_instances
     once = write_records(tmp_path / "a", [example(64, 10, each) for each in good])
     assert inspect(once).passed
-    again = write_records(tmp_path / "b", [example(64, 10, each) for each in good + good[:200]])
+    again = write_records(
+        tmp_path / "b", [example(64, 10, each) for each in good + good[:200]]
+    )
     assert inspect(again).unexpected == {EQUAL}
 
 
@@ -133,27 +168,43 @@ def test_both_ways_of_rounding_are_accepted_but_not_both_in_the_same_records(
     up = []
     for seed, each in enumerate(released_instances):
         length = len(each["unmasked"])
-        # For these lengths, 15 % is 1.5, 4.5 or 7.5 predictions, which are rounded half up.
-        prob = math.floor(length * 0.15 + 0.5) / length if length in (10, 30, 50) else 0.15
+        # For these lengths, 15 % is 1.5, 4.5 or 7.5 predictions, which are rounded half
+        # up.
+        prob = (
+            math.floor(length * 0.15 + 0.5) / length if length in (10, 30, 50) else 0.15
+        )
         up += mask_again([each], seed, prob)
     assert sum(len(each["unmasked"]) == 30 for each in up)
-    even = inspect(write_records(tmp_path / "e", [example(64, 10, e) for e in released_instances]))
+    even = inspect(
+        write_records(tmp_path / "e", [example(64, 10, e) for e in released_instances])
+    )
     assert "half to even, as Python 3" in even.out and even.passed
-    half_up = inspect(write_records(tmp_path / "u", [example(64, 10, each) for each in up]))
+    half_up = inspect(
+        write_records(tmp_path / "u", [example(64, 10, each) for each in up])
+    )
     assert "half up, as Python 2" in half_up.out and half_up.passed
-    assert inspect(f"{tmp_path}/e,{tmp_path}/u").unexpected == {"predictions for each length"}
+    assert inspect(f"{tmp_path}/e,{tmp_path}/u").unexpected == {
+        "predictions for each length"
+    }
 
 
 @pytest.mark.slow
 def test_the_exit_code_shows_whether_the_records_are_as_expected(
     tmp_path, vocab_file, released_instances
 ):
-    path = write_records(tmp_path / "a", [example(64, 10, each) for each in released_instances])
+    path = write_records(
+        tmp_path / "a", [example(64, 10, each) for each in released_instances]
+    )
     flags = [f"--input_file={path}", f"--vocab_file={vocab_file}"]
     good, wrong, missing = run_main(
         "bert_tf.data_prep.inspect_records",
         flags,
-        [*flags, "--mask_token_prob=0.7", "--random_token_prob=0.2", "--masked_lm_prob=0.15"],
+        [
+            *flags,
+            "--mask_token_prob=0.7",
+            "--random_token_prob=0.2",
+            "--masked_lm_prob=0.15",
+        ],
         [f"--input_file={tmp_path}/none", f"--vocab_file={vocab_file}"],
     )
     assert good.code == 0 and "[MASK=" in good.out, good.err
@@ -208,7 +259,9 @@ def test_compressed_records_of_the_model_garden_are_read(tmp_path, vocab_file):
         "tokens": ["[CLS]", "wae", "[MASK]", "[SEP]", "wad", "[SEP]"], "positions": [2],
         "labels": ["wac"], "segment_ids": [0, 0, 0, 0, 1, 1], "random": True,
     }  # fmt: skip
-    path = write_records(tmp_path / "garden.tfrecord", [example(8, 2, instance, v2=True)], "GZIP")
+    path = write_records(
+        tmp_path / "garden.tfrecord", [example(8, 2, instance, v2=True)], "GZIP"
+    )
     (batch,) = record_reading.read_records(path, None, 0)
     broken_rules = record_rules.broken_rules(
         batch.columns, stages.vocabulary(RecordsConfig(vocab_file))

@@ -19,7 +19,9 @@ DOCUMENTS = 700
 PARTS = ("train", "dev", "test")
 
 
-def run(folder: pathlib.Path, *flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: pathlib.Path, *flags: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
     command = [
         sys.executable,
         "-m",
@@ -28,7 +30,11 @@ def run(folder: pathlib.Path, *flags: str, **environment: str) -> subprocess.Com
         *flags,
     ]
     return subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, **environment}, check=False
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
     )
 
 
@@ -36,7 +42,11 @@ def run(folder: pathlib.Path, *flags: str, **environment: str) -> subprocess.Com
 def sample(tmp_path_factory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("sample") / "out"
     done = run(
-        folder, f"--max_documents={DOCUMENTS}", "--num_workers=2", PYTHONHASHSEED="1", LC_ALL="C"
+        folder,
+        f"--max_documents={DOCUMENTS}",
+        "--num_workers=2",
+        PYTHONHASHSEED="1",
+        LC_ALL="C",
     )
     assert done.returncode == 0, done.stderr
     return folder
@@ -98,7 +108,9 @@ def test_stats_match_the_files(sample):
     for name, file_stats in stats["files"].items():
         assert file_stats["sha256"] == hashlib.sha256(files[name]).hexdigest()
         assert file_stats["bytes"] == len(files[name])
-    corpus = [documents(sample / "corpus" / f"{name}.txt") for name in ("train", "heldout")]
+    corpus = [
+        documents(sample / "corpus" / f"{name}.txt") for name in ("train", "heldout")
+    ]
     for name, texts in zip(("train", "heldout"), corpus, strict=True):
         counts = stats["files"][f"corpus/{name}.txt"]
         assert counts["documents"] == len(texts)
@@ -120,16 +132,24 @@ def test_corpus_is_clean(sample):
 def texts_of(sample: pathlib.Path, part: str) -> list[str]:
     """Returns all texts of a part (train, dev or test) from all data sets."""
     texts = [row[0] for row in read_tsv(sample / "classification" / f"{part}.tsv")[1:]]
-    texts += [each for row in read_tsv(sample / "pairs" / f"{part}.tsv")[1:] for each in row[3:]]
+    texts += [
+        each
+        for row in read_tsv(sample / "pairs" / f"{part}.tsv")[1:]
+        for each in row[3:]
+    ]
     rows = read_csv(sample / "swag" / f"{'val' if part == 'dev' else part}.csv")[1:]
-    texts += [row[4] for row in rows] + [f"{row[5]} {each}" for row in rows for each in row[7:11]]
+    texts += [row[4] for row in rows] + [
+        f"{row[5]} {each}" for row in rows for each in row[7:11]
+    ]
     tagged = sentences(sample / "ner" / f"{part}.conll")
     texts += [" ".join(word for word, _ in sentence) for sentence in tagged]
     if part != "test":
         for version in ("v1.1", "v2.0"):
             asked = questions(sample / "squad" / f"{part}-{version}.json")
             texts += [context for context, _ in asked]
-    corpus = documents(sample / "corpus" / f"{'train' if part == 'train' else 'heldout'}.txt")
+    corpus = documents(
+        sample / "corpus" / f"{'train' if part == 'train' else 'heldout'}.txt"
+    )
     return texts + [" ".join(each) for each in corpus]
 
 
@@ -161,15 +181,20 @@ def test_pairs_have_the_columns_of_mrpc(sample):
         assert header == ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
         assert {len(row) for row in rows} == {5}
         assert 0.4 < sum(row[0] == "1" for row in rows) / len(rows) < 0.6
-        strings = {(i, s) for row in rows for i, s in zip(row[1:3], row[3:], strict=True)}
-        assert len({i for i, _ in strings}) == len({s for _, s in strings}) == len(strings)
+        strings = {
+            (i, s) for row in rows for i, s in zip(row[1:3], row[3:], strict=True)
+        }
+        assert (
+            len({i for i, _ in strings}) == len({s for _, s in strings}) == len(strings)
+        )
 
 
 def test_positive_pairs_are_from_one_document(sample):
     corpus = [" ".join(each) for each in documents(sample / "corpus" / "train.txt")]
     for quality, _, _, first, second in read_tsv(sample / "pairs" / "train.tsv")[1:200]:
         together = any(first in each and second in each for each in corpus)
-        # Documents may share a passage, so one document may have both sentences of a negative pair.
+        # Documents may share a passage, so one document may have both sentences of a
+        # negative pair.
         assert together if quality == "1" else any(second in each for each in corpus)
 
 
@@ -199,7 +224,9 @@ def test_answers_describe_the_requested_argument(sample):
     for context, question in questions(sample / "squad" / "dev-v2.0.json"):
         words = re.findall(r"\w+", question["question"])
         if question["is_impossible"]:
-            asked = re.search(r"argument (\w+) of|take as (\w+)\?", question["question"])
+            asked = re.search(
+                r"argument (\w+) of|take as (\w+)\?", question["question"]
+            )
             assert (asked[1] or asked[2]) not in re.findall(r"\w+", context)
         else:
             described = context[: question["answers"][0]["answer_start"]]
@@ -221,7 +248,9 @@ def test_choices_have_the_columns_of_swag(sample):
             assert row[3] == f"{row[4]} {row[5]}"
             assert len(set(row[7:11])) == 4
             assert row[11] in "0123"
-            assert row[4] in lines and all(f"{row[5]} {each}" in lines for each in row[7:11])
+            assert row[4] in lines and all(
+                f"{row[5]} {each}" in lines for each in row[7:11]
+            )
             right = f"{row[5]} {row[7 + int(row[11])]}"
             assert (row[4], right) in adjacent
 
@@ -247,12 +276,16 @@ def test_tags_have_the_format_of_conll(sample):
 
 def test_a_setting_out_of_range_is_refused_by_name(tmp_path):
     config = build.SampleDataConfig(str(tmp_path / "out"), heldout_fraction=0.6)
-    with pytest.raises(InputError, match=r"^heldout_fraction must be .* Received: 0\.6\.$"):
+    with pytest.raises(
+        InputError, match=r"^heldout_fraction must be .* Received: 0\.6\.$"
+    ):
         build.build_sample_data(config)
 
 
 def test_too_few_documents_leave_no_files(tmp_path):
-    config = build.SampleDataConfig(str(tmp_path / "out"), max_documents=5, num_workers=1)
+    config = build.SampleDataConfig(
+        str(tmp_path / "out"), max_documents=5, num_workers=1
+    )
     with pytest.raises(InputError, match="max_documents=5"):
         build.build_sample_data(config)
     assert list(tmp_path.iterdir()) == []
@@ -271,7 +304,12 @@ def test_full_sample_data_has_enough_text_that_can_be_learned(tmp_path):
     assert files["classification/train.tsv"]["examples"] >= 8_000
     assert files["classification/dev.tsv"]["examples"] >= 800
     train, dev = (
-        list(zip(*read_tsv(tmp_path / "out" / "classification" / f"{part}.tsv")[1:], strict=True))
+        list(
+            zip(
+                *read_tsv(tmp_path / "out" / "classification" / f"{part}.tsv")[1:],
+                strict=True,
+            )
+        )
         for part in ("train", "dev")
     )
     assert max(map(dev[1].count, set(dev[1]))) < 0.35 * len(dev[1])

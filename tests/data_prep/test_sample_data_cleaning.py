@@ -9,7 +9,10 @@ from bert_tf.data_prep.sample_data import cleaning, documentation, sentences
 
 
 def prose(docstring: str) -> list[str]:
-    return [paragraph.text for paragraph in cleaning.extract_prose(textwrap.dedent(docstring))]
+    return [
+        paragraph.text
+        for paragraph in cleaning.extract_prose(textwrap.dedent(docstring))
+    ]
 
 
 def test_numpy_sections():
@@ -125,7 +128,11 @@ def test_sphinx_fields():
 def test_code_tables_and_directives_are_removed(removed):
     before, after = "This is the text before it.", "This is the text after it."
     paragraphs = prose(f"{before}\n\n{removed}\n{after}\n")
-    kept = [each for each in split_paragraphs(*paragraphs) if not each.startswith("This happens")]
+    kept = [
+        each
+        for each in split_paragraphs(*paragraphs)
+        if not each.startswith("This happens")
+    ]
     assert kept == [before, after]
 
 
@@ -173,14 +180,17 @@ def split_paragraphs(*paragraphs: str) -> list[str]:
     docstring = cleaning.Document(
         "python", "name", tuple(cleaning.Text(each, ()) for each in paragraphs)
     )
-    return [sentence.text for sentence in sentences.split_into_sentences([docstring])[0].texts]
+    return [
+        sentence.text
+        for sentence in sentences.split_into_sentences([docstring])[0].texts
+    ]
 
 
 def test_sentences_end_at_full_stops_but_not_at_abbreviations_and_numbers():
     assert split_paragraphs(
-        "It takes the mean, e.g. of an array, i.e. one number. See tf.nn.relu or Fig. 2 for it. "
-        "The default of this is 0.5 in Python 3.10. Is it the best? It is (at least here). Naïve "
-        "users will not see it."
+        "It takes the mean, e.g. of an array, i.e. one number. See tf.nn.relu or Fig. "
+        "2 for it. The default of this is 0.5 in Python 3.10. Is it the best? It is "
+        "(at least here). Naïve users will not see it."
     ) == [
         "It takes the mean, e.g. of an array, i.e. one number.",
         "See tf.nn.relu or Fig. 2 for it.",
@@ -255,10 +265,16 @@ def test_docstrings_are_found_without_executing_the_file():
 
 
 def test_files_that_cannot_be_parsed_are_skipped(tmp_path):
-    for name, content in (("a", b'print "x" """'), ("b", b'"""\xff"""'), ("c", b'"""\0"""')):
+    for name, content in (
+        ("a", b'print "x" """'),
+        ("b", b'"""\xff"""'),
+        ("c", b'"""\0"""'),
+    ):
         path = tmp_path / f"{name}.py"
         path.write_bytes(content)
         assert (
-            documentation.read_source_file(documentation.SourceFile("python", str(path), path.name))
+            documentation.read_source_file(
+                documentation.SourceFile("python", str(path), path.name)
+            )
             == []
         )

@@ -14,13 +14,19 @@ def test_each_library_has_the_requested_heldout_fraction():
     rng = random.Random(0)
     words = [f"w{i}" for i in range(5000)]
     documents = [
-        document(f"t{i}", *(" ".join(rng.sample(words, 12)) for _ in range(4)), library=f"l{i % 3}")
+        document(
+            f"t{i}",
+            *(" ".join(rng.sample(words, 12)) for _ in range(4)),
+            library=f"l{i % 3}",
+        )
         for i in range(600)
     ]
     parts = split.assign_parts(documents, 0.2, seed=1)
     for library in ("l0", "l1", "l2"):
         library_parts = [
-            part for part, each in zip(parts, documents, strict=True) if each.library == library
+            part
+            for part, each in zip(parts, documents, strict=True)
+            if each.library == library
         ]
         assert 0.17 < 1 - library_parts.count("train") / len(library_parts) <= 0.2
         assert abs(library_parts.count("dev") - library_parts.count("test")) <= 3
@@ -35,7 +41,8 @@ def test_boilerplate_and_then_documents_of_one_sentence_are_removed():
     common = "this sentence is part of every one of the documents"
     short = "default is none"
     documents = [
-        document(f"t{i}", f"word{i} one", common, short, f"word{i} two") for i in range(20)
+        document(f"t{i}", f"word{i} one", common, short, f"word{i} two")
+        for i in range(20)
     ]
     documents.append(document("one left", "only this one", common))
     found = split.remove_boilerplate(documents)

@@ -28,12 +28,20 @@ ENDINGS = [
 ]  # fmt: skip
 DOCUMENTS = ["wab wac\nwad", "wae", "waf wag\nwah wab\nwac"]
 WORDS = {"wab": 2, "wac": 2, "wad": 1, "wae": 1, "waf": 1, "wag": 1, "wah": 1}
-# With these settings, even a short text is cut into several segments (groups of whole documents).
-SMALL_SEGMENTS = {"segment_bytes": 3000, "pool_bytes": 9000, "dupe_factor": 2, "max_seq_length": 64}
+# With these settings, even a short text is cut into several segments (groups of whole
+# documents).
+SMALL_SEGMENTS = {
+    "segment_bytes": 3000,
+    "pool_bytes": 9000,
+    "dupe_factor": 2,
+    "max_seq_length": 64,
+}
 
 
 def count(input_file, **source):
-    blocks, _ = text_blocks.read_blocks(text_blocks.TextSource(str(input_file), **source))
+    blocks, _ = text_blocks.read_blocks(
+        text_blocks.TextSource(str(input_file), **source)
+    )
     return word_counts.count_words(blocks, None, True, 1).words
 
 
@@ -72,21 +80,35 @@ def test_unpacked_input_is_cut_into_segments_and_removed(tmp_path, vocab_file, e
             text_files.write(plain / f"{start}.txt", part)
         else:
             lines = [json.dumps({"text": text}, ensure_ascii=False) for text in part]
-            (plain / f"{start}.jsonl").write_text("".join(line + "\n" for line in lines))
+            (plain / f"{start}.jsonl").write_text(
+                "".join(line + "\n" for line in lines)
+            )
     flags = {**SMALL_SEGMENTS, "break_documents_at_files": True}
-    expected = create(vocab_file, plain / "*", tmp_path / "expected/a.tfrecord", **flags)
-    assert create(vocab_file, packed / "*", tmp_path / "out/a.tfrecord", **flags) == expected
+    expected = create(
+        vocab_file, plain / "*", tmp_path / "expected/a.tfrecord", **flags
+    )
+    assert (
+        create(vocab_file, packed / "*", tmp_path / "out/a.tfrecord", **flags)
+        == expected
+    )
     assert not list((tmp_path / "out").glob(".*"))
     manifest = json.loads((tmp_path / "out/a.manifest.json").read_text())
-    hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(packed.iterdir())]
+    hashes = [
+        hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(packed.iterdir())
+    ]
     assert [each["sha256"] for each in manifest["inputs"]] == hashes
-    assert create(vocab_file, packed / "*", tmp_path / "out/a.tfrecord", **flags) is None
+    assert (
+        create(vocab_file, packed / "*", tmp_path / "out/a.tfrecord", **flags) is None
+    )
 
 
 def test_a_resumed_run_does_not_unpack_again(tmp_path, vocab_file, monkeypatch):
     path = text_files.write(tmp_path / "text.jsonl.gz", texts(60))
     arguments = vocab_file, path, tmp_path / "out/a.tfrecord"
-    expected = create(vocab_file, path, tmp_path / "expected/a.tfrecord", **SMALL_SEGMENTS)
+    expected = create(
+        vocab_file, path, tmp_path / "expected/a.tfrecord", **SMALL_SEGMENTS
+    )
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -116,8 +138,12 @@ def test_beam_reads_packed_input(tmp_path, vocab_file, name):
 def test_formats_may_be_mixed(tmp_path, vocab_file):
     documents = texts(20)
     for number, ending in enumerate([".txt", ".jsonl", ".txt.gz", ".parquet"]):
-        text_files.write(tmp_path / f"{number}{ending}", documents[5 * number : 5 * number + 5])
-    assert count(f"{tmp_path}/[0-3].*") == count(text_files.write(tmp_path / "all", documents))
+        text_files.write(
+            tmp_path / f"{number}{ending}", documents[5 * number : 5 * number + 5]
+        )
+    assert count(f"{tmp_path}/[0-3].*") == count(
+        text_files.write(tmp_path / "all", documents)
+    )
     mixed = create(vocab_file, f"{tmp_path}/[0-3].*", tmp_path / "out/mixed.tfrecord")
     assert mixed == create(vocab_file, tmp_path / "all", tmp_path / "out/all.tfrecord")
     # A file with the same bytes but another format counts as another input.
@@ -186,7 +212,9 @@ def test_blocks_of_wikiextractor(tmp_path, monkeypatch, lines, expected):
     if isinstance(expected, list):
         assert [each.decode() for each in documents] == expected
         return
-    with pytest.raises(InputError, match=re.escape(expected.replace("PATH", str(path)))):
+    with pytest.raises(
+        InputError, match=re.escape(expected.replace("PATH", str(path)))
+    ):
         list(documents)
 
 
@@ -195,7 +223,9 @@ def test_the_programs_read_the_output_of_wikiextractor(tmp_path, test_data, voca
     source = test_data / "data/public_cases/wikiextractor.txt"
     (tmp_path / "wiki_00.bz2").write_bytes(bz2.compress(source.read_bytes()))
     train = f"--input_file={source} --vocab_size=120 --output_file={tmp_path}/v.txt"
-    records = f"--input_file={tmp_path}/wiki_0* --vocab_file={vocab_file} --split_sentences"
+    records = (
+        f"--input_file={tmp_path}/wiki_0* --vocab_file={vocab_file} --split_sentences"
+    )
     records += f" --num_workers=1 --output_file={tmp_path}/a.tfrecord"
     trained, created = run_mains(
         [
@@ -204,8 +234,12 @@ def test_the_programs_read_the_output_of_wikiextractor(tmp_path, test_data, voca
         ]
     )
     for result, path in ((trained, source), (created, tmp_path / "wiki_00.bz2")):
-        line = f"1 of 1 input files, such as {path}, begin with <doc id= and are read as"
-        assert result.code == 0 and f"{line} --input_format=wikiextractor." in result.err, result
+        line = (
+            f"1 of 1 input files, such as {path}, begin with <doc id= and are read as"
+        )
+        assert (
+            result.code == 0 and f"{line} --input_format=wikiextractor." in result.err
+        ), result
     assert "The text has 2 documents and 3 sentences." in trained.out
     assert "2 documents, 3 sentences" in created.out
     # The start of a pipe is not examined before it is read.
@@ -215,7 +249,8 @@ def test_the_programs_read_the_output_of_wikiextractor(tmp_path, test_data, voca
 
 # Text, and words of the hint about it, or "".
 SUBTITLES = (
-    "1\n00:00:01,000 --> 00:00:04,000\nHello there.\n\n2\n00:00:05,000 --> 00:00:06,000\nYes.\n\n"
+    "1\n00:00:01,000 --> 00:00:04,000\nHello there.\n\n"
+    "2\n00:00:05,000 --> 00:00:06,000\nYes.\n\n"
 )
 WRAPPED = (
     "It was a bright cold day in the north, and all the clocks of\r\n"
@@ -225,7 +260,10 @@ WRAPPED = (
     "he had built in the summer lay there.\r\n\r\n"
 )
 HINTS = [
-    (SUBTITLES, "hint: 4 of the first 6 lines of PATH have no letter or have a time code."),
+    (
+        SUBTITLES,
+        "hint: 4 of the first 6 lines of PATH have no letter or have a time code.",
+    ),
     (SUBTITLES.encode("utf-8-sig").decode() * 3, "12 of the first 18 lines"),
     ("[00:12.00] la\n[00:15.30] la\n" * 4, "hint: 8 of the first 8 lines"),
     (WRAPPED, "hint: 4 of the first 5 lines of PATH end inside of a sentence"),
@@ -258,7 +296,9 @@ def test_a_place_that_is_not_utf8_is_named(tmp_path, vocab_file):
     for name, place in (("a.tfrecord", "record"), ("a.txt.gz", "line")):
         # Vocabulary training ignores bytes that are not valid UTF-8.
         assert count(tmp_path / name) == {"wab": 1, "wa": 1}
-        with pytest.raises(InputError, match=rf"{name} is not UTF-8: byte 0xff in {place} 2"):
+        with pytest.raises(
+            InputError, match=rf"{name} is not UTF-8: byte 0xff in {place} 2"
+        ):
             create(vocab_file, tmp_path / name, tmp_path / "out/a.tfrecord")
 
 
@@ -273,7 +313,9 @@ def test_documents_without_text_are_empty(tmp_path, vocab_file):
     with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
         for values in ([b"wab", b"wac"], [], [b"wad"]):
             features = {"text": {"bytes_list": {"value": values}}} if values else {}
-            writer.write(tf.train.Example(features={"feature": features}).SerializeToString())
+            writer.write(
+                tf.train.Example(features={"feature": features}).SerializeToString()
+            )
     pyarrow.parquet.write_table(
         pyarrow.table({"text": ["wab\nwac", None, "wad"]}), tmp_path / "a.parquet"
     )
@@ -287,24 +329,35 @@ def test_documents_without_text_are_empty(tmp_path, vocab_file):
     found = set()
     for name in ("a.tfrecord", "a.parquet", "a.jsonl"):
         assert count(tmp_path / name) == {"wab": 1, "wac": 1, "wad": 1}
-        found.add(create(vocab_file, tmp_path / name, tmp_path / f"out/{name}.tfrecord"))
+        found.add(
+            create(vocab_file, tmp_path / name, tmp_path / f"out/{name}.tfrecord")
+        )
     assert len(found) == 1
 
 
-def test_a_document_that_is_too_large_is_named_by_its_source(tmp_path, vocab_file, monkeypatch):
+def test_a_document_that_is_too_large_is_named_by_its_source(
+    tmp_path, vocab_file, monkeypatch
+):
     monkeypatch.setattr(segments, "MAX_DOCUMENT_BYTES", 3000)
-    documents = ["\n".join([word] * 100) for word in ("wab", "wac")] + ["wad\n" * 3000, "wae"]
+    documents = ["\n".join([word] * 100) for word in ("wab", "wac")] + [
+        "wad\n" * 3000,
+        "wae",
+    ]
     for ending, place in ((".txt.gz", "line 203 of"), (".parquet", "^Row 3 of"),
                           (".tfrecord", "^Record 3 of"), (".jsonl.gz", "^Line 3 of")):  # fmt: skip
         path = text_files.write(tmp_path / f"text{ending}", documents)
-        with pytest.raises(InputError, match=rf"{place} \S*/text{ending}.* larger than"):
+        with pytest.raises(
+            InputError, match=rf"{place} \S*/text{ending}.* larger than"
+        ):
             create(vocab_file, path, tmp_path / "out/a.tfrecord", segment_bytes=1000)
 
 
 def test_a_json_line_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(formats.files, "MAX_LINE_BYTES", 1 << 20)
     (tmp_path / "a.jsonl").write_text('{"text": "' + "wab " * (1 << 20))
-    with pytest.raises(InputError, match=r"a.jsonl has a line of more than 1 MiB. Split it"):
+    with pytest.raises(
+        InputError, match=r"a.jsonl has a line of more than 1 MiB. Split it"
+    ):
         count(tmp_path / "a.jsonl")
 
 
@@ -318,7 +371,9 @@ def test_paths_of_other_file_systems(tmp_path):
 def test_pipes_are_for_vocabulary_training_only(tmp_path, vocab_file):
     os.mkfifo(tmp_path / "pipe")
     for name in ("-", f"{tmp_path}/pipe"):
-        with pytest.raises(InputError, match=rf"input_file {name} is a pipe.*Write it to a file"):
+        with pytest.raises(
+            InputError, match=rf"input_file {name} is a pipe.*Write it to a file"
+        ):
             create(vocab_file, name, tmp_path / "out/a.tfrecord")
     content = b"wab wac\n" * 100_000
     writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[content])

@@ -11,14 +11,31 @@ from bert_tf.data_prep import vocabulary_learning
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 
-# German verbs and their forms. Most forms occur once, so a low threshold makes each form an entry.
+# German verbs and their forms. Most forms occur once, so a low threshold makes each
+# form an entry.
 STEMS = (
-    "arbeit bau blick dank denk fall frag geb glaub hol kauf kenn klag kleb lach lauf leb leg lern "
-    "lieb mach mal press rauch reis sag schau schick schreib spiel such tanz wander zahl"
+    "arbeit bau blick dank denk fall frag geb glaub hol kauf kenn klag kleb lach lauf "
+    "leb leg lern lieb mach mal press rauch reis sag schau schick schreib spiel such "
+    "tanz wander zahl"
 )
-ENDINGS = ("e", "est", "et", "en", "end", "ung", "ungen", "te", "ten", "ende", "enden", "barkeit")
+ENDINGS = (
+    "e",
+    "est",
+    "et",
+    "en",
+    "end",
+    "ung",
+    "ungen",
+    "te",
+    "ten",
+    "ende",
+    "enden",
+    "barkeit",
+)
 FORMS = [stem + ending for stem in STEMS.split() for ending in ENDINGS]
-TRAINING = {form: 5 if index % 31 == 0 else 1 for index, form in enumerate(FORMS) if index % 3}
+TRAINING = {
+    form: 5 if index % 31 == 0 else 1 for index, form in enumerate(FORMS) if index % 3
+}
 HELD_OUT = FORMS[::3]
 
 
@@ -44,7 +61,9 @@ def test_more_entries_are_not_worse_and_keep_the_parts_of_words():
     sizes = [100, 120, 140, 160, 180, 200, 250, 300, 350, 400, 1000]
     vocabularies = [learn(TRAINING, size)[0] for size in sizes]
     measured = [tokens_per_word(entries, HELD_OUT) for entries in vocabularies]
-    assert measured == sorted(measured, reverse=True), dict(zip(sizes, measured, strict=True))
+    assert measured == sorted(measured, reverse=True), dict(
+        zip(sizes, measured, strict=True)
+    )
     parts = [len(parts_of_words(entries)) for entries in vocabularies]
     assert parts == sorted(parts) and parts[-1] > 20
     assert set(TRAINING) <= set(vocabularies[-1])
@@ -56,10 +75,15 @@ def test_the_most_frequent_words_fill_up_a_vocabulary():
     fewer, learned = learn(TRAINING, size - 50)
     assert fewer == everything[:-50] and learned.missing == 0
     assert all(TRAINING[word] == 1 for word in everything[-50:])
-    assert learn(TRAINING, size)[1].missing == 0 and learn(TRAINING, size + 1)[1].missing == 1
+    assert (
+        learn(TRAINING, size)[1].missing == 0
+        and learn(TRAINING, size + 1)[1].missing == 1
+    )
 
 
-@pytest.mark.parametrize("counts", [{"haus": 1}, {"haus": 9}, {"a": 1}, {"中": 3, "中文": 1}])
+@pytest.mark.parametrize(
+    "counts", [{"haus": 1}, {"haus": 9}, {"a": 1}, {"中": 3, "中文": 1}]
+)
 def test_a_text_of_one_word(counts):
     alphabet = {character for word in counts for character in word}
     characters = [each if each >= "一" else f"##{each}" for each in alphabet]
@@ -93,7 +117,9 @@ def random_words(number):
 
 
 @pytest.mark.usefixtures("remembered")
-@pytest.mark.parametrize(("factor", "max_words"), [(1, 9999), (2, 9999), (5, 9999), (1, 300)])
+@pytest.mark.parametrize(
+    ("factor", "max_words"), [(1, 9999), (2, 9999), (5, 9999), (1, 300)]
+)
 def test_each_vocabulary_contains_all_smaller_ones(factor, max_words):
     words = random_words(1300)
     counts = collections.Counter(words[:1000])

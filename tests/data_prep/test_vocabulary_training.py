@@ -60,7 +60,9 @@ def test_counts_words_of_a_tensorflow_dataset(tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             count(dataclasses.replace(source, **changes))
-    with pytest.raises(InputError, match=r"cannot load no_such_set: .*no_such_set") as caught:
+    with pytest.raises(
+        InputError, match=r"cannot load no_such_set: .*no_such_set"
+    ) as caught:
         count(text_blocks.TextSource(tfds_name="no_such_set:train"))
     assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
 
@@ -69,7 +71,11 @@ def test_counts_words_of_a_tensorflow_dataset(tmp_path):
 def test_documents_and_sentences_are_counted(tmp_path, size):
     text, counter = b"one\ntwo\n \n\nthree\n\n\nfour\nfive", text_blocks.TextCounter()
     files = [
-        ([text[start : start + size] for start in range(0, len(text), size)], False, (3, 5)),
+        (
+            [text[start : start + size] for start in range(0, len(text), size)],
+            False,
+            (3, 5),
+        ),
         ([b"six\n"], False, (3, 6)),  # continues the last document
         ([b"\nseven\n"], False, (4, 7)),
         ([b"eight\n\nnine", b" \n", b"ten\n"], True, (6, 10)),
@@ -84,12 +90,16 @@ def test_rare_words_are_dropped_to_bound_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(word_counts, "_MAX_DISTINCT_WORDS", 10)
     found = count(text_blocks.TextSource(write(tmp_path)))
     expected = counted(LINES)
-    assert len(found) <= 15 and all(expected[word] == number for word, number in found.items())
+    assert len(found) <= 15 and all(
+        expected[word] == number for word, number in found.items()
+    )
 
 
 @pytest.mark.parametrize("unused", [0, 102])
 def test_tokens_have_the_released_order(unused):
-    config = vocabulary_learning.VocabularyConfig(vocab_size=250, num_unused_tokens=unused)
+    config = vocabulary_learning.VocabularyConfig(
+        vocab_size=250, num_unused_tokens=unused
+    )
     learned = vocabulary_learning.learn(counted(LINES), config)
     tokens, missing = learned.tokens, learned.missing
     first = min(unused + missing, 99)
@@ -105,7 +115,9 @@ def test_tokens_have_the_released_order(unused):
 def test_vocabulary_does_not_depend_on_the_order_of_the_counts():
     counts = counted(LINES)
     reordered = dict(reversed(counts.items()))
-    assert vocabulary_learning.learn(counts, CONFIG) == vocabulary_learning.learn(reordered, CONFIG)
+    assert vocabulary_learning.learn(counts, CONFIG) == vocabulary_learning.learn(
+        reordered, CONFIG
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +135,11 @@ def test_settings_out_of_range_are_refused(settings, message):
 def ideographs(number):
     """Returns the counts of `number` ideographs, from 2 * number to 2, and of two Latin words."""
     characters = [chr(0x4E00 + index) for index in range(number)]
-    return {**{c: 2 * (number - i) for i, c in enumerate(characters)}, "low": 90, "lower": 20}
+    return {
+        **{c: 2 * (number - i) for i, c in enumerate(characters)},
+        "low": 90,
+        "lower": 20,
+    }
 
 
 def test_each_ideograph_has_one_entry():
@@ -134,9 +150,12 @@ def test_each_ideograph_has_one_entry():
     assert counts.keys() <= {*learned.tokens, "lower"}
     assert learned.uncovered == 0 and learned.unknown == 0
     assert not any(f"##{word}" in learned.tokens for word in counts)
-    assert learned.missing == sum(token.startswith("[unused") for token in learned.tokens) - 99
-    # The words give 3,000 tokens for ideographs, 10 tokens for the letters l, o, w, e and r (each
-    # with and without ##), and 1 to 5 longer tokens, for example low.
+    assert (
+        learned.missing
+        == sum(token.startswith("[unused") for token in learned.tokens) - 99
+    )
+    # The words give 3,000 tokens for ideographs, 10 tokens for the letters l, o, w, e
+    # and r (each with and without ##), and 1 to 5 longer tokens, for example low.
     assert 5000 - 104 - learned.missing in range(3011, 3016)
 
 
@@ -148,7 +167,9 @@ def test_rare_characters_are_not_covered_if_they_do_not_fit():
     assert learned.missing == 0 and learned.characters == 3005
     uncovered = {c for word in counts for c in word} - set(learned.tokens)
     assert learned.uncovered == len(uncovered) > 1000
-    assert learned.unknown == sum(n for word, n in counts.items() if uncovered & set(word))
+    assert learned.unknown == sum(
+        n for word, n in counts.items() if uncovered & set(word)
+    )
     kept = [word for word in counts if len(word) == 1 and word not in uncovered]
     assert kept == list(counts)[: len(kept)]
 
@@ -162,7 +183,9 @@ def test_rare_characters_take_at_most_half_of_the_entries():
         config = vocabulary_learning.VocabularyConfig(size, num_unused_tokens=0)
         learned = vocabulary_learning.learn(counts | words | texts, config)
         covered = {word for word in counts if word in learned.tokens}
-        assert learned.missing == 0 and len(covered) + 18 == expected  # plus 18 Latin letters
+        assert (
+            learned.missing == 0 and len(covered) + 18 == expected
+        )  # plus 18 Latin letters
         assert learned.uncovered == 4000 - len(covered)
 
 
@@ -175,7 +198,9 @@ def test_max_characters_limits_the_covered_characters():
 
 def test_a_character_that_occurs_only_in_rare_words_is_covered():
     counts = {**{f"word{index}": 100 for index in range(9)}, "xylem": 99}
-    config = vocabulary_learning.VocabularyConfig(vocab_size=150, num_unused_tokens=0, max_words=9)
+    config = vocabulary_learning.VocabularyConfig(
+        vocab_size=150, num_unused_tokens=0, max_words=9
+    )
     learned = vocabulary_learning.learn(counts, config)
     assert learned.uncovered == 0 and set("xylem") <= set(learned.tokens)
 
@@ -201,7 +226,9 @@ def test_program_writes_the_file_and_reports_missing_entries(tmp_path):
     assert len(load_vocabulary(output)) == 300
     assert "The text gave" in done.err and "300 entries" in done.out
     assert "[unusedN] entries fill up" in done.err and "not covered" not in done.err
-    assert re.search(r"\d+ of \d+ distinct characters are not covered: .*--max_char", few.err)
+    assert re.search(
+        r"\d+ of \d+ distinct characters are not covered: .*--max_char", few.err
+    )
     assert "within --max_characters and --max_words" in few.err
     assert_refused(missing, "No input file matches nowhere.txt")
 

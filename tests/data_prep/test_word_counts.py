@@ -16,7 +16,8 @@ from reference import tokenizer as reference
 from bert_tf.data_prep import word_counts
 from bert_tf.data_prep.corpus import text_blocks
 
-# All examples of a test may share the fixture, because it only replaces two module attributes.
+# All examples of a test may share the fixture, because it only replaces two module
+# attributes.
 SHARED = HealthCheck.function_scoped_fixture
 SMALL = 64  # block size in bytes
 _counter = functools.cache(word_counts._counter)  # all tests share one trace
@@ -57,7 +58,9 @@ TEXT = st.lists(
 @given(TEXT, st.integers(1, 200))
 def test_blocks_concatenate_to_the_text_and_have_bounded_size(text, chunk_bytes):
     encoded = text.encode()
-    chunks = [encoded[at : at + chunk_bytes] for at in range(0, len(encoded), chunk_bytes)]
+    chunks = [
+        encoded[at : at + chunk_bytes] for at in range(0, len(encoded), chunk_bytes)
+    ]
     blocks = cut(*chunks)
     assert b"".join(block.text for block in blocks) == encoded
     at = 0
@@ -69,7 +72,11 @@ def test_blocks_concatenate_to_the_text_and_have_bounded_size(text, chunk_bytes)
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[SHARED])
-@given(st.lists(st.text("aΣσ中あ\u0301.,'\u302e\u1b44é", min_size=1, max_size=12), min_size=1))
+@given(
+    st.lists(
+        st.text("aΣσ中あ\u0301.,'\u302e\u1b44é", min_size=1, max_size=12), min_size=1
+    )
+)
 def test_text_with_blanks_is_cut_between_words(words):
     text = " ".join(words)
     parts = [reference.words(block.text.decode(), True) for block in cut(text.encode())]
@@ -96,7 +103,9 @@ def test_a_long_record_is_counted_in_blocks(tmp_path):
 
 
 def test_words_of_over_50_characters_are_not_counted(tmp_path):
-    path = write(tmp_path / "text.txt", b"a " + b"x" * 51 + b" " + b"y" * 50 + b" " + b"z" * 5000)
+    path = write(
+        tmp_path / "text.txt", b"a " + b"x" * 51 + b" " + b"y" * 50 + b" " + b"z" * 5000
+    )
     assert set(count(path).words) <= {"a", "y" * 50} | {"z" * n for n in range(51)}
 
 
@@ -131,12 +140,18 @@ def test_lines_that_are_not_utf8_are_counted_and_the_first_is_named(tmp_path, na
 
 
 def test_a_utf8_byte_order_mark_is_ignored(tmp_path):
-    assert count(write(tmp_path / "text.txt", "\ufeffplain".encode())).words == {"plain": 1}
+    assert count(write(tmp_path / "text.txt", "\ufeffplain".encode())).words == {
+        "plain": 1
+    }
 
 
 def test_program_reports_invalid_lines(tmp_path):
     path = write(tmp_path / "text.txt", b"plain caf\xe9\nlow lower\n" * 20)
-    flags = [f"--output_file={tmp_path}/vocab.txt", "--vocab_size=60", "--num_unused_tokens=0"]
+    flags = [
+        f"--output_file={tmp_path}/vocab.txt",
+        "--vocab_size=60",
+        "--num_unused_tokens=0",
+    ]
     (trained,) = run_programs.run_main(
         "bert_tf.data_prep.train_vocabulary", [f"--input_file={path}", *flags]
     )

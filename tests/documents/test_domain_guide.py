@@ -11,7 +11,12 @@ import bert_tf
 
 ROOT = pathlib.Path(__file__).parents[2]
 SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-SENTENCES = ["the acid is bad.", "a good acetyl acid!", "the acetyl is good.", "a bad salt?"]
+SENTENCES = [
+    "the acid is bad.",
+    "a good acetyl acid!",
+    "the acetyl is good.",
+    "a bad salt?",
+]
 # Flags that follow those of the guide, so that the programs take seconds.
 TINY = {"run_pretraining": ["--num_train_steps=3", "--train_batch_size=4"]}
 
@@ -19,10 +24,22 @@ TINY = {"run_pretraining": ["--num_train_steps=3", "--train_batch_size=4"]}
 @pytest.mark.slow
 def test_the_commands_lead_from_a_bert_and_texts_to_predictions(tmp_path):
     letters = [chr(code) for code in range(97, 123)]
-    pieces = [*letters, *(f"##{each}" for each in letters), *".!?", "the", "is", "good", "bad"]
+    pieces = [
+        *letters,
+        *(f"##{each}" for each in letters),
+        *".!?",
+        "the",
+        "is",
+        "good",
+        "bad",
+    ]
     tokenizer = bert_tf.BertTokenizer([*SPECIAL, *pieces], do_lower_case=True)
-    config = bert_tf.BertConfig(tokenizer.vocab_size, 8, 1, 2, 8, max_position_embeddings=128)
-    bert_tf.save_checkpoint(bert_tf.BertPretrainer(config, seed=0), tokenizer, tmp_path / "bert")
+    config = bert_tf.BertConfig(
+        tokenizer.vocab_size, 8, 1, 2, 8, max_position_embeddings=128
+    )
+    bert_tf.save_checkpoint(
+        bert_tf.BertPretrainer(config, seed=0), tokenizer, tmp_path / "bert"
+    )
     for folder in ("domain", "labelled"):
         (tmp_path / folder).mkdir()
     text = "\n\n".join("\n".join(SENTENCES[n % 3 :]) for n in range(200))

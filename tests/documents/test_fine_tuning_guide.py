@@ -45,11 +45,13 @@ def test_the_commands_lead_from_csv_files_to_a_served_classifier(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    # The last line of run_classifier.py is the result and the next command of the document.
+    # The last line of run_classifier.py is the result and the next command of the
+    # document.
     (result,) = (line for line in lines if "Next: " in line)
     baseline = r"\(0\.5000 for a constant prediction\)"
     assert re.match(
-        rf"custom: accuracy \d\.\d{{4}} on the dev split {baseline}\. Next: python ", result
+        rf"custom: accuracy \d\.\d{{4}} on the dev split {baseline}\. Next: python ",
+        result,
     )
     assert "run_scripts/export_model.py --checkpoint=classifier" in result
 

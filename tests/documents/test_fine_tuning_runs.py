@@ -13,14 +13,26 @@ def test_each_task_trains_and_writes_its_files(tmp_path, monkeypatch):
     names = {"bert_tf": bert_tf}
     exec(compile(program(section="Fine-tuning runs"), "python.md", "exec"), names)
     assert names["results"]["global_step"] == 9  # int(12 / 4 * 3)
-    metrics = {"mrpc": "f1", "topics": "micro_f1", "squad": "exact_match", "entities": "f1"}
+    metrics = {
+        "mrpc": "f1",
+        "topics": "micro_f1",
+        "squad": "exact_match",
+        "entities": "f1",
+    }
     for folder, metric in metrics.items():
-        lines = (tmp_path / "runs" / folder / "eval_results.txt").read_text().splitlines()
+        lines = (
+            (tmp_path / "runs" / folder / "eval_results.txt").read_text().splitlines()
+        )
         assert f"eval_{metric}" in dict(line.split(" = ") for line in lines)
-    (prediction,) = (tmp_path / "runs/topics/predictions.jsonl").read_text().splitlines()
+    (prediction,) = (
+        (tmp_path / "runs/topics/predictions.jsonl").read_text().splitlines()
+    )
     assert json.loads(prediction)["text"] == "good"
     assert bert_tf.load("runs/topics").facts["labels"] == ["art", "fun"]
     assert bert_tf.load("runs/entities").facts["labels"] == ["O", "B-PER", "I-PER"]
     assert bert_tf.load("runs/squad").facts["doc_stride"] == 16
     predictions = (tmp_path / "runs/choices/predictions.jsonl").read_text().splitlines()
-    assert len(predictions) == 32 and not (tmp_path / "runs/choices/eval_results.txt").exists()
+    assert (
+        len(predictions) == 32
+        and not (tmp_path / "runs/choices/eval_results.txt").exists()
+    )

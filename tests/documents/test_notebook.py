@@ -26,7 +26,9 @@ def check_outputs(texts):
     )
     assert float(accuracy) > 2 * float(baseline)
     assert any("the same predictions: True" in text for text in texts)
-    served = [re.fullmatch(r"(\w+) +\d+% .+", line)[1] for line in texts[-1].splitlines()]
+    served = [
+        re.fullmatch(r"(\w+) +\d+% .+", line)[1] for line in texts[-1].splitlines()
+    ]
     assert len(served) == 3 and {*served} <= LIBRARIES
 
 

@@ -25,14 +25,20 @@ def test_the_commands_lead_from_a_checkpoint_to_predictions(tmp_path):
     lines = [line.split("\t") for line in done.splitlines()]
     assert [line[2] for line in lines[-2:]] == ["A good film.", "Too long."]
     programs = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
-    predicted, outputs = (run([sys.executable, "-c", each], tmp_path) for each in programs)
+    predicted, outputs = (
+        run([sys.executable, "-c", each], tmp_path) for each in programs
+    )
     assert f"'label': '{lines[-2][0]}'" in predicted
     assert re.search(r"\[\[0\.\d+ +0\.\d+ +0\.\d+\]\]", outputs)
 
 
 def run(command, folder, **environment):
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env={**os.environ, **environment}
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -13,7 +13,9 @@ from guide_program import program, write_checkpoints
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def test_the_example_of_the_readme_trains_and_exports_a_classifier(tmp_path, monkeypatch):
+def test_the_example_of_the_readme_trains_and_exports_a_classifier(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     write_checkpoints(tmp_path)
     exec(compile(program(ROOT / "README.md"), "README.md", "exec"), {})
@@ -36,19 +38,25 @@ def test_the_program_has_the_described_results_with_an_installed_wheel(tmp_path)
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     package = packages / "bert_tf"
-    files = [package / name / "__init__.py" for name in ("", "data_prep", "run_scripts")]
+    files = [
+        package / name / "__init__.py" for name in ("", "data_prep", "run_scripts")
+    ]
     assert done.stdout.splitlines()[-1] == " ".join(map(str, files))
 
 
 def environment_with_wheel(folder):
     """Returns the interpreter of a new environment with only bert_tf, and its site-packages.
 
-    The environment uses the dependencies of the present environment. The path file does not make
-    the present installation of bert_tf visible if that is an editable one.
+    The environment uses the dependencies of the present environment. The path file does
+    not make the present installation of bert_tf visible if that is an editable one.
     """
-    source = folder / "source"  # building in the repository could pick up older files in build/
+    source = (
+        folder / "source"
+    )  # building in the repository could pick up older files in build/
     for name in ("bert_tf", "data_prep", "run_scripts"):
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
     for path in ROOT.glob("*.*"):
         if path.is_file():
             shutil.copy(path, source)
@@ -58,9 +66,13 @@ def environment_with_wheel(folder):
     subprocess.run([*pip, "wheel", *options, str(source)], check=True)
     (wheel,) = folder.glob("bert_tf-*.whl")
     environment = folder / "environment"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", environment], check=True
+    )
     (packages,) = environment.glob("lib/python*/site-packages")
     dependencies = [path for path in sys.path if path.endswith("site-packages")]
     (packages / "dependencies.pth").write_text("\n".join(dependencies))
-    subprocess.run([*pip, "install", "--no-deps", f"--target={packages}", str(wheel)], check=True)
+    subprocess.run(
+        [*pip, "install", "--no-deps", f"--target={packages}", str(wheel)], check=True
+    )
     return environment / "bin/python", packages

@@ -16,11 +16,22 @@ ROOT = pathlib.Path(__file__).parents[2]
 def test_the_pages_build_without_warnings(tmp_path):
     pytest.importorskip("sphinx")
     pytest.importorskip("myst_nb")
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "docs", tmp_path]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-n",
+        "-q",
+        "docs",
+        tmp_path,
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     index, reference, packages = (
-        (tmp_path / f"{name}.html").read_text("utf-8") for name in ("index", "api", "api_packages")
+        (tmp_path / f"{name}.html").read_text("utf-8")
+        for name in ("index", "api", "api_packages")
     )
     for page in (ROOT / "docs").glob("*.md"):
         assert f'href="{page.stem}.html"' in index or page.stem in ("README", "index")
@@ -28,9 +39,14 @@ def test_the_pages_build_without_warnings(tmp_path):
     for name in bert_tf.__all__:
         assert f'id="bert_tf.{name}"' in reference
     for section in ("Call arguments", "Returns", "Raises", "Attributes"):
-        assert f'<dt class="field-odd">{section}' in reference.replace("field-even", "field-odd")
+        assert f'<dt class="field-odd">{section}' in reference.replace(
+            "field-even", "field-odd"
+        )
     assert '<p class="rubric">Source</p>' in reference
-    assert '<em class="sig-param"><span class="n"><span class="pre">num_labels<' in reference
+    assert (
+        '<em class="sig-param"><span class="n"><span class="pre">num_labels<'
+        in reference
+    )
     # A reference from a docstring, and one from an annotation with the defining module.
     assert re.search(r'href="#bert_tf.BertEncoder"[^>]*><code', reference)
     assert 'href="api.html#bert_tf.BertConfig"' in packages

@@ -12,7 +12,15 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-STAGES = ["sample data", "vocabulary", "records", "pretraining", "fine-tuning", "export", "answers"]
+STAGES = [
+    "sample data",
+    "vocabulary",
+    "records",
+    "pretraining",
+    "fine-tuning",
+    "export",
+    "answers",
+]
 
 
 def start(folder, log):
@@ -23,13 +31,19 @@ def start(folder, log):
         f"--output_dir={folder}",
     ]
     return subprocess.Popen(
-        command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=folder
+        command,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        cwd=folder,
     )
 
 
 def finish(folder):
     with open(folder / "log", "w+") as log:
-        assert start(folder, log).wait(timeout=600) == 0, pathlib.Path(log.name).read_text()[-3000:]
+        assert start(folder, log).wait(timeout=600) == 0, pathlib.Path(
+            log.name
+        ).read_text()[-3000:]
         log.seek(0)
         return log.read()
 
@@ -47,7 +61,9 @@ def test_quickstart_resumes_after_an_interrupt_and_skips_complete_stages(tmp_pat
     assert not (tmp_path / "smoke/classifier").exists()
 
     text = finish(tmp_path)
-    assert [name for name in STAGES if f"== {name}: already complete" in text] == STAGES[:3]
+    assert [
+        name for name in STAGES if f"== {name}: already complete" in text
+    ] == STAGES[:3]
     first = (tmp_path / "first_log").read_text()
     assert not re.search(r"^[IWEF]\d{4} |^WARNING: ", first + text, re.M)
     assert re.search(r"Continuing from step \d+", text)
@@ -61,7 +77,9 @@ def test_quickstart_resumes_after_an_interrupt_and_skips_complete_stages(tmp_pat
     assert "tensorboard --logdir" in text
 
     again = finish(tmp_path)
-    assert [name for name in STAGES if f"== {name}: already complete" in again] == STAGES
+    assert [
+        name for name in STAGES if f"== {name}: already complete" in again
+    ] == STAGES
     assert again.split("stage ")[1] == text.split("stage ")[1]
 
 

@@ -30,7 +30,10 @@ class _NoProcess:
 
 @pytest.fixture
 def without_gate(monkeypatch):
-    """Exports do not start another process; for tests that compare the outputs themselves."""
+    """Exports do not start another process.
+
+    For tests that compare the outputs themselves.
+    """
     monkeypatch.setattr(gate_process, "Gate", _NoProcess)
     monkeypatch.setattr(gate, "outputs_in_memory", lambda *_: [])
     monkeypatch.setattr(gate, "judge", lambda *_: {"outputs": [], "metric": None})
@@ -38,15 +41,23 @@ def without_gate(monkeypatch):
 
 @pytest.fixture(scope="session")
 def older_python():
-    """The Python program of an environment with TensorFlow 2.20; see test_older_tensorflow.py."""
+    """The Python program of an environment with TensorFlow 2.20.
+
+    See test_older_tensorflow.py.
+    """
     path = os.environ.get("BERT_TF_OLDER_PYTHON")
     if not path:
-        pytest.skip("BERT_TF_OLDER_PYTHON is not set: see tests/export/test_older_tensorflow.py")
+        pytest.skip(
+            "BERT_TF_OLDER_PYTHON is not set: see tests/export/test_older_tensorflow.py"
+        )
     return path
 
 
 def settings_of(kind, format):
-    """Both formats; only a SavedModel where LiteRT is not installed (the extra "dev")."""
+    """Both formats.
+
+    Only a SavedModel where LiteRT is not installed (the extra "dev").
+    """
     if format != "both":
         return ServingSettings(format=format)
     if importlib.util.find_spec("ai_edge_litert") is None:
@@ -62,8 +73,8 @@ def settings_of(kind, format):
 def exported(tmp_path_factory):
     """A function from a kind of model to the folder of its SavedModel and TFLite files.
 
-    With format="onnx", it returns the folder of the ONNX files of the same model. The processes of
-    a run of pytest share the folders.
+    With format="onnx", it returns the folder of the ONNX files of the same model. The
+    processes of a run of pytest share the folders.
     """
     root = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:

@@ -14,7 +14,9 @@ from bert_tf.export import exporter, gate
 from bert_tf.export.settings import ONNX_PRECISIONS, ServingSettings
 
 KINDS = [
-    each if each in ("classification", "fill_mask") else pytest.param(each, marks=pytest.mark.slow)
+    each
+    if each in ("classification", "fill_mask")
+    else pytest.param(each, marks=pytest.mark.slow)
     for each in export_models.KINDS
 ]
 
@@ -25,7 +27,9 @@ def files_of(exported, kind):
     lite = f"{folder}/tflite"
     paths = [folder, *(f"{lite}/{name}" for name in sorted(os.listdir(lite)))]
     if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("tf2onnx"):
-        paths += [f"{exported(kind, 'onnx')}/onnx/{each}.onnx" for each in ONNX_PRECISIONS]
+        paths += [
+            f"{exported(kind, 'onnx')}/onnx/{each}.onnx" for each in ONNX_PRECISIONS
+        ]
     return paths
 
 

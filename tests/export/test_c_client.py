@@ -33,7 +33,9 @@ def client(request, tmp_path_factory):
         pytest.skip("requires a C compiler")
     older = request.param == "2.20"
     python = request.getfixturevalue("older_python") if older else sys.executable
-    done = subprocess.run([python, "-c", PLACES], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [python, "-c", PLACES], capture_output=True, text=True, check=True
+    )
     include, libraries, operations = done.stdout.splitlines()[-3:]
     program = tmp_path_factory.mktemp("client") / "client"
     names = ["libtensorflow_cc.so.2", "libtensorflow_framework.so.2"]
@@ -76,8 +78,13 @@ def test_the_c_program_prints_the_outputs_of_python(client, exported, kind):
         number, value = line.split(" ", 1)
         found[int(number)].append(value)
     signature = tf.saved_model.load(folder).signatures["serving_default"]
-    texts = {name: TEXTS[name].split("|") if name == "choices" else TEXTS[name] for name in inputs}
-    expected = signature(**{name: tf.constant([value]) for name, value in texts.items()})
+    texts = {
+        name: TEXTS[name].split("|") if name == "choices" else TEXTS[name]
+        for name in inputs
+    }
+    expected = signature(
+        **{name: tf.constant([value]) for name, value in texts.items()}
+    )
     for name, values in zip(outputs, found, strict=True):
         wanted = expected[name].numpy().reshape(-1)
         if wanted.dtype == object:

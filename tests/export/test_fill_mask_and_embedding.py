@@ -34,7 +34,9 @@ def test_the_most_probable_tokens_for_each_mask(tmp_path, top_k):
     served, model = load_tiny("fill_mask", tmp_path, top_k=top_k, max_seq_length=8)
     signature = served.signatures()["serving_default"]
     outputs = {n: v.numpy() for n, v in signature(text=tf.constant(TEXTS)).items()}
-    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY, special_tokens_in_text=True)
+    tokenizer = bert_tf.BertTokenizer(
+        export_models.VOCABULARY, special_tokens_in_text=True
+    )
     size = min(top_k, len(export_models.VOCABULARY))
     assert outputs["num_masks"].tolist() == [2, 0, 0, 1, 0]  # the last one is truncated
     assert outputs["tokens"].shape == outputs["probabilities"].shape == (5, 2, size)
@@ -52,7 +54,9 @@ def test_the_most_probable_tokens_for_each_mask(tmp_path, top_k):
             expected = softmax(logits[positions[number]])
             best = np.argsort(-expected, kind="stable")[:size]
             np.testing.assert_allclose(probabilities, expected[best], rtol=1e-4)
-            assert [t.decode() for t in tokens] == [export_models.VOCABULARY[i] for i in best]
+            assert [t.decode() for t in tokens] == [
+                export_models.VOCABULARY[i] for i in best
+            ]
 
 
 def test_next_sentence_is_the_probability_of_class_0(tmp_path):
@@ -61,30 +65,51 @@ def test_next_sentence_is_the_probability_of_class_0(tmp_path):
     signature = served.signatures()["next_sentence"]
     found = signature(text_a=tf.constant(first), text_b=tf.constant(second))["is_next"]
     tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
-    logits = model(tokenizer.encode(first, second, seq_length=16))["next_sentence_logits"]
+    logits = model(tokenizer.encode(first, second, seq_length=16))[
+        "next_sentence_logits"
+    ]
     np.testing.assert_allclose(found, softmax(logits)[:, 0], rtol=1e-5)
 
 
 def test_the_score_of_a_text_predicts_each_token_from_all_others(tmp_path):
     """With more tokens than the graph computes at a time."""
     served, model = load_tiny("fill_mask", tmp_path, max_seq_length=16)
-    texts = ["a b c", "", "[MASK]", "a [MASK] zz é", *["h g f e d c b a"] * 5, "a " * 40]
+    texts = [
+        "a b c",
+        "",
+        "[MASK]",
+        "a [MASK] zz é",
+        *["h g f e d c b a"] * 5,
+        "a " * 40,
+    ]
     outputs = served.signatures()["score"](text=tf.constant(texts))
-    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY, special_tokens_in_text=True)
+    tokenizer = bert_tf.BertTokenizer(
+        export_models.VOCABULARY, special_tokens_in_text=True
+    )
     counts = []
     for text, found in zip(texts, outputs["score"].numpy(), strict=True):
-        inputs = {n: v.numpy() for n, v in tokenizer.encode([text], seq_length=16).items()}
+        inputs = {
+            n: v.numpy() for n, v in tokenizer.encode([text], seq_length=16).items()
+        }
         (ids,) = inputs["input_ids"]
-        scored = [place for place, token in enumerate(ids) if VOCABULARY[token] not in SPECIAL]
+        scored = [
+            place for place, token in enumerate(ids) if VOCABULARY[token] not in SPECIAL
+        ]
         total = 0.0
         for place in scored:
             masked = inputs["input_ids"].copy()
             masked[0, place] = tokenizer.mask_id
-            logits = model({**inputs, "input_ids": masked})["masked_lm_logits"][0, place]
+            logits = model({**inputs, "input_ids": masked})["masked_lm_logits"][
+                0, place
+            ]
             total += np.log(softmax(logits)[ids[place]])
         assert found == pytest.approx(total, abs=1e-4)
         counts.append(len(scored))
-    assert outputs["num_tokens"].numpy().tolist() == counts == [3, 0, 0, 3, 8, 8, 8, 8, 8, 14]
+    assert (
+        outputs["num_tokens"].numpy().tolist()
+        == counts
+        == [3, 0, 0, 3, 8, 8, 8, 8, 8, 14]
+    )
     nothing = served.signatures()["score"](text=tf.zeros([0], tf.string))
     assert nothing["score"].shape == nothing["num_tokens"].shape == (0,)
 
@@ -104,7 +129,9 @@ def test_rows_of_the_table_without_a_token_are_never_returned(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["masked_lm", "pretraining", "pretraining_gelu_new"])
-def test_masked_tokens_of_hugging_face_models_have_the_same_probabilities(tmp_path, name):
+def test_masked_tokens_of_hugging_face_models_have_the_same_probabilities(
+    tmp_path, name
+):
     expected = np.load(GOLDEN / name / "expected.npz")
     folder = shutil.copytree(GOLDEN / name, tmp_path / "model")
     words = ["[UNK]", *SPECIAL, *(f"w{number}" for number in range(145))]
@@ -112,7 +139,9 @@ def test_masked_tokens_of_hugging_face_models_have_the_same_probabilities(tmp_pa
     served = load_served(load(str(folder)))
     inputs = {n: tf.constant(expected[n], tf.int32) for n in INPUTS}
     logits = served.signatures()["ids"](**inputs)["masked_lm_logits"].numpy()
-    wanted = expected["prediction_logits" if "prediction_logits" in expected else "logits"]
+    wanted = expected[
+        "prediction_logits" if "prediction_logits" in expected else "logits"
+    ]
     is_token = expected["input_mask"] == 1
     found, wanted = softmax(logits[is_token]), softmax(wanted[is_token])
     np.testing.assert_allclose(found, wanted, atol=1e-5)
@@ -133,7 +162,9 @@ def test_vectors_of_texts(tmp_path, pooling, normalize):
     for row, text in enumerate(texts):
         inputs = tokenizer.encode([text], seq_length=8)
         length = int(inputs["input_mask"].numpy().sum())
-        vectors = model(inputs)["sequence_output"].numpy()[0, :length].astype(np.float64)
+        vectors = (
+            model(inputs)["sequence_output"].numpy()[0, :length].astype(np.float64)
+        )
         expected = vectors[0] if pooling == "first" else vectors.mean(axis=0)
         if normalize:
             expected /= np.linalg.norm(expected)
@@ -146,7 +177,12 @@ def test_vectors_of_texts(tmp_path, pooling, normalize):
         ("pooling_mode_mean_tokens", True, 9, ("mean", True, 9)),
         ("pooling_mode_cls_token", False, None, ("first", False, 16)),
         # the form of newer versions of sentence-transformers
-        ({"embedding_dimension": 8, "pooling_mode": "cls"}, True, None, ("first", True, 16)),
+        (
+            {"embedding_dimension": 8, "pooling_mode": "cls"},
+            True,
+            None,
+            ("first", True, 16),
+        ),
     ],
 )
 def test_a_folder_of_sentence_transformers_has_its_own_settings(
@@ -158,7 +194,11 @@ def test_a_folder_of_sentence_transformers_has_its_own_settings(
     bert_tf.save_checkpoint(model, tokenizer, str(folder), "hugging_face")
     pooling = mode
     if isinstance(mode, str):
-        pooling = {"word_embedding_dimension": 8, mode: True, "pooling_mode_max_tokens": False}
+        pooling = {
+            "word_embedding_dimension": 8,
+            mode: True,
+            "pooling_mode_max_tokens": False,
+        }
     export_models.write_sentence_transformer(folder, pooling, normalize, length)
     served = load_served(load(folder))
     assert (served.pooling, served.normalize, served.max_seq_length) == expected
@@ -171,7 +211,11 @@ def test_a_folder_of_sentence_transformers_has_its_own_settings(
         assert (served.pooling, served.normalize, served.max_seq_length) == expected
     given = ServingSettings(pooling="mean", normalize=False, max_seq_length=5)
     served = load_served(load(folder), given)
-    assert (served.pooling, served.normalize, served.max_seq_length) == ("mean", False, 5)
+    assert (served.pooling, served.normalize, served.max_seq_length) == (
+        "mean",
+        False,
+        5,
+    )
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first"])
@@ -216,12 +260,18 @@ def test_real_sentence_vectors_from_python_keep_the_pooling_of_the_folder(tmp_pa
     folder = tmp_path / "model"
     shutil.copytree(pathlib.Path(package.origin).parent / "model", folder)
     pooling = {"word_embedding_dimension": 384, "pooling_mode_cls_token": True}
-    export_models.write_sentence_transformer(folder, pooling, normalize=False, max_seq_length=256)
+    export_models.write_sentence_transformer(
+        folder, pooling, normalize=False, max_seq_length=256
+    )
     checkpoint = load(folder)
     encoder, tokenizer = checkpoint.model(bert_tf.BertEncoder), checkpoint.tokenizer
-    predictor = bert_tf.Predictor(bert_tf.export_model(encoder, tokenizer, tmp_path / "served"))
+    predictor = bert_tf.Predictor(
+        bert_tf.export_model(encoder, tokenizer, tmp_path / "served")
+    )
     for text in ("A good film.", "word " * 300):
-        outputs = encoder(tokenizer.encode([text], seq_length=256, trim_to_longest=True))
+        outputs = encoder(
+            tokenizer.encode([text], seq_length=256, trim_to_longest=True)
+        )
         expected = outputs["sequence_output"][0, 0]
         assert np.linalg.norm(expected) > 5  # not normalized
         np.testing.assert_allclose(predictor(text)["embedding"], expected, atol=1e-5)
@@ -232,9 +282,13 @@ def test_other_poolings_are_refused_but_the_folder_can_be_loaded(tmp_path):
     tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
     folder = tmp_path / "model"
     bert_tf.save_checkpoint(model, tokenizer, str(folder), "hugging_face")
-    export_models.write_sentence_transformer(folder, {"pooling_mode_max_tokens": True}, True)
+    export_models.write_sentence_transformer(
+        folder, {"pooling_mode_max_tokens": True}, True
+    )
     checkpoint = load(folder)
-    with pytest.raises(bert_tf.InputError, match=r"pooling_mode_max_tokens.* Give pooling and"):
+    with pytest.raises(
+        bert_tf.InputError, match=r"pooling_mode_max_tokens.* Give pooling and"
+    ):
         load_served(checkpoint)
     load_served(checkpoint, ServingSettings(pooling="mean", normalize=True))
     (folder / "modules.json").write_text('[{"type": "a.Dense", "path": ""}]')
@@ -246,7 +300,9 @@ def test_tasks_that_a_checkpoint_does_not_suit_are_refused(tmp_path):
     path, _ = export_models.write_checkpoint("embedding", tmp_path)
     checkpoint = load(path)
     cases = {
-        "lacks labels, pair, max_seq_length, output_weights": {"task": "classification"},
+        "lacks labels, pair, max_seq_length, output_weights": {
+            "task": "classification"
+        },
         "lacks max_seq_length, doc_stride": {"task": "span"},
         "lacks cls/predictions/output_bias": {"task": "fill_mask"},
     }

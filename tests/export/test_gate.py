@@ -37,7 +37,11 @@ def test_each_kind_passes_and_has_all_files(exported, kind):
     }  # fmt: skip
     has_labels = kind in ("classification", "pair", "multi_label", "tagging")
     assert set(extra) == expected | ({"labels.txt"} if has_labels else set())
-    assert set(os.listdir(folder)) >= {"saved_model.pb", "batching_params.pbtxt", "variables"}
+    assert set(os.listdir(folder)) >= {
+        "saved_model.pb",
+        "batching_params.pbtxt",
+        "variables",
+    }
     with open(f"{folder}/assets.extra/weights.json", encoding="utf-8") as file:
         facts = json.load(file)
     _, stated = export_models.model_of(kind)
@@ -47,14 +51,18 @@ def test_each_kind_passes_and_has_all_files(exported, kind):
     signatures = tf.saved_model.load(folder).signatures
     compared = {(each["signature"], each["output"]) for each in report["outputs"]}
     assert compared == {
-        (name, output) for name, each in signatures.items() for output in each.structured_outputs
+        (name, output)
+        for name, each in signatures.items()
+        for output in each.structured_outputs
     }
 
 
 @needs_bfloat16
 def test_bfloat16_weights_are_compared_with_the_float32_model(exported, tmp_path):
     path, _ = export_models.write_checkpoint("pair", tmp_path)
-    folder = exporter.export(path, str(tmp_path / "half"), ServingSettings(precision="bfloat16"))
+    folder = exporter.export(
+        path, str(tmp_path / "half"), ServingSettings(precision="bfloat16")
+    )
     single = exported("pair")
     sizes = [
         os.path.getsize(f"{each}/variables/variables.data-00000-of-00001")
@@ -63,14 +71,18 @@ def test_bfloat16_weights_are_compared_with_the_float32_model(exported, tmp_path
     assert sizes[0] < 0.75 * sizes[1]
     texts = {"text_a": tf.constant(["a b c"]), "text_b": tf.constant(["d"])}
     half, full = (
-        tf.saved_model.load(each).signatures["serving_default"](**texts)["probabilities"]
+        tf.saved_model.load(each).signatures["serving_default"](**texts)[
+            "probabilities"
+        ]
         for each in (folder, single)
     )
     assert half.dtype == full.dtype == tf.float32
     assert 0 < np.abs(half - full).max() < 0.05
 
 
-def test_emulated_bfloat16_is_named_as_the_reason(tmp_path, monkeypatch, caplog, without_gate):
+def test_emulated_bfloat16_is_named_as_the_reason(
+    tmp_path, monkeypatch, caplog, without_gate
+):
     path, _ = export_models.write_checkpoint("pair", tmp_path)
     (tmp_path / "cpuinfo").write_text("flags : avx2")
     monkeypatch.setattr(strategy, "_CPU_INFO", str(tmp_path / "cpuinfo"))
@@ -80,8 +92,12 @@ def test_emulated_bfloat16_is_named_as_the_reason(tmp_path, monkeypatch, caplog,
 
     monkeypatch.setattr(gate, "judge", refuse)
     message = r"bfloat16 is emulated, .* Give precision=float32 for servers like this machine\."
-    with pytest.raises(gate.GateError, match=rf"It differs\. Nothing was exported\. {message}"):
-        exporter.export(path, str(tmp_path / "half"), ServingSettings(precision="bfloat16"))
+    with pytest.raises(
+        gate.GateError, match=rf"It differs\. Nothing was exported\. {message}"
+    ):
+        exporter.export(
+            path, str(tmp_path / "half"), ServingSettings(precision="bfloat16")
+        )
     assert re.search(f"warning: {message}", caplog.text)
 
     with pytest.raises(gate.GateError, match=r"^It differs\. Nothing was exported\.$"):
@@ -107,7 +123,9 @@ def test_a_damaged_saved_model_is_refused_and_removed(tmp_path, monkeypatch):
         bias.assign(trained)
 
     monkeypatch.setattr(tf.saved_model, "save", save_other_weights)
-    with pytest.raises(gate.GateError, match=r"The SavedModel differs .* Nothing was exported"):
+    with pytest.raises(
+        gate.GateError, match=r"The SavedModel differs .* Nothing was exported"
+    ):
         exporter.export(path, str(tmp_path / "served"))
     assert not os.listdir(tmp_path / "served")
 
@@ -118,14 +136,20 @@ def test_a_saved_model_that_needs_this_library_is_refused(tmp_path, monkeypatch)
 
     def save_python(served, place, signatures):
         def call(text):
-            return {"embedding": tf.py_function(lambda _: tf.zeros([1, 8]), [text], tf.float32)}
+            return {
+                "embedding": tf.py_function(
+                    lambda _: tf.zeros([1, 8]), [text], tf.float32
+                )
+            }
 
         spec = tf.TensorSpec([None], tf.string, name="text")
         function = tf.function(call).get_concrete_function(text=spec)
         write(served, place, signatures={**signatures, "serving_default": function})
 
     monkeypatch.setattr(tf.saved_model, "save", save_python)
-    with pytest.raises(gate.GateError, match="contains the operation EagerPyFunc, which"):
+    with pytest.raises(
+        gate.GateError, match="contains the operation EagerPyFunc, which"
+    ):
         exporter.export(path, str(tmp_path / "served"))
     assert not os.listdir(tmp_path / "served")
 
@@ -156,8 +180,14 @@ def test_ties_may_be_decided_differently_but_nothing_else(tmp_path):
 
 def test_the_program_exports_with_flags_and_refuses_in_one_line(tmp_path):
     path, _ = export_models.write_checkpoint("fill_mask", tmp_path)
-    command = [f"--checkpoint={path}", f"--export_dir={tmp_path}/served", "--task=embedding"]
-    precision = "float32" if EMULATION else "bfloat16"  # emulated outputs may differ too much
+    command = [
+        f"--checkpoint={path}",
+        f"--export_dir={tmp_path}/served",
+        "--task=embedding",
+    ]
+    precision = (
+        "float32" if EMULATION else "bfloat16"
+    )  # emulated outputs may differ too much
     exported, without_pairs = run_main(
         "bert_tf.run_scripts.export_model",
         [*command, "--pooling=first", "--max_seq_length=5", f"--precision={precision}"],
@@ -165,12 +195,17 @@ def test_the_program_exports_with_flags_and_refuses_in_one_line(tmp_path):
     )
     assert exported.code == 0, exported
     assert exported.out.strip() == f"{tmp_path}/served/1"
-    assert "7 outputs compared with the model in memory: the largest difference is" in exported.err
+    assert (
+        "7 outputs compared with the model in memory: the largest difference is"
+        in exported.err
+    )
     assert_refused(without_pairs, "--pair=True has no effect for the task embedding")
     assert os.listdir(tmp_path / "served") == ["1"]
 
 
-def test_a_checkpoint_in_the_folder_of_a_run_has_the_threshold_of_the_run(tmp_path, without_gate):
+def test_a_checkpoint_in_the_folder_of_a_run_has_the_threshold_of_the_run(
+    tmp_path, without_gate
+):
     model, facts = export_models.model_of("span")
     tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
     run = tmp_path / "run"
@@ -182,7 +217,9 @@ def test_a_checkpoint_in_the_folder_of_a_run_has_the_threshold_of_the_run(tmp_pa
     best = exporter.export(path, str(tmp_path / "best"))
     given = ServingSettings(null_score_diff_threshold=-1e9)
     low = exporter.export(path, str(tmp_path / "given"), given)
-    answers = [bert_tf.Predictor(folder)("a b", "c d e f g h a b c") for folder in (best, low)]
+    answers = [
+        bert_tf.Predictor(folder)("a b", "c d e f g h a b c") for folder in (best, low)
+    ]
     assert [answer["no_answer"] for answer in answers] == [False, True]
 
 
@@ -205,10 +242,20 @@ def test_an_object_store_may_contain_a_version_that_is_being_written(caplog):
 
 def test_ranked_classes_may_differ_only_in_ties():
     served = ServedClassifier.__new__(ServedClassifier)
-    clear = {"classes": objects([b"x", b"y", b"z"]), "scores": np.array([[0.7, 0.2, 0.1]], "f")}
-    tie = {"classes": objects([b"x", b"y", b"z"]), "scores": np.array([[0.4, 0.4, 0.2]], "f")}
+    clear = {
+        "classes": objects([b"x", b"y", b"z"]),
+        "scores": np.array([[0.7, 0.2, 0.1]], "f"),
+    }
+    tie = {
+        "classes": objects([b"x", b"y", b"z"]),
+        "scores": np.array([[0.4, 0.4, 0.2]], "f"),
+    }
     swapped, other = objects([b"y", b"x", b"z"]), objects([b"x", b"z", b"y"])
-    assert failed(served, clear, clear) == failed(served, tie, {**tie, "classes": swapped}) == []
+    assert (
+        failed(served, clear, clear)
+        == failed(served, tie, {**tie, "classes": swapped})
+        == []
+    )
     assert failed(served, clear, {**clear, "classes": swapped}) == ["classes"]
     assert failed(served, tie, {**tie, "classes": other}) == ["classes"]
 
@@ -218,8 +265,12 @@ def test_tokens_may_differ_only_in_ties():
     tokens = np.array([[[b"a", b"b", b"c"]]], object)
     probabilities = np.array([[[0.6, 0.2, 0.2]]], "f")
     expected = {"tokens": tokens, "probabilities": probabilities}
-    assert failed(served, expected, {**expected, "tokens": tokens[..., [0, 2, 1]]}) == []
-    assert failed(served, expected, {**expected, "tokens": tokens[..., [1, 0, 2]]}) == ["tokens"]
+    assert (
+        failed(served, expected, {**expected, "tokens": tokens[..., [0, 2, 1]]}) == []
+    )
+    assert failed(served, expected, {**expected, "tokens": tokens[..., [1, 0, 2]]}) == [
+        "tokens"
+    ]
     sure = {"tokens": tokens[..., :1], "probabilities": probabilities[..., :1]}
     assert failed(served, sure, {**sure, "tokens": tokens[..., 1:2]}) == ["tokens"]
 
@@ -232,21 +283,33 @@ def test_answers_may_differ_only_in_ties():
         "score": np.array([8.0], "f"), "probability": np.array([0.9], "f"),
         "no_answer": np.array([False]),
     }  # fmt: skip
-    other = {"answer": objects([b"Bob"])[0], "start": np.array([9]), "end": np.array([12])}
+    other = {
+        "answer": objects([b"Bob"])[0],
+        "start": np.array([9]),
+        "end": np.array([12]),
+    }
     names = ["answer", "start", "end"]
     assert failed(served, sure, {**sure, **other}) == names
-    assert failed(served, sure, {**sure, "start": np.array([14]), "end": np.array([17])}) == []
+    assert (
+        failed(served, sure, {**sure, "start": np.array([14]), "end": np.array([17])})
+        == []
+    )
     tie = {**sure, "probability": np.array([0.5], "f")}
     assert failed(served, tie, {**tie, **other}) == []
     assert failed(served, tie, {**tie, "no_answer": np.array([True])}) == ["no_answer"]
-    served._settings = AnswerSettings(version_2_with_negative=True, null_score_diff_threshold=0.5)
+    served._settings = AnswerSettings(
+        version_2_with_negative=True, null_score_diff_threshold=0.5
+    )
     near = {**sure, "null_score_diff": np.array([0.49], "f")}
     nothing = {"answer": objects([b""])[0], "no_answer": np.array([True])}
     above = {**near, **nothing, "null_score_diff": np.array([0.505], "f")}
     assert failed(served, near, above, limits=HALF) == []
     assert failed(served, near, above) == ["answer", "no_answer", "null_score_diff"]
     far = {**sure, "null_score_diff": np.array([-3.0], "f")}
-    assert failed(served, far, {**far, **nothing}, limits=HALF) == ["answer", "no_answer"]
+    assert failed(served, far, {**far, **nothing}, limits=HALF) == [
+        "answer",
+        "no_answer",
+    ]
 
 
 def test_rankings_may_differ_only_in_ties():
@@ -259,7 +322,9 @@ def test_rankings_may_differ_only_in_ties():
         "ranking": np.array([[1, 0, 2, 3]]), "choice": objects([b"y"])[0], "index": np.array([1]),
     }  # fmt: skip
     assert failed(served, tie, {**tie, **other}) == []
-    assert failed(served, tie, {**tie, "ranking": np.array([[0, 2, 1, 3]])}) == ["ranking"]
+    assert failed(served, tie, {**tie, "ranking": np.array([[0, 2, 1, 3]])}) == [
+        "ranking"
+    ]
     clear = {**tie, "probabilities": np.array([[0.5, 0.3, 0.2, 0.0]], "f")}
     assert failed(served, clear, {**clear, **other}) == ["ranking", "choice", "index"]
 
@@ -280,7 +345,9 @@ def test_a_version_of_another_program_is_kept(tmp_path, monkeypatch, without_gat
 
     with monkeypatch.context() as patched:
         patched.setattr(gate, "judge", judge)
-        with pytest.raises(bert_tf.InputError, match=r"written .*served/1 meanwhile\. Start"):
+        with pytest.raises(
+            bert_tf.InputError, match=r"written .*served/1 meanwhile\. Start"
+        ):
             exporter.export(path, str(tmp_path / "served"))
     assert other.read_text() == "of another program"
     assert os.listdir(tmp_path / "served") == ["1"]

@@ -46,7 +46,9 @@ def rows_of(kind, count, seed=1):
             row = {"tokens": rng.choice(WORDS, count_of_words).tolist(),
                    "tags": rng.choice(export_models.TAGS, count_of_words).tolist()}  # fmt: skip
         elif kind == "choice":
-            row["choices"] = [f"{word} {text()}" for word in WORDS[: rng.integers(2, 8)]]
+            row["choices"] = [
+                f"{word} {text()}" for word in WORDS[: rng.integers(2, 8)]
+            ]
             row["label"] = int(rng.integers(len(row["choices"])))
         elif kind == "regression":
             row["label"] = float(rng.normal())
@@ -68,17 +70,28 @@ def metric_of(kind, outputs, rows):
     labels = [row.get("label") for row in rows]
     if kind == "span":
         paragraphs = [
-            {"qas": [{"id": str(n), "answers": [{"text": text} for text in row["answers"]]}]}
+            {
+                "qas": [
+                    {
+                        "id": str(n),
+                        "answers": [{"text": text} for text in row["answers"]],
+                    }
+                ]
+            }
             for n, row in enumerate(rows)
         ]
         answers = {str(n): text.decode() for n, text in enumerate(outputs["answer"])}
-        return "f1", oracle.metrics_v2({"data": [{"paragraphs": paragraphs}]}, answers)["f1"]
+        return "f1", oracle.metrics_v2({"data": [{"paragraphs": paragraphs}]}, answers)[
+            "f1"
+        ]
     if kind == "regression":
         return "pearson", 100 * scipy.stats.pearsonr(outputs["score"], labels).statistic
     if kind == "multi_label":
         # 0.4 is the threshold of the model.
         true = [[name in row for name in LABELS] for row in labels]
-        f1 = sklearn.metrics.f1_score(true, outputs["probabilities"] >= 0.4, average="micro")
+        f1 = sklearn.metrics.f1_score(
+            true, outputs["probabilities"] >= 0.4, average="micro"
+        )
         return "micro_f1", 100 * f1
     if kind == "tagging":
         pairs = [
@@ -87,7 +100,9 @@ def metric_of(kind, outputs, rows):
         ]
         return "f1", conlleval.overall(conlleval.count(pairs))[2]
     if kind == "choice":
-        return "accuracy", 100 * sklearn.metrics.accuracy_score(labels, outputs["index"])
+        return "accuracy", 100 * sklearn.metrics.accuracy_score(
+            labels, outputs["index"]
+        )
     found = [text.decode() for text in outputs["label"]]
     return "accuracy", 100 * sklearn.metrics.accuracy_score(labels, found)
 
@@ -122,8 +137,12 @@ def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
         columns = {"words": [row["tokens"] for row in rows]}
     for name in {"words", "choices"} & set(columns):
         columns[name] = tf.ragged.constant(columns[name]).to_tensor()
-    outputs = signature(**{name: tf.constant(column) for name, column in columns.items()})
-    name, value = metric_of(kind, {n: each.numpy() for n, each in outputs.items()}, rows)
+    outputs = signature(
+        **{name: tf.constant(column) for name, column in columns.items()}
+    )
+    name, value = metric_of(
+        kind, {n: each.numpy() for n, each in outputs.items()}, rows
+    )
     assert 0 < abs(value) < 100
     assert report["name"] == name and report["num_examples"] == 70
     assert report["exported"] == pytest.approx(value, abs=1e-4)
@@ -133,7 +152,9 @@ def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
     assert report["baseline"] == pytest.approx(constant)
 
 
-def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(tmp_path, monkeypatch):
+def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(
+    tmp_path, monkeypatch
+):
     path, _ = export_models.write_checkpoint("classification", tmp_path)
     data = write_rows(tmp_path / "dev.jsonl", rows_of("classification", 40))
     monkeypatch.setitem(gate.LIMITS, "float32", gate.Limits(np.inf, 100, 0.5))
@@ -156,10 +177,22 @@ def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(tmp_path
 @pytest.mark.parametrize(
     ("kind", "line", "message"),
     [
-        ("classification", {"text": "a", "label": "X"}, "the label 'X' is not one of x"),
+        (
+            "classification",
+            {"text": "a", "label": "X"},
+            "the label 'X' is not one of x",
+        ),
         ("regression", {"text": "a", "label": "much"}, "Write a finite number"),
-        ("span", {"question": "a", "context": "b", "answers": "b"}, "must be a list of texts"),
-        ("choice", {"context": "a", "choices": ["b"], "label": 0}, "line 2: at least two choices"),
+        (
+            "span",
+            {"question": "a", "context": "b", "answers": "b"},
+            "must be a list of texts",
+        ),
+        (
+            "choice",
+            {"context": "a", "choices": ["b"], "label": 0},
+            "line 2: at least two choices",
+        ),
         ("embedding", {"text": "a"}, "have no metric"),
     ],
 )
@@ -174,8 +207,12 @@ def test_malformed_examples_are_refused(tmp_path, kind, line, message):
 
 def test_columns_of_a_table_are_found_by_name(tmp_path):
     path, _ = export_models.write_checkpoint("pair", tmp_path)
-    (tmp_path / "dev.tsv").write_text("text_b\ttext_a\tlabel\nb c\ta\tx\n\té\tž\n", "utf-8")
-    found = list(load_served(bert_tf.load(path)).read_examples(str(tmp_path / "dev.tsv")))
+    (tmp_path / "dev.tsv").write_text(
+        "text_b\ttext_a\tlabel\nb c\ta\tx\n\té\tž\n", "utf-8"
+    )
+    found = list(
+        load_served(bert_tf.load(path)).read_examples(str(tmp_path / "dev.tsv"))
+    )
     assert found == [(("a", "b c"), "x"), (("é", ""), "ž")]
 
 
@@ -188,30 +225,47 @@ def test_version_1_needs_answers_and_files_of_squad_are_read(tmp_path):
     row = {"question": "a", "context": "b", "answers": []}
     with pytest.raises(InputError, match="must be a list of texts"):
         list(served.read_examples(write_rows(tmp_path / "dev.jsonl", [row])))
-    known = {"id": "1", "question": "who?", "answers": [{"text": "a b", "answer_start": 0}]}
-    paragraph = {"context": "a  b c", "qas": [known, {"id": "2", "question": "unknown"}]}
-    squad = squad_data.write(tmp_path / "dev.JSON", {"data": [{"paragraphs": [paragraph]}]})
+    known = {
+        "id": "1",
+        "question": "who?",
+        "answers": [{"text": "a b", "answer_start": 0}],
+    }
+    paragraph = {
+        "context": "a  b c",
+        "qas": [known, {"id": "2", "question": "unknown"}],
+    }
+    squad = squad_data.write(
+        tmp_path / "dev.JSON", {"data": [{"paragraphs": [paragraph]}]}
+    )
     assert list(served.read_examples(str(squad))) == [(("who?", "a  b c"), ("a b",))]
 
 
 def test_stored_examples_are_used_for_the_own_task_only(tmp_path, without_gate):
     path, _ = export_models.write_checkpoint("classification", tmp_path)
-    write_rows(tmp_path / "classification" / DEV_EXAMPLES, [{"text": "a", "label": "none"}])
+    write_rows(
+        tmp_path / "classification" / DEV_EXAMPLES, [{"text": "a", "label": "none"}]
+    )
     with pytest.raises(InputError, match="the label 'none'"):
         exporter.export(path, str(tmp_path / "served"))
     exporter.export(path, str(tmp_path / "served"), ServingSettings(task="embedding"))
     with pytest.raises(InputError, match="task must be classification, for which"):
-        exporter.export(path, str(tmp_path / "other"), ServingSettings(task="regression"))
+        exporter.export(
+            path, str(tmp_path / "other"), ServingSettings(task="regression")
+        )
 
 
 def store(folder, task, examples):
     chosen = sorted(dev_examples.choose(len(examples)))
-    dev_examples.write(str(folder), [task.as_row(examples[number]) for number in chosen])
+    dev_examples.write(
+        str(folder), [task.as_row(examples[number]) for number in chosen]
+    )
 
 
 @pytest.mark.parametrize("count", [3, 256, 1000])
 def test_stored_examples_are_raw_and_spread_over_the_split(tmp_path, count):
-    rows = [{"sentence": f" {n}  É\u2028 ", "label": LABELS[n % 3]} for n in range(count)]
+    rows = [
+        {"sentence": f" {n}  É\u2028 ", "label": LABELS[n % 3]} for n in range(count)
+    ]
     data = tmp_path / "dev.jsonl"
     write_rows(data, rows)
     location = DataLocation(dev_file=str(data))
@@ -225,7 +279,9 @@ def test_stored_examples_are_raw_and_spread_over_the_split(tmp_path, count):
     assert numbers[0] == 0 and numbers[-1] == count - 1
     gaps = np.diff(numbers)
     assert not len(gaps) or 1 <= gaps.min() <= gaps.max() <= gaps.min() + 1
-    expected = [{"text": rows[n]["sentence"], "label": rows[n]["label"]} for n in numbers]
+    expected = [
+        {"text": rows[n]["sentence"], "label": rows[n]["label"]} for n in numbers
+    ]
     assert stored == expected
 
 

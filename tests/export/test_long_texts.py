@@ -32,13 +32,18 @@ def expected(kind, model, text, stride):
     tokens = [export_models.VOCABULARY.index(letter) for letter in text.split()]
     found = reference.windows(tokens, ROOM, stride)
     ids = np.array([[2, *each, 3] + [0] * (ROOM - len(each)) for each in found])
-    inputs = {"input_ids": ids, "input_mask": np.minimum(ids, 1), "segment_ids": 0 * ids}
+    inputs = {
+        "input_ids": ids,
+        "input_mask": np.minimum(ids, 1),
+        "segment_ids": 0 * ids,
+    }
     logits = model(inputs, training=False)["logits"].numpy().tolist()
     return reference.mean_prediction(logits, kind)
 
 
 @pytest.mark.parametrize(
-    ("kind", "stride"), [("classification", None), ("multi_label", 3), ("regression", 100)]
+    ("kind", "stride"),
+    [("classification", None), ("multi_label", 3), ("regression", 100)],
 )
 def test_outputs_are_means_over_all_windows(tmp_path, kind, stride):
     facts = {} if stride is None else {"doc_stride": stride}
@@ -57,13 +62,17 @@ def test_short_texts_have_the_outputs_of_a_model_that_truncates(tmp_path):
     path, _ = write_checkpoint("classification", tmp_path)
     other, _ = export_models.write_checkpoint("classification", tmp_path / "cut")
     short = tf.constant(TEXTS[:4])
-    found, same = (load_served(bert_tf.load(each)).from_texts(short) for each in (path, other))
+    found, same = (
+        load_served(bert_tf.load(each)).from_texts(short) for each in (path, other)
+    )
     np.testing.assert_allclose(found["probabilities"], same["probabilities"], atol=1e-6)
 
 
 def check_predictions(path, rows):
     found = bert_tf.Predictor(path)(TEXTS)
-    values = [[row["probabilities"][name] for name in export_models.LABELS] for row in found]
+    values = [
+        [row["probabilities"][name] for name in export_models.LABELS] for row in found
+    ]
     np.testing.assert_allclose(values, rows, atol=1e-5)
 
 
@@ -74,7 +83,9 @@ def test_a_saved_model_averages_windows(tmp_path):
     check_predictions(folder, rows)
     # A request of TensorFlow Serving's Classify API.
     model_of_folder = tf.saved_model.load(folder)
-    feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[TEXTS[-1].encode()]))
+    feature = tf.train.Feature(
+        bytes_list=tf.train.BytesList(value=[TEXTS[-1].encode()])
+    )
     example = tf.train.Example(features=tf.train.Features(feature={"text": feature}))
     serialized = tf.constant([example.SerializeToString()])
     scores = model_of_folder.signatures["classify"](inputs=serialized)["scores"]
@@ -97,7 +108,9 @@ def test_programs_that_would_truncate_texts_get_no_files(tmp_path):
     pytest.importorskip("ai_edge_litert")
     path, _ = write_checkpoint("classification", tmp_path)
     settings = ServingSettings(format="tflite", tflite_text_input=True)
-    with pytest.raises(InputError, match=r"cannot take texts, .* long_texts=windows\. Leave out"):
+    with pytest.raises(
+        InputError, match=r"cannot take texts, .* long_texts=windows\. Leave out"
+    ):
         exporter.export(path, str(tmp_path / "served"), settings)
     served = load_served(bert_tf.load(path))
     assert not lite_files._can_run_in_mediapipe(served)

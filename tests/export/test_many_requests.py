@@ -11,7 +11,10 @@ WORDS = [*"abcdefgh", "[MASK]", "é", "Ž", "猫", "abcab", "\u200b"]
 
 
 def signatures_of(exported, kind):
-    """Returns the signatures of a SavedModel that take texts or ids; the model must live on."""
+    """Returns the signatures of a SavedModel that take texts or ids.
+
+    The model must live on.
+    """
     model = tf.saved_model.load(exported(kind))
     return model, model.signatures
 
@@ -21,7 +24,10 @@ def random_request(rng, kind):
     rows = int(rng.integers(0, 9))
     if rng.random() < 0.3:
         shape = rows, int(rng.integers(1, 17))
-        inputs = {"input_ids": rng.integers(0, 16, shape), "segment_ids": rng.integers(0, 2, shape)}
+        inputs = {
+            "input_ids": rng.integers(0, 16, shape),
+            "segment_ids": rng.integers(0, 2, shape),
+        }
         lengths = rng.integers(1, shape[1] + 1, rows)
         tensors = {**inputs, "lengths": lengths}
         return "ids_lengths", {n: tf.constant(v, tf.int32) for n, v in tensors.items()}
@@ -29,7 +35,9 @@ def random_request(rng, kind):
     def text():
         return " ".join(rng.choice(WORDS, rng.integers(0, 60)))
 
-    inputs = {name: [text() for _ in range(rows)] for name in export_models.text_names(kind)}
+    inputs = {
+        name: [text() for _ in range(rows)] for name in export_models.text_names(kind)
+    }
     tensors = {name: tf.constant(value, tf.string) for name, value in inputs.items()}
     if kind == "choice":
         shape = rows, int(rng.integers(0, 8))

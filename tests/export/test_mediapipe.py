@@ -45,7 +45,9 @@ def test_the_embedder_gives_our_vectors(exported):
 
 def test_a_fixed_length_truncates_long_texts(tmp_path):
     path, _ = export_models.write_checkpoint("classification", tmp_path)
-    settings = ServingSettings(format="tflite", tflite_length=8, tflite_precisions=["float32"])
+    settings = ServingSettings(
+        format="tflite", tflite_length=8, tflite_precisions=["float32"]
+    )
     folder = exporter.export(path, str(tmp_path / "lite"), settings)
     check_classifier(f"{folder}/tflite/float32.tflite")
 
@@ -58,7 +60,10 @@ def test_models_without_a_task_have_no_metadata(exported):
 
 @pytest.mark.parametrize(
     ("do_lower_case", "is_installed", "message"),
-    [(False, True, "the model is cased"), (True, False, r"pip install 'bert-tf[mediapipe]'")],
+    [
+        (False, True, "the model is cased"),
+        (True, False, r"pip install 'bert-tf[mediapipe]'"),
+    ],
 )
 def test_reasons_for_files_without_metadata_are_logged(
     tmp_path, caplog, monkeypatch, do_lower_case, is_installed, message

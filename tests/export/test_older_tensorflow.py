@@ -1,8 +1,8 @@
 """SavedModels in an environment with TensorFlow 2.20 and tensorflow-text 2.20, without bert-tf.
 
-run_scripts/test.sh --slow makes such an environment. BERT_TF_OLDER_PYTHON is the path of its Python
-program. BERT_TF_OLDER_TEXT is a folder with the package tensorflow-text 2.20.0, which TensorFlow
-Serving contains; the environment itself has version 2.20.1.
+run_scripts/test.sh --slow makes such an environment. BERT_TF_OLDER_PYTHON is the path
+of its Python program. BERT_TF_OLDER_TEXT is a folder with the package tensorflow-text
+2.20.0, which TensorFlow Serving contains; the environment itself has version 2.20.1.
 """
 
 import contextlib
@@ -44,9 +44,15 @@ def test_all_signatures_give_the_same_outputs(
 ):
     # Both versions have the same operations, and TensorFlow Serving contains 2.20.0.
     kinds = export_models.KINDS if version == "2.20.0" else ["span"]
-    folders = [exported(kind) for kind in kinds]  # by processes with this version of TensorFlow
+    folders = [
+        exported(kind) for kind in kinds
+    ]  # by processes with this version of TensorFlow
     import_text_version(monkeypatch, version)
-    found = [older_python, "-c", "import tensorflow_text; print(tensorflow_text.__version__)"]
+    found = [
+        older_python,
+        "-c",
+        "import tensorflow_text; print(tensorflow_text.__version__)",
+    ]
     done = subprocess.run(found, capture_output=True, text=True, check=True)
     assert done.stdout.split()[-1] == version
     served, signatures, requests = {}, {}, {}
@@ -55,22 +61,33 @@ def test_all_signatures_give_the_same_outputs(
         served[kind] = load_served(bert_tf.load(path))
         signatures[kind] = served[kind].signatures()
         requests[kind] = warm_up.requests(served[kind])
-        requests[kind] += example_requests(served[kind], signatures[kind], gate.EXAMPLES, ())
+        requests[kind] += example_requests(
+            served[kind], signatures[kind], gate.EXAMPLES, ()
+        )
     with contextlib.closing(gate_process.Gate(older_python)) as process:
         found = process.run(folders, list(requests.values()))
     for kind, outputs in zip(kinds, found, strict=True):
         expected = gate.outputs_in_memory(signatures[kind], requests[kind])
         limits = gate.LIMITS["float32"]
         report = gate.judge(served[kind], requests[kind], expected, outputs, limits)
-        assert {each["signature"] for each in report["outputs"]} == set(signatures[kind])
+        assert {each["signature"] for each in report["outputs"]} == set(
+            signatures[kind]
+        )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["2.20.1", "2.20.0"])
-def test_the_list_of_operations_is_that_of_the_older_versions(older_python, version, monkeypatch):
+def test_the_list_of_operations_is_that_of_the_older_versions(
+    older_python, version, monkeypatch
+):
     import_text_version(monkeypatch, version)
     done = subprocess.run(
-        [older_python, "-c", LIST_OPERATIONS], capture_output=True, text=True, check=True
+        [older_python, "-c", LIST_OPERATIONS],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    listed = pathlib.Path(__file__).parent.parent / "golden/tensorflow_2_20_operations.txt"
+    listed = (
+        pathlib.Path(__file__).parent.parent / "golden/tensorflow_2_20_operations.txt"
+    )
     assert listed.read_text("utf-8").split() == done.stdout.split()

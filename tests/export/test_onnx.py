@@ -29,7 +29,10 @@ pytest.importorskip("tf2onnx")
 def some_slow(kinds):
     """Marks most kinds as slow, because each is an export."""
     fast = ("classification", "pair", "fill_mask")
-    return [each if each in fast else pytest.param(each, marks=pytest.mark.slow) for each in kinds]
+    return [
+        each if each in fast else pytest.param(each, marks=pytest.mark.slow)
+        for each in kinds
+    ]
 
 
 def onnx_path(folder, precision):
@@ -52,7 +55,13 @@ def test_outputs_are_those_of_the_keras_model(exported, kind):
     for precision in ONNX_PRECISIONS:
         session = session_of(onnx_path(folder, precision))
         names = [each.name for each in session.get_outputs()]
-        for length, size in ((1, 1), (2, 3), (7, 1), (12, 2), (16, 4)):  # there are 16 positions
+        for length, size in (
+            (1, 1),
+            (2, 3),
+            (7, 1),
+            (12, 2),
+            (16, 4),
+        ):  # there are 16 positions
             inputs = batch_of(length, size)
             if kind == "fill_mask":
                 positions = np.arange(min(3, length), dtype=np.int32)
@@ -63,7 +72,9 @@ def test_outputs_are_those_of_the_keras_model(exported, kind):
 
 @pytest.mark.parametrize("kind", some_slow(export_models.KINDS))
 def test_predictions_are_those_of_the_saved_model(exported, kind):
-    checks.check_predictor(onnx_path(exported(kind, "onnx"), "float32"), exported(kind), kind)
+    checks.check_predictor(
+        onnx_path(exported(kind, "onnx"), "float32"), exported(kind), kind
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,7 +86,9 @@ def test_predictions_are_those_of_the_saved_model(exported, kind):
         ),
     ],
 )  # fmt: skip
-def test_other_signatures_are_those_of_the_saved_model(exported, kind, signature, columns):
+def test_other_signatures_are_those_of_the_saved_model(
+    exported, kind, signature, columns
+):
     path = onnx_path(exported(kind, "onnx"), "float32")
     checks.check_signature(path, exported(kind), signature, columns)
 
@@ -95,7 +108,10 @@ def test_a_file_has_standard_operators_and_its_vocabulary(exported, kind):
         assert set(sizes) == {0}  # all are dynamic
         assert {each.name for each in model.graph.output} == set(OUTPUTS[kind])
         stored = {each.key: each.value for each in model.metadata_props}
-        for name in ["vocab.txt", *(["labels.txt"] if kind == "classification" else [])]:
+        for name in [
+            "vocab.txt",
+            *(["labels.txt"] if kind == "classification" else []),
+        ]:
             with open(f"{folder}/assets.extra/{name}", encoding="utf-8") as file:
                 assert stored[name] == file.read()
     with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
@@ -109,21 +125,31 @@ def test_a_file_has_standard_operators_and_its_vocabulary(exported, kind):
 
 
 @pytest.mark.parametrize("kind", some_slow(export_models.KINDS_WITH_TEXT_INPUT))
-def test_the_client_without_tensorflow_gives_the_predictions_of_predictor(exported, kind):
+def test_the_client_without_tensorflow_gives_the_predictions_of_predictor(
+    exported, kind
+):
     pytest.importorskip("tokenizers")
     folder = exported(kind, "onnx")
     texts = [*TEXTS, *(f"{letter} " * count for letter in "ab" for count in (5, 6, 20))]
     columns = export_models.inputs_of(kind, texts).values()
     expected = bert_tf.Predictor(onnx_path(folder, "float32"))(*columns)
-    blocked = (
-        "import sys\nfor name in ('tensorflow', 'keras', 'bert_tf'): sys.modules[name] = None\n"
-    )
+    names = ("tensorflow", "keras", "bert_tf")
+    blocked = f"import sys\nfor name in {names}: sys.modules[name] = None\n"
     program = blocked + "import runpy; runpy.run_path(sys.argv[0], run_name='__main__')"
     program = f"import sys; sys.argv.pop(0)\n{program}"
     client = f"{folder}/assets.extra/onnx_client.py"
     texts = [text for row in zip(*columns, strict=True) for text in row]
-    command = [sys.executable, "-c", program, client, onnx_path(folder, "float32"), *texts]
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        client,
+        onnx_path(folder, "float32"),
+        *texts,
+    ]
+    output = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
     found = [json.loads(line) for line in output.splitlines()]
     if kind == "embedding":
         expected = [{"embedding": each["embedding"].tolist()} for each in expected]
@@ -140,13 +166,17 @@ def test_ids_are_line_numbers_with_an_odd_vocabulary(tmp_path):
     model = bert_tf.BertClassifier(config, num_labels=2, seed=3)
     checkpoint = str(tmp_path / "model")
     facts = {"task": "custom", "task_type": "classification", "labels": ["x", "y"]}
-    bert_tf.save_checkpoint(model, bert_tf.BertTokenizer(lines), checkpoint, **facts, pair=False)
+    bert_tf.save_checkpoint(
+        model, bert_tf.BertTokenizer(lines), checkpoint, **facts, pair=False
+    )
     folder = f"{tmp_path}/served/1"
     settings = ServingSettings(format="onnx", onnx_precisions=("float32",))
     exporter.export(checkpoint, f"{tmp_path}/served", settings)
     exporter.export(checkpoint, f"{tmp_path}/saved", ServingSettings())
     for version in (folder, f"{tmp_path}/saved/1"):
-        with open(f"{version}/assets.extra/vocab.txt", encoding="utf-8", newline="") as file:
+        with open(
+            f"{version}/assets.extra/vocab.txt", encoding="utf-8", newline=""
+        ) as file:
             assert file.read() == "".join(f"{line}\n" for line in lines)
 
     released = reference.Tokenizer(lines, True)
@@ -159,7 +189,10 @@ def test_ids_are_line_numbers_with_an_odd_vocabulary(tmp_path):
         expected.append(export_models.softmax(np.array(model(inputs)["logits"]))[0])
     client = runpy.run_path(f"{folder}/assets.extra/onnx_client.py")["Model"]
     predictors = [bert_tf.Predictor(onnx_path(folder, "float32"))]
-    predictors += [bert_tf.Predictor(f"{tmp_path}/saved/1"), client(onnx_path(folder, "float32"))]
+    predictors += [
+        bert_tf.Predictor(f"{tmp_path}/saved/1"),
+        client(onnx_path(folder, "float32")),
+    ]
     for predict in predictors:
         rows = [list(each["probabilities"].items()) for each in predict(texts)]
         found = [[dict(row)[label] for label in ("x", "y")] for row in rows]
@@ -195,7 +228,10 @@ def test_large_rows_do_not_coarsen_other_rows():
     x *= np.array([[1], [1000], [0], [1e-3]], np.float32)
 
     (y,) = session_of(quantized).run(None, {"x": x})
-    errors, largest = np.abs(y - x @ weights).max(axis=1), np.abs(x @ weights).max(axis=1)
+    errors, largest = (
+        np.abs(y - x @ weights).max(axis=1),
+        np.abs(x @ weights).max(axis=1),
+    )
     assert (errors <= 0.02 * largest).all()
 
     nodes = onnx.ModelProto.FromString(quantized).graph.node
@@ -243,7 +279,9 @@ def test_int8_files_are_refused_for_their_metric(tmp_path, monkeypatch):
 
     monkeypatch.setattr(onnx_files, "quantize", quantize_other_weights)
     settings = ServingSettings(format="onnx", onnx_precisions=["int8"])
-    with pytest.raises(gate.GateError, match=r"int8\.onnx has the accuracy .* Nothing was"):
+    with pytest.raises(
+        gate.GateError, match=r"int8\.onnx has the accuracy .* Nothing was"
+    ):
         exporter.export(path, str(tmp_path / "int8"), settings, str(data))
     assert not os.listdir(tmp_path / "int8")
 
@@ -285,7 +323,10 @@ def without_facts(model):
             with_a_newer_opset,
             r"not a file that ONNX Runtime .* can run: .* opset [0-9]+\. Install a",
         ),
-        (without_facts, r"contains no bert_tf\.json: it is not an ONNX file of bert-tf"),
+        (
+            without_facts,
+            r"contains no bert_tf\.json: it is not an ONNX file of bert-tf",
+        ),
     ],
 )
 def test_other_files_are_refused(exported, tmp_path, change, message):
@@ -294,22 +335,32 @@ def test_other_files_are_refused(exported, tmp_path, change, message):
         bert_tf.Predictor(changed(path, tmp_path / "changed.onnx", change))
 
 
-def test_damaged_files_and_missing_packages_are_refused(exported, tmp_path, monkeypatch):
+def test_damaged_files_and_missing_packages_are_refused(
+    exported, tmp_path, monkeypatch
+):
     folder = exported("classification", "onnx")
     path = onnx_path(folder, "int8")
     with open(path, "rb") as file:
         content = file.read()
     damaged = tmp_path / "damaged.onnx"
     damaged.write_bytes(content[: len(content) // 2])
-    with pytest.raises(bert_tf.InputError, match=r"damaged\.onnx is not a file that ONNX Runtime"):
+    with pytest.raises(
+        bert_tf.InputError, match=r"damaged\.onnx is not a file that ONNX Runtime"
+    ):
         bert_tf.Predictor(damaged)
-    with pytest.raises(bert_tf.InputError, match=r"no SavedModel.*/onnx/float32\.onnx, "):
+    with pytest.raises(
+        bert_tf.InputError, match=r"no SavedModel.*/onnx/float32\.onnx, "
+    ):
         bert_tf.Predictor(folder)
     checkpoint, _ = export_models.write_checkpoint("regression", tmp_path)
     for name in ("tf2onnx", "onnxruntime", "onnx"):
         monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(bert_tf.InputError, match=rf"{name},.* pip install 'bert-tf\[onnx\]'"):
-            exporter.export(checkpoint, str(tmp_path / "new"), ServingSettings(format="onnx"))
+        with pytest.raises(
+            bert_tf.InputError, match=rf"{name},.* pip install 'bert-tf\[onnx\]'"
+        ):
+            exporter.export(
+                checkpoint, str(tmp_path / "new"), ServingSettings(format="onnx")
+            )
     with pytest.raises(bert_tf.InputError, match=r"pip install 'bert-tf\[onnx\]'"):
         bert_tf.Predictor(path)
     assert not (tmp_path / "new").exists()
@@ -317,7 +368,11 @@ def test_damaged_files_and_missing_packages_are_refused(exported, tmp_path, monk
 
 def test_the_programs_write_and_read_a_file(tmp_path):
     path, _ = export_models.write_checkpoint("classification", tmp_path)
-    export = [f"--checkpoint={path}", f"--export_dir={tmp_path}/served", "--format=onnx"]
+    export = [
+        f"--checkpoint={path}",
+        f"--export_dir={tmp_path}/served",
+        "--format=onnx",
+    ]
     predict = [f"--model={tmp_path}/served/1/onnx/int8.onnx", "--text=a b"]
     written, predicted = run_mains([
         ("bert_tf.run_scripts.export_model", [*export, "--onnx_precisions=int8"]),

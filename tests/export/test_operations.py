@@ -9,7 +9,9 @@ import bert_tf
 from bert_tf.errors import InputError
 from bert_tf.export.operations import foreign_parts, read_graph
 
-OF_TENSORFLOW = pathlib.Path(__file__).parent.parent / "golden/tensorflow_2_20_operations.txt"
+OF_TENSORFLOW = (
+    pathlib.Path(__file__).parent.parent / "golden/tensorflow_2_20_operations.txt"
+)
 ALLOWED = pathlib.Path(bert_tf.__file__).parent / "export/operations.txt"
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 
@@ -58,7 +60,9 @@ class Initialized(tf.Module):
 
         class Resource(CapturableResource):
             def _create_resource(self):
-                return tf.raw_ops.MutableHashTableV2(key_dtype=tf.string, value_dtype=tf.int64)
+                return tf.raw_ops.MutableHashTableV2(
+                    key_dtype=tf.string, value_dtype=tf.int64
+                )
 
             @tf.function(input_signature=[])
             def _initialize(self):
@@ -73,7 +77,9 @@ def lengths(text):
 
 
 def save_model(module, path, function):
-    signature = tf.function(lambda text: {"score": lengths(function(text))}, autograph=False)
+    signature = tf.function(
+        lambda text: {"score": lengths(function(text))}, autograph=False
+    )
     concrete = signature.get_concrete_function(text=TEXT)
     tf.saved_model.save(module, str(path), signatures={"serving_default": concrete})
     (path / "assets.extra").mkdir()
@@ -89,7 +95,9 @@ def own_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_graphs_with_effects_are_refused_and_not_run(tmp_path, name):
     path = save_model(tf.Module(), tmp_path / "evil", SIGNATURES[name])
-    with pytest.raises(InputError, match=f"the operation {name.split()[0]}[, ].*trust=True"):
+    with pytest.raises(
+        InputError, match=f"the operation {name.split()[0]}[, ].*trust=True"
+    ):
         bert_tf.Predictor(path)
     assert not (tmp_path / "evil.txt").exists()
 
@@ -122,7 +130,9 @@ def changed(folder, change):
 
 
 def saver_function(graph, name):
-    node = next(each for each in graph.graph_def.node if each.name == name.partition(":")[0])
+    node = next(
+        each for each in graph.graph_def.node if each.name == name.partition(":")[0]
+    )
     return node, node.attr["f"].func.name
 
 
@@ -148,13 +158,19 @@ def test_only_the_saver_may_call_its_functions(exported):
         node.bare_concrete_function.concrete_function_name = saved(graph)[1]
 
     def as_output(graph):
-        graph.signature_def["serving_default"].outputs["score"].name = saved(graph)[0].name + ":0"
+        graph.signature_def["serving_default"].outputs["score"].name = (
+            saved(graph)[0].name + ":0"
+        )
 
     def as_input(graph):
-        graph.graph_def.node.add(name="next", op="Identity", input=["^" + saved(graph)[0].name])
+        graph.graph_def.node.add(
+            name="next", op="Identity", input=["^" + saved(graph)[0].name]
+        )
 
     def as_init_op(graph):
-        graph.collection_def["saved_model_main_op"].node_list.value.append(saved(graph)[0].name)
+        graph.collection_def["saved_model_main_op"].node_list.value.append(
+            saved(graph)[0].name
+        )
 
     def as_replacement(graph):
         (own,) = (f for f in graph.graph_def.library.function
@@ -189,7 +205,9 @@ def test_signatures_have_only_dense_tensors(exported, part, encoding):
 def test_the_function_that_restores_may_not_save(exported):
     def save(graph):
         _, name = saver_function(graph, graph.saver_def.restore_op_name)
-        (own,) = (f for f in graph.graph_def.library.function if f.signature.name == name)
+        (own,) = (
+            f for f in graph.graph_def.library.function if f.signature.name == name
+        )
         own.node_def.add(name="save", op="SaveV2")
 
     def save_as_restore(graph):
@@ -200,7 +218,9 @@ def test_the_function_that_restores_may_not_save(exported):
     assert "the operation SaveV2" in changed(folder, save_as_restore)
 
 
-def test_functions_with_the_name_of_an_operation_or_of_another_function_are_refused(exported):
+def test_functions_with_the_name_of_an_operation_or_of_another_function_are_refused(
+    exported,
+):
     folder = exported("regression")
 
     def of_the_saver_with_the_name(name, graph):
@@ -209,18 +229,23 @@ def test_functions_with_the_name_of_an_operation_or_of_another_function_are_refu
         library = graph.graph_def.library.function
         next(f for f in library if f.signature.name == before).signature.name = name
         # TensorFlow calls the function, and not the operation.
-        next(f for f in library if f.node_def and f.signature.name != name).node_def.add(op=name)
+        next(
+            f for f in library if f.node_def and f.signature.name != name
+        ).node_def.add(op=name)
 
     def twice(graph):
         library = graph.graph_def.library.function
         library.add().CopyFrom(library[0])
 
     for name in ("StringUpper", "SaveV2"):
-        found = changed(folder, lambda graph, name=name: of_the_saver_with_the_name(name, graph))
+        found = changed(
+            folder, lambda graph, name=name: of_the_saver_with_the_name(name, graph)
+        )
         assert {f"the ambiguous function {name}", "the operation SaveV2"} <= {*found}
     assert changed(folder, lambda graph: of_the_saver_with_the_name("WriteFile", graph)) == [
         "the ambiguous function WriteFile", "the operation MergeV2Checkpoints",
-        "the operation SaveV2", "the operation ShardedFilename", "the operation WriteFile",
+        "the operation "
+        "SaveV2", "the operation ShardedFilename", "the operation WriteFile",
     ]  # fmt: skip
     (found,) = changed(folder, twice)
     assert found.startswith("the ambiguous function ")

@@ -36,7 +36,9 @@ def padded(rows, size=None):
 
 @pytest.fixture(scope="module")
 def served(exported):
-    return load_served(bert_tf.load(pathlib.Path(exported("choice")).parents[1] / "choice"))
+    return load_served(
+        bert_tf.load(pathlib.Path(exported("choice")).parents[1] / "choice")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +59,17 @@ def answer(exported):
 @functools.cache
 def weights_of_model():
     model, _ = export_models.model_of("choice")
-    return {n: tf.constant(value, tf.float64) for n, value in arrays_by_name(model).items()}
+    return {
+        n: tf.constant(value, tf.float64) for n, value in arrays_by_name(model).items()
+    }
 
 
 def expected_scores(context, choices):
     """Returns the scores of choices by the transcription, float64."""
     tokenize = Tokenizer(export_models.VOCABULARY, True).tokenize
-    record = reference.record(context, choices, tokenize, LENGTH, len(choices), (2, 3, 0))
+    record = reference.record(
+        context, choices, tokenize, LENGTH, len(choices), (2, 3, 0)
+    )
     inputs = zip(("input_ids", "input_mask", "segment_ids"), record[:3], strict=True)
     batch = {name: tf.constant(value) for name, value in inputs}
     return reference.scores(weights_of_model(), export_models.CONFIG.to_dict(), batch)
@@ -102,7 +108,9 @@ def test_rows_without_choices_have_no_best_one(answer, shape):
 def test_ids_give_the_score_of_each_sequence(served, exported):
     model = tf.saved_model.load(exported("choice"))
     pairs = [("a b", "c d e"), ("", "h"), ("c " * 9, "a")]
-    inputs = served.encode(*(tf.constant(column) for column in zip(*pairs, strict=True)))
+    inputs = served.encode(
+        *(tf.constant(column) for column in zip(*pairs, strict=True))
+    )
     found = model.signatures["ids"](**inputs)
     assert found.keys() == {"score"} and found["score"].shape == (3,)
     expected = [expected_scores(context, [choice])[0] for context, choice in pairs]
@@ -121,7 +129,11 @@ def test_requests_have_lists_of_equal_length(served):
     (with_texts, ids, nothing, _) = requests.example_requests(served, names, texts, ())
     inputs = with_texts.inputs
     assert inputs["context"].tolist() == [b"x", b"", b"z"]
-    assert inputs["choices"].tolist() == [[b"", b"", b""], [b"", b"z", b""], [b"", b"z", b"x"]]
+    assert inputs["choices"].tolist() == [
+        [b"", b"", b""],
+        [b"", b"z", b""],
+        [b"", b"z", b"x"],
+    ]
     assert {name: value.shape for name, value in nothing.inputs.items()} == {
         "context": (0,), "choices": (0, 1),
     }  # fmt: skip
@@ -130,9 +142,15 @@ def test_requests_have_lists_of_equal_length(served):
 
 def test_the_folder_says_how_lists_are_padded(exported):
     folder = pathlib.Path(exported("choice"))
-    assert "pad_variable_length_inputs: false" in (folder / "batching_params.pbtxt").read_text()
+    assert (
+        "pad_variable_length_inputs: false"
+        in (folder / "batching_params.pbtxt").read_text()
+    )
     other = pathlib.Path(exported("pair"))
-    assert "pad_variable_length_inputs: true" in (other / "batching_params.pbtxt").read_text()
+    assert (
+        "pad_variable_length_inputs: true"
+        in (other / "batching_params.pbtxt").read_text()
+    )
     text = (folder / "assets.extra/README.md").read_text("utf-8")
     assert "`choices` is a string tensor [B, K]" in text
     assert "string tensor" not in (other / "assets.extra/README.md").read_text("utf-8")
@@ -141,7 +159,9 @@ def test_the_folder_says_how_lists_are_padded(exported):
 @pytest.mark.parametrize("batch_size", [2, 100])
 def test_the_predictor_takes_lists_of_different_lengths(exported, answer, batch_size):
     predictor = bert_tf.Predictor(exported("choice"), batch_size)
-    assert predictor.names == ("context", "choices") and predictor.list_names == ("choices",)
+    assert predictor.names == ("context", "choices") and predictor.list_names == (
+        "choices",
+    )
     contexts, choices = [*CONTEXTS, "a", "b"], [*CHOICES, [], ["", ""]]
     found = predictor(contexts, choices)
     for prediction, context, texts in zip(found, contexts, choices, strict=True):
@@ -152,9 +172,13 @@ def test_the_predictor_takes_lists_of_different_lengths(exported, answer, batch_
         assert prediction["ranking"] == expected["ranking"][0].tolist()
         assert prediction["index"] == expected["index"][0]
         assert prediction["choice"] == expected["choice"][0].decode()
-        assert prediction["probability"] == max(prediction["probabilities"], default=0.0)
+        assert prediction["probability"] == max(
+            prediction["probabilities"], default=0.0
+        )
     single = predictor(CONTEXTS[1], CHOICES[1])
-    np.testing.assert_allclose(single["probabilities"], found[1]["probabilities"], atol=1e-5)
+    np.testing.assert_allclose(
+        single["probabilities"], found[1]["probabilities"], atol=1e-5
+    )
     assert predictor([], []) == []
     assert predictor(("a",), (("b", "c"),))[0]["choice"] in ("b", "c")
 
@@ -162,10 +186,15 @@ def test_the_predictor_takes_lists_of_different_lengths(exported, answer, batch_
 def test_wrong_input_is_refused(exported):
     predictor = bert_tf.Predictor(exported("choice"))
     cases = {
-        r"for each of context, choices \(a list of lists\). Received: 1 values": (["a"],),
+        r"for each of context, choices \(a list of lists\). Received: 1 values": (
+            ["a"],
+        ),
         "types str, str": ("a", "b"),
         "must be a list of str. Received: 'b'": (["a"], ["b"]),
-        "the same number of texts. Received: 1 and 2": (["a"], [["b", "c"], ["d", "e"]]),
+        "the same number of texts. Received: 1 and 2": (
+            ["a"],
+            [["b", "c"], ["d", "e"]],
+        ),
     }
     for message, texts in cases.items():
         with pytest.raises(bert_tf.InputError, match=message):
@@ -187,6 +216,10 @@ def test_the_program_reads_lines_with_any_number_of_choices(exported, tmp_path):
     records = [json.loads(line) for line in several.out.splitlines()]
     assert [record["text"] for record in records] == lines
     for record, wanted in zip(records, expected, strict=True):
-        assert record["choice"] == wanted["choice"] and record["index"] == wanted["index"]
-        np.testing.assert_allclose(record["probabilities"], wanted["probabilities"], atol=1e-5)
+        assert (
+            record["choice"] == wanted["choice"] and record["index"] == wanted["index"]
+        )
+        np.testing.assert_allclose(
+            record["probabilities"], wanted["probabilities"], atol=1e-5
+        )
     assert_refused(question, "The texts of a row must be a list of str. Received: 'b'")

@@ -43,7 +43,9 @@ def test_a_process_without_bert_tf_gives_the_same_outputs(folder):
         capture_output=True, text=True, check=True, cwd="/",
     )  # fmt: skip
     probabilities, labels = json.loads(done.stdout)
-    np.testing.assert_allclose(probabilities, expected_probabilities(folder, TEXTS), atol=1e-6)
+    np.testing.assert_allclose(
+        probabilities, expected_probabilities(folder, TEXTS), atol=1e-6
+    )
     np.testing.assert_allclose(np.sum(probabilities, axis=1), 1, atol=1e-6)
     assert labels == [LABELS[int(row)] for row in np.argmax(probabilities, axis=1)]
     assert len(set(map(tuple, probabilities))) > 1
@@ -68,7 +70,9 @@ def test_predict_prints_the_outputs_of_the_model(folder, tmp_path):
 
 def test_predict_reads_pipes_and_names_the_line_with_invalid_utf8(folder, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[b"a b\nc\n"])
+    writer = threading.Thread(
+        target=(tmp_path / "pipe").write_bytes, args=[b"a b\nc\n"]
+    )
     writer.start()
     (read,) = run_mains([(PREDICT, [f"--model={folder}"])], stdin=tmp_path / "pipe")
     writer.join()

@@ -45,7 +45,9 @@ def test_tags_mark_the_entities_of_conlleval(scheme):
     lengths = rng.integers(0, 8, 300)
     row = np.repeat(np.arange(300), lengths)
     label = rng.integers(0, len(labels), len(row)) * (rng.random(len(row)) < 0.8)
-    words = TagTable(labels).words(tf.constant(label, tf.int32), tf.constant(row, tf.int64))
+    words = TagTable(labels).words(
+        tf.constant(label, tf.int32), tf.constant(row, tf.int64)
+    )
     found = [tag.decode() for tag in words.tags(scheme).numpy()]
     firsts, lasts = np.flatnonzero(words.is_first), np.flatnonzero(words.is_last)
     kinds = [kind.decode() for kind in words.kind.numpy()[firsts]]
@@ -63,7 +65,9 @@ def test_tags_mark_the_entities_of_conlleval(scheme):
 def model_and_tokenizer():
     tokens = [*export_models.VOCABULARY, "-", "!", "猫", "犬"]
     config = dataclasses.replace(export_models.CONFIG, vocab_size=len(tokens))
-    return bert_tf.BertTagger(config, num_labels=len(TAGS), seed=5), bert_tf.BertTokenizer(tokens)
+    return bert_tf.BertTagger(
+        config, num_labels=len(TAGS), seed=5
+    ), bert_tf.BertTokenizer(tokens)
 
 
 def served_tagger(model, tokenizer, max_seq_length, scheme):
@@ -73,7 +77,9 @@ def served_tagger(model, tokenizer, max_seq_length, scheme):
 
 def python_tags(model, task, sentences, max_seq_length):
     """Returns the tags of `run_ner` for sentences."""
-    examples = [NerExample(tuple(words), None, None, tuple(words)) for words in sentences]
+    examples = [
+        NerExample(tuple(words), None, None, tuple(words)) for words in sentences
+    ]
     encoded = task.encode(examples, task.tokenizer, max_seq_length)
     inputs = {
         name: encoded.columns[name].astype(np.int32)
@@ -83,7 +89,10 @@ def python_tags(model, task, sentences, max_seq_length):
     results, row = NerResults(task.labels, task.scheme, "", conll.render), 0
     for example, count in zip(examples, encoded.records_per_example, strict=True):
         outputs = [
-            {"predictions": predictions[r], "label_ids": encoded.columns["label_ids"][r]}
+            {
+                "predictions": predictions[r],
+                "label_ids": encoded.columns["label_ids"][r],
+            }
             for r in range(row, row + count)
         ]
         yield results.decode(example, outputs)
@@ -107,7 +116,9 @@ def test_words_get_the_tags_of_run_ner(model_and_tokenizer, max_seq_length, sche
     padded = [words + [""] * (width - len(words)) for words in padded]
     outputs = signature(words=tf.constant(padded))
     tags, probabilities = outputs["tags"].numpy(), outputs["probabilities"].numpy()
-    for words, row, values, wanted in zip(padded, tags, probabilities, expected, strict=True):
+    for words, row, values, wanted in zip(
+        padded, tags, probabilities, expected, strict=True
+    ):
         is_word = np.array([word != "" for word in words])
         assert [tag.decode() for tag in row[is_word]] == wanted
         assert not any(row[~is_word]) and not values[~is_word].any()
@@ -122,17 +133,29 @@ def test_raw_texts_give_words_and_entities_with_their_bytes(model_and_tokenizer)
     model, tokenizer = model_and_tokenizer
     served = served_tagger(model, tokenizer, 7, "iob2")
     # U+FE0F is a combining mark; U+FEFF at the end of a word is not part of it.
-    texts = ["a cab  É a-b 猫犬!", "", "zebra " * 30, "a\ufe0f b\ufeff\ufffd d", "\u200b", "d"]
+    texts = [
+        "a cab  É a-b 猫犬!",
+        "",
+        "zebra " * 30,
+        "a\ufe0f b\ufeff\ufffd d",
+        "\u200b",
+        "d",
+    ]
     words = [
         ["a", "cab", "É", "a", "-", "b", "猫", "犬", "!"], [], ["zebra"] * 30,
         ["a\ufe0f", "b", "d"], [], ["d"],
     ]  # fmt: skip
-    outputs = {name: each.numpy() for name, each in served.from_texts(tf.constant(texts)).items()}
+    outputs = {
+        name: each.numpy()
+        for name, each in served.from_texts(tf.constant(texts)).items()
+    }
     width = max(map(len, words))
     split = tf.constant([row + [""] * (width - len(row)) for row in words])
     by_words = served._from_words(split)
     assert outputs["tags"].tolist() == by_words["tags"].numpy().tolist()
-    np.testing.assert_allclose(outputs["probabilities"], by_words["probabilities"], atol=1e-6)
+    np.testing.assert_allclose(
+        outputs["probabilities"], by_words["probabilities"], atol=1e-6
+    )
     assert sum(map(bool, outputs["entities"].reshape(-1))) > 3
     for number, text in enumerate(texts):
         row = {name: each[number] for name, each in outputs.items()}
@@ -143,16 +166,23 @@ def test_raw_texts_give_words_and_entities_with_their_bytes(model_and_tokenizer)
         expected = entities_of([tag.decode() for tag in row["tags"] if tag])
         spans = [(kind, places[a][0], places[b - 1][1]) for kind, a, b in expected]
         kinds = [kind.decode() for kind in row["entity_types"] if kind]
-        assert list(zip(kinds, row["entity_start"], row["entity_end"], strict=False)) == spans
+        assert (
+            list(zip(kinds, row["entity_start"], row["entity_end"], strict=False))
+            == spans
+        )
         cut = [text.encode()[a:b] for _, a, b in spans]
         assert [entity for entity in row["entities"] if entity] == cut
 
 
 @pytest.mark.slow
 def test_real_sentences_get_the_tags_of_run_ner(test_data, max_seq_length=24):
-    tokenizer = bert_tf.BertTokenizer(str(test_data / "data/vocab/bert-base-uncased-vocab.txt"))
+    tokenizer = bert_tf.BertTokenizer(
+        str(test_data / "data/vocab/bert-base-uncased-vocab.txt")
+    )
     config = dataclasses.replace(
-        export_models.CONFIG, vocab_size=len(tokenizer.vocabulary), max_position_embeddings=128
+        export_models.CONFIG,
+        vocab_size=len(tokenizer.vocabulary),
+        max_position_embeddings=128,
     )
     model = bert_tf.BertTagger(config, num_labels=len(TAGS), seed=5)
     task = NerTask(tokenizer, tuple(TAGS))
@@ -160,9 +190,13 @@ def test_real_sentences_get_the_tags_of_run_ner(test_data, max_seq_length=24):
     (split,) = task.splits("test", DataLocation(test_file=str(path)))
     sentences = [list(each.words) for each in task.read(split, RowCounts())]
     expected = list(python_tags(model, task, sentences, max_seq_length))
-    assert len(sentences) == 1009 and len({tag for tags in expected for tag in tags}) > 2
+    assert (
+        len(sentences) == 1009 and len({tag for tags in expected for tag in tags}) > 2
+    )
     predictor = served_tagger(model, tokenizer, max_seq_length, "iob2")
-    by_words, by_text = (predictor.signatures()[name] for name in ("words", "serving_default"))
+    by_words, by_text = (
+        predictor.signatures()[name] for name in ("words", "serving_default")
+    )
     same_split = 0
     for first in range(0, len(sentences), 64):
         batch = sentences[first : first + 64]
@@ -193,7 +227,9 @@ def test_parts_of_texts_are_those_of_python():
     assert found == expected
     row, place = np.zeros(0, np.int64), np.zeros(0, np.int32)
     for batch in (texts, []):
-        assert substrings(tf.constant(batch, tf.string), row, place, place).shape == (0,)
+        assert substrings(tf.constant(batch, tf.string), row, place, place).shape == (
+            0,
+        )
 
 
 def test_the_predictor_returns_entities(exported):
@@ -205,7 +241,9 @@ def test_the_predictor_returns_entities(exported):
         "entities": [], "words": [], "tags": [], "probabilities": [], "start": [], "end": [],
     }  # fmt: skip
     expected = entities_of(first["tags"])
-    assert [each["type"] for each in first["entities"]] == [kind for kind, _, _ in expected]
+    assert [each["type"] for each in first["entities"]] == [
+        kind for kind, _, _ in expected
+    ]
     for entity, (_, start, end) in zip(first["entities"], expected, strict=True):
         assert entity["text"] == " ".join(first["words"][start:end])
         assert (entity["start"], entity["end"]) == (2 * start, 2 * end - 1)

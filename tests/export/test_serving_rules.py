@@ -8,7 +8,10 @@ import tensorflow as tf
 from reference import serving_rules
 from tensorflow.core.protobuf import saved_model_pb2
 
-APIS = {"classify": serving_rules.check_classify, "regress": serving_rules.check_regress}
+APIS = {
+    "classify": serving_rules.check_classify,
+    "regress": serving_rules.check_regress,
+}
 INIT = "__saved_model_init_op"  # of TensorFlow, for lookup tables; not for requests
 TEXTS = ["a b c", "", "Ž é [MASK] d", "h"]
 
@@ -48,7 +51,10 @@ def test_signatures_follow_the_rules_of_the_three_apis(export):
 def test_rows_and_columns_of_rest_bodies_give_the_same_answers(export):
     kind, _, signatures, model = export
     columns = export_models.inputs_of(kind, TEXTS)
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    rows = [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
     bodies = [{"instances": rows}, {"inputs": columns}]
     if len(columns) == 1:  # then the name may be left out
         (values,) = columns.values()
@@ -56,9 +62,13 @@ def test_rows_and_columns_of_rest_bodies_give_the_same_answers(export):
     answers = []
     for body in bodies:
         body = json.loads(json.dumps(body))
-        inputs, is_row_format = serving_rules.parse_body(body, signatures["serving_default"])
+        inputs, is_row_format = serving_rules.parse_body(
+            body, signatures["serving_default"]
+        )
         outputs = run(model, inputs)
-        response = json.loads(json.dumps(serving_rules.to_response(outputs, is_row_format)))
+        response = json.loads(
+            json.dumps(serving_rules.to_response(outputs, is_row_format))
+        )
         answers.append(as_rows(response, list(outputs)))
     assert len(answers[0]) == len(TEXTS)
     assert all(answer == answers[0] for answer in answers[1:])
@@ -71,12 +81,17 @@ def as_rows(response, names):
         return [row if isinstance(row, dict) else {names[0]: row} for row in rows]
     columns = response["outputs"]
     columns = columns if isinstance(columns, dict) else {names[0]: columns}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
 
 
 def test_the_stored_request_is_answered(export):
     _, folder, signatures, model = export
     with open(f"{folder}/assets.extra/request.json", encoding="utf-8") as file:
-        inputs, _ = serving_rules.parse_body(json.load(file), signatures["serving_default"])
+        inputs, _ = serving_rules.parse_body(
+            json.load(file), signatures["serving_default"]
+        )
     outputs = run(model, inputs)
     assert all(len(value) == 1 for value in outputs.values())

@@ -54,7 +54,9 @@ def served(request, exported):
 
 
 def encoded(found, texts=TEXTS):
-    return {name: value.numpy() for name, value in found.encode(tf.constant(texts)).items()}
+    return {
+        name: value.numpy() for name, value in found.encode(tf.constant(texts)).items()
+    }
 
 
 def call(signature, inputs):
@@ -71,7 +73,8 @@ def test_names_dtypes_and_ranks(served):
     assert found == OUTPUTS[kind]
     inputs = default.structured_input_signature[1]
     assert {n: (s.dtype, s.shape.rank) for n, s in inputs.items()} == {
-        name: (tf.string, 2 if name == "choices" else 1) for name in export_models.text_names(kind)
+        name: (tf.string, 2 if name == "choices" else 1)
+        for name in export_models.text_names(kind)
     }
     inputs = signatures["ids"].structured_input_signature[1]
     assert {n: (s.dtype, s.shape.rank) for n, s in inputs.items()} == dict.fromkeys(
@@ -93,14 +96,21 @@ def test_texts_of_any_content_are_accepted(served):
                 np.testing.assert_allclose(value, expected, atol=1e-5)
             elif value.ndim < 3:
                 assert value.tolist() == expected.tolist(), name
-    inputs = {name: tf.zeros([0, 3] if name == "choices" else [0], tf.string) for name in columns}
-    assert all(v.shape[0] == 0 for v in signatures["serving_default"](**inputs).values())
+    inputs = {
+        name: tf.zeros([0, 3] if name == "choices" else [0], tf.string)
+        for name in columns
+    }
+    assert all(
+        v.shape[0] == 0 for v in signatures["serving_default"](**inputs).values()
+    )
 
 
 def test_ids_give_the_outputs_of_texts(served):
     kind, found, signatures = served
     if kind in ("pair", "span", "tagging", "choice", "fill_mask"):
-        pytest.skip("the inputs of ids are those of two texts, or the outputs are logits")
+        pytest.skip(
+            "the inputs of ids are those of two texts, or the outputs are logits"
+        )
     by_ids = call(signatures["ids"], encoded(found))
     by_text = call(signatures["serving_default"], {"text": TEXTS})
     for name, value in by_text.items():
@@ -131,7 +141,9 @@ def test_padding_with_the_first_element_does_not_change_the_outputs(served):
             # The outputs of a token have as many columns as the sequences.
             found = actual[name][row : row + 1][tuple(map(slice, value.shape))]
             if value.dtype == np.float32:
-                np.testing.assert_allclose(found, value, atol=1e-5 * max(1, np.abs(value).max()))
+                np.testing.assert_allclose(
+                    found, value, atol=1e-5 * max(1, np.abs(value).max())
+                )
             else:
                 assert found.tolist() == value.tolist(), name
 
@@ -172,7 +184,9 @@ def test_wrong_shapes_are_refused(served):
 def test_a_wrong_rank_is_refused(name):
     """The C API does not compare the rank with the signature, so the graph checks it."""
     inputs = {each: tf.zeros([2, 3], tf.int32) for each in IDS}
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Shape of tensor .*\[3\]"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"Shape of tensor .*\[3\]"
+    ):
         checked_ids({**inputs, name: tf.zeros([3], tf.int32)}, export_models.CONFIG)
     checked_ids(inputs, export_models.CONFIG)
 

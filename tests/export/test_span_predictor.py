@@ -36,7 +36,10 @@ CASES = {
     "one answer, version 2": ({}, {"n_best_size": 1, "version_2_with_negative": True}),
     "two answers, version 2": ({}, {"n_best_size": 2, "version_2_with_negative": True}),
     "short answers": ({}, {"max_answer_length": 1, "version_2_with_negative": True}),
-    "threshold": ({}, {"version_2_with_negative": True, "null_score_diff_threshold": -4.0}),
+    "threshold": (
+        {},
+        {"version_2_with_negative": True, "null_score_diff_threshold": -4.0},
+    ),
     "padding": ({}, {"padding_as_released": True, "version_2_with_negative": True}),
 }
 
@@ -53,7 +56,9 @@ def with_logits(served, found, logits):
         """Checks the inputs of the model; returns the given logits."""
         longest = inputs["input_ids"].shape[1]
         for name, value in inputs.items():
-            np.testing.assert_array_equal(value, found.encoded.columns[name][:, :longest])
+            np.testing.assert_array_equal(
+                value, found.encoded.columns[name][:, :longest]
+            )
         return tuple(tf.constant(each[:, :longest]) for each in logits)
 
     served.outputs_in_parts = outputs_in_parts
@@ -77,8 +82,12 @@ def run(tmp_path, data, windows, settings, *, rounded, do_lower_case=True, lengt
     served = served_model(model, tokenizer, length, **windows, **settings)
     served = with_logits(served, found, logits)
     paragraphs = [each for article in data["data"] for each in article["paragraphs"]]
-    rows = [(qa["question"], each["context"]) for each in paragraphs for qa in each["qas"]]
-    questions, contexts = ([text.encode() for text in c] for c in zip(*rows, strict=True))
+    rows = [
+        (qa["question"], each["context"]) for each in paragraphs for qa in each["qas"]
+    ]
+    questions, contexts = (
+        [text.encode() for text in c] for c in zip(*rows, strict=True)
+    )
     outputs = {n: v.numpy() for n, v in served.from_texts(questions, contexts).items()}
     return outputs, contexts, found, expected
 
@@ -96,7 +105,9 @@ def best_scores(found, nbest):
 @pytest.mark.parametrize("rounded", [False, True], ids=["", "ties"])
 def test_scores_and_decisions_follow_the_released_rules(tmp_path, case, rounded):
     windows, settings = CASES[case]
-    data = random_data(seed=len(case), count=40, version_2=True, contexts=["", " \t ", "zebra"])
+    data = random_data(
+        seed=len(case), count=40, version_2=True, contexts=["", " \t ", "zebra"]
+    )
     # JSON can contain lone surrogates, and bytes cannot.
     data = json.loads(json.dumps(data).replace("\\ud800", "x"))
     outputs, contexts, found, (chosen, nbest, odds) = run(
@@ -114,12 +125,15 @@ def test_scores_and_decisions_follow_the_released_rules(tmp_path, case, rounded)
         assert bool(outputs["answer"][row]) == (not is_null)
         if not is_null:
             assert outputs["score"][row] == pytest.approx(score, rel=1e-6)
-            # The released program takes the first equal text of a word, also with another case. It
-            # takes a shifted text if added characters, as of Hangul, make up for removed ones.
+            # The released program takes the first equal text of a word, also with
+            # another case. It takes a shifted text if added characters, as of Hangul,
+            # make up for removed ones.
             texts = outputs["answer"][row].decode(), chosen[example.id]
             assert "한" in texts[0] or words(texts[0], True) == words(texts[1], True)
         if version_2:
-            assert outputs["null_score_diff"][row] == pytest.approx(odds[example.id], abs=1e-5)
+            assert outputs["null_score_diff"][row] == pytest.approx(
+                odds[example.id], abs=1e-5
+            )
         assert 0 <= outputs["probability"][row] <= 1
     assert set(outputs) == {
         "answer", "start", "end", "score", "probability", "no_answer",
@@ -130,29 +144,39 @@ def test_scores_and_decisions_follow_the_released_rules(tmp_path, case, rounded)
 
 
 @pytest.mark.parametrize("case", list(CASES))
-def test_answers_and_probabilities_of_simple_texts_equal_the_released_ones(tmp_path, case):
+def test_answers_and_probabilities_of_simple_texts_equal_the_released_ones(
+    tmp_path, case
+):
     """The words are in lower case with single blanks, so the answers are parts of the context."""
     windows, settings = CASES[case]
     rng = np.random.default_rng(3)
     paragraphs = [
-        squad_data.paragraph_of(" ".join(rng.choice(SIMPLE, rng.integers(1, 40))), (f"q{n}", "who"))
+        squad_data.paragraph_of(
+            " ".join(rng.choice(SIMPLE, rng.integers(1, 40))), (f"q{n}", "who")
+        )
         for n in range(60)
     ]
     for each in paragraphs:
         each["qas"] = [{"id": each["qas"][0]["id"], "question": "who cat"}]
     data = squad_data.data_of(*paragraphs)
-    outputs, _, found, (chosen, nbest, _) = run(tmp_path, data, windows, settings, rounded=False)
+    outputs, _, found, (chosen, nbest, _) = run(
+        tmp_path, data, windows, settings, rounded=False
+    )
     for row, example in enumerate(found.examples):
         expected = chosen[example.id]
-        assert outputs["answer"][row].decode() == ("" if expected == "empty" else expected)
+        assert outputs["answer"][row].decode() == (
+            "" if expected == "empty" else expected
+        )
         if expected != "empty":
-            (probability,) = (a["probability"] for a in nbest[example.id] if a["text"] == expected)
+            (probability,) = (
+                a["probability"] for a in nbest[example.id] if a["text"] == expected
+            )
             assert outputs["probability"][row] == pytest.approx(probability, rel=1e-5)
 
 
-# Texts in which normalization removes or adds characters (accents, vowel signs, Hangul, a zero
-# width space), and texts with unknown words, of which the released program returns whole words.
-# The span is the first and last token of the context.
+# Texts in which normalization removes or adds characters (accents, vowel signs, Hangul,
+# a zero width space), and texts with unknown words, of which the released program
+# returns whole words. The span is the first and last token of the context.
 FALLBACKS = [
     ("ab e\u0301cole, x", (2, 2), "e\u0301cole,"),
     ("ab \u00e9cole, x", (2, 2), "\u00e9"),  # one character stays one character
@@ -178,7 +202,9 @@ MARKED = [
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
-def test_combining_marks_give_the_answers_of_the_released_program(tmp_path, do_lower_case):
+def test_combining_marks_give_the_answers_of_the_released_program(
+    tmp_path, do_lower_case
+):
     """The bytes of the context between the first and last word, where characters do not match."""
     vocab = [*squad_data.SPECIAL, *MARKED]
     tokenizer = bert_tf.BertTokenizer(vocab, do_lower_case)
@@ -191,18 +217,24 @@ def test_combining_marks_give_the_answers_of_the_released_program(tmp_path, do_l
         each["qas"] = [{name: each["qas"][0][name] for name in ("id", "question")}]
     path = squad_data.write(tmp_path / "data.json", squad_data.data_of(*paragraphs))
     settings = {"n_best_size": 3}
-    found = Encoded(path, make_task(tokenizer, {"max_query_length": 5}, settings), reference, 32)
+    found = Encoded(
+        path, make_task(tokenizer, {"max_query_length": 5}, settings), reference, 32
+    )
     logits = np.zeros([2, len(FALLBACKS), 32], np.float32)
     for row, (_, (first, last), _) in enumerate(FALLBACKS):
         logits[0, row, 3 + first], logits[1, row, 3 + last] = 9, 9
     lengths = found.encoded.columns["input_mask"].sum(axis=1).tolist()
-    expected, nbest, _ = oracle_predictions(found, logits, do_lower_case, settings, lengths)
+    expected, nbest, _ = oracle_predictions(
+        found, logits, do_lower_case, settings, lengths
+    )
 
     config = dataclasses.replace(CONFIG, vocab_size=len(vocab))
     facts = {"max_query_length": 5, "doc_stride": 128, **settings}
     served = served_model(bert_tf.BertSpanPredictor(config), tokenizer, 32, **facts)
     contexts = [context.encode() for context, _, _ in FALLBACKS]
-    outputs = with_logits(served, found, logits).from_texts(["o"] * len(contexts), contexts)
+    outputs = with_logits(served, found, logits).from_texts(
+        ["o"] * len(contexts), contexts
+    )
     outputs = {name: value.numpy() for name, value in outputs.items()}
     for row, (context, _, by_hand) in enumerate(FALLBACKS):
         answer, begin, end = (outputs[name][row] for name in ("answer", "start", "end"))
@@ -212,12 +244,16 @@ def test_combining_marks_give_the_answers_of_the_released_program(tmp_path, do_l
         elif expected[f"q{row}"] == "empty":  # the cased tokens have no such span
             continue
         assert answer.decode().split() == expected[f"q{row}"].split(), context
-        assert outputs["probability"][row] == pytest.approx(nbest[f"q{row}"][0]["probability"])
+        assert outputs["probability"][row] == pytest.approx(
+            nbest[f"q{row}"][0]["probability"]
+        )
 
 
 def test_the_metric_of_an_export_counts_the_units_of_the_run():
     tokenizer, _ = tokenizers(True)
-    model = bert_tf.BertSpanPredictor(dataclasses.replace(CONFIG, vocab_size=tokenizer.vocab_size))
+    model = bert_tf.BertSpanPredictor(
+        dataclasses.replace(CONFIG, vocab_size=tokenizer.vocab_size)
+    )
     outputs = {"answer": np.array(["東京都".encode()], object)}
     for facts, expected in (({}, 0.0), ({"f1_by": "characters"}, 80.0)):
         served = served_model(model, tokenizer, 16, **facts)
@@ -227,29 +263,43 @@ def test_the_metric_of_an_export_counts_the_units_of_the_run():
 def test_the_graph_computes_windows_in_parts_and_any_batch(tmp_path):
     """The signature gives the same answers for one question at a time, and for a long context."""
     tokenizer, _ = tokenizers(True)
-    config = dataclasses.replace(CONFIG, vocab_size=tokenizer.vocab_size, initializer_range=0.5)
+    config = dataclasses.replace(
+        CONFIG, vocab_size=tokenizer.vocab_size, initializer_range=0.5
+    )
     model = bert_tf.BertSpanPredictor(config, seed=2)
     served = served_model(model, tokenizer, 16, version_2_with_negative=True)
     signature = served.signatures()["serving_default"]
-    contexts = ["the cat " * 150, "", "steve smith who", "a b c Smith's 1895 (1895-1943)", "猫犬"]
+    contexts = [
+        "the cat " * 150,
+        "",
+        "steve smith who",
+        "a b c Smith's 1895 (1895-1943)",
+        "猫犬",
+    ]
     questions = ["who", "the cat", "", "a b c d e f g h", "Steve"]
     together = signature(question=tf.constant(questions), context=tf.constant(contexts))
     eager = served.from_texts(tf.constant(questions), tf.constant(contexts))
     for row, (question, context) in enumerate(zip(questions, contexts, strict=True)):
-        alone = signature(question=tf.constant([question]), context=tf.constant([context]))
+        alone = signature(
+            question=tf.constant([question]), context=tf.constant([context])
+        )
         for name, value in together.items():
             for other in (alone[name][0], eager[name][row]):
                 if value.dtype == tf.float32:
                     assert float(value[row]) == pytest.approx(float(other), abs=1e-5)
                 else:
                     assert value[row] == other, name
-    nothing = signature(question=tf.zeros([0], tf.string), context=tf.zeros([0], tf.string))
+    nothing = signature(
+        question=tf.zeros([0], tf.string), context=tf.zeros([0], tf.string)
+    )
     assert {tuple(value.shape) for value in nothing.values()} == {(0,)}
 
 
 def test_bytes_that_are_not_utf8_stay_in_the_answer():
     tokenizer, _ = tokenizers(True)
-    config = dataclasses.replace(CONFIG, vocab_size=tokenizer.vocab_size, initializer_range=0.5)
+    config = dataclasses.replace(
+        CONFIG, vocab_size=tokenizer.vocab_size, initializer_range=0.5
+    )
     model = bert_tf.BertSpanPredictor(config, seed=2)
     served = served_model(model, tokenizer, 32, max_answer_length=100)
     context = b"the c\xe9at\xff  Caf\xc3\xa9 \xe7\x8c\xab who"

@@ -21,7 +21,9 @@ FACTS = {
 def test_real_questions_get_the_answers_of_run_squad(test_data, tmp_path):
     path = str(test_data / "data/squad/dev-v1.1.json")
     examples = list(read_examples(path, False, False, RowCounts()))[::EVERY]
-    tokenizer = bert_tf.BertTokenizer(str(test_data / "data/vocab/bert-base-uncased-vocab.txt"))
+    tokenizer = bert_tf.BertTokenizer(
+        str(test_data / "data/vocab/bert-base-uncased-vocab.txt")
+    )
     sizes = {"hidden_size": 16, "intermediate_size": 32, "max_position_embeddings": 96}
     config = small_config(len(tokenizer.vocabulary), initializer_range=0.5, **sizes)
     model = bert_tf.BertSpanPredictor(config, seed=3)
@@ -29,10 +31,15 @@ def test_real_questions_get_the_answers_of_run_squad(test_data, tmp_path):
     checkpoint = bert_tf.load(folder)
     signature = load_served(checkpoint).signatures()["serving_default"]
     settings = squad_saved_model.answer_settings(checkpoint, 0.0)
-    counts, metrics = squad_saved_model.compare(checkpoint, signature, examples, settings)
+    counts, metrics = squad_saved_model.compare(
+        checkpoint, signature, examples, settings
+    )
     assert counts["questions"] == len(examples) == 1057
-    # Float32 sums in another order can exchange two spans whose scores are almost equal.
-    assert counts["same first and last token"] + counts.get("near ties", 0) == len(examples)
+    # Float32 sums in another order can exchange two spans whose scores are almost
+    # equal.
+    assert counts["same first and last token"] + counts.get("near ties", 0) == len(
+        examples
+    )
     assert counts.get("near ties", 0) <= 3
     assert counts.get("text: other", 0) == 0
     f1 = [each["f1"] for each in metrics.values()]

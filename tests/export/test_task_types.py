@@ -33,7 +33,9 @@ def classifier(biases):
 
 
 def logits_of(model, tokenizer, texts, second=None):
-    return np.asarray(model(tokenizer.encode(texts, second, seq_length=12))["logits"], np.float64)
+    return np.asarray(
+        model(tokenizer.encode(texts, second, seq_length=12))["logits"], np.float64
+    )
 
 
 def sigmoid(x):
@@ -42,11 +44,14 @@ def sigmoid(x):
 
 def selected(probabilities, threshold):
     return [
-        [n for n, p in zip(LABELS, row, strict=True) if p >= threshold] for row in probabilities
+        [n for n, p in zip(LABELS, row, strict=True) if p >= threshold]
+        for row in probabilities
     ]
 
 
-def test_a_multi_label_model_gives_sigmoids_and_the_labels_above_its_threshold(tokenizer, tmp_path):
+def test_a_multi_label_model_gives_sigmoids_and_the_labels_above_its_threshold(
+    tokenizer, tmp_path
+):
     model = classifier([0.3, -0.2, -0.5])
     folder = bert_tf.export_model(
         model, tokenizer, tmp_path / "served", labels=LABELS, pair=True, max_seq_length=12,
@@ -59,10 +64,14 @@ def test_a_multi_label_model_gives_sigmoids_and_the_labels_above_its_threshold(t
     expected = sigmoid(logits_of(model, tokenizer, TEXTS, TEXTS[::-1]))
     np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
     names = selected(expected, 0.4)
-    assert [text.decode() for text in found["labels"].numpy()] == [",".join(n) for n in names]
+    assert [text.decode() for text in found["labels"].numpy()] == [
+        ",".join(n) for n in names
+    ]
     assert len(set(map(len, names))) > 1
     assert names != selected(expected, 0.5)
-    assert np.abs(expected.sum(axis=1) - 1).max() > 0.1  # they are not the values of a softmax
+    assert (
+        np.abs(expected.sum(axis=1) - 1).max() > 0.1
+    )  # they are not the values of a softmax
     by_ids = signatures["ids"](**tokenizer.encode(TEXTS, seq_length=12))
     assert by_ids.keys() == {"probabilities", "labels", "logits"}
 
@@ -71,7 +80,12 @@ def test_a_threshold_includes_its_own_value(tokenizer, tmp_path):
     """Zero logits have the probability 0.5."""
     model = classifier([0.0, 0.0, 0.0])
     model.head.output_weights.assign(np.zeros((3, 8)))
-    facts = {"labels": LABELS, "pair": False, "max_seq_length": 12, "task_type": "multi_label"}
+    facts = {
+        "labels": LABELS,
+        "pair": False,
+        "max_seq_length": 12,
+        "task_type": "multi_label",
+    }
     served = export_models.served(model, tokenizer, **facts)
     assert served.from_texts(["a"])["labels"].numpy()[0].decode() == "toxic,ž,insult"
     higher = export_models.served(model, tokenizer, **facts, threshold=0.51)
@@ -87,17 +101,31 @@ def test_a_threshold_includes_its_own_value(tokenizer, tmp_path):
         (["a,b", "c;d", "e|f"], "a,b\tc;d\te|f"),
     ],
 )
-def test_served_labels_are_joined_by_what_no_label_contains(tokenizer, labels, expected):
+def test_served_labels_are_joined_by_what_no_label_contains(
+    tokenizer, labels, expected
+):
     model = classifier([9.0, 9.0, 9.0])
-    facts = {"labels": labels, "pair": False, "max_seq_length": 12, "task_type": "multi_label"}
+    facts = {
+        "labels": labels,
+        "pair": False,
+        "max_seq_length": 12,
+        "task_type": "multi_label",
+    }
     served = export_models.served(model, tokenizer, **facts, threshold=0.01)
     assert served.from_texts(["a"])["labels"].numpy()[0].decode() == expected
 
 
 def test_a_regression_model_gives_its_logit_as_score(tokenizer):
     model = classifier([250.0])  # a score above 1, whose float32 rounding exceeds 1e-5
-    facts = {"labels": [], "pair": False, "max_seq_length": 12, "task_type": "regression"}
-    found = export_models.served(model, tokenizer, **facts).from_texts(tf.constant(TEXTS))
+    facts = {
+        "labels": [],
+        "pair": False,
+        "max_seq_length": 12,
+        "task_type": "regression",
+    }
+    found = export_models.served(model, tokenizer, **facts).from_texts(
+        tf.constant(TEXTS)
+    )
     assert found.keys() == {"score"}
     assert found["score"].shape == (len(TEXTS),)
     expected = logits_of(model, tokenizer, TEXTS)[:, 0]
@@ -125,7 +153,8 @@ def test_models_that_do_not_suit_the_type_are_refused(tokenizer, tmp_path):
         "par=True has no effect for the task classification": (
             three, {"labels": LABELS, "par": True},
         ),
-        "max_seq_length must be from 3 to 16": (three, {"labels": LABELS, "max_seq_length": 17}),
+        "max_seq_length must be from 3 to "
+        "16": (three, {"labels": LABELS, "max_seq_length": 17}),
     }  # fmt: skip
     for message, (model, arguments) in cases.items():
         arguments = {"max_seq_length": 12, **arguments}
@@ -134,7 +163,8 @@ def test_models_that_do_not_suit_the_type_are_refused(tokenizer, tmp_path):
         assert not (tmp_path / "out").exists()
 
 
-# The labels that the config states, the facts that it does not, and the assumed facts, by model.
+# The labels that the config states, the facts that it does not, and the assumed facts,
+# by model.
 HUGGING_FACE = {
     "sequence_classification": (["bad", "fair", "good"], {"pair": True}, {"max_seq_length": 128}),
     "token_classification": (["O", "B-X", "I-X", "B-Y", "I-Y"], {}, {"scheme": "iob2"}),
@@ -146,7 +176,9 @@ HUGGING_FACE = {
 
 
 @pytest.mark.parametrize("name", HUGGING_FACE)
-def test_a_fine_tuned_folder_of_hugging_face_is_exported_for_its_head(tmp_path, caplog, name):
+def test_a_fine_tuned_folder_of_hugging_face_is_exported_for_its_head(
+    tmp_path, caplog, name
+):
     labels, given, assumed = HUGGING_FACE[name]
     folder = pathlib.Path(shutil.copytree(GOLDEN / name, tmp_path / "model"))
     config = json.loads((folder / "config.json").read_text())
@@ -157,7 +189,9 @@ def test_a_fine_tuned_folder_of_hugging_face_is_exported_for_its_head(tmp_path, 
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
     with caplog.at_level(logging.INFO, "bert_tf"):
         exported = exporter.export(str(folder), str(tmp_path / "out"), facts=given)
-    facts = json.loads((pathlib.Path(exported) / "assets.extra/weights.json").read_text())
+    facts = json.loads(
+        (pathlib.Path(exported) / "assets.extra/weights.json").read_text()
+    )
     assert facts.get("labels", []) == labels
     assert {key: facts[key] for key in {**given, **assumed}} == {**given, **assumed}
     for key, value in assumed.items():
@@ -165,10 +199,16 @@ def test_a_fine_tuned_folder_of_hugging_face_is_exported_for_its_head(tmp_path, 
     # The values that transformers computed.
     expected = np.load(GOLDEN / name / "expected.npz")
     inputs = {n: expected[n] for n in ("input_ids", "input_mask", "segment_ids")}
-    inputs = {n: tf.constant(v.reshape(-1, v.shape[-1]), tf.int32) for n, v in inputs.items()}
+    inputs = {
+        n: tf.constant(v.reshape(-1, v.shape[-1]), tf.int32) for n, v in inputs.items()
+    }
     outputs = tf.saved_model.load(exported).signatures["ids"](**inputs)
     for key in outputs.keys() & {"logits", "score", "start_logits", "end_logits"}:
         wanted = expected["logits" if key == "score" else key]
         found = outputs[key].numpy().reshape(wanted.shape)
-        is_token = expected["input_mask"] == 1 if found.ndim > 1 and found.shape[1] == 20 else ...
+        is_token = (
+            expected["input_mask"] == 1
+            if found.ndim > 1 and found.shape[1] == 20
+            else ...
+        )
         np.testing.assert_allclose(found[is_token], wanted[is_token], atol=1e-5)

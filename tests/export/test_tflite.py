@@ -42,7 +42,11 @@ def runner_of(path):
 
 @pytest.mark.parametrize(
     ("kind", "precision"),
-    [(kind, each) for kind, found in export_models.LITE_PRECISIONS.items() for each in found],
+    [
+        (kind, each)
+        for kind, found in export_models.LITE_PRECISIONS.items()
+        for each in found
+    ],
 )
 def test_outputs_are_those_of_the_keras_model(exported, kind, precision):
     run = runner_of(lite_path(exported(kind), precision))
@@ -50,7 +54,8 @@ def test_outputs_are_those_of_the_keras_model(exported, kind, precision):
         inputs = used = checks.random_inputs(length, length)
         for_mediapipe = kind in ("classification", "multi_label")
         if length == 16 and for_mediapipe and mediapipe_metadata.is_installed():
-            # Files for MediaPipe truncate to max_seq_length, and the last token becomes [SEP].
+            # Files for MediaPipe truncate to max_seq_length, and the last token becomes
+            # [SEP].
             used = {name: value[:, :12].copy() for name, value in inputs.items()}
             used["input_ids"][0, -1] = export_models.VOCABULARY.index("[SEP]")
         for count in (1, 2, length) if kind == "fill_mask" else (0,):
@@ -66,7 +71,11 @@ def test_operations_are_built_in(exported, kind):
         found = interpreter.Interpreter(lite_path(exported(kind), precision))
         names = {each["op_name"] for each in found._get_ops_details()}
         assert "FULLY_CONNECTED" in names and "GELU" in names
-        assert not [each for each in names if "Flex" in each or "VAR" in each or each == "CUSTOM"]
+        assert not [
+            each
+            for each in names
+            if "Flex" in each or "VAR" in each or each == "CUSTOM"
+        ]
 
 
 @pytest.mark.parametrize("kind", export_models.KINDS)
@@ -82,14 +91,17 @@ def test_predictions_are_those_of_the_saved_model(exported, kind):
         ("tagging", "words", [[["a", "zz", "b"], [], ["c"] * 30]]),
     ],
 )  # fmt: skip
-def test_other_signatures_are_those_of_the_saved_model(exported, kind, signature, columns):
+def test_other_signatures_are_those_of_the_saved_model(
+    exported, kind, signature, columns
+):
     folder = exported(kind)
     checks.check_signature(lite_path(folder, "float32"), folder, signature, columns)
 
 
 @pytest.mark.parametrize("kind", export_models.KINDS)
 def test_all_sizes_are_known_before_a_run(exported, kind):
-    # LiteRT 2.3 can return wrong values from the second run on if it computes a shape in a run.
+    # LiteRT 2.3 can return wrong values from the second run on if it computes a shape
+    # in a run.
     found = interpreter.Interpreter(
         model_path=lite_path(exported(kind), "float32"),
         experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
@@ -120,11 +132,20 @@ def test_files_that_take_texts(exported, kind):
     ).get_signature_runner()
     names = export_models.text_names(kind)
     texts = [*TEXTS, "a " * 5, "a " * 6, "b " * 9, "c " * 10, "[SEP]"]
-    rows = [[one, other] for one in texts for other in texts] if kind == "pair" else zip(texts)
+    rows = (
+        [[one, other] for one in texts for other in texts]
+        if kind == "pair"
+        else zip(texts)
+    )
     (output,) = OUTPUTS[kind]
     for row in rows:
-        inputs = {name: np.array([text.encode()]) for name, text in zip(names, row, strict=True)}
-        expected = signature(**{name: tf.constant(value) for name, value in inputs.items()})
+        inputs = {
+            name: np.array([text.encode()])
+            for name, text in zip(names, row, strict=True)
+        }
+        expected = signature(
+            **{name: tf.constant(value) for name, value in inputs.items()}
+        )
         np.testing.assert_allclose(run(**inputs)[output], expected[output], atol=1e-4)
     columns = export_models.inputs_of(kind, TEXTS).values()
     found = bert_tf.Predictor(lite_path(folder, "float32", "_text"))(*columns)
@@ -140,7 +161,9 @@ def test_the_report_has_a_row_for_each_file(exported):
     assert {each["file"] for each in rows} == set(os.listdir(f"{folder}/tflite"))
     for each in rows:
         assert each["size_bytes"] == os.path.getsize(f"{folder}/tflite/{each['file']}")
-        assert each["load_ms"] > 0 and all(value > 0 for value in each["latency_ms"].values())
+        assert each["load_ms"] > 0 and all(
+            value > 0 for value in each["latency_ms"].values()
+        )
         assert sorted(each["latency_ms"])[0].endswith(", 1 thread")
     with open(f"{folder}/assets.extra/model_card.md", encoding="utf-8") as file:
         card = file.read()
@@ -171,7 +194,10 @@ def test_vocabulary_and_labels_are_in_the_file(exported):
 def test_a_fixed_length_gives_the_predictions_of_that_length(tmp_path, kind, length):
     path, _ = export_models.write_checkpoint(kind, tmp_path)
     settings = ServingSettings(
-        format="tflite", tflite_length=length, tflite_precisions=["float32"], max_seq_length=9
+        format="tflite",
+        tflite_length=length,
+        tflite_precisions=["float32"],
+        max_seq_length=9,
     )
     if kind == "span" and length == 6:  # [CLS] question [SEP] window [SEP]
         with pytest.raises(bert_tf.InputError, match="max_query_length"):
@@ -183,9 +209,13 @@ def test_a_fixed_length_gives_the_predictions_of_that_length(tmp_path, kind, len
     details = interpreter.Interpreter(file).get_input_details()
     shapes = {tuple(each["shape_signature"]) for each in details}
     assert shapes == ({(1, length), (1, 1)} if kind == "fill_mask" else {(1, length)})
-    other = exporter.export(path, str(tmp_path / "saved"), ServingSettings(max_seq_length=length))
+    other = exporter.export(
+        path, str(tmp_path / "saved"), ServingSettings(max_seq_length=length)
+    )
     columns = export_models.inputs_of(kind, TEXTS).values()
-    checks.check_predictions(bert_tf.Predictor(file)(*columns), bert_tf.Predictor(other)(*columns))
+    checks.check_predictions(
+        bert_tf.Predictor(file)(*columns), bert_tf.Predictor(other)(*columns)
+    )
 
 
 def test_formats_in_one_folder(tmp_path):
@@ -215,12 +245,16 @@ def test_a_file_with_other_outputs_is_refused(tmp_path, monkeypatch):
         return model
 
     monkeypatch.setattr(lite_files, "convert", convert_other_weights)
-    with pytest.raises(gate.GateError, match=r"float32\.tflite differs .* Nothing was exported"):
+    with pytest.raises(
+        gate.GateError, match=r"float32\.tflite differs .* Nothing was exported"
+    ):
         exporter.export(path, str(tmp_path / "lite"), LITE)
     assert not os.listdir(tmp_path / "lite")
 
 
-def test_a_wrong_int8_file_does_not_lose_the_other_formats(tmp_path, monkeypatch, caplog):
+def test_a_wrong_int8_file_does_not_lose_the_other_formats(
+    tmp_path, monkeypatch, caplog
+):
     path, _ = export_models.write_checkpoint("classification", tmp_path)
 
     def convert_other_int8(served, file, length):
@@ -240,19 +274,31 @@ def test_a_wrong_int8_file_does_not_lose_the_other_formats(tmp_path, monkeypatch
         report = json.load(file)
     assert [row["file"] for row in report["tflite"]] == ["float16.tflite"]
     (reason,) = report["tflite_left_out"]
-    assert reason.startswith("int8.tflite differs from the model in memory: label of serving_def")
+    assert reason.startswith(
+        "int8.tflite differs from the model in memory: label of serving_def"
+    )
     (line,) = [each.message for each in caplog.records if each.levelname == "WARNING"]
     assert line == f"warning: {reason} --tflite_precisions chooses the files."
     # Without a TFLite file that passed, the SavedModel remains.
     only = dataclasses.replace(both, tflite_precisions=["int8"])
-    assert "tflite" not in os.listdir(exporter.export(path, str(tmp_path / "saved"), only))
+    assert "tflite" not in os.listdir(
+        exporter.export(path, str(tmp_path / "saved"), only)
+    )
 
 
 @pytest.mark.parametrize(
-    ("examples", "judges_values", "share"), [(0, False, 0.1), (99, False, 0.1), (100, False, None)]
+    ("examples", "judges_values", "share"),
+    [(0, False, 0.1), (99, False, 0.1), (100, False, None)],
 )
-def test_int8_is_judged_by_a_metric_of_many_examples_or_by_answers(examples, judges_values, share):
-    outputs = [{"probabilities": np.zeros([1, 2], np.float32), "label": np.array([b"a"], object)}]
+def test_int8_is_judged_by_a_metric_of_many_examples_or_by_answers(
+    examples, judges_values, share
+):
+    outputs = [
+        {
+            "probabilities": np.zeros([1, 2], np.float32),
+            "label": np.array([b"a"], object),
+        }
+    ]
     found = file_gate._limits_of("int8", examples, outputs)
     assert (found.judges_values, found.different_answers) == (judges_values, share)
     del outputs[0]["label"]
@@ -261,17 +307,25 @@ def test_int8_is_judged_by_a_metric_of_many_examples_or_by_answers(examples, jud
 
 def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkeypatch):
     """The converter leaves weights with less than 1,024 elements as they are."""
-    config = dataclasses.replace(export_models.CONFIG, hidden_size=64, intermediate_size=128)
+    config = dataclasses.replace(
+        export_models.CONFIG, hidden_size=64, intermediate_size=128
+    )
     model = bert_tf.BertEncoder(config, seed=3)
     tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
     path = bert_tf.save_checkpoint(model, tokenizer, str(tmp_path / "model"))
-    folder = exporter.export(path, str(tmp_path / "lite"), ServingSettings(format="tflite"))
+    folder = exporter.export(
+        path, str(tmp_path / "lite"), ServingSettings(format="tflite")
+    )
     sizes = [os.path.getsize(lite_path(folder, each)) for each in LITE_PRECISIONS]
     assert sizes[2] < 0.75 * sizes[1] < 0.75 * sizes[0]
     with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
         rows = json.load(file)["tflite"]
     single, half, quantized = (
-        max(each["difference"] for each in row["outputs"] if each["output"] == "embedding")
+        max(
+            each["difference"]
+            for each in row["outputs"]
+            if each["output"] == "embedding"
+        )
         for row in rows
     )
     assert single < 1e-5 < half < 1e-2 and 1e-3 < quantized < 0.1
@@ -309,14 +363,20 @@ def test_settings_that_are_not_possible_are_refused(tmp_path, kind, settings, me
     path, _ = export_models.write_checkpoint(kind, tmp_path)
     with pytest.raises(bert_tf.InputError, match=message):
         exporter.export(
-            path, str(tmp_path / "lite"), ServingSettings(**{"format": "tflite", **settings})
+            path,
+            str(tmp_path / "lite"),
+            ServingSettings(**{"format": "tflite", **settings}),
         )
     assert not (tmp_path / "lite").exists() or not os.listdir(tmp_path / "lite")
 
 
 def test_the_program_writes_files_and_refuses_in_one_line(tmp_path):
     path, _ = export_models.write_checkpoint("regression", tmp_path)
-    flags = {"checkpoint": path, "export_dir": str(tmp_path / "lite"), "format": "tflite"}
+    flags = {
+        "checkpoint": path,
+        "export_dir": str(tmp_path / "lite"),
+        "format": "tflite",
+    }
     command = [f"--{name}={value}" for name, value in flags.items()]
     written, no_precision = run_main(
         "bert_tf.run_scripts.export_model",
@@ -326,9 +386,13 @@ def test_the_program_writes_files_and_refuses_in_one_line(tmp_path):
     assert written.code == 0 and written.out.strip() == str(tmp_path / "lite/1")
     assert os.listdir(tmp_path / "lite/1/tflite") == ["int8.tflite"]
     for folder in ("lite", "lite/1"):
-        with pytest.raises(bert_tf.InputError, match=r"no SavedModel.*/1/tflite/int8\.tflite\."):
+        with pytest.raises(
+            bert_tf.InputError, match=r"no SavedModel.*/1/tflite/int8\.tflite\."
+        ):
             bert_tf.Predictor(tmp_path / folder)
-    assert_refused(no_precision, "--tflite_precisions must name at least one of float32")
+    assert_refused(
+        no_precision, "--tflite_precisions must name at least one of float32"
+    )
     assert os.listdir(tmp_path / "lite") == ["1"]
 
 
@@ -337,15 +401,23 @@ def test_other_files_are_refused(exported, tmp_path, monkeypatch):
         bert_tf.Predictor(tmp_path / "missing.tflite")
     other = tmp_path / "other.tflite"
     other.write_bytes(b"TFL3" * 10)
-    with pytest.raises(bert_tf.InputError, match=r"no bert_tf\.json: it is not a TFLite file of"):
+    with pytest.raises(
+        bert_tf.InputError, match=r"no bert_tf\.json: it is not a TFLite file of"
+    ):
         bert_tf.Predictor(other)
-    with pytest.raises(bert_tf.InputError, match=r"signature 'ids' .* It has: serving_default\."):
+    with pytest.raises(
+        bert_tf.InputError, match=r"signature 'ids' .* It has: serving_default\."
+    ):
         bert_tf.Predictor(lite_path(exported("embedding"), "int8"), signature="ids")
     newer = tmp_path / "newer.tflite"
     newer.write_bytes(
-        embedded_files.with_files(b"TFL3" * 10, {"bert_tf.json": b'{"new": 1}', "vocab.txt": b""})
+        embedded_files.with_files(
+            b"TFL3" * 10, {"bert_tf.json": b'{"new": 1}', "vocab.txt": b""}
+        )
     )
-    with pytest.raises(bert_tf.InputError, match="written by another version of bert-tf"):
+    with pytest.raises(
+        bert_tf.InputError, match="written by another version of bert-tf"
+    ):
         bert_tf.Predictor(newer)
     monkeypatch.setitem(__import__("sys").modules, "ai_edge_litert.interpreter", None)
     with pytest.raises(bert_tf.InputError, match=r"pip install 'bert-tf\[lite\]'"):

@@ -28,7 +28,9 @@ def test_the_file_contains_a_valid_request_for_each_signature(exported, kind):
         else:
             assert which == {"classify": "classify_log", "regress": "regress_log"}[name]
             examples = list(message.input.example_list.examples)
-            inputs = {"inputs": tf.constant([each.SerializeToString() for each in examples])}
+            inputs = {
+                "inputs": tf.constant([each.SerializeToString() for each in examples])
+            }
         outputs = model.signatures[name](**inputs)
         assert all(value.shape[0] == 1 for value in outputs.values())
         seen.add(name)
@@ -41,7 +43,10 @@ def test_requests_of_any_size_are_encoded(tmp_path):
     sizes = (0, 127, 128, 16_384, 70_000)
     texts = [np.array([b"x" * size], object) for size in sizes]
     ids = np.arange(-3, 60_000, dtype=np.int32).reshape(3, -1)
-    inputs = [*({"text": each} for each in texts), {"input_ids": ids, "input_mask": ids[:0]}]
+    inputs = [
+        *({"text": each} for each in texts),
+        {"input_ids": ids, "input_mask": ids[:0]},
+    ]
     found = [Request("serving_default", each) for each in inputs]
     rows = [[serialized_example({"text": b"y" * size}), b""] for size in sizes]
     found += [Request("classify", {"inputs": np.array(each, object)}) for each in rows]
@@ -53,7 +58,9 @@ def test_requests_of_any_size_are_encoded(tmp_path):
         message = getattr(log, log.WhichOneof("log_type")).request
         assert message.model_spec.signature_name == request.signature
         if request.signature == "classify":
-            examples = [each.SerializeToString() for each in message.input.example_list.examples]
+            examples = [
+                each.SerializeToString() for each in message.input.example_list.examples
+            ]
             assert examples == request.inputs["inputs"].tolist()
             continue
         assert message.inputs.keys() == request.inputs.keys()

@@ -26,13 +26,20 @@ def bias_of(lengths, dtype):
 
 def exact(query, key, value, bias, factors, dy):
     """Returns output and gradients by the rules of the chain, in float64."""
-    query, key, value, bias, dy = (np.asarray(x, np.float64) for x in (query, key, value, bias, dy))
+    query, key, value, bias, dy = (
+        np.asarray(x, np.float64) for x in (query, key, value, bias, dy)
+    )
     probabilities = softmax(query @ key.swapaxes(-1, -2) / np.sqrt(D) + bias, axis=-1)
     kept = probabilities * factors
     dprobabilities = dy @ value.swapaxes(-1, -2) * factors
     mean = np.sum(probabilities * dprobabilities, -1, keepdims=True)
     dscores = probabilities * (dprobabilities - mean) / np.sqrt(D)
-    return kept @ value, dscores @ key, dscores.swapaxes(-1, -2) @ query, kept.swapaxes(-1, -2) @ dy
+    return (
+        kept @ value,
+        dscores @ key,
+        dscores.swapaxes(-1, -2) @ query,
+        kept.swapaxes(-1, -2) @ dy,
+    )
 
 
 @pytest.mark.parametrize("jit", [False, True], ids=["", "xla"])
@@ -56,7 +63,8 @@ def test_output_and_gradients_are_those_of_float64(dtype, rate, jit):
     for found, right in zip(call(query, key, value), expected, strict=True):
         assert found.dtype == dtype
         difference = np.abs(tf.cast(found, tf.float64).numpy() - right).max()
-        # In emulation, the result of each operation is rounded, not only that of fused ones.
+        # In emulation, the result of each operation is rounded, not only that of fused
+        # ones.
         roundings = 16 if dtype == "bfloat16" and EMULATION else 8
         assert difference < roundings * ROUNDING[dtype] * np.abs(right).max()
 
@@ -100,9 +108,12 @@ def test_the_mean_over_dropout_masks_is_the_output_without_dropout():
         with layer.dropout_seeds.use(tf.stack([step, 0])):
             return fused.attention(query, key, value, bias, *layer.mask((B, A, S, S)))
 
-    samples = np.stack([call(tf.constant(step)) for step in range(1000)]).astype(np.float64)
+    samples = np.stack([call(tf.constant(step)) for step in range(1000)]).astype(
+        np.float64
+    )
     expected = fused.attention(query, key, value, bias, None, 1.0)
     errors = samples.std(axis=0) / np.sqrt(len(samples))
-    # Of 576 values, about 0.04 are expected to differ by more than four standard errors.
+    # Of 576 values, about 0.04 are expected to differ by more than four standard
+    # errors.
     assert (np.abs(samples.mean(axis=0) - expected) > 4 * errors).sum() <= 1
     assert errors.min() > 0

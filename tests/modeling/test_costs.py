@@ -17,7 +17,9 @@ SMALL = small_config(50, hidden_size=16, intermediate_size=48)
 
 def test_parameter_counts_equal_the_sizes_of_the_variables():
     weights = variables_by_name(BertPretrainer(SMALL)).values()
-    assert sum(costs.parameter_counts(SMALL).values()) == sum(np.prod(w.shape) for w in weights)
+    assert sum(costs.parameter_counts(SMALL).values()) == sum(
+        np.prod(w.shape) for w in weights
+    )
 
 
 def product_flops(graph):
@@ -27,11 +29,14 @@ def product_flops(graph):
             continue
         left, right = (list(tensor.shape) for tensor in op.inputs)
         transposed_left = op.get_attr("transpose_a" if op.type == "MatMul" else "adj_x")
-        transposed_right = op.get_attr("transpose_b" if op.type == "MatMul" else "adj_y")
+        transposed_right = op.get_attr(
+            "transpose_b" if op.type == "MatMul" else "adj_y"
+        )
         rows, inner = left[-2:][::-1] if transposed_left else left[-2:]
         columns = right[-2] if transposed_right else right[-1]
-        # Row and column sums are implemented as products with a vector, and the lookup of segment
-        # embeddings is a product with one-hot rows. The project's FLOPs exclude both by definition.
+        # Row and column sums are implemented as products with a vector, and the lookup
+        # of segment embeddings is a product with one-hot rows. The project's FLOPs
+        # exclude both by definition.
         if 1 in (rows, columns) or "one_hot" in op.inputs[0].op.name:
             continue
         yield 2 * int(np.prod(left[:-2])) * rows * inner * columns
@@ -59,7 +64,11 @@ def test_flops_equal_those_of_the_products_in_the_graph(predictions):
     def training_step():
         with tf.GradientTape() as tape:
             outputs = run(inputs, training=True)
-            last = [outputs[name] for name in outputs if name.endswith(("logits", "pooled_output"))]
+            last = [
+                outputs[name]
+                for name in outputs
+                if name.endswith(("logits", "pooled_output"))
+            ]
             loss = tf.add_n([tf.reduce_sum(output**2) for output in last])
         return tape.gradient(loss, [weight.value for weight in weights.values()])
 
@@ -74,10 +83,14 @@ def test_memory_depends_on_precision_recomputation_and_averaging():
     default = costs.training_step_memory(base, 32, 512, 76)
     recomputed = costs.training_step_memory(base, 32, 512, 76, recompute=True)
     half = costs.training_step_memory(base, 32, 512, 76, "bfloat16")
-    assert default["weights"] == 4 * 110_106_428 and default["moments"] == 8 * 110_106_428
+    assert (
+        default["weights"] == 4 * 110_106_428 and default["moments"] == 8 * 110_106_428
+    )
     assert recomputed["activations"] < default["activations"] / 4
     assert half["activations"] < 0.6 * default["activations"]
-    assert costs.training_step_memory(base, 64, 512, 76)["logits"] == 2 * default["logits"]
+    assert (
+        costs.training_step_memory(base, 64, 512, 76)["logits"] == 2 * default["logits"]
+    )
     averaged = costs.training_step_memory(base, 32, 512, 76, averaged=True)
     assert averaged["moments"] == 12 * 110_106_428
 
@@ -138,5 +151,7 @@ def test_memory_estimate_is_near_the_peak_of_a_process(case):
         check=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "2"},
     )  # fmt: skip
     config = BertConfig.named(size, vocabulary)
-    estimate = sum(costs.training_step_memory(config, *shape, precision, recompute).values())
+    estimate = sum(
+        costs.training_step_memory(config, *shape, precision, recompute).values()
+    )
     assert estimate == pytest.approx(int(run.stdout), rel=0.25)

@@ -57,18 +57,23 @@ def test_masks_depend_only_on_seed_and_layer():
 def test_dropped_share_and_scale_match_the_rate(rate, dtype):
     layer = Dropout(rate, dtype=dtype)
     with layer.dropout_seeds.use(seed(5, 7)):
-        output = np.asarray(layer(tf.ones((512, 1024), dtype), training=True)).astype(np.float64)
+        output = np.asarray(layer(tf.ones((512, 1024), dtype), training=True)).astype(
+            np.float64
+        )
     kept = output != 0
     deviation = np.sqrt(rate * (1 - rate) / output.size)
     assert kept.mean() == pytest.approx(1 - rate, abs=5 * deviation)
     np.testing.assert_allclose(output[kept], 1 / (1 - rate), rtol=4e-3)
-    # The mean of each row and column is within six standard deviations of the expected share.
+    # The mean of each row and column is within six standard deviations of the expected
+    # share.
     for axis in (0, 1):
         spread = deviation * np.sqrt(output.shape[1 - axis])
         assert np.abs(kept.mean(axis) - (1 - rate)).max() < 6 * spread
 
 
-@pytest.mark.parametrize(("rate", "dropped"), [(1 / 3000, 1), (0.1, 205), (0.99999, 2047)])
+@pytest.mark.parametrize(
+    ("rate", "dropped"), [(1 / 3000, 1), (0.1, 205), (0.99999, 2047)]
+)
 def test_the_rate_is_rounded_to_a_multiple_of_1_in_2048(rate, dropped):
     output = np.asarray(Dropout(rate)(np.ones((300, 400), np.float32), training=True))
     np.testing.assert_allclose(output[output > 0], 2048 / (2048 - dropped), rtol=1e-6)
@@ -114,7 +119,9 @@ def test_graph_and_eager_mode_use_the_same_masks(inputs):
     call = logits_by_seed(BertPretrainer(CONFIG, seed=0), inputs)
     compiled = tf.function(call)
     for numbers in ((1, 2), (3, 4)):
-        np.testing.assert_allclose(compiled(seed(*numbers)), call(seed(*numbers)), atol=1e-5)
+        np.testing.assert_allclose(
+            compiled(seed(*numbers)), call(seed(*numbers)), atol=1e-5
+        )
 
 
 def test_masks_under_xla_depend_on_the_seed(inputs):
@@ -163,7 +170,10 @@ def ancestors(operation):
     found, queue = set(), [operation]
     while queue:
         current = queue.pop()
-        for earlier in (*(tensor.op for tensor in current.inputs), *current.control_inputs):
+        for earlier in (
+            *(tensor.op for tensor in current.inputs),
+            *current.control_inputs,
+        ):
             if earlier not in found:
                 found.add(earlier)
                 queue.append(earlier)
@@ -185,12 +195,14 @@ def test_recomputed_masks_depend_on_the_input_of_their_block(inputs):
         return [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
 
     graph = gradients.get_concrete_function(inputs, seed(1, 2)).graph
-    random = [op for op in graph.get_operations() if op.type == "StatelessRandomUniformV2"]
+    random = [
+        op for op in graph.get_operations() if op.type == "StatelessRandomUniformV2"
+    ]
     dependencies = [ancestors(op) for op in random]
     lookups = [op for op in graph.get_operations() if "Gather" in op.type][:1]
     block_masks = 3 * CONFIG.num_hidden_layers
-    # The embeddings have one mask. Each block creates three masks in the forward pass and again in
-    # the backward pass.
+    # The embeddings have one mask. Each block creates three masks in the forward pass
+    # and again in the backward pass.
     assert len(random) == 1 + 2 * block_masks
     assert sum(lookups[0] in found for found in dependencies) == 2 * block_masks
     assert sum(head[0] in found for found in dependencies) == block_masks

@@ -1,4 +1,7 @@
-"""TensorFlow fuses operations of the inference graph; the fusion speeds up inference."""
+"""TensorFlow fuses operations of the inference graph.
+
+The fusion speeds up inference.
+"""
 
 import collections
 
@@ -15,12 +18,19 @@ LAYERS = 2
 
 @pytest.fixture(scope="module")
 def fused():
-    """Returns a Counter of fused operations; a key names the operations that were fused."""
-    config = small_config(20, hidden_size=16, num_hidden_layers=LAYERS, intermediate_size=32)
+    """Returns a Counter of fused operations.
+
+    A key names the operations that were fused.
+    """
+    config = small_config(
+        20, hidden_size=16, num_hidden_layers=LAYERS, intermediate_size=32
+    )
     model = BertEncoder(config, seed=0)
     names = ("input_ids", "input_mask", "segment_ids")
     spec = {name: tf.TensorSpec([None, None], tf.int32) for name in names}
-    call = tf.function(lambda inputs: model(inputs)["pooled_output"], input_signature=[spec])
+    call = tf.function(
+        lambda inputs: model(inputs)["pooled_output"], input_signature=[spec]
+    )
     context.context().enable_graph_collection()
     call({name: tf.ones((2, 6), tf.int32) for name in names})
     metadata = context.context().export_run_metadata()
@@ -36,7 +46,9 @@ def fused():
 @needs_onednn
 def test_every_product_is_fused_with_its_bias_and_activation(fused):
     assert fused[("BiasAdd", "GeluApproximate")] == LAYERS
-    # The dense layers are the pooler and six layers in each block: query, key, value, attention
-    # output, intermediate and output.
-    with_bias = sum(count for names, count in fused.items() if names[:1] == ("BiasAdd",))
+    # The dense layers are the pooler and six layers in each block: query, key, value,
+    # attention output, intermediate and output.
+    with_bias = sum(
+        count for names, count in fused.items() if names[:1] == ("BiasAdd",)
+    )
     assert with_bias == 6 * LAYERS + 1, fused

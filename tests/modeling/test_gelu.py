@@ -59,7 +59,8 @@ def test_value_and_gradient_are_accurate(function, exact, roundings, dtype, jit)
 def test_training_and_inference_compute_the_same_exact_gelu(dtype):
     x = tf.cast(tf.linspace(-6.0, 6.0, 1001), dtype)
     trained, inferred = (
-        tf.cast(fused.gelu_exact(x, training), tf.float64).numpy() for training in (True, False)
+        tf.cast(fused.gelu_exact(x, training), tf.float64).numpy()
+        for training in (True, False)
     )
     np.testing.assert_allclose(trained, inferred, atol=20 * ROUNDING[dtype], rtol=0)
 

@@ -31,7 +31,9 @@ def batch(trajectory, step: int, names) -> dict:
 
 @pytest.fixture(scope="module")
 def config():
-    return BertConfig.from_json((GOLDEN / "google_pretraining/bert_config.json").read_text())
+    return BertConfig.from_json(
+        (GOLDEN / "google_pretraining/bert_config.json").read_text()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,12 @@ def pretrainer(config):
 @pytest.fixture(scope="module")
 def pretraining_batch():
     trajectory = np.load(GOLDEN / "google_pretraining/trajectory.npz")
-    names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights", "next_sentence_labels")
+    names = (
+        "masked_lm_positions",
+        "masked_lm_ids",
+        "masked_lm_weights",
+        "next_sentence_labels",
+    )
     return batch(trajectory, 0, INPUTS + names)
 
 
@@ -73,7 +80,9 @@ def test_outputs_of_the_pretraining_model(pretrainer, pretraining_batch):
     outputs = pretrainer(pretraining_batch)
     log_probs = tf.nn.log_softmax(outputs["masked_lm_logits"])
     np.testing.assert_allclose(
-        tf.reshape(log_probs, [-1, log_probs.shape[-1]]), expected["mlm_log_probs"], atol=1e-5
+        tf.reshape(log_probs, [-1, log_probs.shape[-1]]),
+        expected["mlm_log_probs"],
+        atol=1e-5,
     )
     log_probs = tf.nn.log_softmax(outputs["next_sentence_logits"])
     np.testing.assert_allclose(log_probs, expected["nsp_log_probs"], atol=1e-5)
@@ -95,7 +104,9 @@ def test_gradients_of_the_pretraining_model(pretrainer, pretraining_batch, compi
 
     if compiled != "eager":
         gradients = tf.function(gradients, jit_compile=compiled == "xla")
-    names = [key.removeprefix("grad:") for key in expected.files if key.startswith("grad:")]
+    names = [
+        key.removeprefix("grad:") for key in expected.files if key.startswith("grad:")
+    ]
     assert list(variables) == names
     for name, gradient in zip(names, gradients(pretraining_batch), strict=True):
         expected_gradient = expected[f"grad:{name}"]
@@ -117,7 +128,9 @@ def test_outputs_and_loss_of_the_classifier(config):
         tf.nn.softmax(logits), trajectory["first_batch_probabilities"], atol=1e-5
     )
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(inputs["label_ids"], logits)
-    np.testing.assert_allclose(tf.reduce_mean(losses), trajectory["losses"][0], atol=1e-5)
+    np.testing.assert_allclose(
+        tf.reduce_mean(losses), trajectory["losses"][0], atol=1e-5
+    )
 
 
 def test_outputs_of_the_span_predictor(config):
@@ -126,4 +139,6 @@ def test_outputs_of_the_span_predictor(config):
     load(model, GOLDEN / "google_squad/init/model.ckpt")
     outputs = model(batch(trajectory, 0, INPUTS), training=True)
     for name in ("start_logits", "end_logits"):
-        np.testing.assert_allclose(outputs[name], trajectory[f"first_batch_{name}"], atol=1e-5)
+        np.testing.assert_allclose(
+            outputs[name], trajectory[f"first_batch_{name}"], atol=1e-5
+        )

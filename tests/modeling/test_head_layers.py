@@ -12,13 +12,21 @@ from bert_tf.modeling.head_layers import HeadLayers
 
 CONFIG = small_config(50, num_hidden_layers=5, initializer_range=0.5)
 LENGTHS = [9, 1, 5]
-MODELS = {BertTagger: {"num_labels": 3}, BertClassifier: {"num_labels": 3}, BertSpanPredictor: {}}
+MODELS = {
+    BertTagger: {"num_labels": 3},
+    BertClassifier: {"num_labels": 3},
+    BertSpanPredictor: {},
+}
 
 
 def random_inputs():
     ids = np.random.default_rng(0).integers(1, 50, (3, 9)).astype(np.int32)
     mask = (np.arange(9) < np.array(LENGTHS)[:, None]).astype(np.int32)
-    return {"input_ids": ids * mask, "input_mask": mask, "segment_ids": np.zeros_like(ids)}
+    return {
+        "input_ids": ids * mask,
+        "input_mask": mask,
+        "segment_ids": np.zeros_like(ids),
+    }
 
 
 def layers(pools=False, **settings):
@@ -44,9 +52,14 @@ def test_the_rows_of_table_7_have_these_hidden_states_of_base(name, expected):
 @pytest.mark.parametrize("name", ["weighted_sum_last_four", "weighted_sum_all"])
 def test_a_sum_with_one_weight_at_1_is_that_layer(name):
     head = layers(feature_layers=name)
-    states, mask = random_states(len(head.head.states(5))), random_inputs()["input_mask"]
+    states, mask = (
+        random_states(len(head.head.states(5))),
+        random_inputs()["input_mask"],
+    )
     mean = head(states, mask)
-    np.testing.assert_allclose(mean, states.mean(axis=2), atol=1e-6)  # the initial weights
+    np.testing.assert_allclose(
+        mean, states.mean(axis=2), atol=1e-6
+    )  # the initial weights
     for chosen in range(states.shape[2]):
         head.layer_weights.assign(np.eye(states.shape[2])[chosen])
         np.testing.assert_array_equal(head(states, mask), states[:, :, chosen])
@@ -56,7 +69,9 @@ def test_concat_puts_the_layers_next_to_each_other():
     states = random_states(4)
     mask = random_inputs()["input_mask"]
     found = layers(feature_layers="concat_last_four")(states, mask)
-    np.testing.assert_array_equal(found, np.concatenate(np.moveaxis(states, 2, 0), axis=-1))
+    np.testing.assert_array_equal(
+        found, np.concatenate(np.moveaxis(states, 2, 0), axis=-1)
+    )
 
 
 @pytest.mark.parametrize("pools", [False, True])
@@ -79,7 +94,9 @@ def test_two_lstm_layers_agree_with_numpy_for_padded_sequences(pools):
 def test_a_linear_classifier_takes_the_mean_over_the_tokens():
     states, mask = random_states(1), random_inputs()["input_mask"]
     found = layers(True, feature_layers="last")(states, mask)
-    expected = [states[row, :length, 0].mean(axis=0) for row, length in enumerate(LENGTHS)]
+    expected = [
+        states[row, :length, 0].mean(axis=0) for row, length in enumerate(LENGTHS)
+    ]
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
@@ -98,7 +115,9 @@ def test_the_outputs_are_those_of_the_hidden_states(model_class, kind, feature_l
     outputs = model(inputs)
     again = model_class.from_config(model.get_config())
     shapes = {name: each.shape for name, each in model.variables_by_name().items()}
-    assert {name: each.shape for name, each in again.variables_by_name().items()} == shapes
+    assert {
+        name: each.shape for name, each in again.variables_by_name().items()
+    } == shapes
     if head.is_default:
         with pytest.raises(InputError, match="no layers that take hidden states"):
             model.features(inputs)
@@ -118,7 +137,9 @@ def test_the_outputs_are_those_of_the_hidden_states(model_class, kind, feature_l
         for row, length in enumerate(LENGTHS):
             part = slice(0, length) if per_token else slice(None)
             expected = np.asarray(value)[row, part]
-            np.testing.assert_allclose(np.asarray(longer[name])[row, part], expected, atol=1e-5)
+            np.testing.assert_allclose(
+                np.asarray(longer[name])[row, part], expected, atol=1e-5
+            )
 
 
 def test_heads_are_saved_with_a_model(tmp_path):
@@ -138,7 +159,11 @@ def test_a_seed_determines_the_weights_of_the_lstm():
         for seed in (1, 1, 2)
     ]
     kernels = [
-        {n: np.asarray(v) for n, v in each.head_layers.variables_by_name().items() if "kernel" in n}
+        {
+            n: np.asarray(v)
+            for n, v in each.head_layers.variables_by_name().items()
+            if "kernel" in n
+        }
         for each in models
     ]
     for name, value in kernels[0].items():

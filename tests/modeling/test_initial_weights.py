@@ -22,15 +22,18 @@ def test_initial_weights_have_a_truncated_normal_distribution():
         else:
             assert np.abs(values).max() <= 0.04 + 1e-7, name
             if values.size > 10_000:
-                # A normal distribution truncated at two standard deviations has 0.8796 of its
-                # original standard deviation.
+                # A normal distribution truncated at two standard deviations has 0.8796
+                # of its original standard deviation.
                 assert values.std() == pytest.approx(0.02 * 0.8796, rel=0.02), name
                 assert abs(values.mean()) < 5 * 0.02 / np.sqrt(values.size), name
 
 
 def test_equal_seeds_give_equal_initial_weights():
     def initial_values(**arguments):
-        return [np.asarray(v) for v in variables_by_name(BertEncoder(CONFIG, **arguments)).values()]
+        return [
+            np.asarray(v)
+            for v in variables_by_name(BertEncoder(CONFIG, **arguments)).values()
+        ]
 
     for one, two in zip(initial_values(seed=3), initial_values(seed=3), strict=True):
         np.testing.assert_array_equal(one, two)

@@ -14,9 +14,9 @@ from bert_tf.modeling import BertClassifier, BertMultipleChoice, BertPretrainer
 CONFIG = small_config(300, num_hidden_layers=1, max_position_embeddings=10)
 IDS = np.ones((2, 6), np.int32)
 EXPECTED = (
-    "Expected: a dict {input_ids: int32 [B, S], input_mask: int32 [B, S] (1 = token, 0 = padding; "
-    "default: 1 where input_ids is not 0), segment_ids: int32 [B, S] (default: 0)} of NumPy arrays "
-    "or tensors, as BertTokenizer.encode returns it."
+    "Expected: a dict {input_ids: int32 [B, S], input_mask: int32 [B, S] (1 = token, 0 "
+    "= padding; default: 1 where input_ids is not 0), segment_ids: int32 [B, S] "
+    "(default: 0)} of NumPy arrays or tensors, as BertTokenizer.encode returns it."
 )
 HUGGING_FACE = {"input_ids": IDS, "token_type_ids": IDS, "attention_mask": IDS}
 # For each wrong input: the input, the problem, and the description of the input.
@@ -24,20 +24,25 @@ WRONG = {
     "list": ([IDS, IDS, IDS], "they are not a dict", "list of 3 items"),
     "ragged ids": (
         {"input_ids": tf.ragged.constant([[1], [1, 2]])},
-        "input_ids is not a dense array or tensor of numbers", "{input_ids: RaggedTensor}",
+        "input_ids is not a dense array or tensor of "
+        "numbers", "{input_ids: RaggedTensor}",
     ),
     "list of ids": (
         {"input_ids": IDS.tolist()},
-        "input_ids is not a dense array or tensor of numbers", "{input_ids: list of 2 items}",
+        "input_ids is not a dense array or tensor of "
+        "numbers", "{input_ids: list of 2 items}",
     ),
     "text": (
         {"input_ids": tf.constant([["a", "b"]])},
-        "input_ids is not a dense array or tensor of numbers", "{input_ids: string [1, 2]}",
+        "input_ids is not a dense array or tensor of "
+        "numbers", "{input_ids: string [1, 2]}",
     ),
-    "no ids": ({"input_mask": IDS}, "input_ids is missing", "{input_mask: int32 [2, 6]}"),
+    "no "
+    "ids": ({"input_mask": IDS}, "input_ids is missing", "{input_mask: int32 [2, 6]}"),
     "Hugging Face": (
         HUGGING_FACE, "the name of attention_mask is input_mask in bert-tf",
-        "{input_ids: int32 [2, 6], token_type_ids: int32 [2, 6], attention_mask: int32 [2, 6]}",
+        "{input_ids: int32 [2, 6], token_type_ids: int32 [2, 6], attention_mask: int32 "
+        "[2, 6]}",
     ),
     "rank 1": (
         {"input_ids": IDS[0]}, "the rank of input_ids is 1 instead of 2", "{input_ids: int32 [6]}",
@@ -69,13 +74,16 @@ def test_wrong_inputs_give_one_line_with_the_expected_inputs(model, case):
     with pytest.raises(InputError) as error:
         model(inputs)
     assert str(error.value) == (
-        f"The inputs of BertClassifier are invalid: {problem}. Received: {received}. {EXPECTED}"
+        f"The inputs of BertClassifier are invalid: {problem}. Received: {received}. "
+        f"{EXPECTED}"
     )
 
 
 def test_fit_raises_the_same_error(model):
     model.compile("sgd", "mse")
-    with pytest.raises(InputError, match="the name of attention_mask is input_mask") as error:
+    with pytest.raises(
+        InputError, match="the name of attention_mask is input_mask"
+    ) as error:
         model.fit(HUGGING_FACE, np.ones((2, 2)), verbose=0)
     assert "\n" not in str(error.value)
 
@@ -85,22 +93,32 @@ def test_a_tensor_of_unknown_rank_is_refused(model):
         model.__call__, input_signature=[{"input_ids": tf.TensorSpec(None, tf.int32)}],
         autograph=False,
     )  # fmt: skip
-    with pytest.raises(InputError, match=r"rank of input_ids is unknown instead of 2.*int32 \?"):
+    with pytest.raises(
+        InputError, match=r"rank of input_ids is unknown instead of 2.*int32 \?"
+    ):
         call({"input_ids": IDS})
 
 
 def test_choices_need_a_third_axis():
     model = BertMultipleChoice(CONFIG, seed=0)
-    with pytest.raises(InputError, match="the rank of input_ids is 2 instead of 3") as error:
+    with pytest.raises(
+        InputError, match="the rank of input_ids is 2 instead of 3"
+    ) as error:
         model({"input_ids": IDS})
-    assert "{input_ids: int32 [B, C, S], input_mask: int32 [B, C, S] (1" in str(error.value)
+    assert "{input_ids: int32 [B, C, S], input_mask: int32 [B, C, S] (1" in str(
+        error.value
+    )
 
 
 def test_positions_of_predictions_are_checked():
     model = BertPretrainer(CONFIG, seed=0)
-    with pytest.raises(InputError, match="rank of masked_lm_positions is 1 instead of 2") as error:
+    with pytest.raises(
+        InputError, match="rank of masked_lm_positions is 1 instead of 2"
+    ) as error:
         model({"input_ids": IDS, "masked_lm_positions": IDS[0]})
-    assert "masked_lm_positions: int32 [B, P] (default: all positions)}" in str(error.value)
+    assert "masked_lm_positions: int32 [B, P] (default: all positions)}" in str(
+        error.value
+    )
     with pytest.raises(InputError, match="shape of masked_lm_positions differs"):
         model({"input_ids": IDS, "masked_lm_positions": IDS[:1]})
 
@@ -109,12 +127,24 @@ def test_positions_of_predictions_are_checked():
     ("name", "value", "message"),
     [
         ("input_ids", -1, "contains -1, but its values must be from 0 to 299."),
-        ("input_ids", 300, "contains 300, but its values must be from 0 to 299. Use the tokenizer"),
-        ("input_ids", 2**40, "contains 1099511627776, but its values must be from 0 to 299."),
+        (
+            "input_ids",
+            300,
+            "contains 300, but its values must be from 0 to 299. Use the tokenizer",
+        ),
+        (
+            "input_ids",
+            2**40,
+            "contains 1099511627776, but its values must be from 0 to 299.",
+        ),
         ("input_ids", np.nan, "contains nan, but its values must be from 0 to 299."),
         ("segment_ids", -1, "contains -1, but its values must be from 0 to 1."),
         ("segment_ids", 2, "contains 2, but its values must be from 0 to 1."),
-        ("input_mask", 2, "contains 2, but its values must be from 0 to 1. Use 1 for tokens"),
+        (
+            "input_mask",
+            2,
+            "contains 2, but its values must be from 0 to 1. Use 1 for tokens",
+        ),
         ("masked_lm_positions", -1, "contains -1, but its values must be from 0 to 5."),
         ("masked_lm_positions", 6, "contains 6, but its values must be from 0 to 5."),
     ],
@@ -137,6 +167,8 @@ def test_largest_values_are_accepted(model):
 
 def test_too_long_sequences_are_refused(model):
     model({"input_ids": np.ones((1, 10), np.int32)})
-    with pytest.raises(InputError, match="have 11 tokens, but this model accepts at most 10") as e:
+    with pytest.raises(
+        InputError, match="have 11 tokens, but this model accepts at most 10"
+    ) as e:
         model({"input_ids": np.ones((1, 11), np.int32)})
     assert "\n" not in str(e.value)

@@ -10,12 +10,17 @@ from bert_tf.errors import InputError
 from bert_tf.modeling import BertClassifier, Dense, arrays_by_name, variables_by_name
 
 CONFIG = small_config(30, initializer_range=0.3)
-INPUTS = {"input_ids": np.random.default_rng(0).integers(1, 30, (4, 6)).astype(np.int32)}
+INPUTS = {
+    "input_ids": np.random.default_rng(0).integers(1, 30, (4, 6)).astype(np.int32)
+}
 
 
 def pair(rank: int, alpha: float | None, **arguments):
     """Our layer and that of Keras, with LoRA and the same random values of all variables."""
-    ours, peer = Dense(6, 5, "tanh", **arguments), keras.layers.Dense(5, "tanh", **arguments)
+    ours, peer = (
+        Dense(6, 5, "tanh", **arguments),
+        keras.layers.Dense(5, "tanh", **arguments),
+    )
     peer.build((None, 6))
     for layer in (ours, peer):
         layer.enable_lora(rank, alpha)
@@ -28,7 +33,9 @@ def pair(rank: int, alpha: float | None, **arguments):
     return ours, peer
 
 
-@pytest.mark.parametrize(("rank", "alpha"), [(1, None), (3, None), (3, 6), (2, 1), (2, 0)])
+@pytest.mark.parametrize(
+    ("rank", "alpha"), [(1, None), (3, None), (3, 6), (2, 1), (2, 0)]
+)
 def test_outputs_and_gradients_are_those_of_keras(rank, alpha):
     ours, peer = pair(rank, alpha)
     x = tf.constant(np.random.default_rng(2).normal(size=(7, 6)), tf.float32)
@@ -80,7 +87,9 @@ def test_fit_changes_only_lora_and_the_head():
     before = {weight.path: np.array(weight) for weight in model.weights}
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(0.1), {"logits": loss})
-    losses = model.fit(INPUTS, {"logits": np.arange(4) % 2}, epochs=8, verbose=0).history["loss"]
+    losses = model.fit(
+        INPUTS, {"logits": np.arange(4) % 2}, epochs=8, verbose=0
+    ).history["loss"]
     assert losses[-1] < 0.7 * losses[0]
     changed = {w.path for w in model.weights if np.abs(w - before[w.path]).max() > 0}
     assert changed == trained
@@ -122,9 +131,13 @@ def test_arrays_are_the_float32_values_of_the_variables(dtype):
 def test_wrong_use_is_refused():
     layer = Dense(6, 5, name="query")
     layer.enable_lora(2)
-    with pytest.raises(InputError, match=r"already enabled on the layer query, with rank=2\. Call"):
+    with pytest.raises(
+        InputError, match=r"already enabled on the layer query, with rank=2\. Call"
+    ):
         layer.enable_lora(2)
     model = BertClassifier(CONFIG, num_labels=2, name="model")
     model.bert.trainable = False
-    with pytest.raises(InputError, match="The layer model/bert/layer_0/attention/key is frozen"):
+    with pytest.raises(
+        InputError, match="The layer model/bert/layer_0/attention/key is frozen"
+    ):
         model.bert.layer_0.attention.key.enable_lora(2)

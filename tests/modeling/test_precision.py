@@ -7,7 +7,13 @@ import tensorflow as tf
 from processors import EMULATION
 
 from bert_tf.config import BertConfig
-from bert_tf.modeling import BertEncoder, SelfAttention, attention_bias, fused, variables_by_name
+from bert_tf.modeling import (
+    BertEncoder,
+    SelfAttention,
+    attention_bias,
+    fused,
+    variables_by_name,
+)
 
 CONFIG = BertConfig(
     vocab_size=50, hidden_size=64, num_hidden_layers=1, num_attention_heads=4,
@@ -15,7 +21,8 @@ CONFIG = BertConfig(
     initializer_range=0.2,
 )  # fmt: skip
 B, S = 2, 256
-# Largest relative rounding error (half a unit in the last place) for 8 and 11 bits of mantissa.
+# Largest relative rounding error (half a unit in the last place) for 8 and 11 bits of
+# mantissa.
 ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 low_precision = pytest.mark.parametrize("dtype", list(ROUNDING))
 
@@ -44,7 +51,9 @@ def test_softmax_rounds_only_its_result(dtype, jit, training):
     output = tf.cast(output, tf.float64).numpy()
     expected = exact_softmax(exact)
     # Below 6e-5, float16 values are subnormal and have fewer bits of mantissa.
-    np.testing.assert_allclose(output, expected, rtol=1.01 * ROUNDING[dtype], atol=3.1e-8)
+    np.testing.assert_allclose(
+        output, expected, rtol=1.01 * ROUNDING[dtype], atol=3.1e-8
+    )
     assert not output[:, 300:].any()
 
 
@@ -67,14 +76,19 @@ def test_gradient_of_softmax_is_accurate(dtype):
 @low_precision
 @pytest.mark.parametrize("attention", ["bidirectional", "causal"])
 def test_attention_is_accurate(dtype, attention):
-    """Compares with attention in float64 on the same inputs. Half of example 1 is padding."""
+    """Compares with attention in float64 on the same inputs.
+
+    Half of example 1 is padding.
+    """
     keras.utils.set_random_seed(0)
     layer = SelfAttention(CONFIG, dtype=f"mixed_{dtype}")
     hidden = tf.cast(np.random.default_rng(2).normal(size=(B, S, 64)), dtype)
     mask = np.ones((B, S), np.int32)
     mask[1, S // 2 :] = 0
     output, probabilities = layer(hidden, attention_bias(mask, attention, dtype))
-    weights = {n: np.asarray(v, np.float64) for n, v in layer.variables_by_name().items()}
+    weights = {
+        n: np.asarray(v, np.float64) for n, v in layer.variables_by_name().items()
+    }
     x = tf.cast(hidden, tf.float64).numpy()
 
     def split(part):
@@ -83,14 +97,19 @@ def test_attention_is_accurate(dtype, attention):
 
     query, key, value = map(split, ("query", "key", "value"))
     visible = mask[:, None, None, :] * (np.tri(S) if attention == "causal" else 1)
-    expected = exact_softmax(query @ key.transpose(0, 1, 3, 2) / 4 - 10000.0 * (1 - visible))
+    expected = exact_softmax(
+        query @ key.transpose(0, 1, 3, 2) / 4 - 10000.0 * (1 - visible)
+    )
     actual = tf.cast(probabilities, tf.float64).numpy()
     assert np.isfinite(np.asarray(output, np.float32)).all()
     assert not actual[:1][np.broadcast_to(visible == 0, actual.shape)[:1]].any()
-    # In emulation, partial sums of products are rounded too: of 40 models, the largest differences
-    # were 6.6 and 8.4 roundings, and 5.3 and 4.4 with bfloat16 instructions.
+    # In emulation, partial sums of products are rounded too: of 40 models, the largest
+    # differences were 6.6 and 8.4 roundings, and 5.3 and 4.4 with bfloat16
+    # instructions.
     emulated = dtype == "bfloat16" and EMULATION is not None
-    np.testing.assert_allclose(actual, expected, atol=(16 if emulated else 8) * ROUNDING[dtype])
+    np.testing.assert_allclose(
+        actual, expected, atol=(16 if emulated else 8) * ROUNDING[dtype]
+    )
     merged = (expected @ value).transpose(0, 2, 1, 3).reshape(-1, 64)
     exact = merged @ weights["output/dense/kernel"] + weights["output/dense/bias"]
     difference = np.abs(np.asarray(output, np.float64) - exact).max()
@@ -100,7 +119,10 @@ def test_attention_is_accurate(dtype, attention):
 @low_precision
 @pytest.mark.parametrize("attention", ["bidirectional", "causal"])
 def test_padding_causes_no_overflow(dtype, attention):
-    """Outputs and gradients are finite. Example 0 has one token; example 1 has only padding."""
+    """Outputs and gradients are finite. Example 0 has one token.
+
+    Example 1 has only padding.
+    """
     config = BertConfig.from_dict({**CONFIG.to_dict(), "attention": attention})
     model = BertEncoder(config, seed=0, dtype=f"mixed_{dtype}")
     mask = np.zeros((B, 16), np.int32)

@@ -20,7 +20,9 @@ LENGTHS = {
 MODELS = {
     "encoder": modeling.BertEncoder,
     "pretrainer": modeling.BertPretrainer,
-    "classifier": lambda config, **options: modeling.BertClassifier(config, 3, **options),
+    "classifier": lambda config, **options: modeling.BertClassifier(
+        config, 3, **options
+    ),
     "tagger": lambda config, **options: modeling.BertTagger(config, 5, **options),
     "span": modeling.BertSpanPredictor,
     "choice": modeling.BertMultipleChoice,
@@ -38,7 +40,9 @@ def batch(name, lengths):
     ids = rng.integers(1, 30, mask.shape).astype(np.int32) * mask
     inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": (ids % 2) * mask}
     if name == "choice":
-        inputs = {key: np.stack([value, value], axis=1) for key, value in inputs.items()}
+        inputs = {
+            key: np.stack([value, value], axis=1) for key, value in inputs.items()
+        }
     if name == "pretrainer":
         positions = [sorted(rng.integers(0, max(length, 1), 3)) for length in lengths]
         inputs["masked_lm_positions"] = np.array(positions, np.int32).reshape(-1, 3)
@@ -63,7 +67,8 @@ def weights_of(name, outputs, mask):
 def compiled(model, inputs, weights):
     """Returns a function for batches of any size; it traces the model once.
 
-    The function returns the weighted sum, the weighted outputs and the gradients of all variables.
+    The function returns the weighted sum, the weighted outputs and the gradients of all
+    variables.
     """
     variables = [variable.value for variable in model.trainable_variables]
 
@@ -96,19 +101,26 @@ def compare(model, name):
     if hasattr(model, "dropout"):
         model.dropout.rate = 0.0  # that of the head is not in the config
     batches = {case: batch(name, lengths) for case, lengths in LENGTHS.items()}
-    weights = {case: weights_of(name, model(each[0]), each[1]) for case, each in batches.items()}
+    weights = {
+        case: weights_of(name, model(each[0]), each[1])
+        for case, each in batches.items()
+    }
     results = []
     for skips in (False, True):
         model.skip_padding = skips
         call = compiled(model, batches["mixed"][0], weights["mixed"])
-        results.append({case: call(batches[case][0], weights[case]) for case in LENGTHS})
+        results.append(
+            {case: call(batches[case][0], weights[case]) for case in LENGTHS}
+        )
     for case in LENGTHS:
         (loss, outputs, gradients), found = (each[case] for each in results)
         found_loss, found_outputs, found_gradients = found
         assert abs(found_loss - loss) <= 1e-5 * max(1.0, abs(float(loss))), case
         for key, value in outputs.items():
             scale = np.abs(value).max(initial=1e-30)
-            np.testing.assert_allclose(found_outputs[key], value, atol=1e-5 * scale, err_msg=key)
+            np.testing.assert_allclose(
+                found_outputs[key], value, atol=1e-5 * scale, err_msg=key
+            )
         norm = float(tf.linalg.global_norm(gradients))
         for one, two in zip(gradients, found_gradients, strict=True):
             assert float(tf.norm(one - two)) <= 1e-5 * norm, case
@@ -127,10 +139,14 @@ def test_hidden_states_at_padding_are_zero():
 
 
 @pytest.mark.parametrize("kind", ["encoder", "tagger"])
-def test_the_property_acts_after_a_prediction_and_not_on_files_for_litert(kind, tmp_path):
+def test_the_property_acts_after_a_prediction_and_not_on_files_for_litert(
+    kind, tmp_path
+):
     inputs, mask = batch(kind, LENGTHS["mixed"])
     model = (
-        modeling.BertEncoder(config()) if kind == "encoder" else modeling.BertTagger(config(), 2)
+        modeling.BertEncoder(config())
+        if kind == "encoder"
+        else modeling.BertTagger(config(), 2)
     )
     name = "sequence_output" if kind == "encoder" else "logits"
     released = model.predict(inputs, verbose=0)[name]
@@ -142,7 +158,9 @@ def test_the_property_acts_after_a_prediction_and_not_on_files_for_litert(kind, 
     model.skip_padding = False
     np.testing.assert_array_equal(model.predict(inputs, verbose=0)[name], released)
 
-    litert = pytest.importorskip("ai_edge_litert.interpreter", reason="needs the [lite] extra")
+    litert = pytest.importorskip(
+        "ai_edge_litert.interpreter", reason="needs the [lite] extra"
+    )
     interpreter = litert.Interpreter(str(tmp_path / "model.tflite"))
     details = interpreter.get_input_details()
     for each in details:
@@ -152,21 +170,28 @@ def test_the_property_acts_after_a_prediction_and_not_on_files_for_litert(kind, 
         value = next(value for key, value in inputs.items() if key in each["name"])
         interpreter.set_tensor(each["index"], np.asarray(value, np.int32))
     interpreter.invoke()
-    outputs = [interpreter.get_tensor(o["index"]) for o in interpreter.get_output_details()]
+    outputs = [
+        interpreter.get_tensor(o["index"]) for o in interpreter.get_output_details()
+    ]
     assert any(
-        each.shape == released.shape and np.abs(each - released).max() < 1e-4 for each in outputs
+        each.shape == released.shape and np.abs(each - released).max() < 1e-4
+        for each in outputs
     )
 
 
 def test_dropout_masks_depend_only_on_the_seed():
-    model = modeling.BertClassifier(BertConfig.named("tiny", 30, max_position_embeddings=S), 2)
+    model = modeling.BertClassifier(
+        BertConfig.named("tiny", 30, max_position_embeddings=S), 2
+    )
     model.skip_padding = True
     inputs, _ = batch("classifier", LENGTHS["mixed"])
 
     @tf.function(autograph=False)
     def call(seed):
         with model.dropout_seeds.use(seed):
-            return model({k: tf.constant(v) for k, v in inputs.items()}, training=True)["logits"]
+            return model({k: tf.constant(v) for k, v in inputs.items()}, training=True)[
+                "logits"
+            ]
 
     one, same, other = (call(tf.constant(seed)) for seed in ([1, 0], [1, 0], [2, 0]))
     np.testing.assert_array_equal(one, same)

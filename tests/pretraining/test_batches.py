@@ -12,21 +12,29 @@ from tiny_corpus import write_records
 from bert_tf import features
 from bert_tf.errors import InputError
 from bert_tf.pretraining import damage, record_checks
-from bert_tf.pretraining.batches import describe_origins, evaluation_batches, training_batches
+from bert_tf.pretraining.batches import (
+    describe_origins,
+    evaluation_batches,
+    training_batches,
+)
 
 SIZES = {"S": 4, "P": 2, "V": 1000, "T": 2}
 
 
 def write(path, start, count):
     """Writes `count` records; the first id of record number n is `start` + n."""
-    shapes = {f.name: [int(SIZES.get(d, d)) for d in f.shape] for f in features.PRETRAINING}
+    shapes = {
+        f.name: [int(SIZES.get(d, d)) for d in f.shape] for f in features.PRETRAINING
+    }
     columns = {name: np.zeros([count, *shape]) for name, shape in shapes.items()}
     columns["input_ids"][:, 0] = np.arange(start, start + count)
     return write_records(path, features.encode(columns, features.PRETRAINING))
 
 
 def compressed(path):
-    pathlib.Path(f"{path}.gz").write_bytes(gzip.compress(pathlib.Path(path).read_bytes()))
+    pathlib.Path(f"{path}.gz").write_bytes(
+        gzip.compress(pathlib.Path(path).read_bytes())
+    )
     return f"{path}.gz"
 
 
@@ -40,7 +48,9 @@ def test_evaluation_batches_contain_each_example_once_in_order(tmp_path):
     assert batches == [[0, 1, 2], [3, 4, 5], [6]]
 
 
-def test_training_batches_contain_each_example_once_per_epoch_in_an_order_from_the_seed(tmp_path):
+def test_training_batches_contain_each_example_once_per_epoch_in_an_order_from_the_seed(
+    tmp_path,
+):
     paths = [write(tmp_path / "a", 0, 7), write(tmp_path / "b", 7, 5)]
 
     def order(seed):
@@ -60,7 +70,9 @@ def test_another_vocabulary_is_refused_with_both_hashes(tmp_path):
     (tmp_path / "a.manifest.json").write_text(json.dumps(manifest))
     record_checks.check_manifests([path], 100, "a" * 64)
     record_checks.check_manifests([path], 100, None)
-    with pytest.raises(InputError, match=r"100 entries, but the model's vocab_size is 99"):
+    with pytest.raises(
+        InputError, match=r"100 entries, but the model's vocab_size is 99"
+    ):
         record_checks.check_manifests([path], 99, None)
     with pytest.raises(
         InputError, match=r"vocabulary_sha256=a{64}, but .*=b{64}\. Give the vocab_file"
@@ -71,9 +83,13 @@ def test_another_vocabulary_is_refused_with_both_hashes(tmp_path):
 @pytest.mark.parametrize("made_for", ["mlm_nsp", "mlm"])
 def test_masked_records_are_refused_for_causal_training(tmp_path, made_for):
     path = write(tmp_path / "a.tfrecord", 0, 1)
-    (tmp_path / "a.manifest.json").write_text(json.dumps({"flags": {"objective": made_for}}))
+    (tmp_path / "a.manifest.json").write_text(
+        json.dumps({"flags": {"objective": made_for}})
+    )
     record_checks.check_manifests([path], 100, objective=made_for)
-    with pytest.raises(InputError, match=f"={made_for}, but this run has objective=causal"):
+    with pytest.raises(
+        InputError, match=f"={made_for}, but this run has objective=causal"
+    ):
         record_checks.check_manifests([path], 100, objective="causal")
 
 
@@ -87,7 +103,9 @@ def test_another_casing_is_refused(tmp_path):
 
 def test_each_example_has_the_index_of_its_file_and_record(tmp_path):
     paths = [write(tmp_path / "a", 0, 7), compressed(write(tmp_path / "b", 7, 5))]
-    places = {number: (0, number) if number < 7 else (1, number - 7) for number in range(12)}
+    places = {
+        number: (0, number) if number < 7 else (1, number - 7) for number in range(12)
+    }
     for batch in training_batches(paths, SIZES, 4, 1, 5).take(9):
         assert batch["origin"].dtype == tf.int64
         found = [tuple(origin) for origin in batch["origin"].numpy().tolist()]
@@ -102,7 +120,10 @@ def test_origins_are_described_by_file_and_record():
 
 
 def positions(dataset, at, folder):
-    """Saves the position before batch `at`. Returns (origins of 10 batches, checkpoint path)."""
+    """Saves the position before batch `at`.
+
+    Returns (origins of 10 batches, checkpoint path).
+    """
     iterator = iter(dataset)
     for _ in range(at):
         next(iterator)
@@ -163,5 +184,7 @@ def test_a_file_in_two_manifests_must_match_one_of_them(tmp_path):
         (tmp_path / f"{name}.manifest.json").write_text(json.dumps({"shards": [shard]}))
     assert len(list(evaluation_batches([path], SIZES, 3))) == 1
     (tmp_path / "b.manifest.json").unlink()
-    with pytest.raises(InputError, match=rf"has {length} bytes, but {length + 1} by .*a\.manifest"):
+    with pytest.raises(
+        InputError, match=rf"has {length} bytes, but {length + 1} by .*a\.manifest"
+    ):
         evaluation_batches([path], SIZES, 3)

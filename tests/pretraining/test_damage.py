@@ -67,7 +67,9 @@ def test_records_with_flipped_bytes_are_dropped(
     unchanged, copy = damage.salvage([intact, path], str(tmp_path / "salvaged"))
     assert unchanged == intact
     end = ", and its end" * truncated_files
-    assert caplog.messages == [f"damaged records of {path} left out: {damaged_records}{end}"]
+    assert caplog.messages == [
+        f"damaged records of {path} left out: {damaged_records}{end}"
+    ]
     assert read(copy) == [r for n, r in enumerate(RECORDS) if n not in dropped]
 
 
@@ -83,7 +85,10 @@ def test_a_truncated_file_keeps_the_records_before_the_end(tmp_path, more):
 
 @pytest.fixture
 def noise():
-    """Returns random records; compression of their file hardly changes the records' offsets."""
+    """Returns random records.
+
+    Compression of their file hardly changes the records' offsets.
+    """
     return [np.random.default_rng(number).bytes(1000) for number in range(300)]
 
 
@@ -126,7 +131,9 @@ def test_a_copy_is_reused_until_the_file_changes(tmp_path):
     written = pathlib.Path(first).stat().st_mtime_ns
     assert damage.salvage([path], folder) == [first]
     assert pathlib.Path(first).stat().st_mtime_ns == written
-    assert [p.name for p in pathlib.Path(folder).iterdir()] == [pathlib.Path(first).name]
+    assert [p.name for p in pathlib.Path(folder).iterdir()] == [
+        pathlib.Path(first).name
+    ]
     flip(path, STARTS[6] + DATA)
     assert damage.salvage([path], folder) != [first]
 
@@ -148,11 +155,16 @@ def test_files_in_object_stores_are_salvaged(tmp_path):
 
 @pytest.mark.parametrize("data", [b"", b"a", b"123456789", bytes(32), bytes(range(70))])
 def test_checksums_equal_those_that_tensorflow_writes(tmp_path, data):
-    assert pathlib.Path(write(tmp_path / "a", [data])).read_bytes() == hostile_records.frames(data)
+    assert pathlib.Path(
+        write(tmp_path / "a", [data])
+    ).read_bytes() == hostile_records.frames(data)
 
 
 def test_an_error_unrelated_to_the_records_is_not_explained(tmp_path):
-    assert read_errors.explain_read_error([write(tmp_path / "a", [GOOD] * 5)], SIZES) is None
+    assert (
+        read_errors.explain_read_error([write(tmp_path / "a", [GOOD] * 5)], SIZES)
+        is None
+    )
 
 
 @pytest.mark.parametrize("number", [0, 7, 1500])
@@ -165,5 +177,7 @@ def test_a_damaged_record_is_reported(tmp_path, number):
     message = str(raised.value)
     if number:  # the first record of each file is checked before training
         message = read_errors.explain_read_error([path], SIZES)
-        assert message.startswith(f"Record {number} of {path} cannot be read: corrupted record at ")
+        assert message.startswith(
+            f"Record {number} of {path} cannot be read: corrupted record at "
+        )
     assert path in message and "skip_bad_records=true" in message

@@ -26,7 +26,11 @@ TEXT = tiny_corpus.text_of(tiny_corpus.corpus(60))
 KINDS = {
     "tokens": {},
     "words": {"do_whole_word_mask": True},
-    "ngrams": {"do_whole_word_mask": True, "max_ngram_size": 3, "replace_whole_words": True},
+    "ngrams": {
+        "do_whole_word_mask": True,
+        "max_ngram_size": 3,
+        "replace_whole_words": True,
+    },
 }
 
 
@@ -49,15 +53,21 @@ def files(folder, masking="dynamic", objective="mlm_nsp"):
 
 
 def masks(folder, kind="tokens"):
-    config = RecordsConfig(str(folder / "vocab.txt"), max_predictions_per_seq=PREDICTIONS)
+    config = RecordsConfig(
+        str(folder / "vocab.txt"), max_predictions_per_seq=PREDICTIONS
+    )
     settings = MaskingConfig(max_predictions_per_seq=PREDICTIONS, **KINDS[kind])
     return DynamicMasks(settings, stages.vocabulary(config))
 
 
 def joined(batches):
     """Returns the columns of all batches, as arrays."""
-    columns = [{name: value.numpy() for name, value in batch.items()} for batch in batches]
-    return {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
+    columns = [
+        {name: value.numpy() for name, value in batch.items()} for batch in batches
+    ]
+    return {
+        name: np.concatenate([each[name] for each in columns]) for name in columns[0]
+    }
 
 
 def unmasked(columns):
@@ -72,7 +82,9 @@ def unmasked(columns):
 
 
 @pytest.mark.parametrize("objective", ["mlm_nsp", "mlm"])
-def test_an_unmasked_record_has_the_tokens_and_labels_of_the_static_one(folder, objective):
+def test_an_unmasked_record_has_the_tokens_and_labels_of_the_static_one(
+    folder, objective
+):
     static = tiny_corpus.parsed(files(folder, "static", objective), LENGTH, PREDICTIONS)
     paths = files(folder, "dynamic", objective)
     records = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
@@ -96,12 +108,17 @@ def test_an_unmasked_record_has_the_tokens_and_labels_of_the_static_one(folder, 
 def test_unmasked_records_take_less_space_than_the_text(folder, test_data, tmp_path):
     text = (test_data / "data/corpora/books.txt").read_bytes()[:300_000]
     vocab_file = str(test_data / "data/vocab/bert-base-uncased-vocab.txt")
-    _, (path,) = tiny_corpus.make(tmp_path, vocab_file, text, masking="dynamic", dupe_factor=1)
+    _, (path,) = tiny_corpus.make(
+        tmp_path, vocab_file, text, masking="dynamic", dupe_factor=1
+    )
     assert tf.io.gfile.stat(path).length < len(text)
 
 
 def test_ids_of_a_large_vocabulary_are_packed_into_32_bits():
-    (ids, *_), (small, *_) = features.unmasked((1 << 16) + 1), features.unmasked(1 << 16)
+    (ids, *_), (small, *_) = (
+        features.unmasked((1 << 16) + 1),
+        features.unmasked(1 << 16),
+    )
     assert (ids.name, small.name) == ("ids_int32", "ids_uint16")
     values = np.array([[65536, 0, 7, 0], [1, 2, 3, 4]])
     records = features.encode({ids.name: values}, [ids])
@@ -123,16 +140,22 @@ def test_the_masks_of_training_are_distributed_as_those_of_static_records(folder
     check.add(columns)
     found = [c for c in check.comparisons() if not c.as_expected]
     # Each record is read several times, and the truncation to 40 tokens is large.
-    assert [c.name for c in found if not c.name.startswith(("records of", "sequences"))] == []
+    assert [
+        c.name for c in found if not c.name.startswith(("records of", "sequences"))
+    ] == []
     single = {"masked_lm_weights": columns["masked_lm_weights"].sum(axis=1)}
     if kind == "tokens":
-        expected = np.minimum(np.maximum(np.rint(columns["input_mask"].sum(axis=1) * 0.15), 1), 6)
+        expected = np.minimum(
+            np.maximum(np.rint(columns["input_mask"].sum(axis=1) * 0.15), 1), 6
+        )
         assert single["masked_lm_weights"].tolist() == expected.tolist()
 
 
 def test_inspection_masks_unmasked_records(folder, capsys):
     config = RecordsConfig(
-        str(folder / "vocab.txt"), max_seq_length=LENGTH, max_predictions_per_seq=PREDICTIONS
+        str(folder / "vocab.txt"),
+        max_seq_length=LENGTH,
+        max_predictions_per_seq=PREDICTIONS,
     )
     inspection.inspect(config, str(folder / "mlm_nsp/dynamic-*"), 1)
     printed = capsys.readouterr().out
@@ -164,7 +187,10 @@ def test_masks_differ_in_each_epoch_but_not_in_evaluations(folder):
     positions = columns["masked_lm_positions"]
     same = (positions[pairs[0]] == positions[pairs[1]]).all(axis=1)
     assert same.mean() < 0.2
-    one, two = (joined(evaluation_batches(files(folder), SIZES, n, masks(folder))) for n in (7, 64))
+    one, two = (
+        joined(evaluation_batches(files(folder), SIZES, n, masks(folder)))
+        for n in (7, 64)
+    )
     for name, values in one.items():
         np.testing.assert_array_equal(values, two[name])
 
@@ -172,7 +198,9 @@ def test_masks_differ_in_each_epoch_but_not_in_evaluations(folder):
 @pytest.mark.parametrize("at", [0, 5, 40])
 def test_the_position_is_restored_exactly(folder, tmp_path, at):
     def batches():
-        return iter(training_batches(files(folder), SIZES, 12, 1, 50, masks(folder, "words")))
+        return iter(
+            training_batches(files(folder), SIZES, 12, 1, 50, masks(folder, "words"))
+        )
 
     iterator = batches()
     for _ in range(at):
@@ -187,16 +215,23 @@ def test_the_position_is_restored_exactly(folder, tmp_path, at):
 
 def test_an_unmasked_record_that_does_not_fit_is_named(folder):
     path = files(folder)[0]
-    with pytest.raises(InputError, match=r"dynamic-.* in lengths, but max_seq_length is 30"):
+    with pytest.raises(
+        InputError, match=r"dynamic-.* in lengths, but max_seq_length is 30"
+    ):
         record_checks.check_files([path], {**SIZES, "S": 30})
-    with pytest.raises(InputError, match=r"holds \d+ in ids_uint16, but vocab_size is 20"):
+    with pytest.raises(
+        InputError, match=r"holds \d+ in ids_uint16, but vocab_size is 20"
+    ):
         record_checks.check_files([path], {**SIZES, "V": 20})
     with pytest.raises(InputError, match="has no feature ids_int32"):
         record_checks.check_files([path], {**SIZES, "V": 1 << 17})
 
 
 def program(folder, *flags):
-    sizes = {"vocab_size": len(tiny_corpus.VOCABULARY), "max_position_embeddings": LENGTH}
+    sizes = {
+        "vocab_size": len(tiny_corpus.VOCABULARY),
+        "max_position_embeddings": LENGTH,
+    }
     (folder / "config.json").write_text(json.dumps({**tiny_bert.CONFIG, **sizes}))
     return "bert_tf.run_scripts.run_pretraining", [
         f"--bert_config_file={folder}/config.json", "--do_train=true", "--num_train_steps=6",
@@ -205,8 +240,15 @@ def program(folder, *flags):
 
 
 def test_a_run_trains_on_unmasked_records_and_evaluates(folder):
-    names = [f"--input_file={folder}/mlm_nsp/dynamic-*", f"--vocab_file={folder}/vocab.txt"]
-    more = ["--do_eval=true", "--do_whole_word_mask=true", "--max_predictions_per_seq=5"]
+    names = [
+        f"--input_file={folder}/mlm_nsp/dynamic-*",
+        f"--vocab_file={folder}/vocab.txt",
+    ]
+    more = [
+        "--do_eval=true",
+        "--do_whole_word_mask=true",
+        "--max_predictions_per_seq=5",
+    ]
     (result,) = run_main(*program(folder, *names, *more))
     assert result.code == 0, result.err
     assert "warning: --max_predictions_per_seq=5 masks 12.5% of 40 tokens" in result.err
@@ -214,7 +256,9 @@ def test_a_run_trains_on_unmasked_records_and_evaluates(folder):
     assert metadata["data"]["masking"]["do_whole_word_mask"] is True
     (changed,) = run_main(*program(folder, *names, "--max_predictions_per_seq=5"))
     assert changed.code == 2
-    assert "a run with masking.do_whole_word_mask=True, but this" in changed.messages[-1]
+    assert (
+        "a run with masking.do_whole_word_mask=True, but this" in changed.messages[-1]
+    )
 
 
 def test_bad_input_is_refused_in_one_line(folder, tmp_path):

@@ -1,4 +1,7 @@
-"""The losses of each objective, compared with NumPy; the programs, run with each objective."""
+"""The losses of each objective, compared with NumPy.
+
+The programs, run with each objective.
+"""
 
 import json
 import pathlib
@@ -38,7 +41,10 @@ def log_probabilities(logits):
 
 
 def predictions(model, where):
-    """Returns mean loss and accuracy; `where` lists the predictions: (row, position, true id)."""
+    """Returns mean loss and accuracy.
+
+    `where` lists the predictions: (row, position, true id).
+    """
     inputs = {name: BATCH[name] for name in ("input_ids", "input_mask", "segment_ids")}
     scores = log_probabilities(np.asarray(model(inputs)["masked_lm_logits"]))
     losses = [-scores[row, position, token] for row, position, token in where]
@@ -50,7 +56,9 @@ def metrics(objective):
     batch = {name: tf.constant(value) for name, value in BATCH.items()}
     sums, counts = objective.sums(batch, training=False), objective.counts(batch)
     values = loss_and_metrics(objective, sums, counts)
-    np.testing.assert_allclose(float(objective.loss(sums, counts)), values["loss"], rtol=1e-6)
+    np.testing.assert_allclose(
+        float(objective.loss(sums, counts)), values["loss"], rtol=1e-6
+    )
     return values
 
 
@@ -65,7 +73,9 @@ def test_mlm_loss_without_next_sentence():
 
 
 def test_causal_loss_predicts_every_next_token():
-    model = BertPretrainer(BertConfig(**FIELDS, attention="causal"), next_sentence=False, seed=1)
+    model = BertPretrainer(
+        BertConfig(**FIELDS, attention="causal"), next_sentence=False, seed=1
+    )
     values = metrics(PretrainingObjective(model, "causal"))
     following = [(0, 0, 5), (0, 1, 6), (0, 2, 3), (0, 3, 7), (0, 4, 3)]
     loss, accuracy = predictions(model, [*following, (1, 0, 8), (1, 1, 3), (1, 2, 9)])
@@ -84,7 +94,11 @@ def test_mlm_and_causal_objectives_in_all_programs(tmp_path):
     """Creates records, pretrains and fine-tunes with the objectives mlm and causal."""
     vocab = tiny_corpus.vocabulary_file(tmp_path)
     (tmp_path / "corpus.txt").write_text(tiny_corpus.text_of(tiny_corpus.corpus(20)))
-    config = {**FIELDS, "vocab_size": len(tiny_corpus.VOCABULARY), "max_position_embeddings": 16}
+    config = {
+        **FIELDS,
+        "vocab_size": len(tiny_corpus.VOCABULARY),
+        "max_position_embeddings": 16,
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "task").mkdir()
     for split in ("train", "dev"):
@@ -131,7 +145,9 @@ def test_mlm_and_causal_objectives_in_all_programs(tmp_path):
         assert (tmp_path / f"task-{objective}" / "best" / "model.safetensors").exists()
 
     (other,) = run_mains([pretrain("mlm_nsp", "causal")])
-    assert_refused(other, "created with objective=causal, but this run has objective=mlm_nsp. Give")
+    assert_refused(
+        other, "created with objective=causal, but this run has objective=mlm_nsp. Give"
+    )
 
 
 def test_majority_accuracies_are_the_shares_of_the_most_frequent_answers(caplog):
@@ -144,7 +160,9 @@ def test_majority_accuracies_are_the_shares_of_the_most_frequent_answers(caplog)
     config = BertConfig(**FIELDS, attention="causal")
     causal = PretrainingObjective(BertPretrainer(config, next_sentence=False), "causal")
     # The predicted tokens are 5 6 3 7 3 and 8 3 9.
-    assert majority_accuracies(causal, batches) == {"masked_lm_majority_accuracy": 3 / 8}
+    assert majority_accuracies(causal, batches) == {
+        "masked_lm_majority_accuracy": 3 / 8
+    }
 
     results = {"masked_lm_accuracy": 1 / 3, "next_sentence_accuracy": 0.6}
     warn_if_no_better({**results, **majority_accuracies(pair, batches)})
@@ -152,18 +170,24 @@ def test_majority_accuracies_are_the_shares_of_the_most_frequent_answers(caplog)
     assert "masked_lm_accuracy is 0.3333" in record.getMessage()
     caplog.clear()
     # With one label only, no model can be better.
-    warn_if_no_better({"next_sentence_accuracy": 1.0, "next_sentence_majority_accuracy": 1.0})
+    warn_if_no_better(
+        {"next_sentence_accuracy": 1.0, "next_sentence_majority_accuracy": 1.0}
+    )
     assert not caplog.records
 
 
-def test_a_run_that_evaluates_its_training_records_reports_it(caplog, tmp_path, monkeypatch):
+def test_a_run_that_evaluates_its_training_records_reports_it(
+    caplog, tmp_path, monkeypatch
+):
     caplog.set_level("INFO")
     monkeypatch.chdir(tmp_path)
     pathlib.Path("link").symlink_to("b")
     training = TrainingConfig(num_train_steps=1000, num_warmup_steps=100)
     held_out = PretrainingRecords(["a", "b"], ["c"], 8, 2)
     _report_settings(RunPhases(True, True), held_out, training)
-    assert [record.getMessage() for record in caplog.records] == ["warm-up: 100 of 1,000 steps"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "warm-up: 100 of 1,000 steps"
+    ]
     caplog.clear()
     for same in ("./b", "link"):
         trained = PretrainingRecords(["a", "b"], [same, "c", "d"], 8, 2)

@@ -69,20 +69,31 @@ def test_the_parts_of_a_batch_are_together_the_batch(make_batches, parts):
 
 
 @pytest.mark.parametrize(("saved_in", "at"), [((0, 2), 0), ((0, 4), 5), ((0, 1), 37)])
-def test_a_position_in_one_part_is_restored_in_any_part(make_batches, tmp_path, saved_in, at):
+def test_a_position_in_one_part_is_restored_in_any_part(
+    make_batches, tmp_path, saved_in, at
+):
     whole = arrays(iter(make_batches(None)), at + 30)
     rest = {name: values[at:] for name, values in whole.items()}
     iterator = iter(make_batches(saved_in))
     if at:
         arrays(iterator, at)
     saved = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "position"))
-    for part in [(0, 1), (1, 2), (0, 2), (3, 4)]:  # each but the first resumes a resumed run
+    for part in [
+        (0, 1),
+        (1, 2),
+        (0, 2),
+        (3, 4),
+    ]:  # each but the first resumes a resumed run
         resumed = iter(make_batches(part))
         tf.train.Checkpoint(iterator=resumed).read(saved).assert_consumed()
         first = arrays(resumed, 2)
-        saved = tf.train.Checkpoint(iterator=resumed).write(str(tmp_path / f"position-{part}"))
+        saved = tf.train.Checkpoint(iterator=resumed).write(
+            str(tmp_path / f"position-{part}")
+        )
         both = zip(first.items(), arrays(resumed, 20).values(), strict=True)
-        found = {name: np.concatenate([before, after]) for (name, before), after in both}
+        found = {
+            name: np.concatenate([before, after]) for (name, before), after in both
+        }
         assert_equal(found, rows_of({n: v[:22] for n, v in rest.items()}, *part))
         rest = {name: values[2:] for name, values in rest.items()}
 
@@ -117,7 +128,9 @@ def test_runs_with_parts_resume_on_other_numbers_of_workers(tmp_path):
         "4-2": [{**workers[4], **stop}, two_devices],
         "1-2": [{**one, **stop}, workers[2]],
     }  # fmt: skip
-    specs = [{**spec, "folder": tmp_path / name} for name in runs for spec in runs[name]]
+    specs = [
+        {**spec, "folder": tmp_path / name} for name in runs for spec in runs[name]
+    ]
     codes = layout_runs.start(specs)
     for spec, code in zip(specs, codes, strict=True):
         expected = 128 + signal.SIGTERM if "stop_at" in spec else 0
@@ -126,7 +139,9 @@ def test_runs_with_parts_resume_on_other_numbers_of_workers(tmp_path):
     for name in runs:
         found = layout_runs.weights(tmp_path / name)
         for variable, value in expected.items():
-            np.testing.assert_allclose(found[variable], value, 0, 2e-5, err_msg=variable)
+            np.testing.assert_allclose(
+                found[variable], value, 0, 2e-5, err_msg=variable
+            )
         (newest,) = (tmp_path / name / "checkpoints").glob("step-*20")
         settings = json.loads((newest / "runtime_config.json").read_text())
         assert settings["reads_parts"] == (name not in ("one", "1-2"))

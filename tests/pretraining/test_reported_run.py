@@ -37,7 +37,10 @@ def folder(tmp_path_factory):
 
 
 def run_all(folder, *commands):
-    """Runs the program with flags for the records; each command is a dict of further flags."""
+    """Runs the program with flags for the records.
+
+    Each command is a dict of further flags.
+    """
     flags = {
         "input_file": folder / "out/data.tfrecord", "bert_config_file": folder / "config.json",
         "vocab_file": folder / "vocab.txt", "max_seq_length": 16, "max_predictions_per_seq": 3,
@@ -73,11 +76,19 @@ def test_a_damaged_record_of_the_evaluation_is_reported(folder, run, tmp_path):
     for result in results:
         assert result.code == 2, result
         assert "Another run is training or evaluating in" in result.messages[-1]
-    assert not (run[0] / "salvaged").exists() and not (run[0] / "eval_results.txt").exists()
+    assert (
+        not (run[0] / "salvaged").exists()
+        and not (run[0] / "eval_results.txt").exists()
+    )
 
 
 def test_damaged_records_are_left_out_on_request(folder, tmp_path):
-    flags = {"output_dir": tmp_path, "do_train": True, "num_train_steps": 2, "eval_steps": 1}
+    flags = {
+        "output_dir": tmp_path,
+        "do_train": True,
+        "num_train_steps": 2,
+        "eval_steps": 1,
+    }
     data = {
         "input_file": folder / "damaged.tfrecord",
         "eval_input_file": folder / "out/data.tfrecord",
@@ -92,9 +103,12 @@ def test_the_default_of_the_warm_up_follows_the_steps(folder, tmp_path):
     expected = {9: 0, 200: 20, 100_000: 10_000}
     flags = {"do_train": True, "stop_at_step": 1}
     commands = [
-        {**flags, "num_train_steps": each, "output_dir": tmp_path / str(each)} for each in expected
+        {**flags, "num_train_steps": each, "output_dir": tmp_path / str(each)}
+        for each in expected
     ]
-    for result, (steps, warmup) in zip(run_all(folder, *commands), expected.items(), strict=True):
+    for result, (steps, warmup) in zip(
+        run_all(folder, *commands), expected.items(), strict=True
+    ):
         assert result.code == 0, result.err
         settings = json.loads((tmp_path / f"{steps}/training_config.json").read_text())
         assert settings["num_warmup_steps"] == warmup
@@ -120,14 +134,20 @@ def test_the_cost_of_a_step_is_printed_before_training(run):
 
 def test_speeds_are_logged(run):
     folder, _ = run
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()
+    ]
     trained = [line for line in lines if line["kind"] == "train"]
     assert [line["step"] for line in trained] == [2, 4, 6]
     for line in trained:
         for clock in ("", "_wall_clock"):
-            examples, tokens = line[f"examples_per_sec{clock}"], line[f"tokens_per_sec{clock}"]
+            examples, tokens = (
+                line[f"examples_per_sec{clock}"],
+                line[f"tokens_per_sec{clock}"],
+            )
             assert tokens == pytest.approx(16 * examples)
-        # The evaluation and the checkpoint take time, and the first graph call traces the graph.
+        # The evaluation and the checkpoint take time, and the first graph call traces
+        # the graph.
         assert line["examples_per_sec_wall_clock"] < line["examples_per_sec"]
 
 
@@ -146,7 +166,11 @@ def test_tensorboard_events_contain_samples_and_hyperparameters(run):
 def test_evaluation_takes_model_and_lengths_from_the_run_and_the_records(folder, run):
     start = {"do_eval": True, "output_dir": run[0]}
     records = folder / "out/data.tfrecord"
-    commands = {**start, "eval_input_file": records}, {**start, "input_file": records}, start
+    commands = (
+        {**start, "eval_input_file": records},
+        {**start, "input_file": records},
+        start,
+    )
     eval_only, input_only, no_records = run_main(PROGRAM, *map(as_flags, commands))
     assert eval_only.code == input_only.code == 0, eval_only.err + input_only.err
     assert eval_only.out == input_only.out and "global_step = 6" in eval_only.out
@@ -164,17 +188,27 @@ def test_only_do_eval_and_eval_steps_evaluate(folder, tmp_path):
     without, with_eval, refused = run_all(
         folder,
         {**flags, "output_dir": tmp_path / "without"},
-        {**flags, "output_dir": tmp_path / "with", "do_eval": True, "max_eval_steps": 1},
+        {
+            **flags,
+            "output_dir": tmp_path / "with",
+            "do_eval": True,
+            "max_eval_steps": 1,
+        },
         {**flags, "output_dir": tmp_path / "x", **changes},
     )
     assert without.code == with_eval.code == 0, without.err + with_eval.err
     assert "eval" not in without.err and without.out == ""
     warning = "The evaluation reads training records (1 of 1 files"
-    assert warning in with_eval.err and "Give other records as eval_input_file" in with_eval.err
+    assert (
+        warning in with_eval.err
+        and "Give other records as eval_input_file" in with_eval.err
+    )
     assert_refused(refused, "Give the --vocab_file that the records were created with.")
 
 
-def test_a_run_resumes_without_the_checkpoint_that_it_started_from(folder, run, tmp_path):
+def test_a_run_resumes_without_the_checkpoint_that_it_started_from(
+    folder, run, tmp_path
+):
     shutil.copytree(run[0], tmp_path / "first")
     shutil.copytree(run[0], tmp_path / "second")
 
@@ -196,7 +230,9 @@ def test_a_run_resumes_without_the_checkpoint_that_it_started_from(folder, run, 
     )
     assert moved.code == 0, moved.err
     assert "Continuing from step 1" in moved.err
-    assert_refused(others, "contains a run with --init_checkpoint='weights with SHA-256")
+    assert_refused(
+        others, "contains a run with --init_checkpoint='weights with SHA-256"
+    )
     shutil.rmtree(tmp_path / "first")
     deleted, left_out, longer = run_program(
         command(3, init_checkpoint=tmp_path / "first", **vocab),
@@ -219,4 +255,6 @@ def test_a_run_resumes_without_the_checkpoint_that_it_started_from(folder, run, 
         command(4, init_checkpoint=tmp_path / "second"),
     )
     assert same.code == 0, same.err
-    assert_refused(another, "contains a run with --init_checkpoint=", "/first", "SHA-256")
+    assert_refused(
+        another, "contains a run with --init_checkpoint=", "/first", "SHA-256"
+    )

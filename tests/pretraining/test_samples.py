@@ -30,7 +30,9 @@ def logits(**shares):
 
 
 def test_markdown_has_text_table_and_next_sentence():
-    masked = [[logits(sat=0.8, on=0.1, mat=0.05), logits(dog=0.5, cat=0.3, the=0.1), logits()]]
+    masked = [
+        [logits(sat=0.8, on=0.1, mat=0.05), logits(dog=0.5, cat=0.3, the=0.1), logits()]
+    ]
     following = [[np.log(0.25), np.log(0.75)]]
     outputs = {"masked_lm_logits": masked, "next_sentence_logits": following}
     expected = r"""the cat **\[MASK\]**¹ on the mats / **dog**² \| \_x
@@ -46,7 +48,10 @@ The second part is from elsewhere; predicted: **is from elsewhere (0.75)**.
 
 
 def test_a_wrong_next_sentence_prediction_is_not_bold():
-    outputs = {"masked_lm_logits": np.zeros((1, 3, 13)), "next_sentence_logits": [[0.0, -20.0]]}
+    outputs = {
+        "masked_lm_logits": np.zeros((1, 3, 13)),
+        "next_sentence_logits": [[0.0, -20.0]],
+    }
     last = samples.as_markdown(BATCH, outputs, VOCABULARY).splitlines()[-1]
     assert last == "The second part is from elsewhere; predicted: follows (1.00)."
 
@@ -54,7 +59,8 @@ def test_a_wrong_next_sentence_prediction_is_not_bold():
 def test_predictions_of_a_model_with_constant_logits():
     model = BertPretrainer(small_config(len(VOCABULARY)), next_sentence=False)
     weights = variables_by_name(model)
-    # With gamma 0 the output of the transform is 0, so the logits equal the output bias.
+    # With gamma 0 the output of the transform is 0, so the logits equal the output
+    # bias.
     weights["cls/predictions/transform/LayerNorm/gamma"].assign(np.zeros(8))
     weights["cls/predictions/output_bias"].assign(logits(sat=0.6, cat=0.2, dog=0.1))
     batch = {name: np.repeat(values, 5, axis=0) for name, values in BATCH.items()}

@@ -1,7 +1,7 @@
 """An independent transcription of the SQuAD training of google-research/bert in float64.
 
-This module imports no other module of the project and has no dropout. Weights and moments are dicts
-of tensors, keyed by their names in google-research/bert checkpoints.
+This module imports no other module of the project and has no dropout. Weights and
+moments are dicts of tensors, keyed by their names in google-research/bert checkpoints.
 """
 
 import math
@@ -35,7 +35,9 @@ def sequence_output(weights, config, batch):
     table = weights["bert/embeddings/token_type_embeddings"]
     segment_embeddings = tf.one_hot(segments, table.shape[0], dtype=table.dtype) @ table
     positions = weights["bert/embeddings/position_embeddings"][: ids.shape[1]]
-    x = layer_norm(words + segment_embeddings + positions, weights, "bert/embeddings/LayerNorm")
+    x = layer_norm(
+        words + segment_embeddings + positions, weights, "bert/embeddings/LayerNorm"
+    )
     bias = (1 - tf.cast(mask, x.dtype))[:, None, None, :] * -10000
     heads = config["num_attention_heads"]
     size = config["hidden_size"] // heads
@@ -51,7 +53,9 @@ def sequence_output(weights, config, batch):
         )
         scores = tf.matmul(query, key, transpose_b=True) / math.sqrt(size) + bias
         context = tf.transpose(tf.nn.softmax(scores) @ value, [0, 2, 1, 3])
-        attended = dense(tf.reshape(context, x.shape), weights, f"{prefix}/attention/output/dense")
+        attended = dense(
+            tf.reshape(context, x.shape), weights, f"{prefix}/attention/output/dense"
+        )
         x = layer_norm(attended + x, weights, f"{prefix}/attention/output/LayerNorm")
         wide = gelu(dense(x, weights, f"{prefix}/intermediate/dense"))
         output = dense(wide, weights, f"{prefix}/output/dense")
@@ -64,7 +68,9 @@ def span_loss(weights, config, batch):
     products = tf.einsum("bsh,kh->kbs", hidden, weights["cls/squad/output_weights"])
     logits = products + weights["cls/squad/output_bias"][:, None, None]
     losses = [
-        tf.nn.sparse_softmax_cross_entropy_with_logits(batch[f"{end}_positions"], logits[i])
+        tf.nn.sparse_softmax_cross_entropy_with_logits(
+            batch[f"{end}_positions"], logits[i]
+        )
         for i, end in enumerate(_ENDS)
     ]
     return tf.reduce_mean(losses)
@@ -80,11 +86,17 @@ def _gradients(weights, batch, config):
         tape.watch(weights)
         loss = span_loss(weights, dict(config), batch)
     gradients = tape.gradient(loss, weights)
-    gradients = {name: gradient for name, gradient in gradients.items() if gradient is not None}
-    # The gradient of the word embeddings has one row per position. As in the released code, the
-    # norm is computed before the rows of equal ids are summed.
+    gradients = {
+        name: gradient for name, gradient in gradients.items() if gradient is not None
+    }
+    # The gradient of the word embeddings has one row per position. As in the released
+    # code, the norm is computed before the rows of equal ids are summed.
     norm = tf.linalg.global_norm(list(gradients.values()))
-    return loss, norm, {name: tf.convert_to_tensor(value) for name, value in gradients.items()}
+    return (
+        loss,
+        norm,
+        {name: tf.convert_to_tensor(value) for name, value in gradients.items()},
+    )
 
 
 def step(weights, moments, config, batch, rate):

@@ -17,7 +17,9 @@ def lstm(x, weights):
     hidden, cell, outputs = np.zeros(units), np.zeros(units), []
     for row in x:
         gates = row @ kernel + hidden @ recurrent_kernel + bias
-        i, f, g, o = (gates[start : start + units] for start in range(0, 4 * units, units))
+        i, f, g, o = (
+            gates[start : start + units] for start in range(0, 4 * units, units)
+        )
         cell = _sigmoid(f) * cell + _sigmoid(i) * np.tanh(g)
         hidden = _sigmoid(o) * np.tanh(cell)
         outputs.append(hidden)

@@ -1,9 +1,10 @@
 """The counts and scores of conlleval in plain Python, without imports from bert_tf.
 
-conlleval is the evaluation program of the CoNLL-2000 shared task. It goes through the words of all
-sentences once, and remembers whether the present correct entity and the present predicted entity
-have been equal so far. The tag before the first and after the last word of a sentence is O. The
-rules for E and S (IOBES) are those of its later versions in Python.
+conlleval is the evaluation program of the CoNLL-2000 shared task. It goes through the
+words of all sentences once, and remembers whether the present correct entity and the
+present predicted entity have been equal so far. The tag before the first and after the
+last word of a sentence is O. The rules for E and S (IOBES) are those of its later
+versions in Python.
 """
 
 from collections import Counter
@@ -11,7 +12,10 @@ from typing import NamedTuple
 
 
 class Counts(NamedTuple):
-    """Entities by type: correct ones, predicted ones, those in both; and numbers of tags."""
+    """Entities by type: correct ones, predicted ones, those in both.
+
+    And numbers of tags.
+    """
 
     correct: Counter
     predicted: Counter
@@ -65,7 +69,9 @@ def count(sentences):
                 found.common[before[0][1]] += 1
             if any(end):
                 equal_so_far = False
-            for counter, begins, (_, entity_type) in zip(found[:2], start, now, strict=True):
+            for counter, begins, (_, entity_type) in zip(
+                found[:2], start, now, strict=True
+            ):
                 counter[entity_type] += begins
             if all(start) and now[0][1] == now[1][1]:
                 equal_so_far = True
@@ -76,15 +82,24 @@ def count(sentences):
 
 
 def scores(common, predicted, correct):
-    """Returns precision, recall and FB1 in percent; 0 if one of them has no definition."""
+    """Returns precision, recall and FB1 in percent.
+
+    0 if one of them has no definition.
+    """
     precision = 100 * common / predicted if predicted else 0
     recall = 100 * common / correct if correct else 0
-    return precision, recall, 2 * precision * recall / (precision + recall) if common else 0
+    return (
+        precision,
+        recall,
+        2 * precision * recall / (precision + recall) if common else 0,
+    )
 
 
 def overall(counts):
     """Returns the scores of all types together."""
-    totals = (sum(each.values()) for each in (counts.common, counts.predicted, counts.correct))
+    totals = (
+        sum(each.values()) for each in (counts.common, counts.predicted, counts.correct)
+    )
     return scores(*totals)
 
 

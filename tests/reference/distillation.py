@@ -1,7 +1,8 @@
 """The losses of a student in NumPy, by their definitions; not with the code of bert-tf.
 
-The teacher's term is the squared temperature times the KL divergence of the student's softened
-probabilities from the teacher's (Hinton et al. 2015, arXiv:1503.02531, section 2).
+The teacher's term is the squared temperature times the KL divergence of the student's
+softened probabilities from the teacher's (Hinton et al. 2015, arXiv:1503.02531, section
+2).
 """
 
 import numpy as np
@@ -18,12 +19,16 @@ def sigmoid(logit):
 
 def divergence(teacher, student):
     """Returns the sum of p log(p / q) of two distributions."""
-    return sum(p * np.log(p / q) for p, q in zip(teacher, student, strict=True) if p > 0)
+    return sum(
+        p * np.log(p / q) for p, q in zip(teacher, student, strict=True) if p > 0
+    )
 
 
 def of_classes(teacher, student, temperature):
     """Returns the teacher's loss for the logits [C] of one text or word."""
-    given, own = (np.asarray(each, np.float64) / temperature for each in (teacher, student))
+    given, own = (
+        np.asarray(each, np.float64) / temperature for each in (teacher, student)
+    )
     return temperature**2 * divergence(softmax(given), softmax(own))
 
 
@@ -43,11 +48,16 @@ def of_score(teacher, student, temperature):
 def of_tags(teacher, student, temperature, is_word):
     """Returns the sum over the words of a sequence, for logits [S, C]."""
     places = np.flatnonzero(is_word)
-    return sum(of_classes(teacher[place], student[place], temperature) for place in places)
+    return sum(
+        of_classes(teacher[place], student[place], temperature) for place in places
+    )
 
 
 def of_span(teacher, student, temperature, length):
     """Returns the mean of the losses of start and end, for logits [S, 2] of `length` tokens."""
     return np.mean(
-        [of_classes(teacher[:length, n], student[:length, n], temperature) for n in (0, 1)]
+        [
+            of_classes(teacher[:length, n], student[:length, n], temperature)
+            for n in (0, 1)
+        ]
     )

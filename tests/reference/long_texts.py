@@ -21,14 +21,16 @@ def windows(tokens, room, stride):
 def spread(count, limit):
     """Returns the numbers of at most `limit` of `count` windows, evenly from first to last.
 
-    The i-th of them is the last window that is not after the place i (count - 1) / (limit - 1).
+    The i-th of them is the last window that is not after the place i (count - 1) /
+    (limit - 1).
     """
     if count <= limit:
         return list(range(count))
     if limit == 1:
         return [0]
     return [
-        max(n for n in range(count) if n * (limit - 1) <= i * (count - 1)) for i in range(limit)
+        max(n for n in range(count) if n * (limit - 1) <= i * (count - 1))
+        for i in range(limit)
     ]
 
 
@@ -48,17 +50,23 @@ def mean(rows):
 
 def mean_prediction(logits, task_type):
     """Returns the mean probabilities, or score, of windows with these logits."""
-    function = {"classification": softmax, "multi_label": sigmoid, "regression": list}[task_type]
+    function = {"classification": softmax, "multi_label": sigmoid, "regression": list}[
+        task_type
+    ]
     return mean([function(row) for row in logits])
 
 
 def loss(predicted, label, task_type):
-    """Returns the loss of a prediction; `label` is an index, a list of 0 and 1, or a score."""
+    """Returns the loss of a prediction.
+
+    `label` is an index, a list of 0 and 1, or a score.
+    """
     if task_type == "regression":
         return (predicted[0] - label) ** 2
     if task_type == "classification":
         return -math.log(predicted[label])
     terms = [
-        math.log(p if is_label else 1 - p) for p, is_label in zip(predicted, label, strict=True)
+        math.log(p if is_label else 1 - p)
+        for p, is_label in zip(predicted, label, strict=True)
     ]
     return -sum(terms) / len(terms)

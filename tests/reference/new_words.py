@@ -9,7 +9,10 @@ LONGEST_WORD = 50
 
 
 def documents(text):
-    """Returns the documents of a text file: lists of lines; a blank line ends a document."""
+    """Returns the documents of a text file: lists of lines.
+
+    A blank line ends a document.
+    """
     found, current = [], []
     for line in [*text.split("\n"), ""]:
         if line.strip():
@@ -59,7 +62,10 @@ def cost(word_counts, vocabulary):
 
 
 def new_vocabulary(vocabulary, words, rows):
-    """Returns the entries with the new words; `rows` is the size of the table of embeddings."""
+    """Returns the entries with the new words.
+
+    `rows` is the size of the table of embeddings.
+    """
     result, words = list(vocabulary), list(words)
     for index, token in enumerate(result):
         if re.fullmatch(r"\[unused[0-9]+\]", token) and words:

@@ -6,7 +6,10 @@ import numpy as np
 
 
 def learning_rate(step, peak, total, warmup):
-    """The schedule of google-research/bert; the learning rate drops at the end of warm-up."""
+    """The schedule of google-research/bert.
+
+    The learning rate drops at the end of warm-up.
+    """
     if step < warmup:
         return peak * step / warmup
     return peak * (1 - min(step, total) / total)
@@ -23,12 +26,16 @@ def adam_weight_decay(name, weight, gradient, slots, rate, betas=(0.9, 0.999)):
 
 
 def clip(gradients, rows, limit):
-    """Clips by the global norm, as google-research/bert does; returns gradients and norm.
+    """Clips by the global norm, as google-research/bert does.
 
-    A gradient with an entry in `rows` is sparse: its norm is that of the rows of all look-ups,
-    before the rows of the same word are added.
+    Returns gradients and norm.
+
+    A gradient with an entry in `rows` is sparse: its norm is that of the rows of all
+    look-ups, before the rows of the same word are added.
     """
-    squares = [np.sum(np.square(rows.get(name, value))) for name, value in gradients.items()]
+    squares = [
+        np.sum(np.square(rows.get(name, value))) for name, value in gradients.items()
+    ]
     norm = np.sqrt(np.sum(squares))
     factor = 1 if limit is None else limit / max(norm, limit)
     return {name: factor * value for name, value in gradients.items()}, norm
@@ -40,12 +47,18 @@ def continuous(kind, step, peak, total, warmup):
         return peak * step / warmup
     done = min((step - warmup) / (total - warmup), 1)
     return (
-        peak * {"linear": 1 - done, "cosine": (1 + np.cos(np.pi * done)) / 2, "constant": 1}[kind]
+        peak
+        * {"linear": 1 - done, "cosine": (1 + np.cos(np.pi * done)) / 2, "constant": 1}[
+            kind
+        ]
     )
 
 
 def adamw(weight, gradient, slots, rate, decay, count, betas=(0.9, 0.999)):
-    """AdamW (Loshchilov and Hutter, algorithm 2); `rate` is alpha times eta in that paper."""
+    """AdamW (Loshchilov and Hutter, algorithm 2).
+
+    `rate` is alpha times eta in that paper.
+    """
     m = betas[0] * slots[0] + (1 - betas[0]) * gradient
     v = betas[1] * slots[1] + (1 - betas[1]) * gradient**2
     update = m / (1 - betas[0] ** count) / (np.sqrt(v / (1 - betas[1] ** count)) + 1e-6)

@@ -1,8 +1,8 @@
 """A transcription of google-research/bert's rules for pretraining data in plain Python.
 
-This module follows the description of create_pretraining_data.py and imports nothing from this
-project. Documents are lists of sentences; sentences are lists of tokens; tokens are any hashable
-values.
+This module follows the description of create_pretraining_data.py and imports nothing
+from this project. Documents are lists of sentences; sentences are lists of tokens;
+tokens are any hashable values.
 """
 
 import itertools
@@ -55,7 +55,17 @@ def pairs_of_document(documents, number, max_seq_length, short_seq_prob, rng):
     return found
 
 
-def mask(tokens, specials, continues, vocabulary, mask_token, rng, max_predictions, prob, whole):
+def mask(
+    tokens,
+    specials,
+    continues,
+    vocabulary,
+    mask_token,
+    rng,
+    max_predictions,
+    prob,
+    whole,
+):
     """Returns all tokens after masking, the masked positions, and the original tokens there."""
     words = []
     for i, token in enumerate(tokens):
@@ -85,7 +95,9 @@ def mask(tokens, specials, continues, vocabulary, mask_token, rng, max_predictio
 
 
 def ngram_positions(words, max_ngram_size, wanted, rng):
-    """Chooses n-grams by the rule of the Model Garden; returns the positions of each n-gram.
+    """Chooses n-grams by the rule of the Model Garden.
+
+    Returns the positions of each n-gram.
 
     Each item of `words` has the token positions of one word, in ascending order.
     """

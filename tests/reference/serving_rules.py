@@ -1,8 +1,9 @@
 """The rules of TensorFlow Serving for signatures and for the bodies of REST requests.
 
-Sources: TensorFlow Serving `servables/tensorflow/{predict_util,classifier,regressor}.cc` (the
-signatures) and `util/json_tensor.cc` (REST). Imports neither TensorFlow nor bert_tf: a signature is
-a `SignatureDef`, and a tensor is a NumPy array.
+Sources: TensorFlow Serving
+`servables/tensorflow/{predict_util,classifier,regressor}.cc` (the
+signatures) and `util/json_tensor.cc` (REST). Imports neither TensorFlow nor bert_tf: a
+signature is a `SignatureDef`, and a tensor is a NumPy array.
 """
 
 import base64
@@ -25,7 +26,9 @@ def require(condition, message):
 
 def check_predict(signature):
     """Checks a signature for the Predict API."""
-    require(signature.inputs and signature.outputs, "a signature needs inputs and outputs")
+    require(
+        signature.inputs and signature.outputs, "a signature needs inputs and outputs"
+    )
     for info in [*signature.inputs.values(), *signature.outputs.values()]:
         require(info.name, "each input and output needs the name of a tensor")
         require(info.dtype in DTYPES, f"dtype {info.dtype}")
@@ -52,7 +55,9 @@ def check_regress(signature):
     (output,) = signature.outputs.values()
     sizes = [dim.size for dim in output.tensor_shape.dim]
     require(output.dtype == DT_FLOAT, "regression outputs must be float32")
-    require(len(sizes) == 1 or sizes[1:] == [1], "expected the shape [batch] or [batch, 1]")
+    require(
+        len(sizes) == 1 or sizes[1:] == [1], "expected the shape [batch] or [batch, 1]"
+    )
 
 
 def parse_body(body, signature):
@@ -64,20 +69,27 @@ def parse_body(body, signature):
     if not isinstance(values, dict):
         require(len(signature.inputs) == 1, "a single value needs a single input")
         values = dict.fromkeys(signature.inputs, values)
-    require(set(values) == set(signature.inputs), "the names must be those of the signature")
-    return {n: to_tensor(v, signature.inputs[n].dtype) for n, v in values.items()}, False
+    require(
+        set(values) == set(signature.inputs), "the names must be those of the signature"
+    )
+    return {
+        n: to_tensor(v, signature.inputs[n].dtype) for n, v in values.items()
+    }, False
 
 
 def parse_rows(rows, signature):
     """Returns the inputs of a request in the row format."""
-    require(isinstance(rows, list) and rows, "instances must be a list that is not empty")
+    require(
+        isinstance(rows, list) and rows, "instances must be a list that is not empty"
+    )
     names = set(signature.inputs)
     if not all(isinstance(row, dict) and set(row) == names for row in rows):
         is_named = any(isinstance(row, dict) and set(row) != {"b64"} for row in rows)
         require(len(names) == 1 and not is_named, "each instance must have all inputs")
         rows = [dict.fromkeys(names, row) for row in rows]
     return {
-        name: to_tensor([row[name] for row in rows], signature.inputs[name].dtype) for name in names
+        name: to_tensor([row[name] for row in rows], signature.inputs[name].dtype)
+        for name in names
     }
 
 
@@ -85,10 +97,15 @@ def to_tensor(value, dtype):
     """Converts a JSON value; strings become bytes, also `{"b64": ...}`."""
     if dtype != DT_STRING:
         array = np.array(value, DTYPES[dtype])
-        require(np.array(value).dtype.kind == array.dtype.kind, "a value of another type")
+        require(
+            np.array(value).dtype.kind == array.dtype.kind, "a value of another type"
+        )
         return array
     array = np.array(_to_bytes(value), object)
-    require(not any(isinstance(each, list) for each in array.flat), "rows of different shapes")
+    require(
+        not any(isinstance(each, list) for each in array.flat),
+        "rows of different shapes",
+    )
     return array
 
 
@@ -107,7 +124,10 @@ def to_response(outputs, is_row_format):
         return {"outputs": next(iter(values.values())) if len(values) == 1 else values}
     sizes = {len(array) for array in outputs.values()}
     require(len(sizes) == 1, "all outputs need the same batch size")
-    rows = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+    rows = [
+        dict(zip(values, row, strict=True))
+        for row in zip(*values.values(), strict=True)
+    ]
     if len(values) == 1:
         rows = [next(iter(row.values())) for row in rows]
     return {"predictions": rows}

@@ -1,15 +1,18 @@
 """SQuAD in google-research/bert in plain Python, without imports from bert_tf.
 
-Source: run_squad.py of google-research/bert at its last commit (reading, windows, predictions), and
-the official programs evaluate-v1.1.py and evaluate-v2.0.py (metrics). The order of all additions is
-kept, so that all floats are equal, not only close. `f1_korquad` is from evaluate-korquad_v1.0.py.
+Source: run_squad.py of google-research/bert at its last commit (reading, windows,
+predictions), and
+the official programs evaluate-v1.1.py and evaluate-v2.0.py (metrics). The order of all
+additions is kept, so that all floats are equal, not only close. `f1_korquad` is from
+evaluate-korquad_v1.0.py.
 
 `predictions` has two differences, both where the released program fails:
 
-* SQuAD 2.0, an example without any non-null answer: the prediction is "" and the null score
-  difference is 0.0.
-* An example without windows, because its context has no tokens: the only n-best entry is "empty"
-  (SQuAD 1.1, as released) or "" (SQuAD 2.0, where the released program fails), its logits are 0.0.
+* SQuAD 2.0, an example without any non-null answer: the prediction is "" and the null
+  score difference is 0.0.
+* An example without windows, because its context has no tokens: the only n-best entry
+  is "empty" (SQuAD 1.1, as released) or "" (SQuAD 2.0, where the released program
+  fails), its logits are 0.0.
 """
 
 import math
@@ -27,8 +30,8 @@ FIRST_UNIQUE_ID = 1000000000
 class Example(NamedTuple):
     """A question and its context; the last four fields are set only for training.
 
-    `start_position` and `end_position` are indices in `doc_tokens`, both inclusive, or -1 if the
-    question has no answer.
+    `start_position` and `end_position` are indices in `doc_tokens`, both inclusive, or
+    -1 if the question has no answer.
     """
 
     qas_id: str
@@ -43,8 +46,9 @@ class Example(NamedTuple):
 class Window(NamedTuple):
     """The input of the model for one part of a context.
 
-    The keys of `token_to_orig_map` and `token_is_max_context` are positions in `tokens`; only the
-    tokens of the context are there. `start_position` and `end_position` are None for prediction.
+    The keys of `token_to_orig_map` and `token_is_max_context` are positions in
+    `tokens`; only the tokens of the context are there. `start_position` and
+    `end_position` are None for prediction.
     """
 
     unique_id: int
@@ -105,21 +109,27 @@ def training_example(qa, doc_tokens, char_to_word_offset, version_2_with_negativ
     if is_impossible:
         return Example(qa["id"], qa["question"], doc_tokens, "", -1, -1, is_impossible)
     if len(qa["answers"]) != 1:
-        raise ValueError(f"a training question has {len(qa['answers'])} answers; expected 1")
+        raise ValueError(
+            f"a training question has {len(qa['answers'])} answers; expected 1"
+        )
     text, offset = qa["answers"][0]["text"], qa["answers"][0]["answer_start"]
     start = char_to_word_offset[offset]
     end = char_to_word_offset[offset + len(text) - 1]
-    # The answer is split at all white space of Python, the context only at five characters.
+    # The answer is split at all white space of Python, the context only at five
+    # characters.
     if " ".join(text.split()) not in " ".join(doc_tokens[start : end + 1]):
         return None
-    return Example(qa["id"], qa["question"], doc_tokens, text, start, end, is_impossible)
+    return Example(
+        qa["id"], qa["question"], doc_tokens, text, start, end, is_impossible
+    )
 
 
 def read_examples(data, is_training, version_2_with_negative):
     """Returns the examples of a parsed SQuAD file, in the order of the file.
 
     Raises:
-        ValueError: A training question has not exactly one answer, and is not impossible.
+        ValueError: A training question has not exactly one answer, and is not
+            impossible.
     """
     examples = []
     for article in data["data"]:
@@ -128,7 +138,9 @@ def read_examples(data, is_training, version_2_with_negative):
             for qa in paragraph["qas"]:
                 example = Example(qa["id"], qa["question"], doc_tokens)
                 if is_training:
-                    example = training_example(qa, doc_tokens, offsets, version_2_with_negative)
+                    example = training_example(
+                        qa, doc_tokens, offsets, version_2_with_negative
+                    )
                 if example is not None:
                     examples.append(example)
     return examples
@@ -145,7 +157,10 @@ def shuffled_for_training(examples):
 
 
 def tokens_of(tokenizer, text):
-    """Returns the WordPiece tokens of `text`; `tokenizer` is a `reference.tokenizer.Tokenizer`."""
+    """Returns the WordPiece tokens of `text`.
+
+    `tokenizer` is a `reference.tokenizer.Tokenizer`.
+    """
     return [
         piece
         for word in words(text, tokenizer.do_lower_case)
@@ -236,7 +251,9 @@ def padded(values, length):
     return values + [0] * (length - len(values))
 
 
-def windows_of(example, tokenizer, max_seq_length, doc_stride, max_query_length, is_training):
+def windows_of(
+    example, tokenizer, max_seq_length, doc_stride, max_query_length, is_training
+):
     """Yields the windows of one example as dicts, without `unique_id` and `example_index`."""
     query_tokens = tokens_of(tokenizer, example.question_text)[:max_query_length]
     before = ["[CLS]", *query_tokens, "[SEP]"]
@@ -260,9 +277,13 @@ def windows_of(example, tokenizer, max_seq_length, doc_stride, max_query_length,
             "tokens": tokens,
             "token_to_orig_map": to_orig,
             "token_is_max_context": is_max_context,
-            "input_ids": padded([tokenizer.ids[token] for token in tokens], max_seq_length),
+            "input_ids": padded(
+                [tokenizer.ids[token] for token in tokens], max_seq_length
+            ),
             "input_mask": padded([1] * len(tokens), max_seq_length),
-            "segment_ids": padded([0] * len(before) + [1] * (length + 1), max_seq_length),
+            "segment_ids": padded(
+                [0] * len(before) + [1] * (length + 1), max_seq_length
+            ),
             "start_position": start,
             "end_position": end,
             "is_impossible": example.is_impossible,
@@ -278,7 +299,8 @@ def features(
         examples: From `read_examples` or `shuffled_for_training`.
         tokenizer: A `reference.tokenizer.Tokenizer`.
         max_seq_length: The number of positions of an input.
-        doc_stride: The number of tokens from the start of a window to the start of the next one.
+        doc_stride: The number of tokens from the start of a window to the start of the
+            next one.
         max_query_length: The maximum number of tokens of a question; more are removed.
         is_training: Whether to set the positions of the answers.
     """
@@ -294,12 +316,20 @@ def features(
 
 
 def best_indexes(logits, n_best_size):
-    """Returns the positions of the largest logits; of equal logits the first one comes first."""
-    return sorted(range(len(logits)), key=logits.__getitem__, reverse=True)[:n_best_size]
+    """Returns the positions of the largest logits.
+
+    Of equal logits the first one comes first.
+    """
+    return sorted(range(len(logits)), key=logits.__getitem__, reverse=True)[
+        :n_best_size
+    ]
 
 
 def softmax(scores):
-    """Returns the probabilities; `sum` of Python 3.12 would round the total differently."""
+    """Returns the probabilities.
+
+    `sum` of Python 3.12 would round the total differently.
+    """
     if not scores:
         return []
     largest = max(scores)
@@ -317,15 +347,19 @@ def places_without_spaces(text):
 def get_final_text(pred_text, orig_text, do_lower_case):
     """Returns the part of `orig_text` that corresponds to `pred_text`.
 
-    The characters of `orig_text` and of its words after basic tokenization are aligned one to one,
-    without the spaces. Where this is not possible, the result is all of `orig_text`.
+    The characters of `orig_text` and of its words after basic tokenization are aligned
+    one to one, without the spaces. Where this is not possible, the result is all of
+    `orig_text`.
     """
     tok_text = " ".join(words(orig_text, do_lower_case))
     start = tok_text.find(pred_text)
     if start == -1:
         return orig_text
     end = start + len(pred_text) - 1
-    places, tok_places = places_without_spaces(orig_text), places_without_spaces(tok_text)
+    places, tok_places = (
+        places_without_spaces(orig_text),
+        places_without_spaces(tok_text),
+    )
     if len(places) != len(tok_places):
         return orig_text
     place_of = dict(zip(tok_places, places, strict=True))
@@ -339,7 +373,9 @@ def text_of(candidate, example, do_lower_case):
     if candidate.window is None:
         return ""
     window, start, end = candidate.window, candidate.start_index, candidate.end_index
-    tok_text = " ".join(window.tokens[start : end + 1]).replace(" ##", "").replace("##", "")
+    tok_text = (
+        " ".join(window.tokens[start : end + 1]).replace(" ##", "").replace("##", "")
+    )
     first, last = window.token_to_orig_map[start], window.token_to_orig_map[end]
     orig_text = " ".join(example.doc_tokens[first : last + 1])
     return get_final_text(" ".join(tok_text.split()), orig_text, do_lower_case)
@@ -364,7 +400,8 @@ def window_candidates(window, start_logits, end_logits, n_best_size, max_answer_
 def null_candidate(windows, results):
     """Returns the smallest null score of the windows, and its candidate.
 
-    A null score of a million or more is not used: then the score is a million, the logits are 0.0.
+    A null score of a million or more is not used: then the score is a million, the
+    logits are 0.0.
     """
     score, candidate = 1000000, Candidate(None, 0, 0, 0.0, 0.0)
     for window in windows:
@@ -376,7 +413,10 @@ def null_candidate(windows, results):
 
 
 def distinct_answers(candidates, example, n_best_size, do_lower_case):
-    """Returns the first answers with different texts. The null answer is never removed."""
+    """Returns the first answers with different texts.
+
+    The null answer is never removed.
+    """
     answers, seen = [], set()
     for candidate in candidates:
         if len(answers) >= n_best_size:
@@ -391,7 +431,9 @@ def distinct_answers(candidates, example, n_best_size, do_lower_case):
 
 def n_best_entries(answers):
     """Returns the entries of nbest_predictions.json."""
-    probabilities = softmax([answer.start_logit + answer.end_logit for answer in answers])
+    probabilities = softmax(
+        [answer.start_logit + answer.end_logit for answer in answers]
+    )
     return [
         {
             "text": answer.text,
@@ -427,11 +469,13 @@ def predictions(
     Args:
         examples: From `read_examples`.
         features: The windows of the examples.
-        results: A dict from `unique_id` to (start_logits, end_logits), two lists of Python floats.
+        results: A dict from `unique_id` to (start_logits, end_logits), two lists of
+            Python floats.
         n_best_size: The number of start positions, of end positions, and of answers.
         max_answer_length: The maximum number of tokens of an answer.
         do_lower_case: Whether the tokenizer converts to lower case.
-        version_2_with_negative: Whether questions may have no answer; if not, null_odds is empty.
+        version_2_with_negative: Whether questions may have no answer; if not, null_odds
+            is empty.
         null_score_diff_threshold: Above this difference, the prediction is "".
     """
     windows_by_example = [[] for _ in examples]
@@ -442,11 +486,15 @@ def predictions(
         candidates = []
         for window in windows:
             logits = results[window.unique_id]
-            candidates += window_candidates(window, *logits, n_best_size, max_answer_length)
+            candidates += window_candidates(
+                window, *logits, n_best_size, max_answer_length
+            )
         null_score, null = null_candidate(windows, results)
         if version_2_with_negative:
             candidates.append(null)
-        candidates.sort(key=lambda candidate: candidate.score, reverse=True)  # keeps ties in order
+        candidates.sort(
+            key=lambda candidate: candidate.score, reverse=True
+        )  # keeps ties in order
         answers = distinct_answers(candidates, example, n_best_size, do_lower_case)
         # Then there are n_best_size + 1 answers.
         if version_2_with_negative and all(answer.text for answer in answers):
@@ -486,7 +534,10 @@ def exact(prediction, answer):
 
 
 def f1_of_tokens(prediction_tokens, answer_tokens):
-    """Returns the F1 score; 0 if the lists have no token in common, also if both are empty."""
+    """Returns the F1 score.
+
+    0 if the lists have no token in common, also if both are empty.
+    """
     same = sum((Counter(prediction_tokens) & Counter(answer_tokens)).values())
     if same == 0:
         return 0
@@ -497,7 +548,9 @@ def f1_of_tokens(prediction_tokens, answer_tokens):
 
 def f1_v1(prediction, answer):
     """Returns the F1 score of evaluate-v1.1: two texts without tokens give 0."""
-    return f1_of_tokens(normalize_answer(prediction).split(), normalize_answer(answer).split())
+    return f1_of_tokens(
+        normalize_answer(prediction).split(), normalize_answer(answer).split()
+    )
 
 
 def f1_v2(prediction, answer):
@@ -521,35 +574,51 @@ def f1_korquad(prediction, answer):
 
 
 def metrics_v1(data, predictions):
-    """Returns exact_match and f1 in percent; a question without a prediction counts as wrong."""
+    """Returns exact_match and f1 in percent.
+
+    A question without a prediction counts as wrong.
+    """
     total = exact_match = f1 = 0
     for qa in questions(data):
         total += 1
         if qa["id"] in predictions:
             prediction = predictions[qa["id"]]
-            exact_match += max(exact(prediction, answer["text"]) for answer in qa["answers"])
+            exact_match += max(
+                exact(prediction, answer["text"]) for answer in qa["answers"]
+            )
             f1 += max(f1_v1(prediction, answer["text"]) for answer in qa["answers"])
     return {"exact_match": 100.0 * exact_match / total, "f1": 100.0 * f1 / total}
 
 
 def raw_scores_v2(data, predictions):
-    """Returns two dicts, exact and f1, by question id; only questions with a prediction."""
+    """Returns two dicts, exact and f1, by question id.
+
+    Only questions with a prediction.
+    """
     exact_scores, f1_scores = {}, {}
     for qa in questions(data):
-        answers = [answer["text"] for answer in qa["answers"] if normalize_answer(answer["text"])]
+        answers = [
+            answer["text"]
+            for answer in qa["answers"]
+            if normalize_answer(answer["text"])
+        ]
         if qa["id"] in predictions:
             prediction = predictions[qa["id"]]
-            exact_scores[qa["id"]] = max(exact(prediction, answer) for answer in answers or [""])
-            f1_scores[qa["id"]] = max(f1_v2(prediction, answer) for answer in answers or [""])
+            exact_scores[qa["id"]] = max(
+                exact(prediction, answer) for answer in answers or [""]
+            )
+            f1_scores[qa["id"]] = max(
+                f1_v2(prediction, answer) for answer in answers or [""]
+            )
     return exact_scores, f1_scores
 
 
 def find_best_thresh(predictions, scores, na_probs, has_answer):
     """Returns the best score in percent and the threshold that gives it.
 
-    The start is the score if all questions get "", with the threshold 0.0. In the order of
-    `na_probs`, question after question then gets its prediction. Equal values of `na_probs` are
-    not taken together, so the score may be one that no threshold gives.
+    The start is the score if all questions get "", with the threshold 0.0. In the order
+    of `na_probs`, question after question then gets its prediction. Equal values of
+    `na_probs` are not taken together, so the score may be one that no threshold gives.
 
     Args:
         predictions: Texts by question id.
@@ -574,7 +643,9 @@ def find_best_thresh(predictions, scores, na_probs, has_answer):
 def means(exact_scores, f1_scores, prefix, ids):
     """Returns the mean scores of `ids` in percent, and their number."""
     return {
-        prefix + "exact": 100.0 * sum(exact_scores[qas_id] for qas_id in ids) / len(ids),
+        prefix + "exact": 100.0
+        * sum(exact_scores[qas_id] for qas_id in ids)
+        / len(ids),
         prefix + "f1": 100.0 * sum(f1_scores[qas_id] for qas_id in ids) / len(ids),
         prefix + "total": len(ids),
     }
@@ -583,7 +654,9 @@ def means(exact_scores, f1_scores, prefix, ids):
 def with_nulls(scores, na_probs, has_answer, na_prob_thresh):
     """Returns the scores if the prediction is "" where `na_probs` is above the threshold."""
     return {
-        qas_id: float(not has_answer[qas_id]) if na_probs[qas_id] > na_prob_thresh else score
+        qas_id: float(not has_answer[qas_id])
+        if na_probs[qas_id] > na_prob_thresh
+        else score
         for qas_id, score in scores.items()
     }
 
@@ -591,13 +664,14 @@ def with_nulls(scores, na_probs, has_answer, na_prob_thresh):
 def metrics_v2(data, predictions, na_probs=None, na_prob_thresh=1.0):
     """Returns the results of evaluate-v2.0, in its order, without the precision-recall values.
 
-    exact, f1, total, and for the questions with and without answers HasAns_* and NoAns_*; with
-    `na_probs` (the file that --na-prob-file names) also best_exact, best_exact_thresh, best_f1
-    and best_f1_thresh.
+    exact, f1, total, and for the questions with and without answers HasAns_* and
+    NoAns_*; with `na_probs` (the file that --na-prob-file names) also best_exact,
+    best_exact_thresh, best_f1 and best_f1_thresh.
 
-    With `na_probs`, predictions above `na_prob_thresh` count as "" in all but the best_* values.
-    The default of the official program is 1.0, which is meant for probabilities: with the score
-    differences of null_odds.json, exact and f1 are then not those of the predictions.
+    With `na_probs`, predictions above `na_prob_thresh` count as "" in all but the
+    best_* values. The default of the official program is 1.0, which is meant for
+    probabilities: with the score differences of null_odds.json, exact and f1 are then
+    not those of the predictions.
     """
     has_answer = {qa["id"]: bool(qa["answers"]) for qa in questions(data)}
     raw = raw_scores_v2(data, predictions)

@@ -1,8 +1,9 @@
 """The tokenizer of google-research/bert in plain Python, without imports from bert_tf.
 
-Source: google-research/bert tokenization.py, as described in its README and comments: decode as
-UTF-8 and skip invalid bytes, clean, isolate CJK characters, split at white space, lower-case and
-remove accents, split at punctuation, then greedy longest match first.
+Source: google-research/bert tokenization.py, as described in its README and comments:
+decode as
+UTF-8 and skip invalid bytes, clean, isolate CJK characters, split at white space,
+lower-case and remove accents, split at punctuation, then greedy longest match first.
 """
 
 import functools
@@ -74,7 +75,8 @@ def words(text, do_lower_case):
 def is_unchanged(character, do_lower_case):
     """Returns True if no rule changes the character and no rule splits a text at the character.
 
-    If a text consists of such characters and spaces, its words are the strings between spaces.
+    If a text consists of such characters and spaces, its words are the strings between
+    spaces.
     """
     code = ord(character)
     if code in (0, 0xFFFD) or character.isspace() or is_whitespace(character):
@@ -129,7 +131,8 @@ class Tokenizer:
     def tokenize_with_cache(self, text):
         """Returns the same ids as `tokenize`, but caches the ids of each part between spaces.
 
-        No rule depends on characters on both sides of a space, so the parts are independent.
+        No rule depends on characters on both sides of a space, so the parts are
+        independent.
         """
         result = []
         for part in to_unicode(text).split(" "):

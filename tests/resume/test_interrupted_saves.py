@@ -78,11 +78,16 @@ class SynchronousExecutor:
 def run(folder):
     """Trains 6 steps, evaluating and saving every 2 steps; returns the best weights."""
     runtime = RuntimeConfig(
-        save_checkpoints_steps=2, eval_steps=2, keep_checkpoints=1, early_stopping_evals=9
+        save_checkpoints_steps=2,
+        eval_steps=2,
+        keep_checkpoints=1,
+        early_stopping_evals=9,
     )
     trainer = runs.make_trainer(folder, runtime=runtime, num_train_steps=6)
     runs.train(trainer, held_out=HeldOutData({"eval": lambda: runs.data().take(2)}))
-    return {name: variable.numpy() for name, variable in trainer.objective.variables.items()}
+    return {
+        name: variable.numpy() for name, variable in trainer.objective.variables.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -96,9 +101,12 @@ def killed(tmp_path_factory):
         shutil.copytree(folder, copies[-1], dirs_exist_ok=True)
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        # If a background thread saved checkpoints, files would change during a copy of the folder.
+        # If a background thread saved checkpoints, files would change during a copy of
+        # the folder.
         monkeypatch.setattr(
-            checkpoint_writer.concurrent.futures, "ThreadPoolExecutor", SynchronousExecutor
+            checkpoint_writer.concurrent.futures,
+            "ThreadPoolExecutor",
+            SynchronousExecutor,
         )
         FileChangeHook(monkeypatch, copy)
         expected = run(folder)
@@ -119,14 +127,17 @@ def test_a_run_killed_at_any_stage_resumes_to_the_same_weights(killed, caplog):
     caplog.set_level("INFO", "bert_tf")
     expected, folders = killed
     steps = [latest_valid_step(folder) for folder in folders]
-    # Resume from the first 9 copies and from the copies between the saves of steps 2 and 4.
+    # Resume from the first 9 copies and from the copies between the saves of steps 2
+    # and 4.
     chosen = [*range(9), *range(steps.index(2), steps.index(4) + 3)]
     for folder, step in [(folders[at], steps[at]) for at in chosen]:
         caplog.clear()
         found = run(folder)
         assert (f"Continuing from step {step} " in caplog.text) == bool(step)
         assert_same(found, expected)
-        temporary = [path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".old")]
+        temporary = [
+            path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".old")
+        ]
         assert not temporary
 
 

@@ -22,9 +22,10 @@ CONFIG = {
 TEXT_BYTES = 100_000
 RATE = re.compile("_per_sec")
 
-# This program imports TensorFlow once. Each line on stdin contains a run's arguments and log path.
-# For each line the program forks a child process that executes the run, prints the process id of
-# the child, and prints the exit code of the child after it has ended.
+# This program imports TensorFlow once. Each line on stdin contains a run's arguments
+# and log path. For each line the program forks a child process that executes the run,
+# prints the process id of the child, and prints the exit code of the child after it has
+# ended.
 DRIVER = """
 import json, os, sys
 import tensorflow_text
@@ -57,7 +58,10 @@ class Runs:
             "log_steps": 50, "deterministic": "true", **flags,
         }  # fmt: skip
         self._driver = subprocess.Popen(
-            [sys.executable, "-c", DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", DRIVER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def start(self, output_dir, save_checkpoints_steps):
@@ -95,7 +99,9 @@ def runs(request, tmp_path, test_data):
     is_static = request.param == "static"
     command += ["--max_predictions_per_seq=10"] if is_static else []
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    flags = {} if is_static else {"vocab_file": vocab_file, "do_whole_word_mask": "true"}
+    flags = (
+        {} if is_static else {"vocab_file": vocab_file, "do_whole_word_mask": "true"}
+    )
     started = Runs(tmp_path, records, **flags)
     yield started
     started.close()
@@ -104,7 +110,11 @@ def runs(request, tmp_path, test_data):
 def checkpoint_files(folder):
     """Returns the paths of all files of complete and incomplete checkpoints."""
     # pathlib's glob fails if a folder is renamed in the meantime.
-    return {path for name in ("*", ".*") for path in glob.glob(f"{folder}/checkpoints/{name}/*")}
+    return {
+        path
+        for name in ("*", ".*")
+        for path in glob.glob(f"{folder}/checkpoints/{name}/*")
+    }
 
 
 def kill_at_random_time(folder, process, rng):
@@ -144,7 +154,9 @@ def test_twenty_kills_do_not_change_the_result(runs, tmp_path):
     assert code == 0, log
     for name in ("model.safetensors", "optimizer.safetensors"):
         last = f"checkpoints/step-{STEPS:08d}/{name}"
-        assert (folder / last).read_bytes() == (tmp_path / "uninterrupted" / last).read_bytes()
+        assert (folder / last).read_bytes() == (
+            tmp_path / "uninterrupted" / last
+        ).read_bytes()
     temporary = [str(path) for path in folder.rglob("*") if ".tmp" in path.name]
     assert not temporary
     assert training_entries(folder) == training_entries(tmp_path / "uninterrupted")

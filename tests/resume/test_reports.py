@@ -19,8 +19,8 @@ from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.trainer import TrainingData
 
 STEPS, LOG_STEPS, SAVE_STEPS, EVAL_STEPS, STOP_AT = 50, 10, 25, 11, 33
-# This program imports TensorFlow once. For each line on stdin, the arguments of `train`, it forks a
-# process that trains, and prints the exit code of the process.
+# This program imports TensorFlow once. For each line on stdin, the arguments of
+# `train`, it forks a process that trains, and prints the exit code of the process.
 DRIVER = """
 import json, os, sys
 sys.path[:0] = sys.argv[1:3]
@@ -37,7 +37,10 @@ for line in sys.stdin:
 
 
 def train(folder, stop_signal=None, **runtime):
-    """Trains; with `stop_signal`, the process gets this signal in the evaluation at `STOP_AT`."""
+    """Trains.
+
+    With `stop_signal`, the process gets this signal in the evaluation at `STOP_AT`.
+    """
     runtime = RuntimeConfig(
         **{
             "log_steps": LOG_STEPS, "save_checkpoints_steps": SAVE_STEPS, "stop_on_signals": True,
@@ -51,8 +54,12 @@ def train(folder, stop_signal=None, **runtime):
         nonlocal evaluations
         evaluations += 1
         if stop_signal and evaluations * EVAL_STEPS == STOP_AT:
-            deadline = time.monotonic() + 60  # checkpoints are written in the background
-            while latest_valid_step(folder) != SAVE_STEPS and time.monotonic() < deadline:
+            deadline = (
+                time.monotonic() + 60
+            )  # checkpoints are written in the background
+            while (
+                latest_valid_step(folder) != SAVE_STEPS and time.monotonic() < deadline
+            ):
                 time.sleep(0.01)
             os.kill(os.getpid(), stop_signal)
         return runs.data().take(1)
@@ -60,7 +67,9 @@ def train(folder, stop_signal=None, **runtime):
     trainer = runs.make_trainer(folder, runtime=runtime, num_train_steps=STEPS)
     try:
         trainer.train(
-            TrainingData(runs.data()), HeldOutData({"eval": held_out}), {"examples_per_sec": 8}
+            TrainingData(runs.data()),
+            HeldOutData({"eval": held_out}),
+            {"examples_per_sec": 8},
         )
     except TrainingInterrupted as stopped:
         assert stopped.step == STOP_AT
@@ -71,7 +80,9 @@ def start():
     """Returns a function that executes a run in a new process, and returns the exit code."""
     here = os.path.dirname(__file__)
     command = [sys.executable, "-c", DRIVER, os.path.dirname(here), here]
-    driver = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    driver = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
 
     def run(folder, stop_signal=None, **runtime):
         driver.stdin.write(json.dumps([str(folder), stop_signal, runtime]) + "\n")
@@ -87,15 +98,19 @@ def start():
 def folders(tmp_path_factory, start):
     """Returns the folders of three runs: one is not interrupted, the others are, and then resumed.
 
-    SIGTERM leaves a checkpoint of step 33; SIGKILL leaves a checkpoint of step 25, and a log entry
-    of step 30. The uninterrupted run has one step in each call of the graph.
+    SIGTERM leaves a checkpoint of step 33; SIGKILL leaves a checkpoint of step 25, and
+    a log entry of step 30. The uninterrupted run has one step in each call of the
+    graph.
     """
     names = ("whole", "terminated", "killed")
     folders = {name: tmp_path_factory.mktemp(name) for name in names}
     assert start(folders["whole"], iterations_per_loop=1) == 0
     assert start(folders["terminated"], signal.SIGTERM) == 0
     assert start(folders["killed"], signal.SIGKILL) == -signal.SIGKILL
-    assert [latest_valid_step(folders[name]) for name in names[1:]] == [STOP_AT, SAVE_STEPS]
+    assert [latest_valid_step(folders[name]) for name in names[1:]] == [
+        STOP_AT,
+        SAVE_STEPS,
+    ]
     assert [entry["step"] for entry in entries_of(folders["killed"])] == [10, 20, 30]
     assert [start(folders[name]) for name in names[1:]] == [0, 0]
     return folders
@@ -112,7 +127,10 @@ def entries_of(folder, kind="train"):
 
 @pytest.mark.parametrize("name", ["terminated", "killed"])
 def test_the_log_entries_are_those_of_an_uninterrupted_run(folders, name):
-    for kind, steps in (("train", [10, 20, 30, 40, 50]), ("eval", [11, 22, 33, 44, 50])):
+    for kind, steps in (
+        ("train", [10, 20, 30, 40, 50]),
+        ("eval", [11, 22, 33, 44, 50]),
+    ):
         expected = entries_of(folders["whole"], kind)
         assert [entry["step"] for entry in expected] == steps
         assert entries_of(folders[name], kind) == expected  # every bit
@@ -137,5 +155,9 @@ def test_the_curves_of_tensorboard_have_each_step_once(folders, name):
 
 def curve(folder):
     """Returns the steps and values of the loss in TensorBoard."""
-    events = EventAccumulator(str(folder), purge_orphaned_data=False).Reload().Tensors("loss")
+    events = (
+        EventAccumulator(str(folder), purge_orphaned_data=False)
+        .Reload()
+        .Tensors("loss")
+    )
     return {event.step: event.tensor_proto.SerializeToString() for event in events}

@@ -10,7 +10,13 @@ from run_programs import run_mains
 import bert_tf
 
 PROGRAM = "bert_tf.run_scripts.adapt_vocabulary"
-VOCABULARY = [*tiny_bert.VOCABULARY[:4], "[unused0]", *tiny_bert.VOCABULARY[4:], "B", "##a"]
+VOCABULARY = [
+    *tiny_bert.VOCABULARY[:4],
+    "[unused0]",
+    *tiny_bert.VOCABULARY[4:],
+    "B",
+    "##a",
+]
 # Twenty documents. The 10th and the 20th are held out, and contain words of their own.
 TEXT = "\n\n".join([*["acc a b.\nbc Bca \u2603"] * 9, "acc aca b."] * 2)
 
@@ -21,7 +27,9 @@ def folder(tmp_path):
     tokenizer = bert_tf.BertTokenizer(VOCABULARY, do_lower_case=False)
     pretrainer = bert_tf.BertPretrainer(config, seed=0)
     bert_tf.save_checkpoint(pretrainer, tokenizer, tmp_path / "model")
-    bert_tf.save_checkpoint(bert_tf.BertEncoder(config, seed=0), tokenizer, tmp_path / "encoder")
+    bert_tf.save_checkpoint(
+        bert_tf.BertEncoder(config, seed=0), tokenizer, tmp_path / "encoder"
+    )
     (tmp_path / "in.txt").write_text(TEXT, "utf-8")
     (tmp_path / "line.txt").write_text("acc", "utf-8")
     (tmp_path / "known.txt").write_text("a b. B", "utf-8")
@@ -41,11 +49,13 @@ def test_the_checkpoint_and_its_report(folder):
     adapt = f"{PROGRAM} --init_checkpoint=model --output_dir=out --input_file=in.txt"
     first, again, other = run(
         folder, adapt, f"{adapt} --num_words=2",
-        f"{PROGRAM} --init_checkpoint=encoder --output_dir=new --input_file=line.txt,latin1.txt",
+        f"{PROGRAM} --init_checkpoint=encoder --output_dir=new "
+        "--input_file=line.txt,latin1.txt",
     )  # fmt: skip
     assert [each.code for each in (first, again, other)] == [0] * 3, first.err
     assert first.out.splitlines()[:10] == [
-        "out: 4 new words, 1 in [unusedN] entries. The vocabulary has 16 entries (before: 12).",
+        "out: 4 new words, 1 in [unusedN] entries. The vocabulary has 16 entries "
+        "(before: 12).",
         "2 of 20 documents are held out, with 8 words.",
         "  before: 2.000 tokens per word, 0.00% [UNK]",
         "  after: 1.500 tokens per word, 0.00% [UNK]",
@@ -68,7 +78,9 @@ def test_the_checkpoint_and_its_report(folder):
         np.testing.assert_array_equal(out.weights[name][rows], array[rows])
     assert "No words are held out: the text has 2 documents" in other.out
     assert "1 lines are not UTF-8, the first is latin1.txt:1." in other.err
-    assert new.tokenizer.vocabulary[4] == "acc" and new.weights.keys() < old.weights.keys()
+    assert (
+        new.tokenizer.vocabulary[4] == "acc" and new.weights.keys() < old.weights.keys()
+    )
 
 
 ROWS = [

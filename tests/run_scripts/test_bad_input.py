@@ -87,18 +87,24 @@ def test_run_classifier_refuses_bad_input(folder):
         assert_refused(result, *words)
     assert not (folder / "out").exists()
 
-    # After a complete run, the same command trains no further step, other settings are refused,
-    # --overwrite starts from the beginning, and evaluation without training works.
+    # After a complete run, the same command trains no further step, other settings are
+    # refused, --overwrite starts from the beginning, and evaluation without training
+    # works.
     first, same, other, eval_only, restarted = run(
         {}, {}, {"learning_rate": "0.1"}, {"do_train": "false"},
         {"learning_rate": "0.1", "overwrite": "true"},
     )  # fmt: skip
-    assert (first.code, same.code, eval_only.code, restarted.code) == (0, 0, 0, 0), first
-    assert_refused(other, "learning_rate=5e-05", "learning_rate=0.1", "--overwrite=True")
+    assert (first.code, same.code, eval_only.code, restarted.code) == (0, 0, 0, 0), (
+        first
+    )
+    assert_refused(
+        other, "learning_rate=5e-05", "learning_rate=0.1", "--overwrite=True"
+    )
     assert first.out == same.out == eval_only.out
     assert "Continuing from step 2" in same.err
 
-    # The casing and the vocabulary must equal the casing and vocabulary of the initial checkpoint.
+    # The casing and the vocabulary must equal the casing and vocabulary of the initial
+    # checkpoint.
     next_run = {"init_checkpoint": "out", "output_dir": "next"}
     casing, vocabulary, matching = run(
         {**next_run, "do_lower_case": "false"},
@@ -106,5 +112,7 @@ def test_run_classifier_refuses_bad_input(folder):
         {**next_run, "vocab_file": None, "bert_config_file": None},
     )
     assert_refused(casing, "--do_lower_case=False was given", "do_lower_case=True")
-    assert_refused(vocabulary, "other.txt has the SHA-256", "was trained with the vocabulary")
+    assert_refused(
+        vocabulary, "other.txt has the SHA-256", "was trained with the vocabulary"
+    )
     assert matching.code == 0, matching

@@ -15,7 +15,9 @@ def folder(tmp_path):
     write_architecture(tmp_path)
     rows = ["a b,pos", "b,neg", "b a,neg", "b b,neg"] * 4
     for name in ("train", "dev", "test"):
-        (tmp_path / f"{name}.csv").write_text("\n".join(["sentence,label", *rows]) + "\n")
+        (tmp_path / f"{name}.csv").write_text(
+            "\n".join(["sentence,label", *rows]) + "\n"
+        )
         (tmp_path / f"{name}.conll").write_text("a B-A\nb O\nb O\n. O\n\n" * 8)
     return tmp_path
 
@@ -36,13 +38,23 @@ def test_run_classifier_weighs_the_loss_and_no_results(folder):
         command(folder, **TRAIN, class_weights="balanced", num_train_epochs=1),
         command(folder, **TRAIN, class_weights="pos=3", num_train_epochs=1),
         command(folder, **TRAIN, num_train_epochs=1),
-        command(folder, **TRAIN, do_predict=True, class_weights="neg=0", output_dir=folder / "p"),
+        command(
+            folder,
+            **TRAIN,
+            do_predict=True,
+            class_weights="neg=0",
+            output_dir=folder / "p",
+        ),
         command(folder, do_eval=True, class_weights="neg=0", output_dir=folder / "p"),
     )
     assert first.code == 0, first
     assert "class weights: neg 0.6667, pos 2." in first.err
-    assert_refused(other, "class_weights='balanced'", "this run has --class_weights={'pos': 3.0}")
-    assert_refused(none, "--class_weights='balanced', but this run has no --class_weights")
+    assert_refused(
+        other, "class_weights='balanced'", "this run has --class_weights={'pos': 3.0}"
+    )
+    assert_refused(
+        none, "--class_weights='balanced', but this run has no --class_weights"
+    )
     (path,) = (folder / "out/checkpoints").glob("*/weights.json")
     assert "class_weights" not in json.loads(path.read_text())
 
@@ -60,13 +72,21 @@ def test_run_ner_weighs_the_words(folder):
     done, unknown = run_main(
         NER,
         command(folder, task_name=None, **TRAIN, do_predict=True, class_weights="O=0"),
-        command(folder, task_name=None, **TRAIN, class_weights="PER=2", output_dir=folder / "new"),
+        command(
+            folder,
+            task_name=None,
+            **TRAIN,
+            class_weights="PER=2",
+            output_dir=folder / "new",
+        ),
     )
     assert done.code == 0, done
     assert "class weights: O 0, B-A 4, I-A 0." in done.err
     lines = (folder / "out/predictions.conll").read_text().splitlines()
     assert {line.split()[-1] for line in lines if line} == {"B-A"}
-    assert_refused(unknown, "--class_weights has the label 'PER'", "Give labels of O, B-A, I-A.")
+    assert_refused(
+        unknown, "--class_weights has the label 'PER'", "Give labels of O, B-A, I-A."
+    )
     assert not (folder / "new").exists()
 
 
@@ -74,11 +94,21 @@ def test_bad_weights_are_refused(folder):
     (folder / "scores.csv").write_text("sentence,label\na,1\nb,2\n")
     scores = {"train_file": folder / "scores.csv", "task_type": "regression"}
     cases = [
-        ({"class_weights": "pos"}, "--class_weights must be balanced, or label=weight", "'pos'"),
+        (
+            {"class_weights": "pos"},
+            "--class_weights must be balanced, or label=weight",
+            "'pos'",
+        ),
         ({"class_weights": "pso=2"}, "has the label 'pso'", "Give labels of neg, pos."),
-        ({"class_weights": "balanced", **scores}, "of the type regression", "--class_weights."),
+        (
+            {"class_weights": "balanced", **scores},
+            "of the type regression",
+            "--class_weights.",
+        ),
     ]
-    results = run_main(CLASSIFIER, *(command(folder, do_train=True, **each) for each, *_ in cases))
+    results = run_main(
+        CLASSIFIER, *(command(folder, do_train=True, **each) for each, *_ in cases)
+    )
     for result, (_, *words) in zip(results, cases, strict=True):
         assert_refused(result, *words)
     assert not (folder / "out").exists()

@@ -11,14 +11,18 @@ from safetensors.numpy import load_file
 
 import bert_tf
 
-CLASSIFIER, NER, SQUAD = (f"bert_tf.run_scripts.run_{n}" for n in ("classifier", "ner", "squad"))
+CLASSIFIER, NER, SQUAD = (
+    f"bert_tf.run_scripts.run_{n}" for n in ("classifier", "ner", "squad")
+)
 # Weights large enough for outputs that depend on the words.
 SIZES = {"hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2,
          "max_position_embeddings": 32, "type_vocab_size": 2, "initializer_range": 0.3}  # fmt: skip
 
 
 def config(layers=3):
-    return bert_tf.BertConfig(vocab_size=len(VOCABULARY), num_hidden_layers=layers, **SIZES)
+    return bert_tf.BertConfig(
+        vocab_size=len(VOCABULARY), num_hidden_layers=layers, **SIZES
+    )
 
 
 def write_model(folder, model, lower=True, vocabulary=VOCABULARY, **facts):
@@ -29,7 +33,9 @@ def write_model(folder, model, lower=True, vocabulary=VOCABULARY, **facts):
 
 def write_classifier(folder, labels=("neg", "pos"), pair=False, seed=1):
     model = bert_tf.BertClassifier(config(), num_labels=len(labels), seed=seed)
-    write_model(folder, model, labels=list(labels), pair=pair, task_type="classification")
+    write_model(
+        folder, model, labels=list(labels), pair=pair, task_type="classification"
+    )
 
 
 @pytest.fixture
@@ -37,8 +43,12 @@ def folder(tmp_path):
     for name, count in (("train", 32), ("dev", 8)):
         write_split(tmp_path, name, count, ("neg", "pos"))
     texts = sentences(3, 16)
-    (tmp_path / "texts.tsv").write_text("\n".join(["sentence", *map(" ".join, texts)]) + "\n")
-    (tmp_path / "texts.conll").write_text("\n\n".join("\n".join(words) for words in texts) + "\n")
+    (tmp_path / "texts.tsv").write_text(
+        "\n".join(["sentence", *map(" ".join, texts)]) + "\n"
+    )
+    (tmp_path / "texts.conll").write_text(
+        "\n\n".join("\n".join(words) for words in texts) + "\n"
+    )
     return tmp_path
 
 
@@ -88,13 +98,17 @@ def test_a_student_is_built_from_layers_and_learns_from_cached_logits(folder):
     loaded = bert_tf.load(folder / "teacher")
     rows = (folder / "train.tsv").read_text().splitlines()[1:]
     rows += (folder / "texts.tsv").read_text().splitlines()[1:]
-    inputs = loaded.tokenizer.encode([row.split("\t")[0] for row in rows], seq_length=10)
+    inputs = loaded.tokenizer.encode(
+        [row.split("\t")[0] for row in rows], seq_length=10
+    )
     expected = loaded.model(bert_tf.BertClassifier)(inputs)["logits"].numpy()
     (path,) = (folder / "out/features/train-teacher").glob("*.npy")
     np.testing.assert_allclose(np.load(path)[:, 0], expected, atol=1e-5)
     assert np.ptp(expected) > 0.1
 
-    assert_refused(other, "--distillation_weight=0.9", "this run has --distillation_weight=0.5")
+    assert_refused(
+        other, "--distillation_weight=0.9", "this run has --distillation_weight=0.5"
+    )
 
 
 @pytest.mark.slow
@@ -132,7 +146,12 @@ def test_what_identifies_the_loss_and_the_initial_weights_must_not_change(folder
         command(folder, **changes[-1], **model),
     )
     assert first.code == 0, first
-    words = ("teacher=", "--init_layers=[0, 2]", "--distillation_temperature=2", "unlabelled_file")
+    words = (
+        "teacher=",
+        "--init_layers=[0, 2]",
+        "--distillation_temperature=2",
+        "unlabelled_file",
+    )
     for result, word in zip(others, words, strict=True):
         assert_refused(result, word)
     assert_refused(last, "num_hidden_layers=2, but this run has num_hidden_layers=3")
@@ -143,12 +162,19 @@ def test_taggers_and_span_predictors_learn_from_teachers_with_other_heads(folder
     labels = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
     head = bert_tf.HeadConfig(kind="bilstm", lstm_layers=1, lstm_size=4)
     tagger = bert_tf.BertTagger(config(), num_labels=5, head=head, seed=1)
-    write_model(folder / "tagger", tagger, labels=labels, task_type="tagging", scheme="iob2")
-    write_model(folder / "spans", bert_tf.BertSpanPredictor(config(), seed=1), task_type="span")
+    write_model(
+        folder / "tagger", tagger, labels=labels, task_type="tagging", scheme="iob2"
+    )
+    write_model(
+        folder / "spans", bert_tf.BertSpanPredictor(config(), seed=1), task_type="span"
+    )
     write_model(folder / "small", bert_tf.BertEncoder(config(1), seed=3))
     paragraph = squad_data.paragraph_of(
         "ann lives in rome . bob lives in oslo",
-        *((f"{n}", "bob in", squad_data.answers_of("bob", start=20)) for n in range(16)),
+        *(
+            (f"{n}", "bob in", squad_data.answers_of("bob", start=20))
+            for n in range(16)
+        ),
     )
     squad_data.write(folder / "train.json", squad_data.data_of(paragraph))
     for question in paragraph["qas"]:
@@ -169,7 +195,9 @@ def test_taggers_and_span_predictors_learn_from_teachers_with_other_heads(folder
     vectors = np.load(folder / "out/features/train-teacher/shard-00000.npy")
     assert vectors.shape[1:] == (1, 5) and len(vectors) > 48 * 3
     assert squad.code == 0 and "16 without labels" in squad.err, squad
-    assert np.load(folder / "answers/features/train-teacher/shard-00000.npy").shape[1:] == (1, 2)
+    assert np.load(folder / "answers/features/train-teacher/shard-00000.npy").shape[
+        1:
+    ] == (1, 2)
     # The student differs from the teacher, and comes closer to it.
     losses = [row["teacher_loss"] for row in losses_of(folder / "answers")]
     assert 0 < losses[-1] < losses[0]
@@ -199,7 +227,9 @@ def test_bad_input_is_refused_before_anything_is_written(folder):
     write_model(folder / "encoder", bert_tf.BertEncoder(config(), seed=1))
     write_model(folder / "cased", bert_tf.BertEncoder(config(), seed=1), lower=False)
     other = [*VOCABULARY[:-2], *VOCABULARY[:-3:-1]]
-    write_model(folder / "other", bert_tf.BertEncoder(config(), seed=1), vocabulary=other)
+    write_model(
+        folder / "other", bert_tf.BertEncoder(config(), seed=1), vocabulary=other
+    )
     small = {"init_layers": None, "init_checkpoint": folder / "encoder"}
     none = {"teacher": None, "init_layers": None, "init_checkpoint": folder / "encoder"}
     cases = [
@@ -228,13 +258,25 @@ def test_bad_input_is_refused_before_anything_is_written(folder):
     for result, (_, *words) in zip(results, cases, strict=True):
         assert_refused(result, *words)
     (result,) = run_main(CLASSIFIER, command(folder, head="bilstm"))
-    assert result.code == 2 and "a linear head, and the task has 2 BiLSTM" in result.messages[-1]
-    assert result.messages[-1].endswith("with --do_train=True and --init_head=False."), result
-    squad = {"train_file": folder / "train.json", "output_dir": folder / "out", "do_train": True}
-    (result,) = run_main(SQUAD, as_flags({**squad, "feature_cache_dir": folder / "cache"}))
+    assert (
+        result.code == 2
+        and "a linear head, and the task has 2 BiLSTM" in result.messages[-1]
+    )
+    assert result.messages[-1].endswith(
+        "with --do_train=True and --init_head=False."
+    ), result
+    squad = {
+        "train_file": folder / "train.json",
+        "output_dir": folder / "out",
+        "do_train": True,
+    }
+    (result,) = run_main(
+        SQUAD, as_flags({**squad, "feature_cache_dir": folder / "cache"})
+    )
     assert_refused(result, "--feature_cache_dir needs", "--teacher")
     (result,) = run_main(
-        CLASSIFIER, command(folder, output_dir=folder, teacher=folder / "teacher", overwrite=True)
+        CLASSIFIER,
+        command(folder, output_dir=folder, teacher=folder / "teacher", overwrite=True),
     )
     assert_refused(result, "--overwrite removes the run in", "--teacher=")
     assert not (folder / "out").exists()

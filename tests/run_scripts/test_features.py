@@ -50,7 +50,9 @@ def ner(folder, **flags):
 
 def classifier(folder, **flags):
     files = {"train_file": folder / "train.tsv", "dev_file": folder / "dev.tsv"}
-    return command(folder, task_name="custom", **{**files, "approach": "features", **flags})
+    return command(
+        folder, task_name="custom", **{**files, "approach": "features", **flags}
+    )
 
 
 def weights_of(folder):
@@ -62,7 +64,9 @@ def cached_vectors(folder):
     return np.concatenate([np.load(path) for path in sorted(folder.glob("*.npy"))])
 
 
-def test_only_the_head_of_a_tagger_is_trained_on_the_hidden_states_of_the_encoder(folder):
+def test_only_the_head_of_a_tagger_is_trained_on_the_hidden_states_of_the_encoder(
+    folder,
+):
     flags = {**BILSTM, "lstm_layers": 1, "feature_layers": "concat_last_four",
              "feature_dtype": "float32"}  # fmt: skip
     used = {"do_predict": True, "predict_file": folder / "dev.conll",
@@ -95,7 +99,9 @@ def test_only_the_head_of_a_tagger_is_trained_on_the_hidden_states_of_the_encode
     tokenizer = bert_tf.load(folder / "model").tokenizer
     expected = []
     for words in sentences(60, 60):
-        outputs = encoder(tokenizer.encode([" ".join(words)], seq_length=10, trim_to_longest=True))
+        outputs = encoder(
+            tokenizer.encode([" ".join(words)], seq_length=10, trim_to_longest=True)
+        )
         expected.append(np.stack(outputs["encoder_outputs"], axis=2)[0])
     found = cached_vectors(folder / "out/features/train-1-2-3-4")
     np.testing.assert_allclose(found, np.concatenate(expected), atol=1e-6)
@@ -106,12 +112,19 @@ def test_only_the_head_of_a_tagger_is_trained_on_the_hidden_states_of_the_encode
     assert (expected.pop("global_step"), found.pop("global_step")) == (225, 0)
     assert found == pytest.approx(expected)
     assert other_seed.code == 0, other_seed
-    assert "computing features" not in other_seed.err and "computing features" in trained.err
+    assert (
+        "computing features" not in other_seed.err
+        and "computing features" in trained.err
+    )
     assert not (folder / "other/features").exists()
 
     # One SavedModel has the encoder and the head.
-    assert f"Next: python run_scripts/predict.py --model={folder}/served " in trained.out
-    answers = bert_tf.Predictor(str(folder / "served"))([" ".join(x) for x in sentences(20, 20)])
+    assert (
+        f"Next: python run_scripts/predict.py --model={folder}/served " in trained.out
+    )
+    answers = bert_tf.Predictor(str(folder / "served"))(
+        [" ".join(x) for x in sentences(20, 20)]
+    )
     lines = (folder / "out/predictions.conll").read_text().strip().split("\n\n")
     expected = [[line.split()[-1] for line in block.split("\n")] for block in lines]
     assert [row["tags"] for row in answers] == expected
@@ -131,21 +144,28 @@ def test_a_linear_classifier_is_trained_on_the_mean_of_each_text(folder):
     assert found.shape == (60, 4, 16)
     weights, _ = weights_of(folder / "out")
     assert weights["cls/head_layers/layer_weights"].shape == (4,)
-    assert not np.array_equal(weights["cls/head_layers/layer_weights"], np.full(4, 0.25))
+    assert not np.array_equal(
+        weights["cls/head_layers/layer_weights"], np.full(4, 0.25)
+    )
     assert results_of(folder / "out")["eval_accuracy"] > 0.7
     # The default of --feature_layers is the best row of the paper.
     assert (folder / "bilstm/features/train-1-2-3-4").is_dir()
     before = load_file(folder / "model/model.safetensors")
     weights, facts = weights_of(folder / "fine_tuned")
     assert facts["head"] == {"kind": "bilstm", "lstm_layers": 2, "lstm_size": 8}
-    assert not all(np.array_equal(weights[name], array) for name, array in before.items())
+    assert not all(
+        np.array_equal(weights[name], array) for name, array in before.items()
+    )
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         ({"init_checkpoint": None}, "--approach=features needs --init_checkpoint"),
-        ({"layer_decay": 0.9}, "--layer_decay has no effect without --approach=fine_tuning"),
+        (
+            {"layer_decay": 0.9},
+            "--layer_decay has no effect without --approach=fine_tuning",
+        ),
         ({"lstm_size": 8}, "--lstm_size has no effect without --head=bilstm"),
         ({**BILSTM, "lstm_size": 7}, "--lstm_size must be even"),
     ],
@@ -163,14 +183,21 @@ def test_changes_are_noticed_when_a_run_continues(folder):
     first, dtype, approach = run_main(
         NER,
         ner(folder, **flags),
-        ner(folder, **BILSTM, feature_dtype="float32", feature_cache_dir=folder / "cache"),
+        ner(
+            folder,
+            **BILSTM,
+            feature_dtype="float32",
+            feature_cache_dir=folder / "cache",
+        ),
         ner(folder, approach="fine_tuning"),
     )
     assert first.code == 0, first
     assert dtype.code == 2
     message = "a run with --feature_dtype='float16', but this run has --feature_dtype='float32'"
     assert message in dtype.messages[-1]
-    assert_refused(approach, "a run with --approach='features', but this run has no approach")
+    assert_refused(
+        approach, "a run with --approach='features', but this run has no approach"
+    )
     assert not (folder / "cache").exists()
     write_encoder(folder / "model", 2)
     (second,) = run_main(NER, ner(folder, **{**flags, "overwrite": True}))
@@ -181,13 +208,21 @@ def test_a_saved_head_is_that_of_the_model(tmp_path):
     head = bert_tf.HeadConfig("bilstm", 1, 2)
     model = bert_tf.BertTagger(CONFIG, num_labels=2, head=head)
     tokenizer = bert_tf.BertTokenizer(VOCABULARY, do_lower_case=True)
-    facts = {"task_type": "tagging", "labels": ["O", "B-a"], "scheme": "iob2", "max_seq_length": 8}
+    facts = {
+        "task_type": "tagging",
+        "labels": ["O", "B-a"],
+        "scheme": "iob2",
+        "max_seq_length": 8,
+    }
     bert_tf.save_checkpoint(model, tokenizer, tmp_path / "a", **facts)
     loaded = bert_tf.load(tmp_path / "a")
     assert loaded.model(bert_tf.BertTagger).head_config == head
     # The layers are those of another task.
     assert loaded.model(bert_tf.BertClassifier, num_labels=3).head_layers is None
-    convert, export = "bert_tf.run_scripts.convert_checkpoint", "bert_tf.run_scripts.export_model"
+    convert, export = (
+        "bert_tf.run_scripts.convert_checkpoint",
+        "bert_tf.run_scripts.export_model",
+    )
     source = f"--from={tmp_path}/a"
     other, copied, encoder, lite = run_mains(
         [
@@ -198,7 +233,10 @@ def test_a_saved_head_is_that_of_the_model(tmp_path):
                       "--format=tflite"]),
         ]
     )  # fmt: skip
-    assert other.code == 2 and "which only the dialect bert-tf can store" in other.messages[-1]
+    assert (
+        other.code == 2
+        and "which only the dialect bert-tf can store" in other.messages[-1]
+    )
     assert copied.code == encoder.code == 0, (copied, encoder)
     assert bert_tf.load(tmp_path / "copy").model(bert_tf.BertTagger).head_config == head
     if importlib.util.find_spec("ai_edge_litert"):

@@ -8,7 +8,10 @@ from run_programs import assert_refused, run_main
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
-from bert_tf.tasks.classification.submission_zip import TEST_EXAMPLES, write_submission_zip
+from bert_tf.tasks.classification.submission_zip import (
+    TEST_EXAMPLES,
+    write_submission_zip,
+)
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import FileSource, Split
 
@@ -44,7 +47,12 @@ def write_folder(folder, *names):
 # The outputs of the model for each example, and the submission file.
 WRITTEN = {
     "mrpc": ("", [[0.9, 0.1], [0.2, 0.8]], "MRPC.tsv", b"0\t0\n1\t1\n"),
-    "rte": ("", [[0.9, 0.1], [0.2, 0.8]], "RTE.tsv", b"0\tentailment\n1\tnot_entailment\n"),
+    "rte": (
+        "",
+        [[0.9, 0.1], [0.2, 0.8]],
+        "RTE.tsv",
+        b"0\tentailment\n1\tnot_entailment\n",
+    ),
     "mnli": (
         "mismatched",
         [[0.1, 0.2, 0.7], [0.8, 0.1, 0.1], [0.2, 0.6, 0.2]],
@@ -66,7 +74,9 @@ def test_the_submission_file_has_the_official_name_and_bytes(tmp_path, name):
     suffix, outputs, file_name, expected = WRITTEN[name]
     task = glue_task(name)
     key = "score" if name == "sts-b" else "probabilities"
-    source = {"mnli": "test_mismatched.tsv", "ax": "diagnostic.tsv"}.get(name, "test.tsv")
+    source = {"mnli": "test_mismatched.tsv", "ax": "diagnostic.tsv"}.get(
+        name, "test.tsv"
+    )
     split = Split("test", FileSource(source), suffix)
     example = TextExample("a", "b" if task.pair else None)
     predictions = [(example, {key: np.array(values, np.float32)}) for values in outputs]
@@ -76,7 +86,11 @@ def test_the_submission_file_has_the_official_name_and_bytes(tmp_path, name):
 
 
 def test_the_tasks_have_the_official_file_names():
-    names = [name for task in GLUE_TASKS.values() for name in task.submission.file_names.values()]
+    names = [
+        name
+        for task in GLUE_TASKS.values()
+        for name in task.submission.file_names.values()
+    ]
     assert sorted(names) == sorted(OFFICIAL)
     assert {name: count for name, (count, _) in OFFICIAL.items()} == TEST_EXAMPLES
     assert glue_task("mnli").submission.file_names == {
@@ -86,9 +100,18 @@ def test_the_tasks_have_the_official_file_names():
 
 
 BAD = {
-    "header": (b"0\t1\n1\t0\n", r"line 1: the columns index and prediction are required.*: 0, 1\."),
-    "rows": (submission_bytes("WNLI.tsv", 145), r"145 predictions, but .* 146 examples"),
-    "index": (b"index\tprediction\n0\t1\n2\t1\n", r"line 3: the index 1 .* Received: 2 1\."),
+    "header": (
+        b"0\t1\n1\t0\n",
+        r"line 1: the columns index and prediction are required.*: 0, 1\.",
+    ),
+    "rows": (
+        submission_bytes("WNLI.tsv", 145),
+        r"145 predictions, but .* 146 examples",
+    ),
+    "index": (
+        b"index\tprediction\n0\t1\n2\t1\n",
+        r"line 3: the index 1 .* Received: 2 1\.",
+    ),
 }
 
 
@@ -116,13 +139,15 @@ def test_the_program_writes_the_zip_file_or_reports_one_line(tmp_path):
     )
     assert (written.code, written.out) == (
         0,
-        f"{output} contains 2 of 11 submission files. Missing: CoLA.tsv, SST-2.tsv, MRPC.tsv, "
-        "QQP.tsv, STS-B.tsv, MNLI-m.tsv, MNLI-mm.tsv, QNLI.tsv, AX.tsv. The GLUE server requires "
-        "all 11.\n",
+        f"{output} contains 2 of 11 submission files. Missing: CoLA.tsv, SST-2.tsv, "
+        "MRPC.tsv, QQP.tsv, STS-B.tsv, MNLI-m.tsv, MNLI-mm.tsv, QNLI.tsv, AX.tsv. The "
+        "GLUE server requires all 11.\n",
     )
     with zipfile.ZipFile(output) as archive:
         assert archive.namelist() == ["RTE.tsv", "WNLI.tsv"]
         assert archive.read("WNLI.tsv") == submission_bytes("WNLI.tsv")
-    assert_refused(same_file, f"{first}/RTE.tsv and {second}/RTE.tsv are submission files of the")
+    assert_refused(
+        same_file, f"{first}/RTE.tsv and {second}/RTE.tsv are submission files of the"
+    )
     assert_refused(nothing, f"{empty} contains no submission file such as CoLA.tsv")
     assert not (tmp_path / "2.zip").exists()

@@ -29,8 +29,12 @@ MAINS = {
     "run_scripts/predict.py": ["model"],
     "run_scripts/quickstart.py": [],
 }
-TRAINING = {f"run_scripts/run_{name}.py" for name in ("pretraining", "classifier", "squad", "ner")}
-# Flags whose values are text and no paths; the names of all others show that they are paths.
+TRAINING = {
+    f"run_scripts/run_{name}.py"
+    for name in ("pretraining", "classifier", "squad", "ner")
+}
+# Flags whose values are text and no paths; the names of all others show that they are
+# paths.
 TEXTS = {
     "master", "tpu_zone", "tpu_name", "gcp_project", "profile_steps", "tfds_name", "text_feature",
     "feature_layers", "xnli_language", "tflite_precisions", "text_a_column", "text_b_column",
@@ -50,10 +54,17 @@ SECTIONS = [
 
 
 def run(*words):
-    """Runs Python in the root of the repository; returns the result and the imported packages."""
+    """Runs Python in the root of the repository.
+
+    Returns the result and the imported packages.
+    """
     command = [sys.executable, "-X", "importtime", *words]
     result = subprocess.run(
-        command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60
+        command,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     imported = set(re.findall(r"^import time:.*\| +(\w+)", result.stderr, re.M))
     return result, imported
@@ -77,24 +88,44 @@ def test_help_imports_no_slow_package_and_describes_each_flag(script):
     lines = result.stdout.splitlines()
     assert lines[0].endswith(".") and len(lines[0]) < 100
     assert max(map(len, lines)) <= 100
-    program = "bash run_scripts/quickstart.sh" if "quickstart" in script else f"python {script} "
+    program = (
+        "bash run_scripts/quickstart.sh"
+        if "quickstart" in script
+        else f"python {script} "
+    )
     assert f"    {program}" in result.stdout.split(" flags:")[0], "there is no example"
 
     titles = [line for line in lines if line in SECTIONS]
     assert titles == sorted(titles, key=SECTIONS.index)
     sections = dict(re.findall(r"^(\S[\w ]+:)\n((?:  .+\n?)+)", result.stdout, re.M))
-    flags = {title: re.findall(r"^  --(\w+)=", sections.get(title, ""), re.M) for title in SECTIONS}
+    flags = {
+        title: re.findall(r"^  --(\w+)=", sections.get(title, ""), re.M)
+        for title in SECTIONS
+    }
     assert flags["Required flags:"] == MAINS[script]
-    assert flags["Main flags:"] + flags["Further flags:"] or script in WITHOUT_OPTIONAL_FLAGS
+    assert (
+        flags["Main flags:"] + flags["Further flags:"]
+        or script in WITHOUT_OPTIONAL_FLAGS
+    )
     if script in TRAINING:
-        first = ["do_train", "init_checkpoint", "vocab_file", "learning_rate", "train_batch_size"]
+        first = [
+            "do_train",
+            "init_checkpoint",
+            "vocab_file",
+            "learning_rate",
+            "train_batch_size",
+        ]
         assert [name for name in flags["Main flags:"] if name in first] == first
         assert {"lstm_size", "use_tpu"} & set(flags["Further flags:"])
     assert len(flags["Main flags:"]) <= 25
-    texts = set(re.findall(r"^  --(\w+)=(?:text|comma separated list)$", result.stdout, re.M))
+    texts = set(
+        re.findall(r"^  --(\w+)=(?:text|comma separated list)$", result.stdout, re.M)
+    )
     assert {name for name in texts if not _PATH_FLAG.search(name)} <= TEXTS
     assert not [name for name in TEXTS if _PATH_FLAG.search(name)]
-    for description in re.findall(r"^  --\w+=.*\n((?:      .+\n?)*)", result.stdout, re.M):
+    for description in re.findall(
+        r"^  --\w+=.*\n((?:      .+\n?)*)", result.stdout, re.M
+    ):
         assert len(description.strip()) > 15, description
 
 
@@ -108,7 +139,9 @@ def test_help_imports_no_slow_package_and_describes_each_flag(script):
 )  # fmt: skip
 def test_error_in_a_flag_imports_no_slow_package(flag, message):
     required = "--task_name=mrpc", "--output_dir=out", "--data_dir=.", "--do_train=true"
-    result, imported = run(ROOT / "run_scripts/run_classifier.py", *required, f"--{flag}")
+    result, imported = run(
+        ROOT / "run_scripts/run_classifier.py", *required, f"--{flag}"
+    )
     assert result.returncode == 2
     assert not imported & SLOW_PACKAGES
     assert result.stderr.splitlines()[-1] == f"error: {message}"
@@ -138,7 +171,9 @@ def test_console_scripts_show_their_own_names(tmp_path):
     assert len(targets) == len(MAINS) - 1  # the quickstart is not installed
     for name, module in targets.items():
         folder, program = module.removeprefix("bert_tf.").split(".")
-        assert f"{folder}/{program}.py" in MAINS and name[8:].replace("-", "_") == program
+        assert (
+            f"{folder}/{program}.py" in MAINS and name[8:].replace("-", "_") == program
+        )
     script = tmp_path / "bert-tf-run-squad"
     script.write_text("from bert_tf.run_scripts.run_squad import run\nrun()\n")
     result, _ = run(script, "--help")

@@ -10,8 +10,9 @@ import tiny_bert
 
 import bert_tf
 
-# Runs a program in child processes. Each child is killed before one flush or renaming of a file,
-# the first child before the first one, and so on; after each kill the program runs again.
+# Runs a program in child processes. Each child is killed before one flush or renaming
+# of a file, the first child before the first one, and so on; after each kill the
+# program runs again.
 DRIVER = """
 import importlib, json, os, shutil, signal, sys
 import tensorflow_text
@@ -66,15 +67,18 @@ while True:
 print("RESULT " + json.dumps([code, leftovers, 0, state()]), flush=True)
 """
 CONFIG = bert_tf.BertConfig(**tiny_bert.CONFIG)
-# For each program: its flags, and the number of changes of files from one kill to the next.
+# For each program: its flags, and the number of changes of files from one kill to the
+# next.
 PROGRAMS = {
     "run_scripts.convert_checkpoint": ("--from=model --to=out --dialect=google", 4),
     "data_prep.train_vocabulary": (
-        "--input_file=in.txt --output_file=out --vocab_size=20 --num_unused_tokens=0", 1,
+        "--input_file=in.txt --output_file=out --vocab_size=20 "
+        "--num_unused_tokens=0", 1,
     ),
     "run_scripts.extract_features": (
-        "--input_file=in.txt --output_file=out --output_format=npz --init_checkpoint=model "
-        "--layers=-1 --max_seq_length=8 --lines_per_shard=25", 1,
+        "--input_file=in.txt --output_file=out --output_format=npz "
+        "--init_checkpoint=model --layers=-1 --max_seq_length=8 "
+        "--lines_per_shard=25", 1,
     ),
     "run_scripts.adapt_vocabulary": (
         "--init_checkpoint=model --input_file=in.txt --output_dir=out", 4,
@@ -90,7 +94,9 @@ def test_the_command_of_a_killed_program_gives_the_same_bytes(tmp_path, program)
     work = tmp_path / "work"
     work.mkdir()
     tokenizer = bert_tf.BertTokenizer(tiny_bert.VOCABULARY, do_lower_case=True)
-    bert_tf.save_checkpoint(bert_tf.BertEncoder(CONFIG, seed=0), tokenizer, work / "model")
+    bert_tf.save_checkpoint(
+        bert_tf.BertEncoder(CONFIG, seed=0), tokenizer, work / "model"
+    )
     (work / "in.txt").write_text("a b\n\nb ac\n" * 20)
     if program.endswith("convert_checkpoint"):  # replaces an earlier checkpoint
         old = bert_tf.BertEncoder(CONFIG, seed=1)
@@ -108,6 +114,8 @@ def test_the_command_of_a_killed_program_gives_the_same_bytes(tmp_path, program)
     assert len(killed) >= 3 and any(count for _, count, _, _ in killed)
     for code, _, again, files in killed:
         assert (code, again) == (-signal.SIGKILL, 0)
-        # An export that was killed after its last renaming is complete, so the next one has the
-        # next number.
-        assert {path: files[path] for path in files if not path.startswith("out/2/")} == expected
+        # An export that was killed after its last renaming is complete, so the next one
+        # has the next number.
+        assert {
+            path: files[path] for path in files if not path.startswith("out/2/")
+        } == expected

@@ -17,7 +17,10 @@ USED = {"do_predict": True}
 
 
 def text(number):
-    """Returns a text whose last token is its label: "b" for pos; most are longer than 8 tokens."""
+    """Returns a text whose last token is its label: "b" for pos.
+
+    Most are longer than 8 tokens.
+    """
     return " ".join(["a"] * (5 * number % 24) + ["b" if number % 3 else "."])
 
 
@@ -27,7 +30,9 @@ def folder(tmp_path):
     rows = [f"{text(n)}\t{'pos' if n % 3 else 'neg'}" for n in range(24)]
     rows += ["\tneg"]
     for name in ("train", "dev", "test"):
-        (tmp_path / f"{name}.tsv").write_text("\n".join(["sentence\tlabel", *rows]) + "\n")
+        (tmp_path / f"{name}.tsv").write_text(
+            "\n".join(["sentence\tlabel", *rows]) + "\n"
+        )
     return tmp_path
 
 
@@ -58,7 +63,9 @@ def test_a_run_averages_windows_and_its_export_too(folder):
     assert trained.code == 0, trained
     several = sum(len(text(n).split()) > 6 for n in range(24))
     line = next(each for each in trained.err.splitlines() if each.startswith("train ("))
-    assert f": 25 examples, {several} with several windows, 1 with an empty text, " in line
+    assert (
+        f": 25 examples, {several} with several windows, 1 with an empty text, " in line
+    )
     count = int(line.split(" windows, ")[-2].split()[-1].replace(",", ""))
     # At most two windows of a text in training, of which an epoch reads each once.
     assert count == 25 + several
@@ -66,7 +73,9 @@ def test_a_run_averages_windows_and_its_export_too(folder):
     rows = [json.loads(row) for row in (folder / "out/predictions.jsonl").open()]
     assert [row["sentence"] for row in rows] == [*map(text, range(24)), ""]
     assert same.code == 0, same
-    np.testing.assert_allclose(predicted(folder / "same"), predicted(folder / "out"), atol=1e-6)
+    np.testing.assert_allclose(
+        predicted(folder / "same"), predicted(folder / "out"), atol=1e-6
+    )
     assert_refused(other, "with --max_windows=2", "this run has --max_windows=3")
     assert truncated.code == 0, truncated
     assert f"{several} truncated, 1 with an empty text" in truncated.err
@@ -82,7 +91,9 @@ def test_a_frozen_encoder_reads_windows(folder):
     flags = {**WINDOWS, "approach": "features", "feature_layers": "last"}
     flags["class_weights"] = "balanced"
     encoder = bert_tf.BertEncoder(bert_tf.BertConfig(**CONFIG))
-    bert_tf.save_checkpoint(encoder, bert_tf.BertTokenizer(VOCABULARY), folder / "model")
+    bert_tf.save_checkpoint(
+        encoder, bert_tf.BertTokenizer(VOCABULARY), folder / "model"
+    )
     (done,) = run_main(
         CLASSIFIER,
         command(folder, do_train=True, do_eval=True, init_checkpoint=folder / "model", **flags,
@@ -97,13 +108,24 @@ def test_a_frozen_encoder_reads_windows(folder):
 def test_flags_without_effect_and_pairs_are_refused(folder):
     cases = [
         ({"doc_stride": 3}, "--doc_stride has no effect without --long_texts=windows"),
-        ({"max_windows": 3}, "--max_windows has no effect without --long_texts=windows"),
+        (
+            {"max_windows": 3},
+            "--max_windows has no effect without --long_texts=windows",
+        ),
         ({**WINDOWS, "doc_stride": 0}, "--doc_stride must be at least 1. Received: 0."),
-        ({**WINDOWS, "max_windows": 0}, "--max_windows must be at least 1. Received: 0."),
-        ({**WINDOWS, "text_b_column": "label", "label_column": "x"}, "--long_texts=windows needs"),
+        (
+            {**WINDOWS, "max_windows": 0},
+            "--max_windows must be at least 1. Received: 0.",
+        ),
+        (
+            {**WINDOWS, "text_b_column": "label", "label_column": "x"},
+            "--long_texts=windows needs",
+        ),
         ({**WINDOWS, "task_name": "mrpc"}, "the task mrpc, which has pairs of texts."),
     ]
-    results = run_main(CLASSIFIER, *(command(folder, do_train=True, **each) for each, _ in cases))
+    results = run_main(
+        CLASSIFIER, *(command(folder, do_train=True, **each) for each, _ in cases)
+    )
     for result, (_, words) in zip(results, cases, strict=True):
         assert_refused(result, words)
     assert not (folder / "out").exists()

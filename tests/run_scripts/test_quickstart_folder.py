@@ -15,7 +15,9 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
     quickstart.FLAGS.mark_as_parsed()
     with (
         flagsaver.flagsaver(output_dir=str(tmp_path)),
-        pytest.raises(InputError, match=r"would be replaced, but .* contains no quickstart"),
+        pytest.raises(
+            InputError, match=r"would be replaced, but .* contains no quickstart"
+        ),
     ):
         quickstart.main()
     assert path.read_text() == "mine" and not (tmp_path / "stages").exists()

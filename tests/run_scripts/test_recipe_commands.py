@@ -18,8 +18,8 @@ NAMES = sorted(path.stem for path in RECIPES.glob("*.sh") if path.stem != "lib")
 WITH_TABLE = [name for name in NAMES if name not in ("mosaic_bert", "pretrain_base")]
 METRICS = ("accuracy", "f1", "matthews_correlation", "spearman", "exact_match", "exact")
 
-# Takes the place of Python: writes each command to a file, and results into the output folder. In
-# the table, the result of the command with the number n is n / 10.
+# Takes the place of Python: writes each command to a file, and results into the output
+# folder. In the table, the result of the command with the number n is n / 10.
 RECORDER = """#!{python} -IS
 import json, os, sys
 argv = sys.argv[1:]
@@ -96,7 +96,9 @@ class Recipe:
         for name in ("train-v1.1.json", "dev-v1.1.json"):
             (self.folder / name).touch()
         self.recorder = self.folder / "recorder"
-        self.recorder.write_text(RECORDER.format(python=sys.executable, metrics=METRICS))
+        self.recorder.write_text(
+            RECORDER.format(python=sys.executable, metrics=METRICS)
+        )
         self.recorder.chmod(0o755)
         (self.folder / "vocab.txt").write_text("a\nb\nc")
 
@@ -108,7 +110,9 @@ class Recipe:
             "CONFIG": "config.json", "MODEL": "model", "GLUE": f"{folder}/glue", "SQUAD": folder,
             "SWAG": folder, "CONLL": folder, **settings,
         }  # fmt: skip
-        environment = {key: value for key, value in environment.items() if value is not None}
+        environment = {
+            key: value for key, value in environment.items() if value is not None
+        }
         command = ["bash", str(RECIPES / f"{name}.sh"), *flags]
         return subprocess.run(command, env=environment, capture_output=True, text=True)
 
@@ -145,13 +149,18 @@ def recorded(tmp_path_factory):
 def defined_flags(path):
     """Returns the flags that a program lists in its help."""
     shown = subprocess.run(
-        [sys.executable, ROOT / path, "--help"], capture_output=True, text=True, check=True
+        [sys.executable, ROOT / path, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return set(re.findall(r"^  --(\w+)=", shown.stdout, re.M))
 
 
 def test_every_table_of_the_paper_has_a_recipe():
-    assert [name[:6] for name in WITH_TABLE] == [f"table{number}" for number in range(1, 9)]
+    assert [name[:6] for name in WITH_TABLE] == [
+        f"table{number}" for number in range(1, 9)
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -179,9 +188,13 @@ def test_every_row_has_the_result_of_another_run(recorded, name):
     groups = collections.defaultdict(list)
     for label, metric, _, result, _ in rows:
         column = label if label == "MNLI-mm" else metric
-        assert result in possible.get(column, {f"{each.number / 10:.1f}" for each in commands})
+        assert result in possible.get(
+            column, {f"{each.number / 10:.1f}" for each in commands}
+        )
         # These are second metrics of a run, or of the pretraining.
-        groups[column if column in (*possible, "EM", "test F1") else "main"].append(result)
+        groups[column if column in (*possible, "EM", "test F1") else "main"].append(
+            result
+        )
     assert all(len(set(results)) == len(results) for results in groups.values())
     results = [float(result) for result in groups["main"]]
     if name != "table1_glue":  # whose rows have the order of the paper
@@ -191,17 +204,25 @@ def test_every_row_has_the_result_of_another_run(recorded, name):
 def test_squad_2_predicts_with_the_best_threshold(recorded):
     recipe, commands, _ = recorded("table3_squad2")
     last = commands[-1]
-    assert (last.flags["do_predict"], last.flags["null_score_diff_threshold"]) == ("true", "-1.5")
+    assert (last.flags["do_predict"], last.flags["null_score_diff_threshold"]) == (
+        "true",
+        "-1.5",
+    )
     assert [row[3] for row in recipe.table()[1:]] == [f"{last.number / 10:.1f}"] * 2
 
 
 def check_flags(commands):
     """Checks that each program exists and has all flags."""
     for command in commands:
-        parts = [(command.path, command.argv), *([command.inner] if command.inner else [])]
+        parts = [
+            (command.path, command.argv),
+            *([command.inner] if command.inner else []),
+        ]
         for path, argv in parts:
             names = [word[2:].split("=")[0] for word in argv]
-            assert not [n for n, count in collections.Counter(names).items() if count > 1], argv
+            assert not [
+                n for n, count in collections.Counter(names).items() if count > 1
+            ], argv
             assert set(names) <= defined_flags(path), path
 
 
@@ -230,7 +251,11 @@ def test_the_models_of_a_table_differ_as_in_the_paper(recorded):
         found = [each.flags for each in recorded(name)[1] if names[0] in each.flags]
         return {tuple(flags[each] for each in names) for flags in found}
 
-    assert values("table5_ablations", "objective") == {("mlm_nsp",), ("mlm",), ("causal",)}
+    assert values("table5_ablations", "objective") == {
+        ("mlm_nsp",),
+        ("mlm",),
+        ("causal",),
+    }
     assert values("table5_ablations", "head") == {("bilstm",)}
     paths = [path for (path,) in values("table6_size", "bert_config_file")]
     configs = [json.loads(pathlib.Path(path).read_text()) for path in paths]
@@ -238,7 +263,9 @@ def test_the_models_of_a_table_differ_as_in_the_paper(recorded):
     assert {tuple(config[name] for name in names) for config in configs} == {
         (3, 768, 12), (6, 768, 3), (6, 768, 12), (12, 768, 12), (12, 1024, 16), (24, 1024, 16),
     }  # fmt: skip
-    assert all(config["intermediate_size"] == 4 * config["hidden_size"] for config in configs)
+    assert all(
+        config["intermediate_size"] == 4 * config["hidden_size"] for config in configs
+    )
     assert {layers for (layers,) in values("table7_ner", "feature_layers")} == {
         "embeddings", "second_to_last", "last", "weighted_sum_last_four", "concat_last_four",
         "weighted_sum_all",
@@ -288,14 +315,24 @@ def test_results_that_are_not_finite_are_not_the_best(tmp_path):
         run = tmp_path / f"runs/learning_rate=1+seed={seed}"
         run.mkdir(parents=True)
         (run / "eval_results.txt").write_text(f"eval_spearman = {value}\n")
-    command = [sys.executable, str(RECIPES / "table.py"), "best", str(tmp_path), "eval_spearman"]
+    command = [
+        sys.executable,
+        str(RECIPES / "table.py"),
+        "best",
+        str(tmp_path),
+        "eval_spearman",
+    ]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert found.strip().endswith("seed=2")
 
 
 def test_no_average_without_all_tasks(recipe):
     assert recipe.run("table1_glue", TASKS="MRPC RTE").returncode == 0
-    assert [row[3] != "-" for row in recipe.table()[1:]] == [False] * 7 + [True, True, False]
+    assert [row[3] != "-" for row in recipe.table()[1:]] == [False] * 7 + [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_the_best_runs_predict_the_test_files(recipe):
@@ -309,17 +346,23 @@ def test_the_best_runs_predict_the_test_files(recipe):
     for flags in predicting:
         best = f"{recipe.out}/{flags['task_name']}/runs/learning_rate=4e-5+seed=0"
         assert flags["init_checkpoint"] == best and "do_train" not in flags
-    (collecting,) = (each.flags for each in commands if "make_glue" in each.flags["program"])
+    (collecting,) = (
+        each.flags for each in commands if "make_glue" in each.flags["program"]
+    )
     folders = [flags["output_dir"] for flags in predicting]
     assert collecting["input_dirs"].split(",") == folders
 
 
-@pytest.mark.parametrize(("name", "missing"), [("table1_glue", "GLUE"), ("table6_size", "VOCAB")])
+@pytest.mark.parametrize(
+    ("name", "missing"), [("table1_glue", "GLUE"), ("table6_size", "VOCAB")]
+)
 def test_a_missing_setting_is_reported_before_the_first_command(recipe, name, missing):
     done = recipe.run(name, **{missing: None})
     assert done.returncode == 2 and not recipe.commands()
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"error: the environment variable {missing} is not set. Give ")
+    assert line.startswith(
+        f"error: the environment variable {missing} is not set. Give "
+    )
 
 
 def test_missing_data_are_reported_before_the_first_command(recipe):
@@ -330,7 +373,10 @@ def test_missing_data_are_reported_before_the_first_command(recipe):
 
 def test_a_wrong_size_is_refused(recipe):
     done = recipe.run("table2_squad", SIZE="tiny")
-    assert done.returncode == 2 and done.stderr == "error: SIZE=tiny is not base or large.\n"
+    assert (
+        done.returncode == 2
+        and done.stderr == "error: SIZE=tiny is not base or large.\n"
+    )
 
 
 def test_a_failing_program_ends_the_recipe_with_its_code(recipe):
@@ -355,7 +401,9 @@ def test_the_head_has_the_figures_of_bert_large(recorded, recipe, name):
     assert recipe.run(name, SIZE="large", FEATURES="last").returncode == 0
     figures = [row[2] for row in recipe.table()[1:] if row[2] != "-"]
     assert figures and not set(figures) & {row[2] for row in recorded(name)[0].table()}
-    assert all(re.search(rf"\b{re.escape(figure)}\b", head_of(name)) for figure in figures)
+    assert all(
+        re.search(rf"\b{re.escape(figure)}\b", head_of(name)) for figure in figures
+    )
 
 
 def test_the_figures_of_bert_large_on_glue(recipe):

@@ -23,7 +23,10 @@ pytestmark = pytest.mark.slow
 
 
 def run_recipe(tmp_path, name, *flags, **settings):
-    """Runs a recipe in a folder whose name has a blank; returns the folder of its results."""
+    """Runs a recipe in a folder whose name has a blank.
+
+    Returns the folder of its results.
+    """
     folder = tmp_path / "a folder"
     folder.mkdir(exist_ok=True)
     vocab = tiny_corpus.vocabulary_file(folder)
@@ -35,7 +38,12 @@ def run_recipe(tmp_path, name, *flags, **settings):
         "SHORT": "16", "LONG": "0", "EVAL_FRACTION": "0.1", "LENGTH": "16", "SQUAD_LENGTH": "80",
         "NER_LENGTH": "16", "EPOCHS": "1", "FEATURE_EPOCHS": "1", "PYTHON": sys.executable,
     }  # fmt: skip
-    command = ["bash", str(ROOT / f"run_scripts/recipes/{name}.sh"), "--log_steps=1", *flags]
+    command = [
+        "bash",
+        str(ROOT / f"run_scripts/recipes/{name}.sh"),
+        "--log_steps=1",
+        *flags,
+    ]
     subprocess.run(command, env={**os.environ, **environment, **settings}, check=True)
     return folder / "out"
 
@@ -49,8 +57,13 @@ def model(tmp_path):
 
 
 def table_of(out):
-    """Returns the result and the number of runs of each row; None for a missing result."""
-    rows = [line.split("\t") for line in (out / "table.tsv").read_text().splitlines()[1:]]
+    """Returns the result and the number of runs of each row.
+
+    None for a missing result.
+    """
+    rows = [
+        line.split("\t") for line in (out / "table.tsv").read_text().splitlines()[1:]
+    ]
     return {
         (label, metric): (None if result == "-" else float(result), int(runs))
         for label, metric, _, result, runs in rows
@@ -64,7 +77,9 @@ def checkpoints(out):
 
 def training_metrics(folder):
     """Returns the logged training metrics, keyed by step."""
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()
+    ]
     return {line["step"]: line for line in lines if line["kind"] == "train"}
 
 
@@ -72,8 +87,8 @@ def test_two_phases_share_one_schedule(tmp_path):
     out = run_recipe(tmp_path, "pretrain_base", LONG="32")
     first, second = training_metrics(out / "phase1"), training_metrics(out / "phase2")
     assert (max(first), max(second)) == (18, 2)
-    # Both phases share one linear decay from 1e-4 over 20 steps. Step n uses the learning rate
-    # after n - 1 steps.
+    # Both phases share one linear decay from 1e-4 over 20 steps. Step n uses the
+    # learning rate after n - 1 steps.
     assert first[18]["learning_rate"] == pytest.approx(1e-4 * (1 - 17 / 20), rel=1e-4)
     assert second[1]["learning_rate"] == pytest.approx(1e-4 * (1 - 18 / 20), rel=1e-4)
     assert second[2]["learning_rate"] == pytest.approx(1e-4 * (1 - 19 / 20), rel=1e-4)
@@ -91,7 +106,9 @@ def test_the_recipe_of_mosaic_bert(tmp_path, capfd):
     }  # fmt: skip
     assert {name: settings[name] for name in expected} == expected
     # MosaicML multiplies each weight by 1 - 1e-5 in a step with the peak learning rate.
-    assert settings["weight_decay_rate"] * settings["learning_rate"] == pytest.approx(1e-5)
+    assert settings["weight_decay_rate"] * settings["learning_rate"] == pytest.approx(
+        1e-5
+    )
     logged = training_metrics(out / "model")
     # 6 of 100 steps are warm-up. Step n uses the learning rate after n - 1 steps.
     assert logged[4]["learning_rate"] == pytest.approx(5e-4 * 3 / 6, rel=1e-4)
@@ -107,7 +124,8 @@ def test_the_recipe_of_mosaic_bert(tmp_path, capfd):
 
 def test_glue(tmp_path, model):
     data = paper_data.write_glue(tmp_path / "glue")
-    # One task for pairs with two dev splits, one with a correlation, and one with single texts.
+    # One task for pairs with two dev splits, one with a correlation, and one with
+    # single texts.
     tasks = {"TASKS": "MNLI STS-B SST-2", "RATES": "5e-5"}
     out = run_recipe(tmp_path, "table1_glue", MODEL=model, GLUE=data, **tasks)
     table = table_of(out)
@@ -116,7 +134,9 @@ def test_glue(tmp_path, model):
     assert found == ["MNLI-m", "MNLI-mm", "SST-2", "STS-B"]
 
 
-def test_squad_2_uses_the_best_threshold_and_the_same_command_again_trains_nothing(tmp_path, model):
+def test_squad_2_uses_the_best_threshold_and_the_same_command_again_trains_nothing(
+    tmp_path, model
+):
     data = paper_data.write_squad(tmp_path / "squad", "2.0")
     settings = {"MODEL": model, "SQUAD": data, "LENGTH": "80"}
     out = run_recipe(tmp_path, "table3_squad2", **settings)
@@ -154,5 +174,6 @@ def test_named_entities(tmp_path, model):
     assert len(table) == 8
     missing = [label for (label, _), (result, _) in table.items() if result is None]
     assert missing == [
-        "Second-to-last hidden layer", "Last hidden layer", "Weighted sum of all layers",
+        "Second-to-last hidden "
+        "layer", "Last hidden layer", "Weighted sum of all layers",
     ]  # fmt: skip

@@ -54,17 +54,33 @@ def test_mnli_has_two_dev_sets_and_its_run_predicts_ax(folder):
         "bert_tf.run_scripts.run_classifier",
         command(folder, **everything, learning_rate=1e-4),
         # The model, its vocabulary and its length are those of the run.
-        [f"--output_dir={folder}/out", f"--data_dir={folder}", "--task_name=AX", "--do_predict"],
-        command(folder, task_name="rte", do_predict=True, test_file=folder / "AX/AX.tsv"),
-        command(folder, init_checkpoint=folder / "out", output_dir=folder / "again", do_train=True),
+        [
+            f"--output_dir={folder}/out",
+            f"--data_dir={folder}",
+            "--task_name=AX",
+            "--do_predict",
+        ],
+        command(
+            folder, task_name="rte", do_predict=True, test_file=folder / "AX/AX.tsv"
+        ),
+        command(
+            folder,
+            init_checkpoint=folder / "out",
+            output_dir=folder / "again",
+            do_train=True,
+        ),
     )
     assert mnli.code == 0, mnli
     assert "learning_rate=0.0001 is high for the released optimizer" in mnli.err
     out = folder / "out"
     results = results_of(out)
-    assert {"eval_accuracy", "eval_loss", "loss", "global_step", "eval_accuracy_mismatched"} <= (
-        results.keys()
-    )
+    assert {
+        "eval_accuracy",
+        "eval_loss",
+        "loss",
+        "global_step",
+        "eval_accuracy_mismatched",
+    } <= (results.keys())
     assert results["global_step"] == 6
     for name, count in (
         ("test_results.tsv", 4), ("test_results_mismatched.tsv", 5), ("test_results_ax.tsv", 2),
@@ -123,12 +139,15 @@ def test_a_folder_of_hugging_face_predicts_the_labels_of_its_config(tmp_path):
     loaded = bert_tf.load(model)
     inputs = loaded.tokenizer.encode([row["sentence"] for row in rows], seq_length=16)
     best = np.argmax(loaded.model(bert_tf.BertClassifier)(inputs)["logits"], -1)
-    assert [row["predicted"] for row in rows] == [("bad", "fair", "good")[i] for i in best]
+    assert [row["predicted"] for row in rows] == [
+        ("bad", "fair", "good")[i] for i in best
+    ]
 
 
 def test_more_epochs_and_examples_are_refused_by_the_names_of_their_flags(folder):
     (trained,) = run_main(
-        "bert_tf.run_scripts.run_classifier", command(folder, do_train=True, max_train_examples=8)
+        "bert_tf.run_scripts.run_classifier",
+        command(folder, do_train=True, max_train_examples=8),
     )
     assert trained.code == 0, trained.err
     epochs, examples, misspelled = run_main(
@@ -139,18 +158,30 @@ def test_more_epochs_and_examples_are_refused_by_the_names_of_their_flags(folder
     )
     assert_refused(
         epochs, "num_train_steps=2, but this run has num_train_steps=4, which --num_train_epochs",
-        f"To train its model further, give another --output_dir and --init_checkpoint={folder}/out",
+        "To train its model further, give another --output_dir and "
+        f"--init_checkpoint={folder}/out",
     )  # fmt: skip
-    assert_refused(examples, "--max_train_examples=8, but this run has --max_train_examples=12.")
+    assert_refused(
+        examples, "--max_train_examples=8, but this run has --max_train_examples=12."
+    )
     assert_refused(misspelled, "'mrpcc' is not one of cola", "Did you mean mrpc?")
 
 
 def test_tables_of_other_forms_are_named_by_flags(folder, test_data):
     source = test_data / "data/public_cases/unnamed_columns_latin1.csv"
     (folder / "rows.txt").write_bytes(source.read_bytes().split(b"\n", 1)[1])
-    own = {"task_name": "custom", "data_dir": None, "do_train": True, "train_batch_size": 2}
+    own = {
+        "task_name": "custom",
+        "data_dir": None,
+        "do_train": True,
+        "train_batch_size": 2,
+    }
     columns = {"train_file": source, "text_a_column": "v2", "label_column": "v1"}
-    numbers = {"train_file": folder / "rows.txt", "text_a_column": "1", "label_column": "0"}
+    numbers = {
+        "train_file": folder / "rows.txt",
+        "text_a_column": "1",
+        "label_column": "0",
+    }
     refused, trained, other, unnamed, glue = run_main(
         "bert_tf.run_scripts.run_classifier",
         command(folder, **own, **columns),
@@ -160,10 +191,17 @@ def test_tables_of_other_forms_are_named_by_flags(folder, test_data):
                 check_only=True, output_dir=folder / "unnamed"),
         command(folder, task_name="mnli", do_train=True, header=False),
     )  # fmt: skip
-    assert_refused(refused, "is not UTF-8", "give its encoding, such as --encoding=latin-1")
+    assert_refused(
+        refused, "is not UTF-8", "give its encoding, such as --encoding=latin-1"
+    )
     assert trained.code == 0, trained.err
-    rows = [json.loads(line) for line in (folder / "out/predictions.jsonl").open(encoding="utf-8")]
-    for row, expected in zip(rows, [["Go, now", "ham"], ["Win 10 £", "spam"]], strict=True):
+    rows = [
+        json.loads(line)
+        for line in (folder / "out/predictions.jsonl").open(encoding="utf-8")
+    ]
+    for row, expected in zip(
+        rows, [["Go, now", "ham"], ["Win 10 £", "spam"]], strict=True
+    ):
         assert all(value in row.values() for value in expected), row
     assert_refused(other, "contains a run with training examples of the content=")
     assert unnamed.code == 0 and "Flags and data are valid." in unnamed.out, unnamed.err
@@ -174,7 +212,10 @@ def test_one_table_is_split_by_a_hash_of_its_texts(folder):
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(["a", "b", "bc"], 6)) for _ in range(150)]
     rows = [("id", "sentence", "label")]
-    rows += [(f"{n}", text, "xy"["bc" in text]) for n, text in enumerate([*texts, *texts[:50]])]
+    rows += [
+        (f"{n}", text, "xy"["bc" in text])
+        for n, text in enumerate([*texts, *texts[:50]])
+    ]
     (folder / "all.csv").write_text("".join(",".join(row) + "\n" for row in rows))
     flags = {
         "task_name": "custom", "data_dir": None, "train_file": folder / "all.csv",
@@ -213,7 +254,9 @@ def test_one_table_is_split_by_a_hash_of_its_texts(folder):
     assert [row["id"] for row in again] == [row["id"] for row in predicted]
     assert_refused(other, "contains a run with training examples of the content=")
     assert_refused(both, "--eval_fraction and --dev_file give the same split")
-    assert_refused(too_much, "must be at least 0, and less than 1 together. Received: 0.5 and 0.5.")
+    assert_refused(
+        too_much, "must be at least 0, and less than 1 together. Received: 0.5 and 0.5."
+    )
     assert_refused(glue, "are for --task_name=custom")
     assert_refused(missing, "has no column 't' (--text_a_column), 'l' (--label_column)")
 
@@ -226,7 +269,10 @@ def facts_of(folder):
 def test_labels_that_are_numbers_have_the_order_of_numbers_or_of_a_model(folder):
     labels = ("1", "2", "10")
     rows = [("id", "review", "stars")]
-    rows += [(f"{number}", "a b bc"[: 1 + number % 6], labels[number % 3]) for number in range(24)]
+    rows += [
+        (f"{number}", "a b bc"[: 1 + number % 6], labels[number % 3])
+        for number in range(24)
+    ]
     (folder / "stars.csv").write_text("".join(",".join(row) + "\n" for row in rows))
     flags = {
         "task_name": "custom", "data_dir": None, "train_file": folder / "stars.csv",
@@ -253,7 +299,9 @@ def test_labels_that_are_numbers_have_the_order_of_numbers_or_of_a_model(folder)
     assert [(row["id"], row["review"], row["stars"]) for row in predicted] == rows[1:]
     assert [*predicted[0]] == ["id", "review", "stars", "predicted", "probability"]
     columns = np.loadtxt(folder / "out/test_results.tsv").argmax(axis=1)
-    assert [labels[column] for column in columns] == [row["predicted"] for row in predicted]
+    assert [labels[column] for column in columns] == [
+        row["predicted"] for row in predicted
+    ]
     accuracy = np.mean([row["predicted"] == row["stars"] for row in predicted])
     scores = results_of(folder / "out", "test_results.txt")
     assert scores["test_accuracy"] == pytest.approx(accuracy)
@@ -274,7 +322,12 @@ def test_a_metric_without_a_definition_is_no_reason_for_another_learning_rate(fo
     flags = {"task_name": "custom", "data_dir": None, "do_train": True, "do_eval": True}
     cases = [
         ("multi_label", "topics", "none", "has no label, so micro_f1 is not defined"),
-        ("regression", "scores", "equal", "has equal scores, so spearman is not defined"),
+        (
+            "regression",
+            "scores",
+            "equal",
+            "has equal scores, so spearman is not defined",
+        ),
     ]
     results = run_main("bert_tf.run_scripts.run_classifier", *(
         command(folder, **flags, task_type=task_type, train_file=folder / f"{train}.csv",
@@ -283,5 +336,10 @@ def test_a_metric_without_a_definition_is_no_reason_for_another_learning_rate(fo
     ))  # fmt: skip
     for done, (task_type, _, dev, words) in zip(results, cases, strict=True):
         assert done.code == 0, done
-        assert f"{dev}.csv {words}" in done.err and "lower learning rate" not in done.err
-        assert json.loads((folder / task_type / "results.json").read_text())["baseline"] is None
+        assert (
+            f"{dev}.csv {words}" in done.err and "lower learning rate" not in done.err
+        )
+        assert (
+            json.loads((folder / task_type / "results.json").read_text())["baseline"]
+            is None
+        )

@@ -10,7 +10,17 @@ from tiny_bert import write_architecture
 
 MODULE = "bert_tf.run_scripts.run_ner"
 PEOPLE, CITIES, OTHERS = ["ann", "bob"], ["rome", "oslo"], ["lives", "in", "and", "."]
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PEOPLE, *CITIES, *OTHERS, "##s"]
+VOCABULARY = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    *PEOPLE,
+    *CITIES,
+    *OTHERS,
+    "##s",
+]
 TRAIN = {
     "do_train": True, "num_train_epochs": 10, "learning_rate": 5e-3, "optimizer": "adamw",
     "schedule": "linear",
@@ -84,7 +94,11 @@ def test_a_run_is_trained_scored_and_tags_files(folder):
     assert trained.code == 0, trained
     facts = facts_of(out)
     assert facts["labels"] == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
-    assert (facts["task"], facts["task_type"], facts["scheme"]) == ("ner", "tagging", "iob2")
+    assert (facts["task"], facts["task_type"], facts["scheme"]) == (
+        "ner",
+        "tagging",
+        "iob2",
+    )
     assert facts["document_context"] is True and facts["max_seq_length"] == 10
     read = [facts[f"{kind}_data"]["read"] for kind in ("train", "dev", "test")]
     assert all("words: column 0 of 3; tags: column 2: LOC " in line for (line,) in read)
@@ -101,7 +115,12 @@ def test_a_run_is_trained_scored_and_tags_files(folder):
     assert [line.rpartition(" ")[0] for line in written] == original
     assert "all " in (out / "test_report.txt").read_text()
     dev_results = results_of(out)
-    assert {"eval_f1", "eval_surface_f1", "eval_accuracy", "global_step"} <= dev_results.keys()
+    assert {
+        "eval_f1",
+        "eval_surface_f1",
+        "eval_accuracy",
+        "global_step",
+    } <= dev_results.keys()
     assert f"ner: f1 {dev_results['eval_f1']:.4f} on the dev split." in trained.out
     result = json.loads((out / "results.json").read_text())
     assert (result["metric"], result["value"]) == ("eval_f1", dev_results["eval_f1"])
@@ -123,7 +142,9 @@ def test_a_run_is_trained_scored_and_tags_files(folder):
     again = results_of(folder / "dev", "test_results.txt")
     assert again["test_f1"] == pytest.approx(dev_results["eval_f1"])
     assert f"ner: f1 {again['test_f1']:.4f} on the test split." in dev.out
-    assert none.code == 0 and "none.txt has no entity, so f1 is not defined" in none.err, none
+    assert (
+        none.code == 0 and "none.txt has no entity, so f1 is not defined" in none.err
+    ), none
     assert "lower learning rate" not in none.err
     # Without document context, the facts of the head are equal.
     assert further.code == 0 and "The head is that of" in further.err, further
@@ -132,7 +153,10 @@ def test_a_run_is_trained_scored_and_tags_files(folder):
 def test_mistaken_columns_and_skipped_sentences(folder, test_data):
     """A warning is repeated at the end of the run, and in a run that resumes."""
     cases = test_data / "data/public_cases"
-    malformed = {"do_train": True, "train_file": cases / "most_sentences_malformed.conll"}
+    malformed = {
+        "do_train": True,
+        "train_file": cases / "most_sentences_malformed.conll",
+    }
     numbered = {
         "do_train": True, "train_file": cases / "index_and_nested.tsv", "train_batch_size": 1,
         "num_train_epochs": 1, "max_seq_length": 16, "output_dir": folder / "numbered",
@@ -157,11 +181,18 @@ def test_mistaken_columns_and_skipped_sentences(folder, test_data):
         assert result.code == 0, result
         assert "give its index as token_column" in result.err
     # Before the training and after it; in a run that was finished, only at its end.
-    assert [each.err.count("warning: The words of") for each in (first, again)] == [2, 1]
-    assert first.err.rindex("warning: The words") > first.err.index("training: 2 of 2 steps")
+    assert [each.err.count("warning: The words of") for each in (first, again)] == [
+        2,
+        1,
+    ]
+    assert first.err.rindex("warning: The words") > first.err.index(
+        "training: 2 of 2 steps"
+    )
     assert right.code == 0 and "LOC 1, ORG 1, PER 2" in right.err, right
     assert "warning: The words" not in right.err
-    assert warned.code == 0 and warned.err.count("25.0% of the rows of train") == 2, warned
+    assert warned.code == 0 and warned.err.count("25.0% of the rows of train") == 2, (
+        warned
+    )
     assert "some.conll, line 3: the tag 'B^LOC'" in warned.err
 
 

@@ -11,7 +11,20 @@ from run_programs import as_flags, assert_refused, results_of, run_main
 from tiny_bert import write_architecture
 
 MODULE = "bert_tf.run_scripts.run_squad"
-WORDS = ["ann", "bob", "carl", "dora", "lives", "in", "rome", "paris", "oslo", "who", "where", "."]
+WORDS = [
+    "ann",
+    "bob",
+    "carl",
+    "dora",
+    "lives",
+    "in",
+    "rome",
+    "paris",
+    "oslo",
+    "who",
+    "where",
+    ".",
+]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s"]
 
 
@@ -21,11 +34,19 @@ def data_set(num_paragraphs, version_2, seed, with_answers=True):
     paragraphs = []
     for number in range(num_paragraphs):
         people, cities = rng.permutation(WORDS[:4]), rng.permutation(WORDS[6:9])
-        facts = [f"{who} lives in {city}." for who, city in zip(people, cities, strict=False)]
+        facts = [
+            f"{who} lives in {city}." for who, city in zip(people, cities, strict=False)
+        ]
         context = "  ".join(facts[: rng.integers(1, 4)])
         city = cities[0]
         answer = [{"text": str(city), "answer_start": context.index(city)}]
-        qas = [{"id": f"q{number}", "question": f"where lives {people[0]}", "answers": answer}]
+        qas = [
+            {
+                "id": f"q{number}",
+                "question": f"where lives {people[0]}",
+                "answers": answer,
+            }
+        ]
         if version_2:
             qas[0]["is_impossible"] = False
             other = {"id": f"n{number}", "question": f"where lives {people[3]}"}
@@ -61,11 +82,19 @@ def read(path):
 
 
 def test_version_1_is_trained_predicted_and_scored(folder):
-    everything = {"do_train": True, "do_eval": True, "do_predict": True, "eval_steps": 5}
+    everything = {
+        "do_train": True,
+        "do_eval": True,
+        "do_predict": True,
+        "eval_steps": 5,
+    }
     own = data_set(5, False, seed=3, with_answers=False)
     (folder / "questions.json").write_text(json.dumps(own))
     out, own_out = folder / "out", folder / "own"
-    files = {"train_file": folder / "train-v1.1.json", "predict_file": folder / "dev-v1.1.json"}
+    files = {
+        "train_file": folder / "train-v1.1.json",
+        "predict_file": folder / "dev-v1.1.json",
+    }
     trained, unlabelled, scored, further = run_main(
         MODULE,
         command(folder, **everything, **files, data_dir=None),
@@ -76,13 +105,18 @@ def test_version_1_is_trained_predicted_and_scored(folder):
         command(folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"),
     )  # fmt: skip
     assert trained.code == 0, trained
-    predictions, nbest = read(out / "predictions.json"), read(out / "nbest_predictions.json")
+    predictions, nbest = (
+        read(out / "predictions.json"),
+        read(out / "nbest_predictions.json"),
+    )
     assert list(predictions) == list(nbest) == [f"q{number}" for number in range(12)]
     assert all(nbest[each][0]["text"] == text for each, text in predictions.items())
     assert not (out / "null_odds.json").exists()
     expected = reference.metrics_v1(read(folder / "dev-v1.1.json"), predictions)
     results = results_of(out)
-    assert results == {f"eval_{k}": v for k, v in expected.items()} | {"global_step": 10}
+    assert results == {f"eval_{k}": v for k, v in expected.items()} | {
+        "global_step": 10
+    }
     assert f"f1 {expected['f1']:.4f} on the dev split" in trained.out
     result = read(out / "results.json")
     assert (result["metric"], result["value"]) == ("eval_f1", expected["f1"])
@@ -108,15 +142,25 @@ def test_version_2_uses_the_flag_and_writes_the_best_threshold(folder):
     trained, never, always = run_main(
         MODULE,
         # Evaluation includes predictions.
-        command(folder, do_train=True, do_eval=True, **flags, export_dir=folder / "served"),
+        command(
+            folder, do_train=True, do_eval=True, **flags, export_dir=folder / "served"
+        ),
         command(folder, do_predict=True, **flags, null_score_diff_threshold=1e6),
-        command(folder, do_predict=True, null_score_diff_threshold=-1e6),  # 2.0 from the run
+        command(
+            folder, do_predict=True, null_score_diff_threshold=-1e6
+        ),  # 2.0 from the run
     )
     out = folder / "out"
-    assert (trained.code, never.code, always.code) == (0, 0, 0), (trained, never, always)
+    assert (trained.code, never.code, always.code) == (0, 0, 0), (
+        trained,
+        never,
+        always,
+    )
     report = read(folder / "served/1/assets.extra/export_report.json")
     assert report["metric"]["name"] == "f1"
-    assert report["metric"]["num_examples"] == len((out / "dev_examples.jsonl").open().readlines())
+    assert report["metric"]["num_examples"] == len(
+        (out / "dev_examples.jsonl").open().readlines()
+    )
     result = read(out / "results.json")  # of the last run, which answers no question
     assert result["value"] == result["baseline"] > 0
     assert "no better than a constant prediction: f1" in always.err
@@ -130,13 +174,18 @@ def test_version_2_uses_the_flag_and_writes_the_best_threshold(folder):
 @pytest.mark.slow
 def test_f1_by_characters_of_compressed_files(folder):
     """The evaluation, the export and a later run of the trained model use the same units."""
-    (folder / "train.json.gz").write_bytes(gzip.compress((folder / "train-v1.1.json").read_bytes()))
+    (folder / "train.json.gz").write_bytes(
+        gzip.compress((folder / "train-v1.1.json").read_bytes())
+    )
     data = read(folder / "dev-v1.1.json")
     for qa in reference.questions(data):  # the answers lack their first character
         (answer,) = qa["answers"]
         answer.update(text=answer["text"][1:], answer_start=answer["answer_start"] + 1)
     (folder / "dev.json.gz").write_bytes(gzip.compress(json.dumps(data).encode()))
-    files = {"train_file": folder / "train.json.gz", "predict_file": folder / "dev.json.gz"}
+    files = {
+        "train_file": folder / "train.json.gz",
+        "predict_file": folder / "dev.json.gz",
+    }
     flags = {"do_train": True, "f1_by": "characters", "export_dir": folder / "served"}
     trained, again, refused = run_main(
         MODULE,
@@ -149,7 +198,9 @@ def test_f1_by_characters_of_compressed_files(folder):
     assert_refused(refused, "f1_by")
     predictions = read(folder / "out/predictions.json")
     answers = {qa["id"]: qa["answers"][0]["text"] for qa in reference.questions(data)}
-    scores = [reference.f1_korquad(predictions[name], text) for name, text in answers.items()]
+    scores = [
+        reference.f1_korquad(predictions[name], text) for name, text in answers.items()
+    ]
     expected = pytest.approx(100 * sum(scores) / len(scores))
     assert results_of(folder / "out")["eval_f1"] == expected and sum(scores) > 4
     assert results_of(folder / "out")["eval_exact_match"] == 0
@@ -160,9 +211,14 @@ def test_f1_by_characters_of_compressed_files(folder):
 
 
 def check_records(path):
-    """Checks that records have the released features, in their order; returns all positions."""
+    """Checks that records have the released features, in their order.
+
+    Returns all positions.
+    """
     records = list(tf.data.TFRecordDataset(str(path)))
-    found = [tf.train.Example.FromString(each.numpy()).features.feature for each in records]
+    found = [
+        tf.train.Example.FromString(each.numpy()).features.feature for each in records
+    ]
     names = {"unique_ids", "input_ids", "input_mask", "segment_ids", "start_positions",
              "end_positions", "is_impossible"}  # fmt: skip
     assert all(set(each) == names for each in found)
@@ -178,25 +234,39 @@ def test_an_ensemble_of_equal_runs_gives_the_answers_of_one_run(folder):
     predict = {"do_predict": True, "version_2_with_negative": True}
     out, both = folder / "out", folder / "both"
     paths = f"{out}/nbest_predictions.json,{out}/nbest_predictions.json"
-    flags = [f"--average_nbest={paths}", f"--output_dir={both}", "--version_2_with_negative"]
+    flags = [
+        f"--average_nbest={paths}",
+        f"--output_dir={both}",
+        "--version_2_with_negative",
+    ]
     (folder / "mine").mkdir()
     (folder / "mine/eval_results.txt").write_text("mine")
     single, ensemble, wrong, model_too, of_run, of_others = run_main(
         MODULE,
         command(folder, do_train=True, **predict),
         [*flags, f"--predict_file={folder}/dev-v2.0.json"],
-        [*flags, f"--predict_file={folder}/dev-v1.1.json", f"--output_dir={folder}/wrong"],
+        [
+            *flags,
+            f"--predict_file={folder}/dev-v1.1.json",
+            f"--output_dir={folder}/wrong",
+        ],
         [*flags, "--do_predict"],
         [*flags, f"--output_dir={out}"],
         [*flags, f"--output_dir={folder}/mine"],
     )
     assert (single.code, ensemble.code) == (0, 0), (single, ensemble)
     assert read(both / "predictions.json") == read(out / "predictions.json")
-    expected = {name: value for name, value in results_of(out).items() if "thresh" not in name}
+    expected = {
+        name: value for name, value in results_of(out).items() if "thresh" not in name
+    }
     del expected["global_step"]
-    found = {name: value for name, value in results_of(both).items() if "thresh" not in name}
+    found = {
+        name: value for name, value in results_of(both).items() if "thresh" not in name
+    }
     assert found == pytest.approx(expected)
-    assert read(both / "null_odds.json") == pytest.approx(read(out / "null_odds.json"), abs=1e-4)
+    assert read(both / "null_odds.json") == pytest.approx(
+        read(out / "null_odds.json"), abs=1e-4
+    )
     assert_refused(wrong, "dev-v1.1.json", "different questions")
     assert not (folder / "wrong").exists()
     assert_refused(model_too, "--average_nbest runs no model")
@@ -243,7 +313,11 @@ def test_a_context_without_words_is_answered(folder):
     )  # fmt: skip
     assert trained.code == 0
     assert (some.code, none.code, negative.code) == (0, 0, 0), (some, none, negative)
-    assert read(folder / "1/predictions.json") == {"a": "empty", "b": "empty", "c": "ann"}
+    assert read(folder / "1/predictions.json") == {
+        "a": "empty",
+        "b": "empty",
+        "c": "ann",
+    }
     assert read(folder / "2/predictions.json") == {"a": "empty", "b": "empty"}
     assert read(folder / "3/predictions.json") == {"a": "", "b": ""}
     assert read(folder / "3/null_odds.json") == {"a": 0.0, "b": 0.0}

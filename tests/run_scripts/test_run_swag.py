@@ -31,7 +31,16 @@ def write_csv(path, count, seed, with_label=True):
         writer = csv.writer(file)
         writer.writerow([*COLUMNS, *(["label"] if with_label else [])])
         for number, (context, choices, label) in enumerate(examples(count, seed)):
-            row = [number, "v", number, f"{context} it is", context, "it is", "gold", *choices]
+            row = [
+                number,
+                "v",
+                number,
+                f"{context} it is",
+                context,
+                "it is",
+                "gold",
+                *choices,
+            ]
             writer.writerow([*row, *([label] if with_label else [])])
 
 
@@ -49,7 +58,9 @@ def rows_of(count, seed, sizes):
 
 @pytest.fixture
 def folder(tmp_path):
-    write_architecture(tmp_path, VOCABULARY, 16, max_position_embeddings=24, hidden_dropout_prob=0)
+    write_architecture(
+        tmp_path, VOCABULARY, 16, max_position_embeddings=24, hidden_dropout_prob=0
+    )
     write_csv(tmp_path / "train.csv", 160, seed=0)
     write_csv(tmp_path / "val.csv", 30, seed=1)
     write_csv(tmp_path / "test.csv", 20, seed=2, with_label=False)
@@ -67,11 +78,16 @@ def command(folder, **flags):
 
 def predictions_of(folder):
     """Returns the rows of predictions.jsonl, after a comparison with test_results.tsv."""
-    rows = [json.loads(line) for line in (folder / "predictions.jsonl").open(encoding="utf-8")]
+    rows = [
+        json.loads(line)
+        for line in (folder / "predictions.jsonl").open(encoding="utf-8")
+    ]
     lines = (folder / "test_results.tsv").read_text().splitlines()
     for row, line in zip(rows, lines, strict=True):
         probabilities = [float(text) for text in line.split("\t")]
-        assert row["probabilities"] == probabilities and len(row["choices"]) == len(probabilities)
+        assert row["probabilities"] == probabilities and len(row["choices"]) == len(
+            probabilities
+        )
         assert sum(probabilities) == pytest.approx(1, abs=1e-5)
         assert row["predicted"] == int(np.argmax(probabilities))
         assert row["choice"] == row["choices"][row["predicted"]]
@@ -83,13 +99,19 @@ def test_a_run_learns_and_predicts(folder):
     out, own = folder / "out", folder / "own"
     more = rows_of(20, seed=3, sizes=range(2, 8))
     write_rows(folder / "more.jsonl", more)
-    everything = {"do_train": True, "do_eval": True, "do_predict": True, "num_train_epochs": 10}
+    everything = {
+        "do_train": True,
+        "do_eval": True,
+        "do_predict": True,
+        "num_train_epochs": 10,
+    }
     trained, labelled, several, further = run_main(
         MODULE,
         command(folder, **everything, eval_steps=100),
         [f"--output_dir={folder}/labelled", f"--init_checkpoint={out}", "--do_predict",
          f"--predict_file={folder}/val.csv"],
-        # The run gives the model, the vocabulary and the length; the number of choices differs.
+        # The run gives the model, the vocabulary and the length; the number of choices
+        # differs.
         [f"--output_dir={own}", f"--init_checkpoint={out}", "--do_predict", "--do_eval",
          f"--predict_file={folder}/more.jsonl", f"--dev_file={folder}/more.jsonl"],
         command(folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"),
@@ -103,11 +125,18 @@ def test_a_run_learns_and_predicts(folder):
     assert "predicted: it is a" in (out / "eval_report.txt").read_text()
     unlabelled = predictions_of(out)
     assert len(unlabelled) == 20 and not any("label" in row for row in unlabelled)
-    stored = [json.loads(line) for line in (out / "dev_examples.jsonl").open(encoding="utf-8")]
+    stored = [
+        json.loads(line) for line in (out / "dev_examples.jsonl").open(encoding="utf-8")
+    ]
     assert len(stored) == 30 and set(stored[0]) == {"context", "choices", "label"}
     with open(out / "checkpoints/step-00000200/weights.json", encoding="utf-8") as file:
         facts = json.load(file)
-    wanted = {"task": "swag", "task_type": "choice", "num_choices": 4, "max_seq_length": 20}
+    wanted = {
+        "task": "swag",
+        "task_type": "choice",
+        "num_choices": 4,
+        "max_seq_length": 20,
+    }
     assert {name: facts[name] for name in wanted} == wanted
 
     assert labelled.code == 0, labelled
@@ -121,7 +150,9 @@ def test_a_run_learns_and_predicts(folder):
     assert not (out / "test_results.txt").exists()
     assert several.code == 0, several
     rows = predictions_of(own)
-    assert [len(row["choices"]) for row in rows] == [len(row["choices"]) for row in more]
+    assert [len(row["choices"]) for row in rows] == [
+        len(row["choices"]) for row in more
+    ]
     assert rows[0]["choices"][0] == f"it is {more[0]['choices'][0]}"
     assert [row["label"] for row in rows] == [row["label"] for row in more]
     accuracy = np.mean([row["predicted"] == row["label"] for row in rows])
@@ -131,13 +162,22 @@ def test_a_run_learns_and_predicts(folder):
 
 def test_tables_with_tabs_have_all_choices(folder, test_data):
     cases = test_data / "data/public_cases"
-    flags = {"train_file": cases / "swag_train.tsv", "predict_file": cases / "swag_test.tsv"}
+    flags = {
+        "train_file": cases / "swag_train.tsv",
+        "predict_file": cases / "swag_test.tsv",
+    }
     (run,) = run_main(
-        MODULE, command(folder, **flags, do_train=True, do_predict=True, train_batch_size=2)
+        MODULE,
+        command(folder, **flags, do_train=True, do_predict=True, train_batch_size=2),
     )
     assert run.code == 0, run.err
     (row,) = predictions_of(folder / "out")
-    assert row["choices"] == ["Take an umbrella.", "Water the plants.", "Sing.", "Dance."]
+    assert row["choices"] == [
+        "Take an umbrella.",
+        "Water the plants.",
+        "Sing.",
+        "Dance.",
+    ]
 
 
 def test_bad_input_is_refused_and_leaves_nothing_behind(folder):

@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-# A Python interpreter that creates virtual environments with a copy of itself. Its pip writes a
-# warning to each stream, and fails if the file "no_network" exists.
+# A Python interpreter that creates virtual environments with a copy of itself. Its pip
+# writes a warning to each stream, and fails if the file "no_network" exists.
 FAKE_PYTHON = """#!/usr/bin/env bash
 case "$*" in
     "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
@@ -42,7 +42,9 @@ def set_up(clone, lock=""):
     environment = {
         **os.environ, "BERT_TF_PYTHON": str(clone / "python"), "BERT_TF_LOCK": lock
     }  # fmt: skip
-    return subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        ["bash", "-c", command], env=environment, capture_output=True, text=True
+    )
 
 
 def test_installation_shows_one_line_and_logs_the_rest(clone):
@@ -89,8 +91,12 @@ def test_a_lock_replaces_the_requirements(clone):
 
 def test_the_lock_has_a_hash_for_each_package_of_the_requirements():
     lines = (ROOT / "requirements.lock").read_text("utf-8").splitlines()
-    packages = {line.split("==")[0]: number for number, line in enumerate(lines) if "==" in line}
+    packages = {
+        line.split("==")[0]: number for number, line in enumerate(lines) if "==" in line
+    }
     for number in packages.values():
         assert lines[number].endswith(" \\") and "--hash=sha256:" in lines[number + 1]
-    required = re.findall(r"^[\w-]+", (ROOT / "requirements.txt").read_text("utf-8"), re.M)
+    required = re.findall(
+        r"^[\w-]+", (ROOT / "requirements.txt").read_text("utf-8"), re.M
+    )
     assert {name.replace("_", "-").lower() for name in required} <= packages.keys()

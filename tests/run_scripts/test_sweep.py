@@ -25,8 +25,9 @@ from bert_tf.tasks.dev_result import DevResult
 
 MODULE = "bert_tf.run_scripts.sweep"
 PROGRAM = ["run_classifier.py", "--task_name=sst-2"]
-# Stands for a fine-tuning program. The file `<x>.fails` makes the run with the value x of its flag
-# fail, and `<x>.waits` makes it wait. Each start is a line of the file `started`.
+# Stands for a fine-tuning program. The file `<x>.fails` makes the run with the value x
+# of its flag fail, and `<x>.waits` makes it wait. Each start is a line of the file
+# `started`.
 FAKE = """
 import json, os, sys, time
 values = dict(word[2:].split("=", 1) for word in sys.argv[1:])
@@ -53,7 +54,12 @@ class FakePlan(Plan):
     """A sweep of `FAKE` with the values of a flag x."""
 
     def command(self, run):
-        return [sys.executable, "-c", FAKE, *super().command(run)[3 + len(self.flags) :]]
+        return [
+            sys.executable,
+            "-c",
+            FAKE,
+            *super().command(run)[3 + len(self.flags) :],
+        ]
 
 
 def fake_plan(folder, values="1,3,2", seeds=2):
@@ -62,7 +68,10 @@ def fake_plan(folder, values="1,3,2", seeds=2):
 
 
 def run_fake(folder, parallel=1, keep_all=False, **sizes):
-    """Executes a sweep of the fake program; returns results and errors by the name of the run."""
+    """Executes a sweep of the fake program.
+
+    Returns results and errors by the name of the run.
+    """
     plan = fake_plan(folder, **sizes)
     failed = execute(plan, SweepStore(plan), parallel, keep_all)
     return {run.name: end for run, end in (SweepStore(plan).results() | failed).items()}
@@ -75,7 +84,9 @@ def started(folder):
 def with_weights(folder):
     """Returns the names of the runs that have a checkpoint and records."""
     found = {path.parent.name for path in (folder / "sweep/runs").glob("*/checkpoints")}
-    assert found == {path.parent.name for path in (folder / "sweep/runs").glob("*/train.tf_record")}
+    assert found == {
+        path.parent.name for path in (folder / "sweep/runs").glob("*/train.tf_record")
+    }
     return found
 
 
@@ -100,7 +111,8 @@ def test_names_of_runs_are_names_of_folders():
     run = PlannedRun((("init_checkpoint", "/data/b 1/[x]"),), 3)
     assert run.name == "init_checkpoint=%2Fdata%2Fb%201%2F%5Bx%5D+seed=3"
     first, second = (
-        PlannedRun((("a", a), ("b", b)), 1).name for a, b in (("1", "2+b=3"), ("1+b=2", "3"))
+        PlannedRun((("a", a), ("b", b)), 1).name
+        for a, b in (("1", "2+b=3"), ("1+b=2", "3"))
     )
     assert first != second
 
@@ -194,13 +206,26 @@ def test_tensorboard_shows_the_table(tmp_path):
     for _ in range(2):  # the second call replaces the first one
         hparams_page.write(str(page), {"rate": ["5e-5", "4e-5", "3e-5"]}, table)
     names = [f"rate=5e-5+seed={seed}" for seed in (1, 2, 3)]
-    assert {path.name for path in page.iterdir() if path.is_dir()} == {*names, "rate=4e-5+seed=1"}
+    assert {path.name for path in page.iterdir() if path.is_dir()} == {
+        *names,
+        "rate=4e-5+seed=1",
+    }
     shared = {"std": 0.208167, "best": 0.9, "failed": 0, "degenerate": 1}
     for name, value in zip(names, (0.6, 0.9, 0.5), strict=True):
         metrics = pytest.approx({"eval_accuracy": value, **shared}, abs=1e-6)
         assert session(page / name) == (5e-5, "rate=5e-5", metrics)
-    metrics = {"eval_accuracy": 0.9, "std": 0, "best": 0.9, "failed": 1, "degenerate": 0}
-    assert session(page / "rate=4e-5+seed=1") == (4e-5, "rate=4e-5", pytest.approx(metrics))
+    metrics = {
+        "eval_accuracy": 0.9,
+        "std": 0,
+        "best": 0.9,
+        "failed": 1,
+        "degenerate": 0,
+    }
+    assert session(page / "rate=4e-5+seed=1") == (
+        4e-5,
+        "rate=4e-5",
+        pytest.approx(metrics),
+    )
 
 
 def test_only_the_best_run_keeps_its_weights(tmp_path):
@@ -210,7 +235,8 @@ def test_only_the_best_run_keeps_its_weights(tmp_path):
     ]  # fmt: skip
     assert [each.is_degenerate for each in found.values()] == [True, True, *[False] * 4]
     assert with_weights(tmp_path) == {"x=3+seed=2"}
-    # More values and seeds: finished runs are not repeated, and the new best run keeps its weights.
+    # More values and seeds: finished runs are not repeated, and the new best run keeps
+    # its weights.
     (tmp_path / "started").unlink()
     run_fake(tmp_path, values="1,3,2,4", seeds=3, parallel=3)
     assert sorted(started(tmp_path)) == ["1 3", "2 3", "3 3", "4 1", "4 2", "4 3"]
@@ -230,7 +256,8 @@ import logging, pathlib, sys, test_sweep
 logging.basicConfig(level=logging.INFO)
 test_sweep.run_fake(pathlib.Path(sys.argv[1]), parallel=2)
 """
-# Executes it and prints the results. sweep.py defines flags that other programs define too.
+# Executes it and prints the results. sweep.py defines flags that other programs define
+# too.
 REPORT = """
 import pathlib, sys, test_sweep
 from bert_tf.run_scripts import sweep
@@ -241,7 +268,9 @@ sweep._report(plan, store, test_sweep.execute(plan, store, 1, False))
 
 
 def start_driver(folder, program=DRIVER):
-    paths = os.pathsep.join([os.path.dirname(__file__), str(pathlib.Path(__file__).parents[1])])
+    paths = os.pathsep.join(
+        [os.path.dirname(__file__), str(pathlib.Path(__file__).parents[1])]
+    )
     return subprocess.Popen(
         [sys.executable, "-c", program, str(folder)], env={**os.environ, "PYTHONPATH": paths},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -255,11 +284,17 @@ def test_a_failed_run_is_reported_and_tried_again(tmp_path):
     out, err = reporting.communicate()
     assert reporting.returncode == 1, err
     rows = list(csv.DictReader((tmp_path / "sweep/sweep.csv").read_text().splitlines()))
-    assert [(row["x"], row["failed"]) for row in rows] == [("1", "0"), ("3", "1"), ("2", "0")]
+    assert [(row["x"], row["failed"]) for row in rows] == [
+        ("1", "0"),
+        ("3", "1"),
+        ("2", "0"),
+    ]
     *_, failed, best = out.splitlines()
     log = tmp_path / "sweep/logs/x=3+seed=1.log"
     assert failed == f"failed: x=3+seed=1: error: no space left ({log})"
-    assert best.startswith("Best run: x=2+seed=1: eval_accuracy 0.2100 on the dev split. Next: ")
+    assert best.startswith(
+        "Best run: x=2+seed=1: eval_accuracy 0.2100 on the dev split. Next: "
+    )
     assert f"--checkpoint={tmp_path}/sweep/runs/x=2+seed=1 " in best
     assert len(list((tmp_path / "sweep/tensorboard").glob("*/events.*"))) == 2
     (tmp_path / "3.fails").unlink()
@@ -270,7 +305,9 @@ def test_a_failed_run_is_reported_and_tried_again(tmp_path):
 
 
 def test_a_refused_value_leaves_nothing(tmp_path):
-    with pytest.raises(InputError, match=r"refuses x=7: x must not be 7\. Received: 7\."):
+    with pytest.raises(
+        InputError, match=r"refuses x=7: x must not be 7\. Received: 7\."
+    ):
         run_fake(tmp_path, values="1,7")
     assert not list(tmp_path.iterdir())
     run_fake(tmp_path, values="1", seeds=1)
@@ -284,7 +321,9 @@ def test_files_of_others_are_not_replaced(tmp_path):
     path = tmp_path / "sweep/tensorboard/mine"
     path.parent.mkdir(parents=True)
     path.write_text("mine")
-    with pytest.raises(InputError, match=r"would be replaced, but .* contains no sweep"):
+    with pytest.raises(
+        InputError, match=r"would be replaced, but .* contains no sweep"
+    ):
         run_fake(tmp_path)
     assert [path.name for path in (tmp_path / "sweep").iterdir()] == ["tensorboard"]
 
@@ -323,10 +362,15 @@ def test_a_sweep_waits_for_another_one_and_for_runs_of_a_killed_sweep(tmp_path):
     first = start_driver(tmp_path)
     wait_for(lambda: (tmp_path / "started").exists() and len(started(tmp_path)) == 4)
     second = start_driver(tmp_path)
-    assert any("Waiting: Another sweep writes" in line for line in iter(second.stderr.readline, ""))
+    assert any(
+        "Waiting: Another sweep writes" in line
+        for line in iter(second.stderr.readline, "")
+    )
     first.kill()
     first.communicate()
-    assert len(started(tmp_path)) == 4  # nothing is started while the runs of the first one live
+    assert (
+        len(started(tmp_path)) == 4
+    )  # nothing is started while the runs of the first one live
     (tmp_path / "3.waits").unlink()
     _, err = second.communicate(timeout=120)
     assert second.returncode == 0, err
@@ -348,11 +392,23 @@ def test_a_stop_ends_the_runs_and_is_no_failure(tmp_path):
 
 
 def test_bad_input_is_one_line_and_a_dry_run_prints_commands(tmp_path):
-    program = [*PROGRAM, "--data_dir=.", "--vocab_file=v.txt", f"--labels={tmp_path}/a 'b"]
+    program = [
+        *PROGRAM,
+        "--data_dir=.",
+        "--vocab_file=v.txt",
+        f"--labels={tmp_path}/a 'b",
+    ]
     out = f"--output_dir={tmp_path}/out"
     dry, no_flag, refused = run_main(
         MODULE,
-        ["--grid=learning_rate=1e-3,2e-3", "--dry_run", out, "--seeds=2", "--", *program],
+        [
+            "--grid=learning_rate=1e-3,2e-3",
+            "--dry_run",
+            out,
+            "--seeds=2",
+            "--",
+            *program,
+        ],
         ["--grid=no_flag=1,2", out, "--", "bert-tf-run-classifier", *program[1:]],
         ["--grid=learning_rate=x,1e-3", out, "--", *program],
     )
@@ -365,5 +421,7 @@ def test_bad_input_is_one_line_and_a_dry_run_prints_commands(tmp_path):
         (refused, "refuses learning_rate=x: flag --learning_rate=x: could not"),
     ):
         assert result.code == 2
-        assert [line for line in result.messages if words in line] == result.messages[-1:]
+        assert [line for line in result.messages if words in line] == result.messages[
+            -1:
+        ]
     assert not (tmp_path / "out").exists()

@@ -50,7 +50,8 @@ def test_each_epoch_has_all_records_in_a_different_order(records, trim):
     assert epochs[0] != epochs[1]
 
 
-# 1 and 7 records are fewer than a window of 16 batches; 161 ends an epoch inside of a window.
+# 1 and 7 records are fewer than a window of 16 batches; 161 ends an epoch inside of a
+# window.
 @pytest.mark.parametrize("count", [1, 7, 161])
 @pytest.mark.parametrize("batch_size", [1, 5, 200])
 def test_every_number_of_records_appears_equally_often(count, batch_size):
@@ -86,16 +87,23 @@ def test_batches_contain_records_of_similar_length(records):
         np.testing.assert_array_equal(
             batch["input_ids"], batch["input_mask"].numpy() * (numbers + 5)[:, None]
         )
-        np.testing.assert_array_equal(batch[ORIGIN], np.stack([0 * numbers, numbers], axis=1))
-        tokens, padded, widths = tokens + used.sum(), padded + BATCH * width, [*widths, width]
+        np.testing.assert_array_equal(
+            batch[ORIGIN], np.stack([0 * numbers, numbers], axis=1)
+        )
+        tokens, padded, widths = (
+            tokens + used.sum(),
+            padded + BATCH * width,
+            [*widths, width],
+        )
     assert tokens / padded > 0.9
     # The lengths of the batches are in random order.
     assert 0.25 < np.mean([a > b for a, b in itertools.pairwise(widths)]) < 0.75
 
 
 def test_the_labels_of_a_batch_vary_as_in_random_samples():
-    # Half of the records have the label 1. A batch of 32 records of a random permutation has 16 of
-    # them with a variance of 8, and the order of 10 records is one of 10! orders.
+    # Half of the records have the label 1. A batch of 32 records of a random
+    # permutation has 16 of them with a variance of 8, and the order of 10 records is
+    # one of 10! orders.
     order = batches.TrainingOrder(np.full(40_000, 9), 32, seed=1)
     ones = [int((order.batch(step) % 2).sum()) for step in range(1250)]
     variance = np.var(ones)

@@ -35,7 +35,9 @@ def random_examples(count, seed=0):
     examples = []
     for _ in range(count):
         choices = tuple(text() for _ in range(rng.randint(2, CHOICES)))
-        examples.append(ChoiceExample(text(), choices, rng.choice([None, len(choices) - 1])))
+        examples.append(
+            ChoiceExample(text(), choices, rng.choice([None, len(choices) - 1]))
+        )
     return examples
 
 
@@ -53,8 +55,12 @@ def test_records_equal_the_transcription(tokenizer, length):
         assert encoded.columns[name].shape == (200, CHOICES, length)
         np.testing.assert_array_equal(encoded.columns[name], values)
     sizes = [len(each.choices) for each in examples]
-    assert encoded.columns["num_choices"].tolist() == sizes and set(sizes) == set(range(2, 8))
-    assert encoded.columns["label_ids"].tolist() == [each.label or 0 for each in examples]
+    assert encoded.columns["num_choices"].tolist() == sizes and set(sizes) == set(
+        range(2, 8)
+    )
+    assert encoded.columns["label_ids"].tolist() == [
+        each.label or 0 for each in examples
+    ]
     empty = sum(any(not plain(t) for t in (e.context, *e.choices)) for e in examples)
     assert encoded.counts == {"truncated": sum(truncated), "with an empty text": empty}
     assert encoded.records_per_example is None
@@ -67,7 +73,16 @@ def test_a_literal_record(tokenizer):
     assert columns["input_ids"].tolist() == [
         [
             [2, 5, 6, 8, 3, 7, 12, 3],  # [CLS] the cat ##s [SEP] sat . [SEP]
-            [2, 5, 6, 8, 3, 5, 6, 3],  # from the end of the longer text, then from the choice
+            [
+                2,
+                5,
+                6,
+                8,
+                3,
+                5,
+                6,
+                3,
+            ],  # from the end of the longer text, then from the choice
             [0] * 8,
         ]
     ]

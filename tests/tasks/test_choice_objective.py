@@ -26,7 +26,9 @@ def objective():
 
 def make_batch(sizes=SIZES, seed=0):
     rng = np.random.default_rng(seed)
-    lengths = rng.integers(3, S + 1, [len(sizes), C]) * (np.arange(C) < np.array(sizes)[:, None])
+    lengths = rng.integers(3, S + 1, [len(sizes), C]) * (
+        np.arange(C) < np.array(sizes)[:, None]
+    )
     mask = (np.arange(S) < lengths[..., None]).astype(np.int32)
     shape = len(sizes), C, S
     arrays = {
@@ -42,7 +44,9 @@ def tensors(batch):
 
 
 def outputs_of(objective, batch):
-    return {name: value.numpy() for name, value in objective.outputs(tensors(batch)).items()}
+    return {
+        name: value.numpy() for name, value in objective.outputs(tensors(batch)).items()
+    }
 
 
 def expected_scores(objective, batch):
@@ -63,7 +67,9 @@ def test_rows_with_2_to_7_choices_have_the_values_of_the_paper(objective):
     for row, size in enumerate(SIZES):
         np.testing.assert_allclose(found["logits"][row, :size], scores[row], atol=1e-5)
         probabilities = reference.probabilities(scores[row])
-        np.testing.assert_allclose(found["probabilities"][row, :size], probabilities, atol=1e-5)
+        np.testing.assert_allclose(
+            found["probabilities"][row, :size], probabilities, atol=1e-5
+        )
         assert not found["probabilities"][row, size:].any()
         assert (found["logits"][row, size:] < -1e8).all()
     loss, accuracy = reference.loss_and_accuracy(scores, batch["label_ids"])
@@ -84,7 +90,9 @@ def test_missing_choices_and_padding_may_have_any_content(objective):
         "input_mask": np.where(exists, batch["input_mask"], 1),
     }
     found = outputs_of(objective, changed)
-    np.testing.assert_allclose(found["probabilities"], expected["probabilities"], atol=1e-5)
+    np.testing.assert_allclose(
+        found["probabilities"], expected["probabilities"], atol=1e-5
+    )
     assert evaluate(objective, tensors(changed)) == pytest.approx(values, abs=1e-5)
 
 

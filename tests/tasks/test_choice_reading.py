@@ -8,13 +8,18 @@ from prepared import prepared
 from tables_of_rows import write_rows
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.choice.choice_examples import UNKNOWN_IN_TEST, ChoiceExample, read_examples
+from bert_tf.tasks.choice.choice_examples import (
+    UNKNOWN_IN_TEST,
+    ChoiceExample,
+    read_examples,
+)
 from bert_tf.tasks.choice.choice_task import ChoiceTask
 from bert_tf.tasks.task import DataLocation
 from bert_tf.training.config import RunPhases
 
 HEADER = (
-    ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label"
+    ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,"
+    "ending0,ending1,ending2,ending3,label"
 )
 ROWS = (
     '0,v1,0,"He sat. He","He sat.",He,gold,"ate, then slept.","said ""no"".",ran.,'
@@ -23,7 +28,9 @@ ROWS = (
 )
 EXAMPLES = [
     ChoiceExample(
-        "He sat.", ("He ate, then slept.", 'He said "no".', "He ran.", "He wrote\na line."), 2
+        "He sat.",
+        ("He ate, then slept.", 'He said "no".', "He ran.", "He wrote\na line."),
+        2,
     ),
     ChoiceExample("It rains.", ("a b", "c", "d", "e"), 0),
 ]
@@ -57,8 +64,22 @@ def test_the_official_file_is_read_with_its_quoting(tmp_path):
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
 def test_all_formats_give_equal_examples(tmp_path, ending):
     swag = [
-        {"sent1": "c", "sent2": "s", "ending0": "a, b", "ending1": "é", "ending2": "d", "label": 2},
-        {"sent1": "", "sent2": "", "ending0": "e", "ending1": "f", "ending2": None, "label": 0},
+        {
+            "sent1": "c",
+            "sent2": "s",
+            "ending0": "a, b",
+            "ending1": "é",
+            "ending2": "d",
+            "label": 2,
+        },
+        {
+            "sent1": "",
+            "sent2": "",
+            "ending0": "e",
+            "ending1": "f",
+            "ending2": None,
+            "label": 0,
+        },
     ]
     expected = [
         ChoiceExample("c", ("s a, b", "s é", "s d"), 2), ChoiceExample("", ("e", "f"), 0),
@@ -69,7 +90,9 @@ def test_all_formats_give_equal_examples(tmp_path, ending):
             {"context": e.context, "choices": list(e.choices), "label": "ABC"[e.label]}
             for e in expected
         ]
-        assert read(write_rows(tmp_path / f"lists.{ending}", lists), "train") == expected
+        assert (
+            read(write_rows(tmp_path / f"lists.{ending}", lists), "train") == expected
+        )
 
 
 def test_columns_are_found_by_name_in_any_order(tmp_path):
@@ -81,11 +104,17 @@ def test_columns_are_found_by_name_in_any_order(tmp_path):
 
 def test_a_file_without_names_has_the_positions_of_the_released_files(tmp_path):
     assert read(write(tmp_path, "train.csv", ROWS), "train") == EXAMPLES
-    unlabelled = [row.rsplit(",", 1)[0] for row in ROWS.replace("\na", " a").splitlines()]
+    unlabelled = [
+        row.rsplit(",", 1)[0] for row in ROWS.replace("\na", " a").splitlines()
+    ]
     found = read(write(tmp_path, "test.csv", "\n".join(unlabelled)), "test")
     assert [each.label for each in found] == [None, None]
     assert [each.context for each in found] == ["He sat.", "It rains."]
-    refused(write(tmp_path, "few.csv", "a,b,c\n"), "no column 'sent1'", "Name the columns sent1")
+    refused(
+        write(tmp_path, "few.csv", "a,b,c\n"),
+        "no column 'sent1'",
+        "Name the columns sent1",
+    )
     refused(write(tmp_path, "none.csv", unlabelled[1]), "no column 'label'")
     refused(write(tmp_path, "t.csv", f"{ROWS}1,2,3\n"), "line 4: 3 fields", kind="test")
 
@@ -104,7 +133,9 @@ def test_empty_endings_at_the_end_are_no_choices(tmp_path):
         refused(write(tmp_path, "bad.csv", f"{header}\n{row}\n"), *words)
 
 
-@pytest.mark.parametrize("column", ["sent1", "sent2", "ending0", "ending1", "ending2", "label"])
+@pytest.mark.parametrize(
+    "column", ["sent1", "sent2", "ending0", "ending1", "ending2", "label"]
+)
 def test_a_missing_column_is_named(tmp_path, column):
     path = write(tmp_path, "dev.csv", f"{HEADER.replace(column, 'other')}\n{ROWS}")
     refused(path, f"no column '{column}'", "Its columns are", "Name the columns sent1")
@@ -141,7 +172,9 @@ def test_json_lines_have_any_number_of_choices(tmp_path):
         ChoiceExample("", tuple(f"s {each}" for each in "abcdefg"), 6),
         ChoiceExample("c\nd", ("é", "\u2028 b"), 0),
     ]
-    unlabelled = write(tmp_path, "test.jsonl", '{"context": "c", "choices": ["a", "b"]}\n')
+    unlabelled = write(
+        tmp_path, "test.jsonl", '{"context": "c", "choices": ["a", "b"]}\n'
+    )
     assert read(unlabelled, "test") == [ChoiceExample("c", ("a", "b"))]
     refused(unlabelled, "line 1 has no label")
 
@@ -170,18 +203,27 @@ def test_malformed_json_lines_are_refused(tmp_path, change, words):
     if "label" in change and None in change.values():
         refused(write(tmp_path, "dev.jsonl", json.dumps(missing)), "line 1", *words)
     elif None in change.values():
-        names = f"no column '{next(iter(change))}'. Its columns are: {', '.join(missing)}."
+        names = (
+            f"no column '{next(iter(change))}'. Its columns are: {', '.join(missing)}."
+        )
         refused(write(tmp_path, "dev.jsonl", json.dumps(missing)), "line 1", names)
 
 
 def test_other_files_are_refused(tmp_path):
     refused(write(tmp_path, "dev.csv", ""), "is empty")
-    refused(write(tmp_path, "dev.txt", "a"), "must end in one of .tsv, .csv, .jsonl, .parquet")
+    refused(
+        write(tmp_path, "dev.txt", "a"),
+        "must end in one of .tsv, .csv, .jsonl, .parquet",
+    )
 
 
 def test_the_files_of_a_folder_have_conventional_names(tmp_path):
     task = ChoiceTask()
-    for kind, name in (("train", "train.csv"), ("dev", "val.csv"), ("test", "test.jsonl")):
+    for kind, name in (
+        ("train", "train.csv"),
+        ("dev", "val.csv"),
+        ("test", "test.jsonl"),
+    ):
         path = write(tmp_path, name, "")
         (split,) = task.splits(kind, DataLocation(data_dir=str(tmp_path)))
         assert (split.kind, split.name, split.source.name) == (kind, kind, path)

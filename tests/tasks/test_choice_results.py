@@ -41,10 +41,9 @@ def test_files_have_one_line_per_example(tmp_path):
         "test_results.tsv": "0.25\t0.75\n0.1\t0.2\t0.7\n0.5\t0.5\n",
         "predictions.jsonl": (
             '{"context": "say \\"é\\"", "choices": ["a\\tb", "c\\nd"], "label": 0, '
-            '"predicted": 1, "choice": "c\\nd", "probability": 0.75, '
-            '"probabilities": [0.25, 0.75]}\n'
-            '{"context": "", "choices": ["x", "y", "z"], "predicted": 2, "choice": "z", '
-            '"probability": 0.7, "probabilities": [0.1, 0.2, 0.7]}\n'
+            '"predicted": 1, "choice": "c\\nd", "probability": 0.75, "probabilities": '
+            '[0.25, 0.75]}\n{"context": "", "choices": ["x", "y", "z"], "predicted": '
+            '2, "choice": "z", "probability": 0.7, "probabilities": [0.1, 0.2, 0.7]}\n'
             '{"context": "tie", "choices": ["p", "q"], "label": 1, "predicted": 0, '
             '"choice": "p", "probability": 0.5, "probabilities": [0.5, 0.5]}\n'
         ),
@@ -63,10 +62,15 @@ def test_accuracy_and_loss_are_those_of_numpy():
         rows.append(logits)
         labels.append(label)
     loss, accuracy = reference.loss_and_accuracy(rows, labels)
-    assert scorer.metrics() == pytest.approx({"accuracy": accuracy, "loss": loss}, rel=1e-5)
+    assert scorer.metrics() == pytest.approx(
+        {"accuracy": accuracy, "loss": loss}, rel=1e-5
+    )
     report = scorer.report()
     assert report.count("predicted:") == 10 and "context 9\n" in report
-    assert f"predicted: choice {rows[0].argmax()}\ncorrect:   choice {labels[0]}\n" in report
+    assert (
+        f"predicted: choice {rows[0].argmax()}\ncorrect:   choice {labels[0]}\n"
+        in report
+    )
 
 
 def test_examples_without_label_are_ignored():
@@ -75,11 +79,15 @@ def test_examples_without_label_are_ignored():
     assert scorer.metrics() == {}
     scorer.score(ChoiceExample("c", ("a", "b"), 1), outputs_for([0.0, 0.0]))
     assert scorer.metrics() == {"accuracy": 0.0, "loss": pytest.approx(np.log(2))}
-    assert scorer.report().startswith("accuracy 0.0000; 1.0000 if the choice at the most frequent ")
+    assert scorer.report().startswith(
+        "accuracy 0.0000; 1.0000 if the choice at the most frequent "
+    )
 
 
 def test_the_baseline_is_the_share_of_the_most_frequent_position():
     scorer = ChoiceResults()
     for label in (2, 0, 2):
-        scorer.score(ChoiceExample("c", ("a", "b", "c"), label), outputs_for([0.0, 1.0, 0.0]))
+        scorer.score(
+            ChoiceExample("c", ("a", "b", "c"), label), outputs_for([0.0, 1.0, 0.0])
+        )
     assert scorer.baseline() == {"accuracy": 2 / 3}

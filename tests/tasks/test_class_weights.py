@@ -34,7 +34,9 @@ def weights_of(tmp_path, labels, class_weights, names=NAMES, phases=TRAIN):
     config = FineTuningConfig(max_seq_length=8, class_weights=class_weights)
     location = DataLocation(data_dir=str(tmp_path))
     folder = str(tmp_path / "out")
-    return TaskData(task, location, tokenizers(True)[0], config, phases, folder).label_weights
+    return TaskData(
+        task, location, tokenizers(True)[0], config, phases, folder
+    ).label_weights
 
 
 @pytest.mark.parametrize(
@@ -58,29 +60,41 @@ def test_weights_have_the_mean_1(tmp_path, value, expected):
 def test_balanced_weights_equal_those_of_scikit_learn(tmp_path):
     labels = np.random.default_rng(0).choice(list(NAMES), 5000, p=[0.7, 0.25, 0.05])
     expected = compute_class_weight("balanced", classes=np.array(NAMES), y=labels)
-    np.testing.assert_allclose(weights_of(tmp_path, labels, "balanced"), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        weights_of(tmp_path, labels, "balanced"), expected, rtol=1e-6
+    )
     ids = [NAMES.index(label) for label in labels]
     expected = reference.normalized([2, 1, 0.5], ids)
-    np.testing.assert_allclose(weights_of(tmp_path, labels, "x=2,z=.5"), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        weights_of(tmp_path, labels, "x=2,z=.5"), expected, rtol=1e-6
+    )
 
 
 def test_there_are_no_weights_without_class_weights_or_training(tmp_path):
     assert weights_of(tmp_path, "xyz", None) is None
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\na\tx\n")
-    assert weights_of(tmp_path, "xyz", "balanced", phases=RunPhases(False, True)) is None
+    assert (
+        weights_of(tmp_path, "xyz", "balanced", phases=RunPhases(False, True)) is None
+    )
 
 
-@pytest.mark.parametrize("max_seq_length", [16, 4])  # 4: several windows for each sentence
+@pytest.mark.parametrize(
+    "max_seq_length", [16, 4]
+)  # 4: several windows for each sentence
 def test_weights_of_tags_count_each_word_once(tmp_path, max_seq_length):
     words = ["a B-A", "b I-A", "c O", "d O", "a O", "b O", "c B-A", "d O"]
-    (tmp_path / "train.conll").write_text("\n".join([*words[:5], "", *words[5:]]) + "\n")
+    (tmp_path / "train.conll").write_text(
+        "\n".join([*words[:5], "", *words[5:]]) + "\n"
+    )
     location, tokenizer = DataLocation(data_dir=str(tmp_path)), tokenizers(True)[0]
     task = prepared(NerTask(), location, TRAIN, tokenizer, max_seq_length)
     assert task.labels == ("O", "B-A", "I-A")
 
     def weights(value):
         config = FineTuningConfig(max_seq_length=max_seq_length, class_weights=value)
-        return TaskData(task, location, tokenizer, config, TRAIN, str(tmp_path)).label_weights
+        return TaskData(
+            task, location, tokenizer, config, TRAIN, str(tmp_path)
+        ).label_weights
 
     tags = np.array([word.split()[1] for word in words])
     expected = compute_class_weight("balanced", classes=np.array(task.labels), y=tags)
@@ -114,7 +128,9 @@ def test_labels_may_have_commas_and_equals_signs():
 def test_weights_that_do_not_fit_the_task_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"the label 'w', which .* of x, y, z"):
         weights_of(tmp_path, "xyz", "x=1,w=2")
-    with pytest.raises(InputError, match="the weight 0 to all labels of the train split"):
+    with pytest.raises(
+        InputError, match="the weight 0 to all labels of the train split"
+    ):
         weights_of(tmp_path, "xxy", "x=0,y=0")
     columns = TextColumns()
     for task in (
@@ -122,7 +138,9 @@ def test_weights_that_do_not_fit_the_task_are_refused(tmp_path):
         SquadTask(), ChoiceTask(),
     ):  # fmt: skip
         for value in ("balanced", "x=2"):
-            with pytest.raises(InputError, match=r"one label to each text .* Leave out class_w"):
+            with pytest.raises(
+                InputError, match=r"one label to each text .* Leave out class_w"
+            ):
                 check_labels(task, value)
 
 
@@ -174,14 +192,18 @@ def test_the_loss_equals_that_of_numpy_and_metrics_have_no_weights(make):
     assert loss == pytest.approx(reference.loss(logits, labels, weights), rel=1e-5)
     before, without, _ = gradients(objective, plain)
     assert before == pytest.approx(reference.loss(logits, labels, np.ones(3)), rel=1e-5)
-    assert abs(loss - before) > 0.01 and float(metrics["accuracy"]) == float(without["accuracy"])
+    assert abs(loss - before) > 0.01 and float(metrics["accuracy"]) == float(
+        without["accuracy"]
+    )
     counts = objective.counts(weighted)
     assert [float(each) for each in counts.values()] == [len(labels)]
 
 
 def repeated(batch, weights):
     """Returns the classification batch with each example as often as the weight of its label."""
-    numbers = np.repeat(np.arange(len(batch["label_ids"])), np.take(weights, batch["label_ids"]))
+    numbers = np.repeat(
+        np.arange(len(batch["label_ids"])), np.take(weights, batch["label_ids"])
+    )
     return {name: values[numbers] for name, values in batch.items()}
 
 
@@ -196,6 +218,11 @@ def test_an_integer_weight_has_the_gradient_of_repeated_examples():
     assert loss == pytest.approx(expected_loss, rel=1e-5)
     largest = max(np.abs(each).max() for each in expected.values())
     for name, gradient in expected.items():
-        np.testing.assert_allclose(found[name], gradient, atol=1e-5 * largest, err_msg=name)
+        np.testing.assert_allclose(
+            found[name], gradient, atol=1e-5 * largest, err_msg=name
+        )
     plain = gradients(objective, with_weights(task, batch, None))[2]
-    assert max(np.abs(plain[name] - expected[name]).max() for name in plain) > 0.01 * largest
+    assert (
+        max(np.abs(plain[name] - expected[name]).max() for name in plain)
+        > 0.01 * largest
+    )

@@ -33,7 +33,9 @@ def random_text(rng, longest):
 def random_examples(count, pair, label):
     rng = random.Random(0)
     return [
-        TextExample(random_text(rng, 12), random_text(rng, 12) if pair else None, label(rng))
+        TextExample(
+            random_text(rng, 12), random_text(rng, 12) if pair else None, label(rng)
+        )
         for _ in range(count)
     ]
 
@@ -66,7 +68,13 @@ def expected_record(example):
         segments += [1] * (len(tokens_b) + 1)
     padding = [0] * (LENGTH - len(ids))
     is_truncated = total > LENGTH - (2 if tokens_b is None else 3)
-    return ids + padding, [1] * len(ids) + padding, segments + padding, is_truncated, is_empty
+    return (
+        ids + padding,
+        [1] * len(ids) + padding,
+        segments + padding,
+        is_truncated,
+        is_empty,
+    )
 
 
 @pytest.mark.parametrize("pair", [False, True], ids=["single", "pair"])
@@ -74,7 +82,9 @@ def test_records_equal_the_released_ones(tokenizer, pair):
     examples = random_examples(300, pair, lambda rng: rng.choice(LABELS))
     task = ClassificationTask("any", LABELS, pair, None)
     encoded = task.encode(examples, tokenizer, LENGTH)
-    ids, masks, segments, truncated, empty = zip(*map(expected_record, examples), strict=True)
+    ids, masks, segments, truncated, empty = zip(
+        *map(expected_record, examples), strict=True
+    )
     np.testing.assert_array_equal(encoded.columns["input_ids"], ids)
     np.testing.assert_array_equal(encoded.columns["input_mask"], masks)
     np.testing.assert_array_equal(encoded.columns["segment_ids"], segments)
@@ -82,7 +92,10 @@ def test_records_equal_the_released_ones(tokenizer, pair):
     np.testing.assert_array_equal(encoded.columns["label_ids"], labels)
     np.testing.assert_array_equal(encoded.columns["is_real_example"], np.ones(300))
     assert encoded.records_per_example is None
-    assert encoded.counts == {"truncated": sum(truncated), "with an empty text": sum(empty)}
+    assert encoded.counts == {
+        "truncated": sum(truncated),
+        "with an empty text": sum(empty),
+    }
     assert 0 < sum(truncated) < 300 and 0 < sum(empty) < 300
 
 
@@ -99,10 +112,16 @@ TYPES = {
 def test_labels_pass_through_record_files(tokenizer, task_type):
     labels, given, expected = TYPES[task_type]
     task = ClassificationTask("any", labels, False, None, task_type)
-    encoded = task.encode([TextExample("cat", None, label) for label in given], tokenizer, LENGTH)
+    encoded = task.encode(
+        [TextExample("cat", None, label) for label in given], tokenizer, LENGTH
+    )
     records = features.encode(encoded.columns, task.table)
-    parsed = features.parser(task.table, {**task.sizes, "S": LENGTH})(tf.constant(records))
-    assert parsed["label_ids"].dtype == ("int32" if task_type == "classification" else "float32")
+    parsed = features.parser(task.table, {**task.sizes, "S": LENGTH})(
+        tf.constant(records)
+    )
+    assert parsed["label_ids"].dtype == (
+        "int32" if task_type == "classification" else "float32"
+    )
     np.testing.assert_array_equal(parsed["label_ids"], np.array(expected))
 
 

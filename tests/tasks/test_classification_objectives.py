@@ -61,7 +61,9 @@ def test_regression():
 
 
 def test_multi_label():
-    labels = np.random.default_rng(1).integers(0, 2, [COUNT, CLASSES]).astype(np.float32)
+    labels = (
+        np.random.default_rng(1).integers(0, 2, [COUNT, CLASSES]).astype(np.float32)
+    )
     values, outputs = values_and_outputs(make("multi_label"), batch(labels))
     logits = outputs["logits"].astype(np.float64)
     probabilities = scipy.special.expit(logits)
@@ -73,7 +75,9 @@ def test_multi_label():
     precision, recall = right / predicted.sum(), right / labels.sum()
     assert values == {
         "loss": pytest.approx(losses.mean(), abs=1e-6),
-        "micro_f1": pytest.approx(2 * precision * recall / (precision + recall), abs=1e-6),
+        "micro_f1": pytest.approx(
+            2 * precision * recall / (precision + recall), abs=1e-6
+        ),
     }
 
 
@@ -94,7 +98,10 @@ LABEL_IDS = {
 def test_sums_of_parts_are_the_sums_of_the_batch(task_type):
     objective = make(task_type, () if task_type == "regression" else NAMES)
     data = batch(LABEL_IDS[task_type])
-    parts = [{name: value[a:b] for name, value in data.items()} for a, b in [(0, 2), (2, COUNT)]]
+    parts = [
+        {name: value[a:b] for name, value in data.items()}
+        for a, b in [(0, 2), (2, COUNT)]
+    ]
     total = objective.sums(data, training=False)
     found = [objective.sums(part, training=False) for part in parts]
     for name, value in total.items():

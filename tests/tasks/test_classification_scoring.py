@@ -29,7 +29,9 @@ def random_logits(classes, count=COUNT, seed=0):
 
 def classify(names, ids, logits, metrics=()):
     outputs = [{"logits": row} for row in logits]
-    return score(ClassificationResults(names, metrics), [names[i] for i in ids], outputs)
+    return score(
+        ClassificationResults(names, metrics), [names[i] for i in ids], outputs
+    )
 
 
 @pytest.mark.parametrize("classes", [2, 5])
@@ -41,7 +43,9 @@ def test_classification_metrics_equal_scikit_learn(classes):
     predicted = logits.argmax(-1)
     probabilities = scipy.special.softmax(logits.astype(np.float64), axis=-1)
     assert found == {
-        "accuracy": pytest.approx(sklearn.metrics.accuracy_score(ids, predicted), abs=1e-12),
+        "accuracy": pytest.approx(
+            sklearn.metrics.accuracy_score(ids, predicted), abs=1e-12
+        ),
         "loss": pytest.approx(sklearn.metrics.log_loss(ids, probabilities), abs=1e-9),
         "macro_f1": pytest.approx(
             sklearn.metrics.f1_score(ids, predicted, average="macro"), abs=1e-12
@@ -58,14 +62,20 @@ def test_f1_is_that_of_the_second_label():
     both = np.sum(predicted & ids)
     precision, recall = both / np.sum(predicted), both / np.sum(ids)
     found = classify(("x", "y"), ids, logits, ("f1",))
-    assert found["f1"] == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-12)
+    assert found["f1"] == pytest.approx(
+        2 * precision * recall / (precision + recall), abs=1e-12
+    )
 
 
 def test_a_literal_report():
     ids = [0, 0, 0, 1, 1, 2]
     logits = np.eye(3, dtype=np.float32)[[0, 0, 1, 1, 0, 1]]
     scorer = ClassificationResults(("cat", "horse", "owl"))
-    score(scorer, [("cat", "horse", "owl")[i] for i in ids], [{"logits": row} for row in logits])
+    score(
+        scorer,
+        [("cat", "horse", "owl")[i] for i in ids],
+        [{"logits": row} for row in logits],
+    )
     assert scorer.report() == (
         "accuracy 0.5000; 0.5000 if the most frequent label, cat, is always predicted\n"
         "\n"
@@ -85,21 +95,33 @@ def test_a_literal_report():
 @pytest.mark.parametrize(
     ("ids", "predicted", "expected"),
     [
-        ([0, 0], [0, 0], {"accuracy": 1, "f1": 0, "macro_f1": 0.5, "matthews_correlation": 0}),
-        ([1, 1], [1, 1], {"accuracy": 1, "f1": 1, "macro_f1": 0.5, "matthews_correlation": 0}),
+        (
+            [0, 0],
+            [0, 0],
+            {"accuracy": 1, "f1": 0, "macro_f1": 0.5, "matthews_correlation": 0},
+        ),
+        (
+            [1, 1],
+            [1, 1],
+            {"accuracy": 1, "f1": 1, "macro_f1": 0.5, "matthews_correlation": 0},
+        ),
     ],
     ids=["only_first", "only_second"],
 )
 @pytest.mark.filterwarnings("error")
 def test_one_class_gives_defined_numbers(ids, predicted, expected):
     logits = np.eye(2, dtype=np.float32)[predicted]
-    found = classify(("x", "y"), ids, logits, ("f1", "macro_f1", "matthews_correlation"))
+    found = classify(
+        ("x", "y"), ids, logits, ("f1", "macro_f1", "matthews_correlation")
+    )
     del found["loss"]
     assert found == pytest.approx(expected)
 
 
 def multi_label_outputs(logits):
-    return [{"logits": row, "probabilities": scipy.special.expit(row)} for row in logits]
+    return [
+        {"logits": row, "probabilities": scipy.special.expit(row)} for row in logits
+    ]
 
 
 @pytest.mark.parametrize("threshold", [0.5, 0.3])
@@ -112,7 +134,9 @@ def test_multi_label_metrics_equal_scikit_learn(threshold):
     found = score(scorer, labels, multi_label_outputs(logits))
     predicted = (scipy.special.expit(logits) >= threshold).astype(int)
     losses = [
-        sklearn.metrics.log_loss(true[:, k], scipy.special.expit(logits[:, k].astype(np.float64)))
+        sklearn.metrics.log_loss(
+            true[:, k], scipy.special.expit(logits[:, k].astype(np.float64))
+        )
         for k in range(3)
     ]
     assert found == {
@@ -138,7 +162,9 @@ def test_multi_label_metrics_equal_scikit_learn(threshold):
 @pytest.mark.filterwarnings("error")
 def test_multi_label_metrics_without_any_label_are_zero():
     scorer = MultiLabelResults(("x", "y"), ("micro_f1", "macro_f1"))
-    found = score(scorer, [(), ()], multi_label_outputs(np.full([2, 2], -9.0, np.float32)))
+    found = score(
+        scorer, [(), ()], multi_label_outputs(np.full([2, 2], -9.0, np.float32))
+    )
     assert (found["micro_f1"], found["macro_f1"]) == (0, 0)
 
 
@@ -154,7 +180,9 @@ def test_regression_metrics_equal_scipy():
     found = regress(labels.tolist(), predicted)
     ranks = [scipy.stats.rankdata(values) for values in (labels, predicted)]
     assert found == {
-        "loss": pytest.approx(sklearn.metrics.mean_squared_error(labels, predicted), abs=1e-9),
+        "loss": pytest.approx(
+            sklearn.metrics.mean_squared_error(labels, predicted), abs=1e-9
+        ),
         "pearson": pytest.approx(np.corrcoef(labels, predicted)[0, 1], abs=1e-9),
         "spearman": pytest.approx(np.corrcoef(*ranks)[0, 1], abs=1e-9),
     }
@@ -172,7 +200,9 @@ def test_correlations_without_a_definition_are_zero(labels, predicted):
 
 
 def undefined(scorer, labels, metric):
-    outputs = [{"logits": np.zeros(3, np.float32), "probabilities": np.zeros(3, np.float32)}]
+    outputs = [
+        {"logits": np.zeros(3, np.float32), "probabilities": np.zeros(3, np.float32)}
+    ]
     score(scorer, labels, outputs * len(labels))
     return scorer.undefined(metric)
 
@@ -183,7 +213,9 @@ def test_metrics_are_undefined_without_a_positive_label_or_a_difference():
 
     assert one_label(("no", "yes"), ["no", "no"], "f1") == "no example of yes"
     assert one_label(("no", "yes"), ["yes", "yes"], "f1") == ""
-    assert one_label(("no", "yes"), ["yes"], "matthews_correlation") == "no example of no"
+    assert (
+        one_label(("no", "yes"), ["yes"], "matthews_correlation") == "no example of no"
+    )
     assert one_label(("a", "b", "c"), ["b", "c"], "matthews_correlation") == ""
     assert one_label(("no", "yes"), ["no"], "accuracy") == ""
     several = MultiLabelResults(("x", "y", "z"), ("micro_f1",))
@@ -210,7 +242,8 @@ def test_the_baseline_has_the_metrics_of_the_most_frequent_label():
         {"accuracy": 0.75, "f1": 6 / 7, "macro_f1": 3 / 7, "matthews_correlation": 0.0}
     )
 
-    # A model with the same prediction for all examples has exactly the values of the baseline.
+    # A model with the same prediction for all examples has exactly the values of the
+    # baseline.
     constant = ClassificationResults(("x", "y"), names)
     outputs = [{"logits": np.float32([0, 1])}] * 4
     found = score(constant, [("x", "y")[i] for i in ids], outputs)
@@ -220,7 +253,9 @@ def test_the_baseline_has_the_metrics_of_the_most_frequent_label():
 def test_the_multi_label_baseline_predicts_one_label_for_each_example():
     labels = [("x",), ("x", "y"), (), ("z", "x")]
     scorer = MultiLabelResults(("x", "y", "z"), ("micro_f1", "macro_f1"))
-    outputs = [{"logits": np.zeros(3, np.float32), "probabilities": np.zeros(3, np.float32)}] * 4
+    outputs = [
+        {"logits": np.zeros(3, np.float32), "probabilities": np.zeros(3, np.float32)}
+    ] * 4
     score(scorer, labels, outputs)
     true = np.array([[name in each for name in "xyz"] for each in labels])
     predicted = np.array([[True, False, False]] * 4)

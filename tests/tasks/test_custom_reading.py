@@ -29,7 +29,10 @@ def write(folder, name, text):
 
 
 def write_rows(folder, name, rows):
-    """Writes rows in the format of the file name; the keys of the first row are the header."""
+    """Writes rows in the format of the file name.
+
+    The keys of the first row are the header.
+    """
     tables_of_rows.write_rows(folder / name, rows)
     return str(folder)
 
@@ -62,7 +65,9 @@ def test_an_empty_line_of_one_column_is_a_text(tmp_path, ending):
     folder = write(tmp_path, f"test.{ending}", "\ns\none\n\ntwo\n")
     assert [each.text_a for each in read(SINGLE, folder, "test")] == ["one", "", "two"]
     separator = {"tsv": "\t", "csv": ","}[ending]
-    folder = write(tmp_path, f"test.{ending}", "s|label\none|a\n\ntwo|b\n".replace("|", separator))
+    folder = write(
+        tmp_path, f"test.{ending}", "s|label\none|a\n\ntwo|b\n".replace("|", separator)
+    )
     assert [each.text_a for each in read(SINGLE, folder, "test")] == ["one", "two"]
 
 
@@ -80,7 +85,9 @@ def test_texts_can_have_any_length(tmp_path, ending):
 
 
 def test_a_tsv_row_ends_at_a_line_feed_only(tmp_path):
-    folder = write(tmp_path, "dev.tsv", '\ufeffs\tlabel\r\none\rtwo "\ta\r\n\r\n"\ta\r\n')
+    folder = write(
+        tmp_path, "dev.tsv", '\ufeffs\tlabel\r\none\rtwo "\ta\r\n\r\n"\ta\r\n'
+    )
     assert read(SINGLE, folder, "dev") == [
         TextExample('one\rtwo "', None, "a"),
         TextExample('"', None, "a"),
@@ -96,7 +103,9 @@ def test_bools_and_numbers_have_the_text_form_of_json(tmp_path, ending):
         write_rows(folder, f"train.{ending}", rows)
         expected = [json.dumps(value) for value in values]
         location = DataLocation(data_dir=str(folder))
-        assert prepared(custom_task(SENTENCE), location).labels == tuple(sorted(expected))
+        assert prepared(custom_task(SENTENCE), location).labels == tuple(
+            sorted(expected)
+        )
         task = custom_task(SENTENCE, labels=expected)
         examples = read(task, folder, "train")
         assert examples == [TextExample(text, None, text) for text in expected]
@@ -117,7 +126,8 @@ def test_several_labels(tmp_path, name, text, separator):
     folder = write(tmp_path, name, text)
     location = DataLocation(data_dir=folder)
     task = prepared(
-        custom_task(TextColumns("s", label_separator=separator), "multi_label"), location
+        custom_task(TextColumns("s", label_separator=separator), "multi_label"),
+        location,
     )
     assert task.labels == ("x", "y", "z")
     assert [e.label for e in read(task, folder, "train")] == [("z", "x"), (), ("y",)]
@@ -145,7 +155,11 @@ def test_an_empty_cell_of_a_test_file_is_no_label_or_no_labels(tmp_path):
     # A text without a topic is scored, too.
     folder = write(tmp_path, "test.csv", "s,label\n1,\n2,y\n3,w\n")
     counts = Counter()
-    assert [each.label for each in read(TOPICS, folder, "test", counts)] == [(), ("y",), None]
+    assert [each.label for each in read(TOPICS, folder, "test", counts)] == [
+        (),
+        ("y",),
+        None,
+    ]
     assert counts[UNKNOWN_IN_TEST] == 1
     folder = write(tmp_path, "test.csv", "s\n1\n")
     assert [each.label for each in read(TOPICS, folder, "test")] == [None]
@@ -166,7 +180,9 @@ def test_binary_columns_of_parquet_are_texts(tmp_path):
 @pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "parquet"])
 @pytest.mark.parametrize("task_type", ["classification", "multi_label"])
 def test_blanks_around_labels_are_removed(tmp_path, ending, task_type):
-    rows = [{"s": " x ", "label": label} for label in ("pos ", "pos", " neg", "\u00a0neg")]
+    rows = [
+        {"s": " x ", "label": label} for label in ("pos ", "pos", " neg", "\u00a0neg")
+    ]
     folder = write_rows(tmp_path, f"train.{ending}", rows)
     location = DataLocation(data_dir=folder)
     assert prepared(custom_task(SENTENCE, task_type), location).labels == ("neg", "pos")
@@ -174,7 +190,9 @@ def test_blanks_around_labels_are_removed(tmp_path, ending, task_type):
     assert task.labels == ("pos", "neg")
     names = ["pos", "pos", "neg", "neg"]
     labels = names if task_type == "classification" else [(name,) for name in names]
-    assert read(task, folder, "train") == [TextExample(" x ", None, label) for label in labels]
+    assert read(task, folder, "train") == [
+        TextExample(" x ", None, label) for label in labels
+    ]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +206,9 @@ def test_blanks_around_labels_are_removed(tmp_path, ending, task_type):
     ],
     ids=["empty", "one", "multi_label"],
 )  # fmt: skip
-def test_labels_that_do_not_suffice_are_refused(tmp_path, name, text, task_type, message):
+def test_labels_that_do_not_suffice_are_refused(
+    tmp_path, name, text, task_type, message
+):
     location = DataLocation(data_dir=write(tmp_path, name, text))
     with pytest.raises(InputError, match=message):
         prepared(custom_task(SENTENCE, task_type), location)
@@ -241,7 +261,9 @@ def test_invalid_utf8_is_refused_with_the_line(tmp_path):
 
 
 def test_parquet_errors_name_the_row_and_the_columns(tmp_path):
-    folder = write_rows(tmp_path, "dev.parquet", [{"s": "x", "label": c} for c in "aabc"])
+    folder = write_rows(
+        tmp_path, "dev.parquet", [{"s": "x", "label": c} for c in "aabc"]
+    )
     with pytest.raises(InputError, match=r"dev.parquet, row 4: the label 'c'"):
         read(SINGLE, folder, "dev")
     message = r"no column 't' \(text_a_column\). Its columns are: s, label\."
@@ -257,21 +279,29 @@ def test_parquet_without_pyarrow_names_the_package(tmp_path, monkeypatch):
 
 def test_split_files(tmp_path):
     write(tmp_path, "validation.csv", "")
-    location = DataLocation(data_dir=str(tmp_path), test_file=str(tmp_path / "validation.csv"))
+    location = DataLocation(
+        data_dir=str(tmp_path), test_file=str(tmp_path / "validation.csv")
+    )
     assert location.find_table("dev") == str(tmp_path / "validation.csv")
     assert location.find_table("test") == str(tmp_path / "validation.csv")
     write(tmp_path, "dev.tsv", "")
     with pytest.raises(InputError, match=r"several dev files: dev.tsv, validation.csv"):
         location.find_table("dev")
-    with pytest.raises(InputError, match=r"There is no file no.tsv. Give an existing dev file"):
+    with pytest.raises(
+        InputError, match=r"There is no file no.tsv. Give an existing dev file"
+    ):
         DataLocation(dev_file="no.tsv").find_table("dev")
     with pytest.raises(InputError, match="Give data_dir, or a train file"):
         DataLocation().find_table("train")
     write(tmp_path, "dev.xlsx", "")
     write(tmp_path, "train.csv.gz", "")
-    assert DataLocation(str(tmp_path)).find_table("train") == str(tmp_path / "train.csv.gz")
+    assert DataLocation(str(tmp_path)).find_table("train") == str(
+        tmp_path / "train.csv.gz"
+    )
     write(tmp_path, "train.csv", "")
-    assert DataLocation(str(tmp_path)).find_table("train") == str(tmp_path / "train.csv")
+    assert DataLocation(str(tmp_path)).find_table("train") == str(
+        tmp_path / "train.csv"
+    )
     write(tmp_path, "test.txt", "")
     location = DataLocation(str(tmp_path), table_format=TableFormat("tsv"))
     assert location.find_table("test") == str(tmp_path / "test.txt")
@@ -285,7 +315,11 @@ def test_split_files(tmp_path):
     ("task_type", "labels", "message"),
     [
         ("classification", ["a"], "at least two different labels. Received: a"),
-        ("classification", ["a", "b", "b"], "labels has 'b' twice. Give each label once."),
+        (
+            "classification",
+            ["a", "b", "b"],
+            "labels has 'b' twice. Give each label once.",
+        ),
         ("multi_label", [], "Received: no labels"),
         ("ranking", ["a", "b"], "task_type must be one of"),
     ],
@@ -301,9 +335,13 @@ def test_invalid_settings_are_refused():
         custom_task(SENTENCE, "multi_label", ["a"], threshold=1.0)
     with pytest.raises(InputError, match=r"must differ. Received: s, s, label\."):
         TextColumns("s", "s")
-    with pytest.raises(InputError, match=r"encoding must be a known encoding, .* 'latin-99'"):
+    with pytest.raises(
+        InputError, match=r"encoding must be a known encoding, .* 'latin-99'"
+    ):
         TableFormat(encoding="latin-99")
-    with pytest.raises(InputError, match=r"input_format must be one of auto, tsv, csv, jsonl, "):
+    with pytest.raises(
+        InputError, match=r"input_format must be one of auto, tsv, csv, jsonl, "
+    ):
         TableFormat("xlsx")
 
 

@@ -41,9 +41,13 @@ def data_dir(tmp_path, task_type):
     write_architecture(tmp_path, VOCABULARY, 16, hidden_dropout_prob=0.0)
     rng = np.random.default_rng(0)
     for split, count in (("train", 160), ("validation", 40), ("test", 30)):
-        texts = [["film"] * rng.integers(1, 4) + [rng.choice(WORDS)] for _ in range(count)]
+        texts = [
+            ["film"] * rng.integers(1, 4) + [rng.choice(WORDS)] for _ in range(count)
+        ]
         rows = [{"text": " ".join(t), "target": label_of(t, task_type)} for t in texts]
-        pa.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / f"{split}.parquet")
+        pa.parquet.write_table(
+            pa.Table.from_pylist(rows), tmp_path / f"{split}.parquet"
+        )
     return tmp_path
 
 
@@ -65,7 +69,10 @@ def run(data_dir, output, task_type):
 def test_a_run_learns_the_task_and_writes_its_files(data_dir, tmp_path, task_type):
     output = tmp_path / "out"
     results = run(data_dir, output, task_type)
-    rows = [json.loads(line) for line in (output / "predictions.jsonl").open(encoding="utf-8")]
+    rows = [
+        json.loads(line)
+        for line in (output / "predictions.jsonl").open(encoding="utf-8")
+    ]
     scores = np.loadtxt(output / "test_results.tsv", ndmin=2)
     truth = [label_of(row["text"].split(), task_type) for row in rows]
     assert [row["target"] for row in rows] == truth and len(rows) == len(scores) == 30
@@ -80,7 +87,8 @@ def test_a_run_learns_the_task_and_writes_its_files(data_dir, tmp_path, task_typ
     assert has_report
     predicted, labels = [row["predicted"] for row in rows], ("opinion", "pos")
     true, chosen = (
-        [[name in row for name in labels] for row in rows] for rows in (truth, predicted)
+        [[name in row for name in labels] for row in rows]
+        for rows in (truth, predicted)
     )
     found = sklearn.metrics.f1_score(true, chosen, average="micro")
     assert min(found, results["eval_micro_f1"], results["eval_macro_f1"]) > 0.8

@@ -19,12 +19,17 @@ KEY = {"source": "a"}
 
 def vectors_of(record, length):
     """Returns the hidden states of a record; each vector differs from all others."""
-    numbers = 100 * record + np.arange(length)[:, None, None] + np.arange(6).reshape(2, 3) / 8
+    numbers = (
+        100 * record + np.arange(length)[:, None, None] + np.arange(6).reshape(2, 3) / 8
+    )
     return numbers.astype(np.float32)
 
 
 class Encoder:
-    """Computes batches of hidden states, with padding of other values; counts the records."""
+    """Computes batches of hidden states, with padding of other values.
+
+    Counts the records.
+    """
 
     def __init__(self, lengths, fails_after=None):
         self.lengths, self.computed, self._fails_after = lengths, [], fails_after
@@ -33,7 +38,9 @@ class Encoder:
         if self._fails_after is not None and len(self.computed) >= self._fails_after:
             raise KeyboardInterrupt
         self.computed += records.tolist()
-        rows = np.full([len(records), self.lengths[records].max() + 2, *SHAPE], -7, np.float32)
+        rows = np.full(
+            [len(records), self.lengths[records].max() + 2, *SHAPE], -7, np.float32
+        )
         for row, record in zip(rows, records, strict=True):
             row[: self.lengths[record]] = vectors_of(record, self.lengths[record])
         return rows
@@ -70,7 +77,9 @@ def test_records_are_read_in_any_order(small_shards, tmp_path, count, dtype):
     assert values.shape == (len(records), lengths[records].max(), *SHAPE)
     for row, record in zip(values, records, strict=True):
         length = lengths[record]
-        np.testing.assert_array_equal(row[:length], vectors_of(record, length).astype(dtype))
+        np.testing.assert_array_equal(
+            row[:length], vectors_of(record, length).astype(dtype)
+        )
         assert not row[length:].any()
     assert (len(list((tmp_path / "cache").glob("*.npy"))) > 10) == (count == 300)
 
@@ -80,7 +89,9 @@ def test_a_record_longer_than_a_shard(small_shards, tmp_path):
     cache = write(tmp_path / "cache", lengths)
     values, _ = cache.read(np.arange(4))
     for record, length in enumerate(lengths):
-        np.testing.assert_array_equal(values[record, :length], vectors_of(record, length))
+        np.testing.assert_array_equal(
+            values[record, :length], vectors_of(record, length)
+        )
 
 
 def test_batches_are_padded_to_the_length_of_the_sequences(small_shards, tmp_path):

@@ -38,7 +38,9 @@ def data_dir(tmp_path):
     return str(tmp_path)
 
 
-def run(data_dir, output, phases=None, name="sst-2", location=None, model=None, **runtime):
+def run(
+    data_dir, output, phases=None, name="sst-2", location=None, model=None, **runtime
+):
     return bert_tf.fine_tune(
         GLUE_TASKS[name],
         location or DataLocation(data_dir=data_dir),
@@ -56,12 +58,17 @@ def run(data_dir, output, phases=None, name="sst-2", location=None, model=None, 
 
 def weights_of(output):
     checkpoint = max(os.listdir(output / "checkpoints"))
-    return load_file(output / "checkpoints" / checkpoint / "model.safetensors"), checkpoint
+    return load_file(
+        output / "checkpoints" / checkpoint / "model.safetensors"
+    ), checkpoint
 
 
 @pytest.fixture
 def determinism_of_this_test():
-    """Ends deterministic operations after the test; TensorFlow has no public function for it."""
+    """Ends deterministic operations after the test.
+
+    TensorFlow has no public function for it.
+    """
     yield
     framework_config.disable_op_determinism()
 
@@ -71,7 +78,8 @@ def test_a_resumed_run_has_the_same_bits(data_dir, tmp_path):
     results = run(data_dir, tmp_path / "straight", deterministic=True)
     expected, name = weights_of(tmp_path / "straight")
     assert name == "step-00000045"  # int(90 / 8 * 4)
-    # Step 7 is in the first epoch, and step 25 is in the third one and in the second window.
+    # Step 7 is in the first epoch, and step 25 is in the third one and in the second
+    # window.
     for stop in (7, 25):
         run(data_dir, tmp_path / "resumed", deterministic=True, stop_at_step=stop)
     assert run(data_dir, tmp_path / "resumed", deterministic=True) == results
@@ -85,13 +93,21 @@ def test_a_resumed_run_has_the_same_bits(data_dir, tmp_path):
 
 
 def test_the_metric_of_the_task_selects_the_best_weights(data_dir, tmp_path):
-    for name in ("train", "dev"):  # the files of CoLA: no header, text in the fourth column
+    for name in (
+        "train",
+        "dev",
+    ):  # the files of CoLA: no header, text in the fourth column
         path = f"{data_dir}/{name}.tsv"
-        rows = [line.split("\t") for line in pathlib.Path(path).read_text().splitlines()[1:]]
+        rows = [
+            line.split("\t") for line in pathlib.Path(path).read_text().splitlines()[1:]
+        ]
         with open(path, "w") as file:
             file.writelines(f"x\t{label}\t\t{text}\n" for text, label in rows)
     run(data_dir, tmp_path / "out", name="cola", eval_steps=5, early_stopping_evals=3)
-    lines = [json.loads(line) for line in (tmp_path / "out/metrics.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line)
+        for line in (tmp_path / "out/metrics.jsonl").read_text().splitlines()
+    ]
     evals = [line for line in lines if line["kind"] == "eval"]
     best = max(line["matthews_correlation"] for line in evals)
     saved = json.loads((tmp_path / "out/best/weights.json").read_text())
@@ -106,7 +122,9 @@ def test_results_and_predictions_belong_to_the_files(data_dir, tmp_path):
     results = run(data_dir, tmp_path / "out", RunPhases(True, True, True))
     text = (tmp_path / "out/eval_results.txt").read_text()
     values = dict(line.split(" = ") for line in text.splitlines())
-    assert {name: float(value) for name, value in values.items()} == pytest.approx(results)
+    assert {name: float(value) for name, value in values.items()} == pytest.approx(
+        results
+    )
     assert values.keys() == {
         "eval_accuracy", "eval_accuracy_baseline", "eval_loss", "global_step", "loss",
     }  # fmt: skip
@@ -120,14 +138,19 @@ def test_results_and_predictions_belong_to_the_files(data_dir, tmp_path):
         "results": results,
     }  # fmt: skip
 
-    # The dev file as a test file of another name: the same probabilities as in the evaluation.
+    # The dev file as a test file of another name: the same probabilities as in the
+    # evaluation.
     location = DataLocation(test_file=f"{data_dir}/dev.tsv")
     run(data_dir, tmp_path / "out", RunPhases(False, False, True), location=location)
     rows = (tmp_path / "out/test_results.tsv").read_text().splitlines()
-    probabilities = np.array([[float(value) for value in row.split("\t")] for row in rows])
+    probabilities = np.array(
+        [[float(value) for value in row.split("\t")] for row in rows]
+    )
     lines = pathlib.Path(data_dir, "dev.tsv").read_text().splitlines()[1:]
     labels = [int(line[-1]) for line in lines]
-    loss = sklearn.metrics.log_loss(labels, probabilities / probabilities.sum(1, keepdims=True))
+    loss = sklearn.metrics.log_loss(
+        labels, probabilities / probabilities.sum(1, keepdims=True)
+    )
     assert results["eval_loss"] == pytest.approx(loss, abs=1e-5)
     assert results["eval_accuracy"] == np.mean(probabilities.argmax(axis=1) == labels)
 
@@ -146,13 +169,18 @@ def write_model(data_dir, bias):
     for variable in model.trainable_variables:
         if variable.name == "bias":
             variable.assign(np.full(variable.shape, bias, np.float32))
-    tokenizer, facts = bert_tf.BertTokenizer(VOCABULARY), GLUE_TASKS["sst-2"].facts.saved()
+    tokenizer, facts = (
+        bert_tf.BertTokenizer(VOCABULARY),
+        GLUE_TASKS["sst-2"].facts.saved(),
+    )
     return bert_tf.save_checkpoint(model, tokenizer, f"{data_dir}/model", **facts)
 
 
 def test_predictions_that_are_not_finite_are_refused(data_dir, tmp_path):
     phases, model = RunPhases(False, False, True), write_model(data_dir, 3e38)
-    with pytest.raises(InputError, match="for example 1 of the test split are NaN or infinite"):
+    with pytest.raises(
+        InputError, match="for example 1 of the test split are NaN or infinite"
+    ):
         run(data_dir, tmp_path / "out", phases, model=model)
     assert not list((tmp_path / "out").glob("*.tsv")), "no predictions"
 
@@ -170,7 +198,9 @@ def test_a_model_that_is_no_better_than_the_most_frequent_label_is_reported(
 
 
 def test_limits_use_the_first_examples(data_dir, tmp_path):
-    location = DataLocation(data_dir=data_dir, max_train_examples=16, max_eval_examples=7)
+    location = DataLocation(
+        data_dir=data_dir, max_train_examples=16, max_eval_examples=7
+    )
     run(data_dir, tmp_path / "out", RunPhases(True, True, True), location=location)
     assert weights_of(tmp_path / "out")[1] == "step-00000008"  # int(16 / 8 * 4)
     assert len((tmp_path / "out/test_results.tsv").read_text().splitlines()) == 7
@@ -179,5 +209,7 @@ def test_limits_use_the_first_examples(data_dir, tmp_path):
 def test_an_evaluation_without_labels_is_refused(data_dir, tmp_path, monkeypatch):
     monkeypatch.setattr(ClassificationResults, "metrics", lambda _: {})
     model = write_model(data_dir, 0)
-    with pytest.raises(InputError, match=r"No example of .*dev\.tsv has a label or an answer"):
+    with pytest.raises(
+        InputError, match=r"No example of .*dev\.tsv has a label or an answer"
+    ):
         run(data_dir, tmp_path / "out", RunPhases(False, True), model=model)

@@ -14,7 +14,8 @@ MNLI_START = (
 )
 MNLI_ROW = "0\t1\t1e\tfiction\t( a )\t( b )\t(ROOT a)\t(ROOT b)\tHe left.\tHe is gone."
 STSB_HEADER = (
-    "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
+    "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\t"
+    "sentence1\tsentence2\tscore\n"
 )
 STSB_ROW = "0\tmain\tMSRvid\t2012\t1\tnone\tnone\tA plane.\tAn air plane.\t"
 
@@ -43,9 +44,13 @@ LITERAL = {
     "cola-dev": ('gj04\t1\t\tIt "works.\r\n', [TextExample('It "works.', None, "1")]),
     "cola-test": ("index\tsentence\n0\tBill left.\n", [TextExample("Bill left.")]),
     "sst-2-train": ("sentence\tlabel\nfine \t1\n", [TextExample("fine ", None, "1")]),
-    "sst-2-test": ("index\tsentence\n0\tuneasy mishmash\n", [TextExample("uneasy mishmash")]),
+    "sst-2-test": (
+        "index\tsentence\n0\tuneasy mishmash\n",
+        [TextExample("uneasy mishmash")],
+    ),
     "mrpc-train": (
-        '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t7\t8\tHe said " no .\t"No .\r\n',
+        '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t7\t8\tHe said " no '
+        '.\t"No .\r\n',
         [TextExample('He said " no .', '"No .', "1")],
     ),
     "mrpc-test": (
@@ -56,7 +61,10 @@ LITERAL = {
         "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n5\t1\t2\tWhy?\tHow?\t0\n",
         [TextExample("Why?", "How?", "0")],
     ),
-    "qqp-test": ("id\tquestion1\tquestion2\n0\tWhy?\tHow?\n", [TextExample("Why?", "How?")]),
+    "qqp-test": (
+        "id\tquestion1\tquestion2\n0\tWhy?\tHow?\n",
+        [TextExample("Why?", "How?")],
+    ),
     "sts-b-dev": (
         STSB_HEADER + STSB_ROW + "3.800\n",
         [TextExample("A plane.", "An air plane.", 3.8)],
@@ -73,12 +81,18 @@ LITERAL = {
         "index\tquestion\tsentence\tlabel\n0\tWho?\tShe did.\tnot_entailment\n",
         [TextExample("Who?", "She did.", "not_entailment")],
     ),
-    "qnli-test": ("index\tquestion\tsentence\n0\tWho?\tMe.\n", [TextExample("Who?", "Me.")]),
+    "qnli-test": (
+        "index\tquestion\tsentence\n0\tWho?\tMe.\n",
+        [TextExample("Who?", "Me.")],
+    ),
     "rte-dev": (
         "index\tsentence1\tsentence2\tlabel\n0\tA b.\tB.\tentailment\n",
         [TextExample("A b.", "B.", "entailment")],
     ),
-    "rte-test": ("index\tsentence1\tsentence2\n0\tA b.\tB.\n", [TextExample("A b.", "B.")]),
+    "rte-test": (
+        "index\tsentence1\tsentence2\n0\tA b.\tB.\n",
+        [TextExample("A b.", "B.")],
+    ),
     "wnli-train": (
         "index\tsentence1\tsentence2\tlabel\n0\tIt hurt.\tThe carrot hurt.\t1\n",
         [TextExample("It hurt.", "The carrot hurt.", "1")],
@@ -104,7 +118,9 @@ def test_mnli_has_two_dev_files_with_more_columns_than_the_train_file(tmp_path):
         "": [TextExample("He left.", "He is gone.", "contradiction")],
         "mismatched": [TextExample("He left.", "He is gone.", "entailment")],
     }
-    one_file = read("mnli", "dev", tmp_path, dev_file=str(tmp_path / "dev_mismatched.tsv"))
+    one_file = read(
+        "mnli", "dev", tmp_path, dev_file=str(tmp_path / "dev_mismatched.tsv")
+    )
     assert [example.label for example in one_file[""]] == ["entailment"]
     assert set(one_file) == {""}
 
@@ -121,15 +137,20 @@ def test_short_rows_of_qqp_are_skipped_and_counted(tmp_path):
 
 
 def test_a_short_row_of_a_qqp_test_file_is_an_error(tmp_path):
-    # A skipped row would shift the predictions of all later rows in the submission file.
+    # A skipped row would shift the predictions of all later rows in the submission
+    # file.
     write(tmp_path, "test.tsv", "id\tquestion1\tquestion2\n0\tWhy?\n1\tWhy?\tHow?\n")
-    with pytest.raises(InputError, match=r"test\.tsv, line 2 has .*: 'question2' is missing"):
+    with pytest.raises(
+        InputError, match=r"test\.tsv, line 2 has .*: 'question2' is missing"
+    ):
         read("qqp", "test", tmp_path)
 
 
 def test_labels_of_a_test_file_are_read_if_the_file_has_labels(tmp_path):
     header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
-    path = write(tmp_path, "msr_paraphrase_test.txt", f"{header}1\t1\t2\ta\tb\n-1\t3\t4\tc\td\n")
+    path = write(
+        tmp_path, "msr_paraphrase_test.txt", f"{header}1\t1\t2\ta\tb\n-1\t3\t4\tc\td\n"
+    )
     examples = read("mrpc", "test", test_file=str(path))[""]
     assert examples == [TextExample("a", "b", "1"), TextExample("c", "d", None)]
 
@@ -230,12 +251,16 @@ def test_malformed_files_are_reported_with_the_line(tmp_path, case):
 
 def test_cola_test_file_without_the_column_is_an_error(tmp_path):
     write(tmp_path, "test.tsv", "index\ttext\n0\tBill left.\n")
-    with pytest.raises(InputError, match=r"no column 'sentence'. Its columns are: index, text"):
+    with pytest.raises(
+        InputError, match=r"no column 'sentence'. Its columns are: index, text"
+    ):
         read("cola", "test", tmp_path)
 
 
 def test_missing_files_are_named(tmp_path):
-    with pytest.raises(InputError, match=rf"no file dev_matched.tsv in {tmp_path}, nor MNLI/dev_m"):
+    with pytest.raises(
+        InputError, match=rf"no file dev_matched.tsv in {tmp_path}, nor MNLI/dev_m"
+    ):
         read("mnli", "dev", tmp_path)
 
 
@@ -245,7 +270,9 @@ def test_names_and_aliases():
     ]  # fmt: skip
     assert glue_task("sst2") is glue_task("SST-2") is GLUE_TASKS["sst-2"]
     assert glue_task("stsb") is GLUE_TASKS["sts-b"]
-    with pytest.raises(InputError, match=r"'mnil' is not one of cola, .* Did you mean mnli\?"):
+    with pytest.raises(
+        InputError, match=r"'mnil' is not one of cola, .* Did you mean mnli\?"
+    ):
         glue_task("mnil")
 
 
@@ -253,10 +280,22 @@ def test_labels_and_metrics_of_each_task():
     # The order of the labels is that of `get_labels` in google-research/bert.
     nli, entailment = "contradiction entailment neutral", "entailment not_entailment"
     assert {
-        name: (" ".join(task.labels), task.task_type, task.pair, task.metric_names, task.best_by[0])
+        name: (
+            " ".join(task.labels),
+            task.task_type,
+            task.pair,
+            task.metric_names,
+            task.best_by[0],
+        )
         for name, task in GLUE_TASKS.items()
     } == {
-        "cola": ("0 1", "classification", False, ("matthews_correlation",), "matthews_correlation"),
+        "cola": (
+            "0 1",
+            "classification",
+            False,
+            ("matthews_correlation",),
+            "matthews_correlation",
+        ),
         "sst-2": ("0 1", "classification", False, (), "accuracy"),
         "mrpc": ("0 1", "classification", True, ("f1",), "f1"),
         "qqp": ("0 1", "classification", True, ("f1",), "f1"),
@@ -265,7 +304,13 @@ def test_labels_and_metrics_of_each_task():
         "qnli": (entailment, "classification", True, (), "accuracy"),
         "rte": (entailment, "classification", True, (), "accuracy"),
         "wnli": ("0 1", "classification", True, (), "accuracy"),
-        "ax": (nli, "classification", True, ("matthews_correlation",), "matthews_correlation"),
+        "ax": (
+            nli,
+            "classification",
+            True,
+            ("matthews_correlation",),
+            "matthews_correlation",
+        ),
     }
     assert {task.best_by[1] for task in GLUE_TASKS.values()} == {1}
 

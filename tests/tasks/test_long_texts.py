@@ -36,7 +36,9 @@ def text_of(size, seed=0):
 
 def task_of(long_texts, task_type="classification"):
     labels = () if task_type == "regression" else LABELS
-    return ClassificationTask("any", labels, False, None, task_type, long_texts=long_texts)
+    return ClassificationTask(
+        "any", labels, False, None, task_type, long_texts=long_texts
+    )
 
 
 def rows_of(text, long_texts, training):
@@ -66,7 +68,8 @@ def test_records_are_those_of_plain_loops(stride, training):
         labels = np.repeat([n % 3 for n in SIZES], counts)
         np.testing.assert_array_equal(encoded.columns["label_ids"], labels)
         assert encoded.counts == {
-            "with several windows": sum(n > ROOM for n in SIZES), "with an empty text": 2,
+            "with several "
+            "windows": sum(n > ROOM for n in SIZES), "with an empty text": 2,
             "windows": len(ids),
         }  # fmt: skip
 
@@ -86,9 +89,12 @@ def test_predictions_are_means_and_the_loss_is_that_of_the_mean(task_type):
     if task_type == "regression":
         outputs = [{"logits": row, "score": row[0]} for row in logits]
     else:
-        function = reference.softmax if task_type == "classification" else reference.sigmoid
+        function = (
+            reference.softmax if task_type == "classification" else reference.sigmoid
+        )
         outputs = [
-            {"logits": row, "probabilities": np.array(function(row), np.float32)} for row in logits
+            {"logits": row, "probabilities": np.array(function(row), np.float32)}
+            for row in logits
         ]
     example = TextExample("any", label=LABEL[task_type])
     for count in (1, 2, 3):
@@ -105,11 +111,16 @@ def test_predictions_are_means_and_the_loss_is_that_of_the_mean(task_type):
 @pytest.mark.parametrize("task_type", ["classification", "multi_label"])
 def test_certain_windows_have_a_finite_loss(task_type):
     logits = np.array([[200.0, -200.0, -200.0]] * 2, np.float32)
-    outputs = [{"logits": row, "probabilities": (row > 0).astype(np.float32)} for row in logits]
+    outputs = [
+        {"logits": row, "probabilities": (row > 0).astype(np.float32)} for row in logits
+    ]
     results = task_of(WINDOWS, task_type).make_results(None)
     label = {"classification": "yes", "multi_label": ("yes",)}[task_type]
     results.score(TextExample("any", label=label), results.decode(None, outputs))
-    expected = {"classification": 400, "multi_label": 400 / 3}  # 200 for two of three labels
+    expected = {
+        "classification": 400,
+        "multi_label": 400 / 3,
+    }  # 200 for two of three labels
     assert results.metrics()["loss"] == pytest.approx(expected[task_type])
 
 
@@ -117,14 +128,21 @@ def data_of(folder, texts, class_weights=None, **settings):
     """Returns the data of a run with these pairs of a text and a label."""
     rows = "".join(f"{text}\t{label}\n" for text, label in texts)
     (folder / "train.tsv").write_text(f"sentence\tlabel\n{rows}")
-    task = custom_task(TextColumns(), labels=LABELS, long_texts=LongTexts("windows", **settings))
+    task = custom_task(
+        TextColumns(), labels=LABELS, long_texts=LongTexts("windows", **settings)
+    )
     config = FineTuningConfig(max_seq_length=LENGTH, class_weights=class_weights)
     location = DataLocation(data_dir=str(folder))
     folder = str(folder / "out")
     return TaskData(task, location, TOKENIZER, config, RunPhases(True, False), folder)
 
 
-TEXTS = [(text_of(3), "no"), (text_of(50, 1), "no"), (text_of(10, 2), "yes"), ("", "no")]
+TEXTS = [
+    (text_of(3), "no"),
+    (text_of(50, 1), "no"),
+    (text_of(10, 2), "yes"),
+    ("", "no"),
+]
 
 
 def test_each_text_has_the_same_weight_and_the_mean_is_1(tmp_path):
@@ -155,7 +173,9 @@ def test_class_weights_count_texts_and_are_multiplied(tmp_path):
         return {"label_ids": tf.zeros_like(serialized, tf.int32), LABEL_WEIGHTS: 3.0}
 
     (batch,) = batches.training_batches(records, order, parse, 0, weights).take(1)
-    np.testing.assert_allclose(batch[LABEL_WEIGHTS], 3 * weights[order.batch(0)], rtol=1e-6)
+    np.testing.assert_allclose(
+        batch[LABEL_WEIGHTS], 3 * weights[order.batch(0)], rtol=1e-6
+    )
     (batch,) = batches.training_batches(
         records, order, lambda each: {"label_ids": each}, 0, weights
     ).take(1)
@@ -163,7 +183,9 @@ def test_class_weights_count_texts_and_are_multiplied(tmp_path):
 
 
 @pytest.mark.parametrize("task_type", LOGITS)
-def test_the_training_loss_is_the_mean_over_texts_of_the_means_of_their_windows(task_type):
+def test_the_training_loss_is_the_mean_over_texts_of_the_means_of_their_windows(
+    task_type,
+):
     task = task_of(WINDOWS, task_type)
     objective = make_objective(task)
     labels = {
@@ -174,12 +196,18 @@ def test_the_training_loss_is_the_mean_over_texts_of_the_means_of_their_windows(
         "classification": [1, 0, 2], "regression": labels,
         "multi_label": [[1, 0, 0], [0, 0, 0], [1, 1, 1]],
     }[task_type]  # fmt: skip
-    texts = [TextExample(text_of(n, n), label=y) for n, y in zip((2, 20, 9), labels, strict=True)]
+    texts = [
+        TextExample(text_of(n, n), label=y)
+        for n, y in zip((2, 20, 9), labels, strict=True)
+    ]
     encoded = task.encode(texts, TOKENIZER, LENGTH)
     counts = encoded.records_per_example
     assert counts.tolist() == [1, 6, 2]
     batch = {name: tf.constant(value) for name, value in encoded.columns.items()}
-    batch = {name: tf.cast(v, tf.int32) if v.dtype.is_integer else v for name, v in batch.items()}
+    batch = {
+        name: tf.cast(v, tf.int32) if v.dtype.is_integer else v
+        for name, v in batch.items()
+    }
     weights = tf.cast(tf.repeat(counts.sum() / (3.0 * counts), counts), tf.float32)
     logits = objective.model(batch, training=False)["logits"].numpy().tolist()
     of_texts, start = [], 0
@@ -189,7 +217,9 @@ def test_the_training_loss_is_the_mean_over_texts_of_the_means_of_their_windows(
                   for row in rows]  # fmt: skip
         of_texts.append(sum(losses) / count)
         start += count
-    batch = batches._with_record_weights({**batch, RECORD_WEIGHTS: weights}, weights > 0)
+    batch = batches._with_record_weights(
+        {**batch, RECORD_WEIGHTS: weights}, weights > 0
+    )
     sums = objective.sums(batch, training=True, seed=tf.constant([1, 2]))
     loss = float(objective.loss(sums, objective.counts(batch)))
     assert loss == pytest.approx(sum(of_texts) / 3, rel=1e-5)

@@ -65,7 +65,9 @@ def expected_records(example, length, do_lower_case):
 def test_random_sentences(length, do_lower_case):
     examples = list(random_sentences(length, 60, 30))
     found = encode(examples, length, do_lower_case=do_lower_case)
-    expected = [list(expected_records(each, length, do_lower_case)) for each in examples]
+    expected = [
+        list(expected_records(each, length, do_lower_case)) for each in examples
+    ]
     assert found.records_per_example.tolist() == [len(each) for each in expected]
     ids, labels = zip(*(record for each in expected for record in each), strict=True)
     assert found.columns["input_ids"].tolist() == list(ids)
@@ -92,10 +94,15 @@ def test_the_first_piece_has_the_label():
 @pytest.mark.parametrize("word", ["\ufe0f", "\u200b", "\ufffd", "\u0301"])
 def test_a_word_without_pieces_is_unknown_and_has_a_label(word):
     tokenizer = tokenizers(True)[0]
-    found = encode([sentence(["a", word, "b"], ["O", "B-LOC", "O"]), sentence([word])], 6)
+    found = encode(
+        [sentence(["a", word, "b"], ["O", "B-LOC", "O"]), sentence([word])], 6
+    )
     ids = [tokenizer.vocabulary[index] for index in found.columns["input_ids"][0]]
     assert ids == ["[CLS]", "a", "[UNK]", "b", "[SEP]", "[PAD]"]
-    assert found.columns["label_ids"].tolist() == [[0, 1, 4, 1, 0, 0], [0, 1, 0, 0, 0, 0]]
+    assert found.columns["label_ids"].tolist() == [
+        [0, 1, 4, 1, 0, 0],
+        [0, 1, 0, 0, 0, 0],
+    ]
     assert found.counts[EMPTY_WORDS] == 2
 
 
@@ -152,7 +159,9 @@ def test_document_context_ends_at_the_borders_of_documents(tmp_path):
 def random_documents(seed, count):
     rng = random.Random(seed)
     for _ in range(count):
-        yield list(join_documents(list(random_sentences(rng.random(), rng.randint(1, 9), 20))))
+        yield list(
+            join_documents(list(random_sentences(rng.random(), rng.randint(1, 9), 20)))
+        )
 
 
 @pytest.mark.parametrize("length", [3, 6, 11, 24, 60])
@@ -165,7 +174,9 @@ def test_context_of_random_documents(length):
     # The same words have the same labels, in the same order.
     assert with_context[with_context > 0].tolist() == without[without > 0].tolist()
     rows = iter(range(len(with_context)))
-    for example, count in zip(examples, found.records_per_example.tolist(), strict=True):
+    for example, count in zip(
+        examples, found.records_per_example.tolist(), strict=True
+    ):
         document = pieces_of(example.document)
         flat = [piece for word in document for piece in word]
         borders = np.cumsum([0, *map(len, document)]).tolist()

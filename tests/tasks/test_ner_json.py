@@ -55,10 +55,36 @@ def test_words_with_tags(tmp_path):
 
 
 def test_texts_with_entities(tmp_path):
-    row = text_row("Ann-Lee  saw (old) Rome, ok.", ("Ann-Lee", "PER"), ("old) Rome", "LOC"))
+    row = text_row(
+        "Ann-Lee  saw (old) Rome, ok.", ("Ann-Lee", "PER"), ("old) Rome", "LOC")
+    )
     ((example,), counts) = read(TASK, write_rows(tmp_path, row))
-    assert example.words == ("Ann", "-", "Lee", "saw", "(", "old", ")", "Rome", ",", "ok", ".")
-    tags = ["B-PER", "I-PER", "I-PER", "O", "O", "B-LOC", "I-LOC", "I-LOC", "O", "O", "O"]
+    assert example.words == (
+        "Ann",
+        "-",
+        "Lee",
+        "saw",
+        "(",
+        "old",
+        ")",
+        "Rome",
+        ",",
+        "ok",
+        ".",
+    )
+    tags = [
+        "B-PER",
+        "I-PER",
+        "I-PER",
+        "O",
+        "O",
+        "B-LOC",
+        "I-LOC",
+        "I-LOC",
+        "O",
+        "O",
+        "O",
+    ]
     assert list(example.tags) == tags
     assert not counts
     (line,) = render(example, tags)
@@ -68,7 +94,11 @@ def test_texts_with_entities(tmp_path):
 @pytest.mark.parametrize("do_lower_case", [True, False])
 def test_offsets_are_in_characters(tmp_path, do_lower_case):
     row = text_row(
-        "Ünï 猫犬 😀 café\u0301 Rome", ("猫", "A"), ("犬", "B"), ("😀", "C"), ("Rome", "D")
+        "Ünï 猫犬 😀 café\u0301 Rome",
+        ("猫", "A"),
+        ("犬", "B"),
+        ("😀", "C"),
+        ("Rome", "D"),
     )
     task = make_task(do_lower_case=do_lower_case)
     ((example,), counts) = read(task, write_rows(tmp_path, row))
@@ -103,7 +133,9 @@ def test_blanks_around_an_entity_are_not_counted(tmp_path):
 
 def test_entities_get_the_tags_of_the_scheme_of_the_file(tmp_path):
     row = text_row("Ann Lee saw Rome", ("Ann Lee", "PER"), ("Rome", "LOC"))
-    ((example,), counts) = read(make_task(input_scheme="iobes"), write_rows(tmp_path, row))
+    ((example,), counts) = read(
+        make_task(input_scheme="iobes"), write_rows(tmp_path, row)
+    )
     assert example.tags == ("B-PER", "E-PER", "O", "S-LOC") and not counts
 
 
@@ -131,7 +163,9 @@ def test_many_texts_keep_their_order(tmp_path):
 
 
 def test_files_to_predict_need_no_tags(tmp_path):
-    path = write_rows(tmp_path, {"tokens": ["a"]}, {"text": "a b"}, {"tokens": ["a"], "tags": None})
+    path = write_rows(
+        tmp_path, {"tokens": ["a"]}, {"text": "a b"}, {"tokens": ["a"], "tags": None}
+    )
     examples, _ = read(TASK, path, "test")
     assert [each.tags for each in examples] == [None] * 3
     check_refused(tmp_path, {"tokens": ["a"]}, "has no tags, which this split needs")
@@ -145,7 +179,9 @@ def test_files_to_predict_need_no_tags(tmp_path):
         ({"tokens": ["a"], "tags": ["X-PER"]}, "the tag 'X-PER' is malformed"),
     ],
 )
-def test_malformed_tags_are_skipped_in_train_and_refused_elsewhere(tmp_path, row, message):
+def test_malformed_tags_are_skipped_in_train_and_refused_elsewhere(
+    tmp_path, row, message
+):
     for kind in ("dev", "test"):
         check_refused(tmp_path, row, message, kind=kind)
     path = write_rows(tmp_path, {"tokens": ["c"], "tags": ["O"]}, row)

@@ -39,8 +39,13 @@ def check_equal(metrics, counts):
 def test_random_sequences_of_all_schemes_have_the_scores_of_conlleval():
     pairs = list(random_pairs(0, NUM_RANDOM))
     check_equal(metrics_of(pairs), reference.count(pairs))
-    for start in range(0, NUM_RANDOM, 4):  # a sentence of each scheme, and a malformed one
-        check_equal(metrics_of(pairs[start : start + 4]), reference.count(pairs[start : start + 4]))
+    for start in range(
+        0, NUM_RANDOM, 4
+    ):  # a sentence of each scheme, and a malformed one
+        check_equal(
+            metrics_of(pairs[start : start + 4]),
+            reference.count(pairs[start : start + 4]),
+        )
 
 
 def test_all_sequences_of_length_three():
@@ -61,7 +66,11 @@ def test_scores_of_seqeval_are_equal():
         warnings.simplefilter("ignore")
         expected = [
             100 * function(correct, predicted)
-            for function in (seqeval.precision_score, seqeval.recall_score, seqeval.f1_score)
+            for function in (
+                seqeval.precision_score,
+                seqeval.recall_score,
+                seqeval.f1_score,
+            )
         ]
     assert metrics_of(pairs).overall() == pytest.approx(expected)
 
@@ -71,7 +80,9 @@ def test_scores_of_the_package_conlleval_are_equal():
     pairs = list(random_pairs(2, NUM_RANDOM))
     lines = []
     for correct, predicted in pairs:
-        lines += [f"word {a} {b}" for a, b in zip(correct, predicted, strict=True)] + [""]
+        lines += [f"word {a} {b}" for a, b in zip(correct, predicted, strict=True)] + [
+            ""
+        ]
     with contextlib.redirect_stdout(io.StringIO()):
         found = package.evaluate(lines)
     metrics, overall = metrics_of(pairs), found["overall"]["chunks"]["evals"]
@@ -84,7 +95,10 @@ def test_scores_of_the_package_conlleval_are_equal():
 
 
 def test_no_entities_and_no_predictions():
-    assert set(metrics_of([(["O", "O"], ["O", "O"])]).results().values()) == {0.0, 100.0}
+    assert set(metrics_of([(["O", "O"], ["O", "O"])]).results().values()) == {
+        0.0,
+        100.0,
+    }
     nothing_found = metrics_of([(["B-X"], ["O"])]).results()
     assert set(nothing_found.values()) == {0.0}
     assert metrics_of([]).results()["accuracy"] == 0.0
@@ -101,7 +115,8 @@ def test_surface_forms_count_once():
     metrics.add(["Ann", "in", "Rome"], ["B-PER", "O", "B-LOC"], ["O", "O", "B-PER"])
     metrics.add(["Ann", "Lee"], ["B-PER", "I-PER"], ["B-PER", "I-PER"])
     results = metrics.results()
-    # Correct: Ann, Rome, Ann Lee. Predicted: Ann, Rome as PER, Ann Lee. In both: Ann, Ann Lee.
+    # Correct: Ann, Rome, Ann Lee. Predicted: Ann, Rome as PER, Ann Lee. In both: Ann,
+    # Ann Lee.
     expected = [200 / 3, 200 / 3, 200 / 3]
     names = ("surface_precision", "surface_recall", "surface_f1")
     assert [results[name] for name in names] == pytest.approx(expected)
@@ -151,7 +166,9 @@ def test_surface_forms_of_random_sentences():
             metrics.add(*sentence)
         results = metrics.results()
         names = ("surface_precision", "surface_recall", "surface_f1")
-        assert [results[name] for name in names] == pytest.approx(surface_scores(chosen))
+        assert [results[name] for name in names] == pytest.approx(
+            surface_scores(chosen)
+        )
 
 
 def test_the_baseline_is_the_tag_o_for_each_word():

@@ -9,7 +9,11 @@ from tiny_objectives import evaluate, make_objective
 
 # 1 + the index of the tag; 0 at [CLS], further pieces, [SEP] and padding.
 LABELS = np.array(
-    [[0, 1, 0, 3, 5, 0, 0, 0, 0, 0], [0, 2, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 4, 1, 1, 0, 0, 0]]
+    [
+        [0, 1, 0, 3, 5, 0, 0, 0, 0, 0],
+        [0, 2, 0, 0, 0, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 4, 1, 1, 0, 0, 0],
+    ]
 )
 LENGTHS = np.array([7, 3, 9])
 
@@ -33,7 +37,9 @@ def test_the_loss_is_the_mean_over_the_words_of_the_batch():
     assert values["loss"] == pytest.approx(
         -log_probabilities[np.arange(len(wanted)), wanted].mean(), rel=1e-5
     )
-    assert values["accuracy"] == pytest.approx((logits.argmax(-1)[places] == wanted).mean())
+    assert values["accuracy"] == pytest.approx(
+        (logits.argmax(-1)[places] == wanted).mean()
+    )
     assert objective.counts(data)["words"].numpy() == 7
 
 

@@ -41,7 +41,11 @@ def check_refused(path, *parts, task=TASK, kind="dev"):
 def test_first_and_last_column_are_the_default(tmp_path):
     path = write(tmp_path / "a.txt", CONLL_2003)
     examples, counts = read(TASK, path)
-    assert sentences(examples) == [("EU rejects", "I-ORG O"), ("Peter", "I-PER"), ("Rome", "I-LOC")]
+    assert sentences(examples) == [
+        ("EU rejects", "I-ORG O"),
+        ("Peter", "I-PER"),
+        ("Rome", "I-LOC"),
+    ]
     assert not counts
 
 
@@ -65,7 +69,10 @@ def test_separators_and_line_ends(tmp_path, separator, line_end):
 
 
 def test_special_words(tmp_path):
-    """No comments; a no-break space, a variation selector and a blank may be in a word."""
+    """No comments.
+
+    A no-break space, a variation selector and a blank may be in a word.
+    """
     text = "#\tO\n# text\tO\n\xa0\tO\n\ufe0f\tB-PER\na b\tI-PER\n -DOCSTART-\tO\n"
     ((example,), _) = read(TASK, write(tmp_path / "a.conll", text))
     assert example.words == ("#", "# text", "\xa0", "\ufe0f", "a b", " -DOCSTART-")
@@ -80,8 +87,12 @@ def test_lines_of_white_space_end_a_sentence(tmp_path):
 @pytest.mark.parametrize("text", ["", "\n", " \n\t\n", "-DOCSTART- -X- O O\n\n"])
 def test_a_file_without_words_has_no_sentences(tmp_path, text):
     assert read(TASK, write(tmp_path / "a.conll", text)) == ([], Counter())
-    with pytest.raises(InputError, match="has no entities, so there is nothing to learn"):
-        prepared(TASK, DataLocation(train_file=str(tmp_path / "a.conll")), max_seq_length=16)
+    with pytest.raises(
+        InputError, match="has no entities, so there is nothing to learn"
+    ):
+        prepared(
+            TASK, DataLocation(train_file=str(tmp_path / "a.conll")), max_seq_length=16
+        )
 
 
 def test_documents(tmp_path):
@@ -111,7 +122,11 @@ def test_a_limit_counts_sentences(tmp_path):
 DAMAGE = {
     "too few columns": ("left", "1 column", "the first line of the file has 2"),
     "too many columns": ("left\tx\tO", "3 columns", "the first line of the file has 2"),
-    "prefix": ("left\tX-PER", "the tag 'X-PER' is malformed", "Expected: O, or B-, I-, E- or S-"),
+    "prefix": (
+        "left\tX-PER",
+        "the tag 'X-PER' is malformed",
+        "Expected: O, or B-, I-, E- or S-",
+    ),
     "no word": ("\tO", "the word is empty"),
 }
 
@@ -120,7 +135,9 @@ DAMAGE = {
 def test_damage_is_skipped_in_train_and_refused_elsewhere(tmp_path, damage):
     line, *parts = DAMAGE[damage]
     good = "Ann\tB-PER\nsaw\tO\n\n"
-    path = write(tmp_path / "a.conll", f"{good}Rome\tB-LOC\n{line}\nPeter\tB-PER\n\n{good}")
+    path = write(
+        tmp_path / "a.conll", f"{good}Rome\tB-LOC\n{line}\nPeter\tB-PER\n\n{good}"
+    )
     examples, counts = read(TASK, path, "train")
     assert sentences(examples) == [("Ann saw", "B-PER O")] * 2
     assert counts == {SKIPPED: 1}
@@ -147,7 +164,9 @@ def test_forbidden_tags_are_read_and_counted(tmp_path):
 def test_a_given_scheme_refuses_tags_of_others(tmp_path):
     path = write(tmp_path / "a.conll", "a\tO\nb\tS-PER\n")
     assert len(read(TASK, path)[0]) == 1
-    check_refused(path, "line 2", "Expected: O, or B- or I-", task=make_task(input_scheme="iob2"))
+    check_refused(
+        path, "line 2", "Expected: O, or B- or I-", task=make_task(input_scheme="iob2")
+    )
     iob1 = write(tmp_path / "b.conll", "a\tI-PER\n")
     assert read(TASK, iob1)[1] == {}
     assert read(make_task(input_scheme="iob2"), iob1)[1] == {FORBIDDEN: 1}
@@ -172,7 +191,9 @@ def test_a_column_that_does_not_exist_is_refused(tmp_path):
     path = write(tmp_path / "a.txt", "Ann O\n")
     for column in (2, -3):
         check_refused(
-            path, "token_column must be from -2 to 1", task=make_task(columns=Columns(column, 1))
+            path,
+            "token_column must be from -2 to 1",
+            task=make_task(columns=Columns(column, 1)),
         )
     check_refused(path, "no column for tags", task=make_task(columns=Columns(1, -1)))
 
@@ -187,7 +208,9 @@ def test_a_column_that_does_not_exist_is_refused(tmp_path):
 def test_each_line_of_the_file_gives_a_line_of_the_output(tmp_path, text):
     examples, _ = read(TASK, write(tmp_path / "a.conll", text))
     tags = ["B-NEW", *["I-NEW"] * 10]
-    lines = [line for each in examples for line in render(each, tags[: len(each.words)])]
+    lines = [
+        line for each in examples for line in render(each, tags[: len(each.words)])
+    ]
     expected = text.removesuffix("\n").split("\n")
     assert len(lines) == len(expected)
     for line, original in zip(lines, expected, strict=True):
@@ -204,7 +227,9 @@ def test_labels_are_those_of_the_types_of_the_train_file(tmp_path):
     location = DataLocation(train_file=path)
     assert prepared(TASK, location).labels == ("O", "B-A", "I-A", "B-b-c", "I-b-c")
     task = prepared(make_task(scheme="iobes"), location)
-    assert task.labels[:5] == ("O", "B-A", "I-A", "E-A", "S-A") and len(task.labels) == 9
+    assert (
+        task.labels[:5] == ("O", "B-A", "I-A", "E-A", "S-A") and len(task.labels) == 9
+    )
     path = write(tmp_path / "b.conll", "a\tO\n\nb\tO\n\nc\tX-Y\n")
     with pytest.raises(InputError, match=r"has no entities \(1 sentences skipped"):
         prepared(TASK, DataLocation(train_file=path))

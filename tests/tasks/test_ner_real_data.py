@@ -14,7 +14,14 @@ SENTENCES = {
     "uner_ewt": {"train": 12543, "dev": 2001, "test": 2077},
 }
 TYPES = {
-    "wnut17": ["corporation", "creative-work", "group", "location", "person", "product"],
+    "wnut17": [
+        "corporation",
+        "creative-work",
+        "group",
+        "location",
+        "person",
+        "product",
+    ],
     "uner_ewt": ["LOC", "ORG", "PER"],
 }
 
@@ -27,7 +34,9 @@ def test_number_signs_are_words(test_data):
             path = test_data / f"data/ner/{name}_{kind}.conll"
             examples, counts = read(task, path, kind)
             words = [word for each in examples for word in each.words]
-            lines = [line for line in path.read_text("utf-8").split("\n") if line.strip()]
+            lines = [
+                line for line in path.read_text("utf-8").split("\n") if line.strip()
+            ]
             assert words == [line.split("\t")[0] for line in lines]
             signs += words.count("#")
             (summary,) = counts.notes["read"]
@@ -39,8 +48,12 @@ def test_number_signs_are_words(test_data):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SENTENCES)
 def test_correct_predictions_have_the_highest_scores(name, test_data, tmp_path):
-    tokenizer = BertTokenizer(str(test_data / "data/vocab/bert-base-cased-vocab.txt"), False)
-    paths = {kind: test_data / f"data/ner/{name}_{kind}.conll" for kind in SENTENCES[name]}
+    tokenizer = BertTokenizer(
+        str(test_data / "data/vocab/bert-base-cased-vocab.txt"), False
+    )
+    paths = {
+        kind: test_data / f"data/ner/{name}_{kind}.conll" for kind in SENTENCES[name]
+    }
     location = DataLocation(train_file=str(paths["train"]))
     task = prepared(NerTask(), location, tokenizer=tokenizer)
     assert task.labels[1::2] == tuple(f"B-{each}" for each in TYPES[name])
@@ -56,7 +69,9 @@ def test_correct_predictions_have_the_highest_scores(name, test_data, tmp_path):
         outputs = outputs_of(encoded.columns, encoded.records_per_example, indices)
         results = task.make_results(split)
         pairs = zip(examples, outputs, strict=True)
-        results.write(str(folder), ((each, results.decode(each, found)) for each, found in pairs))
+        results.write(
+            str(folder), ((each, results.decode(each, found)) for each, found in pairs)
+        )
         assert set(results.metrics().values()) == {100.0}
         written = reference.of_file(folder / "predictions.conll", "\t")
         assert reference.overall(written) == (100, 100, 100)

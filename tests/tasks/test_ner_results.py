@@ -38,7 +38,9 @@ def score(task, path, predictions, kind="dev", length=9):
 def predict(task, path, folder, predictions, kind="test", length=9):
     results = task.make_results(split_of(task, path, kind))
     pairs = with_outputs(task, path, kind, predictions, length)
-    results.write(str(folder), ((each, results.decode(each, outputs)) for each, outputs in pairs))
+    results.write(
+        str(folder), ((each, results.decode(each, outputs)) for each, outputs in pairs)
+    )
     return results
 
 
@@ -49,7 +51,10 @@ def random_file(path, scheme, seed, separator="\t", count=60):
         length = int(rng.integers(1, 20))
         found = random_tags(rng, length, scheme)
         words = rng.choice(["a", "b", "cats", "unable", "\ufe0f", "#"], length)
-        lines += [separator.join([word, "x", tag]) for word, tag in zip(words, found, strict=True)]
+        lines += [
+            separator.join([word, "x", tag])
+            for word, tag in zip(words, found, strict=True)
+        ]
         lines.append("")
         tags += found
     write(path, "\n".join(lines))
@@ -61,7 +66,9 @@ def random_predictions(task, tags, seed):
     rng = np.random.default_rng(seed)
     correct = schemes.convert(tags, task.scheme)
     return [
-        tag if rng.random() < 0.6 and tag in task.labels else str(rng.choice(task.labels))
+        tag
+        if rng.random() < 0.6 and tag in task.labels
+        else str(rng.choice(task.labels))
         for tag in correct
     ]
 
@@ -88,7 +95,9 @@ def test_the_scores_are_those_of_conlleval_for_the_written_file(
     assert 0 < results["f1"] < 100
     report = writer.report()
     for kind in ("PER", "LOC", "creative-work"):
-        scores = reference.scores(counts.common[kind], counts.predicted[kind], counts.correct[kind])
+        scores = reference.scores(
+            counts.common[kind], counts.predicted[kind], counts.correct[kind]
+        )
         cells = [kind, *(f"{value:.2f}" for value in scores), str(counts.correct[kind])]
         assert [*cells, str(counts.predicted[kind])] in [line.split() for line in
                                                          report.splitlines()]  # fmt: skip
@@ -133,7 +142,10 @@ def test_types_that_the_model_does_not_know_count_and_are_reported(tmp_path, cap
     with caplog.at_level(logging.WARNING):
         results = scorer.metrics()
     assert results["precision"] == 100 and results["recall"] == pytest.approx(100 / 3)
-    assert "2 entities, because their types are not in the train split: NEW, OTHER" in caplog.text
+    assert (
+        "2 entities, because their types are not in the train split: NEW, OTHER"
+        in caplog.text
+    )
     lines = scorer.report().splitlines()
     assert any(line.startswith("NEW (not in the train split)") for line in lines)
 

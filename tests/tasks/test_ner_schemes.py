@@ -32,7 +32,9 @@ def test_tags_of_random_entities_have_these_entities(scheme):
     rng = np.random.default_rng(0)
     for length in rng.integers(0, 15, 500).tolist():
         entities = random_entities(rng, length)
-        found = schemes.to_tags([schemes.Entity(*each) for each in entities], length, scheme)
+        found = schemes.to_tags(
+            [schemes.Entity(*each) for each in entities], length, scheme
+        )
         assert found == tags_of(entities, length, scheme)
         assert find_entities(found) == entities
         assert all(schemes.is_tag(tag, scheme) for tag in found)
@@ -51,7 +53,19 @@ def test_a_conversion_keeps_the_entities_of_malformed_tags_too():
 def test_what_is_a_tag():
     for tag in ("O", "B-PER", "I-creative-work", "S-1", "E-ä"):
         assert schemes.is_tag(tag)
-    wrong = ("", "o", "B", "B-", "B- ", "X-PER", "b-PER", "PER", "B_PER", "BI-PER", "O-PER")
+    wrong = (
+        "",
+        "o",
+        "B",
+        "B-",
+        "B- ",
+        "X-PER",
+        "b-PER",
+        "PER",
+        "B_PER",
+        "BI-PER",
+        "O-PER",
+    )
     for text in (*wrong, "B-WORK OF ART", "B-PER ", "B-a\tb"):
         assert not schemes.is_tag(text), text
     assert not schemes.is_tag("S-PER", "iob2") and not schemes.is_tag("E-PER", "iob1")

@@ -41,18 +41,26 @@ def test_the_task_learns_the_shares(folder, caplog):
     exec(code, names)
     results = names["results"]
     targets = np.array([row["shares"] for row in rows(24, 1)])
-    lowest = -np.sum(targets * np.log(targets), axis=1).mean()  # the entropy of the shares
+    lowest = -np.sum(
+        targets * np.log(targets), axis=1
+    ).mean()  # the entropy of the shares
     mean = targets.mean(axis=0)
-    assert results["eval_cross_entropy_baseline"] == pytest.approx(-np.sum(mean * np.log(mean)))
+    assert results["eval_cross_entropy_baseline"] == pytest.approx(
+        -np.sum(mean * np.log(mean))
+    )
     assert lowest <= results["eval_cross_entropy"] < lowest + 0.05
     lines = (folder / "runs/disputed/predictions.jsonl").read_text().splitlines()
     expected = list(rows(6, 2))
-    assert [json.loads(line)["text"] for line in lines] == [row["text"] for row in expected]
+    assert [json.loads(line)["text"] for line in lines] == [
+        row["text"] for row in expected
+    ]
     predicted = np.array([json.loads(line)["shares"] for line in lines])
     np.testing.assert_allclose(predicted, [row["shares"] for row in expected], atol=0.2)
     # Examples without labels have no part in the loss of the labels.
     batch = {"shares": targets[:1], LABEL_WEIGHTS: np.zeros(1)}
-    sums = names["SharesObjective"].sums_of_outputs(None, {"logits": np.ones([1, 2])}, batch)
+    sums = names["SharesObjective"].sums_of_outputs(
+        None, {"logits": np.ones([1, 2])}, batch
+    )
     assert sums["loss"] == 0
     # The same call again finds the finished run.
     with caplog.at_level(logging.INFO):
@@ -60,5 +68,7 @@ def test_the_task_learns_the_shares(folder, caplog):
     assert names["results"] == results
     trained = bert_tf.load("runs/disputed")
     assert trained.facts["labels"] == ["acceptable", "unacceptable"]
-    with pytest.raises(bert_tf.InputError, match=r"must be one of .* Received: 'shares'"):
+    with pytest.raises(
+        bert_tf.InputError, match=r"must be one of .* Received: 'shares'"
+    ):
         load_served(trained)  # not as a classifier, whose head it has

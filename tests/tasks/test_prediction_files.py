@@ -9,11 +9,18 @@ from bert_tf.tasks.splits import FileSource, Split
 
 
 def write(
-    folder, examples, outputs, labels=(), task_type="classification", suffix="", submission=None
+    folder,
+    examples,
+    outputs,
+    labels=(),
+    task_type="classification",
+    suffix="",
+    submission=None,
 ):
     split = Split("test", FileSource("test.tsv"), suffix)
     predictions = [
-        {name: np.array(value, np.float32) for name, value in values.items()} for values in outputs
+        {name: np.array(value, np.float32) for name, value in values.items()}
+        for values in outputs
     ]
     for each in predictions:  # they determine only the loss
         each["logits"] = np.atleast_1d(next(iter(each.values())))
@@ -33,15 +40,18 @@ def test_classification(tmp_path):
         "test_results.tsv": "0.25\t0.75\n0.9\t0.1\n",
         "predictions.jsonl": (
             '{"text_a": "say \\"é\\"", "text_b": "two\\tthree", "label": "no", '
-            '"predicted": "yes", "probability": 0.75}\n'
-            '{"text_a": "line\\nbreak", "text_b": "", "predicted": "no", "probability": 0.9}\n'
+            '"predicted": "yes", "probability": 0.75}\n{"text_a": "line\\nbreak", '
+            '"text_b": "", "predicted": "no", "probability": 0.9}\n'
         ),
     }
 
 
 def test_the_columns_of_the_file_keep_their_names_and_values(tmp_path, caplog):
     columns = ("review", None, "stars")
-    rows = [{"id": "7", "review": "a", "stars": " 2 "}, {"id": "8", "review": "b", "stars": "?"}]
+    rows = [
+        {"id": "7", "review": "a", "stars": " 2 "},
+        {"id": "8", "review": "b", "stars": "?"},
+    ]
     examples = [
         TextExample("a", None, "2", columns, rows[0]),
         TextExample("b", None, None, columns, rows[1]),
@@ -50,17 +60,23 @@ def test_the_columns_of_the_file_keep_their_names_and_values(tmp_path, caplog):
     with caplog.at_level("INFO", "bert_tf"):
         found = write(tmp_path, examples, outputs, ("1", "2", "10"))
     assert found["predictions.jsonl"] == (
-        '{"id": "7", "review": "a", "stars": "2", "predicted": "2", "probability": 0.5}\n'
-        '{"id": "8", "review": "b", "stars": "?", "predicted": "10", "probability": 1.0}\n'
+        '{"id": "7", "review": "a", "stars": "2", "predicted": "2", "probability": '
+        '0.5}\n{"id": "8", "review": "b", "stars": "?", "predicted": "10", '
+        '"probability": 1.0}\n'
     )
     columns, metrics = (record.getMessage() for record in sorted(caplog.records, key=lambda each:
                                                                   each.levelno))  # fmt: skip
-    assert columns == "test_results.tsv has a column for each label, in this order: 1, 2, 10."
+    assert (
+        columns
+        == "test_results.tsv has a column for each label, in this order: 1, 2, 10."
+    )
     assert metrics.startswith("warning: the metrics are those of 1 of 2 examples.")
 
 
 def test_a_column_of_the_name_of_a_prediction_keeps_its_value(tmp_path):
-    example = TextExample("a", "b", 4.5, ("text_a", "text_b", "score"), {"score": "4.50"})
+    example = TextExample(
+        "a", "b", 4.5, ("text_a", "text_b", "score"), {"score": "4.50"}
+    )
     found = write(tmp_path, [example], [{"score": 4.25}], (), "regression")
     assert found["predictions.jsonl"] == (
         '{"score": 4.5, "text_a": "a", "text_b": "b", "predicted_score": 4.25}\n'
@@ -70,7 +86,12 @@ def test_a_column_of_the_name_of_a_prediction_keeps_its_value(tmp_path):
 def test_equal_predictions_are_reported(tmp_path, caplog):
     examples, first = [TextExample("a", None, None)] * 20, {"probabilities": [0.9, 0.1]}
     write(tmp_path, examples[1:], [first] * 19, ("no", "yes"))
-    write(tmp_path, examples, [first] * 19 + [{"probabilities": [0.1, 0.9]}], ("no", "yes"))
+    write(
+        tmp_path,
+        examples,
+        [first] * 19 + [{"probabilities": [0.1, 0.9]}],
+        ("no", "yes"),
+    )
     assert not caplog.records
     write(tmp_path, examples, [first] * 20, ("no", "yes"))
     (record,) = caplog.records
@@ -93,7 +114,11 @@ def test_multi_label(tmp_path):
 
 
 def test_regression_and_its_submission(tmp_path):
-    examples = [TextExample("a", "b", 4.5), TextExample("c", "d"), TextExample("e", "f")]
+    examples = [
+        TextExample("a", "b", 4.5),
+        TextExample("c", "d"),
+        TextExample("e", "f"),
+    ]
     outputs = [{"score": 4.25}, {"score": -0.5}, {"score": 5.1}]
     submission = Submission({"": "STS-B.tsv"}, (0.0, 5.0))
     found = write(tmp_path, examples, outputs, (), "regression", submission=submission)

@@ -1,8 +1,8 @@
 """Files in the forms that people publish: one table of format, file, and what reading must give.
 
 A row has a name, the function that reads, the file (a name in `data/public_cases` of
-BERT_TF_TEST_DATA, or a pair of file name and content), and either the expected value or the words
-of the expected error.
+BERT_TF_TEST_DATA, or a pair of file name and content), and either the expected value or
+the words of the expected error.
 """
 
 import collections
@@ -35,7 +35,9 @@ def refused(*words):
 
 def labels_of(path):
     """Returns the labels of a train file with the columns `text` and `label`, in their order."""
-    return prepared(custom_task(TextColumns("text")), DataLocation(train_file=str(path))).labels
+    return prepared(
+        custom_task(TextColumns("text")), DataLocation(train_file=str(path))
+    ).labels
 
 
 # Labels.
@@ -62,12 +64,16 @@ def table(text="s", label="label", task_type="classification", kind="train", **f
         location = DataLocation(**file, table_format=TableFormat(**form))
         task = custom_task(TextColumns(text, label=label), task_type, ["a", "b"])
         if kind == "train":
-            task = prepared(custom_task(TextColumns(text, label=label), task_type), location)
+            task = prepared(
+                custom_task(TextColumns(text, label=label), task_type), location
+            )
         (split,) = task.splits(kind, location)
         found = []
         for example in task.read(split, RowCounts()):
             used = {text, *label.split(",")}
-            others = {name: value for name, value in example.row.items() if name not in used}
+            others = {
+                name: value for name, value in example.row.items() if name not in used
+            }
             found.append((example.text_a, example.label, *([others] if others else [])))
         return found
 
@@ -96,7 +102,8 @@ TABLES = [
     ("without header", table("1", "0", header=False), ("t.csv", "a,x\nb,y\n"), ROWS_AB),
     ("first line is a row", table("0", "1"), ("t.tsv", "x\ta\ny\tb\n"),
      refused("no column '0' (text_a_column), '1' (label_column)", "columns are: x, a",
-             "first line of the file is read as the names", "header=False, and numbers from 0")),
+             "first line of the file is read as the "
+             "names", "header=False, and numbers from 0")),
     ("no such number", table("2", "1", header=False), ("t.csv", "a,x\n"),
      refused("no column '2'", "columns are: 0, 1. Give the name of one of these columns.")),
     ("surplus empty fields", table(), ("t.csv", "s,label\nx,a,,\ny,b,\n"), ROWS_AB),
@@ -130,7 +137,9 @@ TABLES = [
 def choices(path, kind="train"):
     """Returns the examples as contexts, choices and labels."""
     location = DataLocation(**{f"{kind}_file": str(path)})
-    task = prepared(ChoiceTask(), location, RunPhases(kind == "train", False, kind == "test"))
+    task = prepared(
+        ChoiceTask(), location, RunPhases(kind == "train", False, kind == "test")
+    )
     (split,) = task.splits(kind, location)
     return [(e.context, e.choices, e.label) for e in task.read(split, RowCounts())]
 
@@ -189,7 +198,9 @@ def sentences(path, kind="train", **options):
 def entities(path, columns):
     """Returns the number of entities of each type, what was read, and the warnings."""
     examples, counts = ner_data.read(ner_data.make_task(columns=columns), path, "train")
-    types = collections.Counter(e.type for each in examples for e in find_entities(each.tags))
+    types = collections.Counter(
+        e.type for each in examples for e in find_entities(each.tags)
+    )
     return dict(types), *counts.notes["read"], len(counts.notes["warnings"])
 
 
@@ -198,7 +209,9 @@ def words(path):
 
 
 def words_in_latin1(path):
-    location = DataLocation(test_file=str(path), table_format=TableFormat(encoding="latin-1"))
+    location = DataLocation(
+        test_file=str(path), table_format=TableFormat(encoding="latin-1")
+    )
     task = ner_data.make_task()
     (split,) = task.splits("test", location)
     return [" ".join(each.words) for each in task.read(split, RowCounts())]
@@ -219,7 +232,12 @@ KAGGLE = (
 )
 NER = [
     ("latin-1", words_in_latin1, ("a.conll", "Zoë O\n".encode("latin-1")), ["Zoë"]),
-    ("latin-1 in CSV", words_in_latin1, ("a.csv", "Word,Tag\nZoë,O\n".encode("latin-1")), ["Zoë"]),
+    (
+        "latin-1 in CSV",
+        words_in_latin1,
+        ("a.csv", "Word,Tag\nZoë,O\n".encode("latin-1")),
+        ["Zoë"],
+    ),
     (
         "latin-1 as UTF-8",
         words,
@@ -243,7 +261,8 @@ NER = [
         "index_and_nested.tsv",
         (
             {"LOC": 1},
-            "words: column 0 of 4; tags: column 3: LOC 1; scheme iob2: O B-ENTITY I-ENTITY",
+            "words: column 0 of 4; tags: column 3: LOC 1; scheme iob2: O B-ENTITY "
+            "I-ENTITY",
             1,
         ),
     ),
@@ -253,7 +272,8 @@ NER = [
         ("a.conll", "Ann B-PER O\nLee B-PER O\nBob B-PER B-PER\n"),
         (
             {"PER": 1},
-            "words: column 0 of 3; tags: column 2: PER 1; scheme iob2: O B-ENTITY I-ENTITY",
+            "words: column 0 of 3; tags: column 2: PER 1; scheme iob2: O B-ENTITY "
+            "I-ENTITY",
             1,
         ),
     ),
@@ -267,7 +287,8 @@ NER = [
         ),
         (
             {"ORG": 1},
-            "words: column 0 of 4; tags: column 3: ORG 1; scheme iob1: O B-ENTITY I-ENTITY",
+            "words: column 0 of 4; tags: column 3: ORG 1; scheme iob1: O B-ENTITY "
+            "I-ENTITY",
             0,
         ),
     ),
@@ -277,7 +298,8 @@ NER = [
         "comments.tsv",
         (
             {"PER": 1, "LOC": 1},
-            "words: column 1 of 4; tags: column 2: LOC 1, PER 1; scheme iob2: O B-ENTITY I-ENTITY",
+            "words: column 1 of 4; tags: column 2: LOC 1, PER 1; scheme iob2: O "
+            "B-ENTITY I-ENTITY",
             0,
         ),
     ),
@@ -299,7 +321,12 @@ NER = [
         ("a.conll", "# newdoc\n\n# text = a\na\tB-X\n# b c\td\te\nb\tO\n"),
         ["# newdoc", "", "# text = a", "a\tB-X\tB-X", "# b c\td\te", "b\tO\tO"],
     ),
-    ("tags like O^S-PER", sentences, "most_sentences_malformed.conll", [("Oslo", "S-LOC")]),
+    (
+        "tags like O^S-PER",
+        sentences,
+        "most_sentences_malformed.conll",
+        [("Oslo", "S-LOC")],
+    ),
     (
         "BILOU",
         sentences,
@@ -324,8 +351,18 @@ NER = [
         ("a.conll", "a B\nb I\nc O\n"),
         [("a b c", "B-ENTITY I-ENTITY O")],
     ),
-    ("predictions without types", predicted, ("a.conll", "a B\nb O\n"), ["a B B", "b O O"]),
-    ("lower case", sentences, ("a.conll", "a b-per\nb i-per\nc o\n"), [("a b c", "B-per I-per O")]),
+    (
+        "predictions without types",
+        predicted,
+        ("a.conll", "a B\nb O\n"),
+        ["a B B", "b O O"],
+    ),
+    (
+        "lower case",
+        sentences,
+        ("a.conll", "a b-per\nb i-per\nc o\n"),
+        [("a b c", "B-per I-per O")],
+    ),
     (
         "lower-case predictions",
         predicted,
@@ -420,13 +457,21 @@ NER = [
         "predictions of CSV",
         predicted,
         ("a.csv", KAGGLE),
-        ["Ann\tNNP\tB-per\tB-per", "left\tVBD\tO\tO", "", "Rome, Oslo\tNNP\tB-geo\tB-geo"],
+        [
+            "Ann\tNNP\tB-per\tB-per",
+            "left\tVBD\tO\tO",
+            "",
+            "Rome, Oslo\tNNP\tB-geo\tB-geo",
+        ],
     ),
     (
         "JSON with the ending .json",
         predicted,
         ("a.json", '{"words": ["Ann", "left"], "tags": ["U-PER", "O"]}\n'),
-        ['{"words": ["Ann", "left"], "tags": ["U-PER", "O"], "predicted": ["U-PER", "O"]}'],
+        [
+            '{"words": ["Ann", "left"], "tags": ["U-PER", "O"], "predicted": ["U-PER", '
+            '"O"]}'
+        ],
     ),
     (
         "ner_tags",
@@ -451,8 +496,8 @@ NER = [
         sentences,
         (
             "a.jsonl",
-            '{"text": "in Oslo", "entities": [{"id": 1, "label": "LOC", "start_offset": 3, '
-            '"end_offset": 7}], "relations": []}\n',
+            '{"text": "in Oslo", "entities": [{"id": 1, "label": "LOC", '
+            '"start_offset": 3, "end_offset": 7}], "relations": []}\n',
         ),
         [("in Oslo", "O B-LOC")],
     ),
@@ -480,7 +525,9 @@ NER = [
 # Questions and answers.
 def squad(answers='[{"text": "Ann", "answer_start": 0}]', question='"Who?"', **others):
     """Returns a name and the content of a file of SQuAD; all values are JSON."""
-    qa = f'{{"id": {others.get("id", 1)}, "question": {question}, "answers": {answers}}}'
+    qa = (
+        f'{{"id": {others.get("id", 1)}, "question": {question}, "answers": {answers}}}'
+    )
     qas, context = others.get("qas", f"[{qa}]"), others.get("context", '"Ann left."')
     paragraph = f'{{"context": {context}, "qas": {qas}}}'
     paragraphs = others.get("paragraphs", f"[{paragraph}]")
@@ -549,7 +596,9 @@ ROWS = [*LABELS, *TABLES, *CHOICES, *NER, *SQUAD]
 
 
 @pytest.mark.parametrize(
-    ("read", "file", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
+    ("read", "file", "expected"),
+    [row[1:] for row in ROWS],
+    ids=[row[0] for row in ROWS],
 )
 def test_reading_a_public_form(request, tmp_path, read, file, expected):
     if isinstance(file, str):

@@ -17,7 +17,10 @@ KEY = {"source": "a", "labels": ["x"]}
 
 
 def encode(examples):
-    """Example n has n % 3 + 1 records; a record has the id n + 5 in all of its tokens."""
+    """Example n has n % 3 + 1 records.
+
+    A record has the id n + 5 in all of its tokens.
+    """
     counts = np.array([n % 3 + 1 for n in examples])
     numbers = np.repeat(examples, counts)
     lengths = 3 + numbers % (LENGTH - 2)
@@ -30,14 +33,21 @@ def encode(examples):
 
 
 def write(path, count, key=KEY):
-    return record_files.write(path, iter(range(count)), encode, features.CLASSIFICATION, key)
+    return record_files.write(
+        path, iter(range(count)), encode, features.CLASSIFICATION, key
+    )
 
 
 def example_of(serialized):
-    return tf.train.Example.FromString(serialized).features.feature["label_ids"].int64_list.value[0]
+    return (
+        tf.train.Example.FromString(serialized)
+        .features.feature["label_ids"]
+        .int64_list.value[0]
+    )
 
 
-# More examples than one block per thread, so that several blocks are encoded at the same time.
+# More examples than one block per thread, so that several blocks are encoded at the
+# same time.
 COUNT = 20_000
 
 
@@ -46,12 +56,16 @@ def test_each_example_has_its_records_in_order(tmp_path, count):
     path = str(tmp_path / "train.tf_record")
     records = write(path, count)
     expected = [n for n in range(count) for _ in range(n % 3 + 1)]
-    found = [example_of(each) for each in tf.data.TFRecordDataset(path).as_numpy_iterator()]
+    found = [
+        example_of(each) for each in tf.data.TFRecordDataset(path).as_numpy_iterator()
+    ]
     assert found == expected
     assert len(records) == len(expected)
     assert records.index.num_examples == count
     assert records.index.counts == {"even": (count + 1) // 2}
-    np.testing.assert_array_equal(records.index.num_tokens, [3 + n % 14 for n in expected])
+    np.testing.assert_array_equal(
+        records.index.num_tokens, [3 + n % 14 for n in expected]
+    )
 
 
 def test_records_are_read_at_any_position(tmp_path):
@@ -99,7 +113,9 @@ def test_a_damaged_file_is_not_used(tmp_path, suffix, damage):
     elif damage == "cut":
         damaged.write_bytes(content[:-1])
     else:
-        damaged.write_bytes(content.replace(b"label_ids" if not suffix else b'"key"', b"x", 1))
+        damaged.write_bytes(
+            content.replace(b"label_ids" if not suffix else b'"key"', b"x", 1)
+        )
     assert record_files.read_index(str(path), KEY) is None
 
 
@@ -107,6 +123,8 @@ def test_a_full_disk_is_reported_before_the_folder_changes(tmp_path, monkeypatch
     records = write(str(tmp_path / "train.tf_record"), 10)
     usage = collections.namedtuple("usage", "total used free")(10, 9, 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(InputError, match=r"train.tf_record will have 0.1 MB, but .* only 0.0 MB"):
+    with pytest.raises(
+        InputError, match=r"train.tf_record will have 0.1 MB, but .* only 0.0 MB"
+    ):
         record_files.move(records, str(tmp_path / "out" / "train.tf_record"))
     assert not (tmp_path / "out").exists()

@@ -26,7 +26,12 @@ from bert_tf.tasks.squad.best_answers import AnswerFinder
 from bert_tf.tasks.squad.final_text import final_text
 from bert_tf.tokenization import BertTokenizer
 
-CONTEXTS = ["", " \t\n", "\u200b \u0301", "The café's 한 cat, (1895–1943)-x\xa0y zebra. " * 4]
+CONTEXTS = [
+    "",
+    " \t\n",
+    "\u200b \u0301",
+    "The café's 한 cat, (1895–1943)-x\xa0y zebra. " * 4,
+]
 WINDOWS = {"doc_stride": 8, "max_query_length": 6}
 LENGTH = 28
 FILES = ["predictions.json", "nbest_predictions.json", "null_odds.json"]
@@ -83,7 +88,11 @@ def check_equal(found, expected):
 def test_random_logits(tmp_path, do_lower_case, version_2, rounded):
     chosen, null = set(), "" if version_2 else "empty"
     for seed, settings in enumerate(SETTINGS.values()):
-        settings = {**settings, "version_2_with_negative": version_2, "padding_as_released": True}
+        settings = {
+            **settings,
+            "version_2_with_negative": version_2,
+            "padding_as_released": True,
+        }
         task, found = make(tmp_path, do_lower_case, settings)
         assert len(found.features) > len(found.examples) + 20
         logits = random_logits(found, seed, rounded)
@@ -115,7 +124,9 @@ def test_padding_does_not_take_part(tmp_path, version_2):
 
 def cut(outputs):
     """Removes the padding, as batches of short sequences have less of it."""
-    return {name: values[: outputs["input_mask"].sum()] for name, values in outputs.items()}
+    return {
+        name: values[: outputs["input_mask"].sum()] for name, values in outputs.items()
+    }
 
 
 @pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
@@ -153,7 +164,12 @@ SPANS = [
     ("CAFÉs, y", 0, 0, "CAFÉ"),
     ("CAFÉs, y", 0, 1, "CAFÉs"),
     ("CAFÉs, y", 1, 3, "s, y"),
-    ("cafe\u0301, y", 0, 0, "cafe\u0301,"),  # the accent changes the number of characters
+    (
+        "cafe\u0301, y",
+        0,
+        0,
+        "cafe\u0301,",
+    ),  # the accent changes the number of characters
     ("x (1895-1943)", 4, 4, "1943"),
     ("zebra, a", 0, 0, "zebra,"),  # an unknown word: all of it
     ("zebra, a", 1, 2, ", a"),
@@ -191,7 +207,10 @@ def test_the_threshold(tmp_path, threshold, expected):
     start[0, 4], end[0, 4], start[0, 0], end[0, 0] = 2.0, 3.0, 1.5, 1.5
     chosen, nbest, null_odds = answers_by_id(task, found.outputs(start, end))
     assert chosen == {"1": expected} and null_odds == {"1": -2.0}
-    assert [(each["text"], each["start_logit"]) for each in nbest["1"]] == [("b", 2.0), ("", 1.5)]
+    assert [(each["text"], each["start_logit"]) for each in nbest["1"]] == [
+        ("b", 2.0),
+        ("", 1.5),
+    ]
 
 
 def normalized(text, do_lower_case):
@@ -248,12 +267,17 @@ def test_final_text_of_random_texts(do_lower_case):
 def written(task, folder, items):
     """Writes the files of a split, and returns their contents."""
     results = task.make_results(Split("dev", FileSource("dev.json")))
-    results.write(str(folder), ((each, results.decode(each, outputs)) for each, outputs in items))
+    results.write(
+        str(folder), ((each, results.decode(each, outputs)) for each, outputs in items)
+    )
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def as_files(parts):
-    """Returns the files of the released program; null_odds.json only if it is not empty."""
+    """Returns the files of the released program.
+
+    Null_odds.json only if it is not empty.
+    """
     contents = {name: part for name, part in zip(FILES, parts, strict=True) if part}
     return {
         name: (json.dumps(part, indent=4) + "\n").encode() for name, part in contents.items()
@@ -263,7 +287,9 @@ def as_files(parts):
 @pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
 def test_files(tmp_path, version_2):
     settings = {"version_2_with_negative": version_2, "padding_as_released": True}
-    task, found = make(tmp_path, True, settings, random_data(5, 5, 20, True, ["Ünï"] * 9))
+    task, found = make(
+        tmp_path, True, settings, random_data(5, 5, 20, True, ["Ünï"] * 9)
+    )
     logits = random_logits(found, 0)
     files = written(task, tmp_path / "run", found.outputs(*logits))
     threshold = files.pop("squad_threshold.json", None)
@@ -297,6 +323,8 @@ def test_golden_files(test_data, tmp_path, version):
 
 @pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
 def test_files_without_questions(tmp_path, version_2):
-    task = make_task(tokenizers(True)[0], WINDOWS, {"version_2_with_negative": version_2})
+    task = make_task(
+        tokenizers(True)[0], WINDOWS, {"version_2_with_negative": version_2}
+    )
     files = written(task, tmp_path, [])
     assert files == dict.fromkeys(FILES[: 2 + version_2], b"{}\n")

@@ -39,12 +39,18 @@ SIZES = [(32, 8, 8), (24, 1, 5), (16, 40, 12), (7, 2, 3), (12, 5, 0), (384, 128,
 def columns_of(encoded):
     """Returns the columns of a task as lists, with the names of the oracle's fields."""
     names = {"start_positions": "start_position", "end_positions": "end_position"}
-    return {names.get(name, name): values.tolist() for name, values in encoded.columns.items()}
+    return {
+        names.get(name, name): values.tolist()
+        for name, values in encoded.columns.items()
+    }
 
 
 def expected_columns(found, names):
     """Returns the same columns of the oracle; a prediction has the positions 0."""
-    return {name: [getattr(window, name) or 0 for window in found.features] for name in names}
+    return {
+        name: [getattr(window, name) or 0 for window in found.features]
+        for name in names
+    }
 
 
 def expected_windows(found):
@@ -78,7 +84,11 @@ def test_generated_questions(tmp_path, do_lower_case, sizes):
     found = encoded(path, do_lower_case, sizes, True, True)
     check_equal(found)
     assert np.count_nonzero(found.encoded.columns["start_positions"]) > 5
-    assert 0 < np.count_nonzero(found.encoded.columns["is_impossible"]) < len(found.features)
+    assert (
+        0
+        < np.count_nonzero(found.encoded.columns["is_impossible"])
+        < len(found.features)
+    )
     assert sizes[0] == 384 or len(found.features) > len(found.examples)
     check_equal(encoded(path, do_lower_case, sizes, False, False))
     path = write(tmp_path / "train.json", random_data(str(sizes), 8, 30))
@@ -89,7 +99,9 @@ def test_generated_questions(tmp_path, do_lower_case, sizes):
 def test_truncated_questions_are_counted(tmp_path, do_lower_case):
     path = write(tmp_path / "dev.json", random_data(0, 40, 4))
     _, reference = tokenizers(do_lower_case)
-    lengths = [len(oracle.tokens_of(reference, example.question)) for example in read(path)[0]]
+    lengths = [
+        len(oracle.tokens_of(reference, example.question)) for example in read(path)[0]
+    ]
     for query in 0, 3, 6:
         found = encoded(path, do_lower_case, (query + 8, 4, query), False, False)
         expected = sum(length > query for length in lengths)
@@ -119,14 +131,17 @@ def test_golden_files(test_data, version, training):
     kind = "train" if training else "predict"
     with np.load(folder / version / f"features_{kind}.npz") as golden:
         for name in {*golden} & {*found.encoded.columns}:
-            np.testing.assert_array_equal(found.encoded.columns[name], golden[name], err_msg=name)
+            np.testing.assert_array_equal(
+                found.encoded.columns[name], golden[name], err_msg=name
+            )
         assert {"input_ids", "input_mask", "segment_ids"} <= {*golden}
         assert ("start_positions" in golden) == training
         assert len(golden["unique_ids"]) == len(found.encoded.columns["input_ids"])
 
 
 LITERAL = {
-    # context, answer, start: the tokens and the answer of each window of up to four pieces
+    # context, answer, start: the tokens and the answer of each window of up to four
+    # pieces
     "narrowed to a part of a word": (
         "(1895-1943)", "1943", 6,
         [(["(", "1895", "-", "1943"], (7, 7)), (["-", "1943", ")"], (5, 5))],
@@ -150,9 +165,14 @@ LITERAL = {
 
 @pytest.mark.parametrize("case", LITERAL)
 def test_answers_by_hand(tmp_path, case):
-    """The question is "who?"; a sequence has two tokens of it, and room for four pieces."""
+    """The question is "who?".
+
+    A sequence has two tokens of it, and room for four pieces.
+    """
     context, answer, start, expected = LITERAL[case]
-    data = data_of(paragraph_of(context, ("1", "Who?", answers_of(answer, start=start))))
+    data = data_of(
+        paragraph_of(context, ("1", "Who?", answers_of(answer, start=start)))
+    )
     path = write(tmp_path / "train.json", data)
     found = encoded(path, True, (9, 2, 2), True, False)
     check_equal(found)
@@ -165,7 +185,9 @@ def test_answers_by_hand(tmp_path, case):
         )
     ]  # fmt: skip
     before = ["[CLS]", "who", "?", "[SEP]"]
-    assert rows == [([*before, *pieces, "[SEP]"], positions) for pieces, positions in expected]
+    assert rows == [
+        ([*before, *pieces, "[SEP]"], positions) for pieces, positions in expected
+    ]
 
 
 # A context, the answer, its stated start, and the first and last piece of the answer.
@@ -178,7 +200,12 @@ PLACES = [
     ("b-b", "b", 2, (2, 2)),
     ("猫abc犬abc", "abc", 5, (5, 7)),  # a word of several pieces
     ("CAFÉ猫café", "café", 5, (2, 2)),
-    ("a\u0301猫a\u0301猫", "猫", 5, (3, 3)),  # removed accents count in the stated position
+    (
+        "a\u0301猫a\u0301猫",
+        "猫",
+        5,
+        (3, 3),
+    ),  # removed accents count in the stated position
     ("zz猫zz猫", "猫", 5, (3, 3)),  # unknown words
     ("猫犬猫", "猫", 1, (0, 0)),  # between two places, the first one is as near
     ("abc猫", "bc", 1, (0, 3)),  # in no place: the whole word
@@ -228,7 +255,9 @@ def test_windows_equal_the_released_ones():
 
 def test_counts_of_windows_equal_the_released_ones():
     for stride in (1, 2, 3, 5, 7, 20, 128):
-        pieces, room = (each.ravel() for each in np.meshgrid(np.arange(60), np.arange(1, 25)))
+        pieces, room = (
+            each.ravel() for each in np.meshgrid(np.arange(60), np.arange(1, 25))
+        )
         found = task_windows.count_windows(pieces, room, stride)
         expected = [
             len(oracle.doc_spans(*each, stride))
@@ -241,11 +270,15 @@ def test_the_context_of_a_piece_equals_the_released_one():
     for sizes in grid():
         starts, lengths = task_windows.windows(*sizes)
         spans = oracle.doc_spans(*sizes)
-        best = [oracle.max_context_span(spans, position) for position in range(sizes[0])]
+        best = [
+            oracle.max_context_span(spans, position) for position in range(sizes[0])
+        ]
         times = np.zeros(sizes[0], int)
         for window, (start, length) in enumerate(spans):
             found = task_windows.has_max_context(starts, lengths, window)
-            assert found.tolist() == [each == window for each in best[start : start + length]]
+            assert found.tolist() == [
+                each == window for each in best[start : start + length]
+            ]
             times[start : start + length] += found
         assert times.tolist() == [1] * sizes[0]
 
@@ -279,7 +312,10 @@ def test_training_examples_have_the_released_order(tmp_path, limit):
 
 
 def test_record_files_equal_the_released_ones(tmp_path, monkeypatch):
-    """Several threads encode blocks of seven examples; the record numbers are successive."""
+    """Several threads encode blocks of seven examples.
+
+    The record numbers are successive.
+    """
     monkeypatch.setattr(record_files, "_EXAMPLES_PER_BLOCK", 7)
     # No answer of these questions has several equal places in its words.
     data = random_data(2, 60, 30, True, WITHOUT_PIECES)
@@ -298,9 +334,15 @@ def test_record_files_equal_the_released_ones(tmp_path, monkeypatch):
     parsed = features.parser(features.SPAN, {"S": 24})(next(iter(records)))
     assert len(examples) > 60 and len(parsed) == 7
     for name, values in parsed.items():
-        field = {"unique_ids": "unique_id"}.get(name, name.replace("positions", "position"))
-        assert values.numpy().tolist() == [getattr(window, field) for window in expected], name
+        field = {"unique_ids": "unique_id"}.get(
+            name, name.replace("positions", "position")
+        )
+        assert values.numpy().tolist() == [
+            getattr(window, field) for window in expected
+        ], name
     index = written.index
     per_example = Counter(window.example_index for window in expected)
-    assert index.records_per_example.tolist() == [per_example[n] for n in range(len(examples))]
+    assert index.records_per_example.tolist() == [
+        per_example[n] for n in range(len(examples))
+    ]
     assert index.num_tokens.tolist() == [sum(window.input_mask) for window in expected]

@@ -55,7 +55,21 @@ def test_scores_by_hand(prediction, answer, em, f1, f1_v2):
 
 
 def random_answer(rng):
-    parts = ["the", "a", "An", "cat", "cat.", "CAT", "dog", "(dog)", "'s", "-", "\xa0", "é", "x_y"]
+    parts = [
+        "the",
+        "a",
+        "An",
+        "cat",
+        "cat.",
+        "CAT",
+        "dog",
+        "(dog)",
+        "'s",
+        "-",
+        "\xa0",
+        "é",
+        "x_y",
+    ]
     return rng.choice([" ", "  "]).join(rng.choices(parts, k=rng.randrange(5)))
 
 
@@ -91,12 +105,17 @@ def test_f1_by_characters(prediction, answer, f1):
         assert squad_metrics.f1(*pair, by="characters") == pytest.approx(f1)
         # Two texts without characters are equal in version 2.0.
         expected = 1 if pair in (("?!", ""), ("", "?!")) else f1
-        assert squad_metrics.f1_with_negative(*pair, by="characters") == pytest.approx(expected)
+        assert squad_metrics.f1_with_negative(*pair, by="characters") == pytest.approx(
+            expected
+        )
 
 
 def test_f1_by_characters_of_random_texts():
     """The F1 of KorQuAD's official script, on texts with its punctuation."""
-    rng, parts = random.Random(0), [*"서울대학교 AbＫ1,.()《》〈〉‘’'\"-", "the ", "\xa0", "　"]
+    rng, parts = (
+        random.Random(0),
+        [*"서울대학교 AbＫ1,.()《》〈〉‘’'\"-", "the ", "\xa0", "　"],
+    )
     values = set()
     for _ in range(3000):
         pair = ["".join(rng.choices(parts, k=rng.randrange(9))) for _ in range(2)]
@@ -107,7 +126,9 @@ def test_f1_by_characters_of_random_texts():
 
 @pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
 def test_the_units_of_f1(version_2, caplog):
-    """EM stays; a text without blanks gets a line that names the setting, one with blanks does not.
+    """EM stays.
+
+    A text without blanks gets a line that names the setting, one with blanks does not.
 
     The answer has two of the three characters of the prediction.
     """
@@ -119,7 +140,9 @@ def test_the_units_of_f1(version_2, caplog):
         example = SquadExample("1", "q", tuple(context.split()), context, ("京都",))
         for f1_by, expected in (("words", 0.0), ("characters", 80.0)):
             caplog.clear()
-            metrics = AnswerMetrics(AnswerSettings(version_2_with_negative=version_2, f1_by=f1_by))
+            metrics = AnswerMetrics(
+                AnswerSettings(version_2_with_negative=version_2, f1_by=f1_by)
+            )
             metrics.add(example, "東京都", "東京都", 0.0)
             results = metrics.results()
             assert results["f1"] == pytest.approx(expected)
@@ -136,7 +159,8 @@ def results_of(examples, version_2, best, diffs=None, threshold=0.0):
     Args:
         examples: The questions.
         version_2: Whether questions may have no answer.
-        best: By question id, the best answer; in version 2.0, the best one other than "".
+        best: By question id, the best answer; in version 2.0, the best one other than
+            "".
         diffs: By question id, the null score differences of version 2.0.
         threshold: Above it, the prediction is "".
     """
@@ -160,11 +184,17 @@ def check_version_2(data, examples, best, diffs, threshold=0.0):
     """The scores are those of the predictions, the thresholds those of the answers before them."""
     found, predictions = results_of(examples, True, best, diffs, threshold)
     expected = oracle.metrics_v2(data, predictions)
-    expected = {name: value for name, value in expected.items() if not name.endswith("total")}
+    expected = {
+        name: value for name, value in expected.items() if not name.endswith("total")
+    }
     has_answer = {qa["id"]: bool(qa["answers"]) for qa in oracle.questions(data)}
     # The sum of Python 3.12 is more exact than that of earlier versions.
-    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
-    for name, scores in zip(("exact", "f1"), oracle.raw_scores_v2(data, best), strict=True):
+    assert {name: found[name] for name in expected} == pytest.approx(
+        expected, rel=1e-12
+    )
+    for name, scores in zip(
+        ("exact", "f1"), oracle.raw_scores_v2(data, best), strict=True
+    ):
         score, thresh = oracle.find_best_thresh(best, scores, diffs, has_answer)
         expected |= {f"best_{name}": score, f"best_{name}_thresh": thresh}
         assert (found[f"best_{name}"], found[f"best_{name}_thresh"]) == (score, thresh)
@@ -175,7 +205,8 @@ def check_version_2(data, examples, best, diffs, threshold=0.0):
 def perturbed(rng, text):
     """Returns the text with other articles, case, punctuation, and with some words changed."""
     words = [
-        rng.choice([word, word, word.upper(), f"the {word},", "other"]) for word in text.split()
+        rng.choice([word, word, word.upper(), f"the {word},", "other"])
+        for word in text.split()
     ]
     return " ".join(words[rng.randrange(2) :])
 
@@ -202,7 +233,11 @@ def real(request, test_data):
     if not path.is_file():
         pytest.skip(f"requires data/squad/{path.name} in BERT_TF_TEST_DATA")
     version_2 = request.param == "2.0"
-    return version_2, json.loads(path.read_text("utf-8")), read(str(path), False, version_2)[0]
+    return (
+        version_2,
+        json.loads(path.read_text("utf-8")),
+        read(str(path), False, version_2)[0],
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -217,11 +252,15 @@ def test_real_questions(real, kind):
     best = predictions_of(kind, questions, rng)
     if not version_2:
         found = check_version_1(data, examples, best)
-        low, high = {"perfect": (100, 100), "empty": (0, 1), "shuffled": (0, 20)}.get(kind, (5, 95))
+        low, high = {"perfect": (100, 100), "empty": (0, 1), "shuffled": (0, 20)}.get(
+            kind, (5, 95)
+        )
         assert low <= found["exact_match"] <= high and len(examples) > 1000
         return
     has_answer = {qa["id"]: bool(qa["answers"]) for qa in questions}
-    diffs = {name: round(rng.gauss(-2 if has_answer[name] else 1, 2), 1) for name in best}
+    diffs = {
+        name: round(rng.gauss(-2 if has_answer[name] else 1, 2), 1) for name in best
+    }
     found = check_version_2(data, examples, best, diffs, 1.5)
     assert len(set(diffs.values())) < len(diffs) and len(examples) > 1000
     assert (kind == "perfect") == (found["best_f1"] == 100)
@@ -229,9 +268,13 @@ def test_real_questions(real, kind):
 
 
 def small(*answers):
-    """Returns the contents of a file; each argument is the list of a question's answers."""
+    """Returns the contents of a file.
+
+    Each argument is the list of a question's answers.
+    """
     questions = [
-        (str(number), "who", answers_of(*texts), not texts) for number, texts in enumerate(answers)
+        (str(number), "who", answers_of(*texts), not texts)
+        for number, texts in enumerate(answers)
     ]
     return data_of(paragraph_of("any", *questions))
 
@@ -248,15 +291,20 @@ def check_small(folder, version_2, data, best, diffs=None, threshold=0.0):
 
 def test_version_1_by_hand(tmp_path):
     data = small(["The cat's hat", "a dog"], ["red green blue", "red"], ["the"], ["x"])
-    found = check_small(tmp_path, False, data, ["cats  HAT.", "red green", "a", "empty"])
-    # F1 of the second: precision 1, recall 2/3; of the third: no words, but an exact match.
+    found = check_small(
+        tmp_path, False, data, ["cats  HAT.", "red green", "a", "empty"]
+    )
+    # F1 of the second: precision 1, recall 2/3; of the third: no words, but an exact
+    # match.
     assert found == {"exact_match": 50.0, "f1": pytest.approx(45.0)}
 
 
 def test_version_2_by_hand(tmp_path):
     """The second question counts as having an answer, but "" is correct."""
     data = small(["red", "red green blue"], ["the"], [], [])
-    found = check_small(tmp_path, True, data, ["red green", "", "x", "blue"], [-2, -1, 3, -0.5])
+    found = check_small(
+        tmp_path, True, data, ["red green", "", "x", "blue"], [-2, -1, 3, -0.5]
+    )
     assert found == {
         "exact": 50.0, "f1": pytest.approx(70.0),
         "HasAns_exact": 50.0, "HasAns_f1": pytest.approx(90.0),
@@ -290,7 +338,8 @@ def test_the_best_answer_is_always_empty(tmp_path):
     found = check_small(tmp_path, True, data, [""] * 4, [0.0] * 4)
     assert found["exact"] == found["f1"] == 75.0
     assert (found["HasAns_f1"], found["NoAns_f1"]) == (50.0, 100.0)
-    # The third question is correct after its answer "" is chosen, at the same difference.
+    # The third question is correct after its answer "" is chosen, at the same
+    # difference.
     assert (found["best_f1"], found["best_f1_thresh"]) == (75.0, 0.0)
 
 
@@ -299,7 +348,9 @@ def test_unlabelled_questions_do_not_count(caplog, version_2):
     unknown = SquadExample("2", "", (), "", None)
     examples = [SquadExample("1", "", (), "", ("x",)), unknown]
     with caplog.at_level(logging.WARNING, "bert_tf"):
-        found, _ = results_of(examples, version_2, {"1": "x", "2": "y"}, {"1": -1.0, "2": -1.0})
+        found, _ = results_of(
+            examples, version_2, {"1": "x", "2": "y"}, {"1": -1.0, "2": -1.0}
+        )
     assert found["f1"] == 100
     assert "do not include 1 questions without answers" in caplog.text
     assert results_of([unknown], version_2, {"2": "y"}, {"2": 0.0})[0] == {}
@@ -311,7 +362,11 @@ def scored(folder, data, settings):
     task = make_task(tokenizer, {"doc_stride": 8, "max_query_length": 6}, settings)
     found = Encoded(write(folder / "dev.json", data), task, reference, 24)
     split = Split("dev", FileSource(str(folder / "dev.json")))
-    results, written, run = task.make_results(split), task.make_results(split), folder / "run"
+    results, written, run = (
+        task.make_results(split),
+        task.make_results(split),
+        folder / "run",
+    )
     predictions = [
         (example, results.decode(example, outputs))
         for example, outputs in found.outputs(*random_logits(found, 0))
@@ -339,7 +394,10 @@ def test_the_scores_of_the_written_predictions(tmp_path, version_2):
     contexts = ["a b c", "the cat", "猫 x"] * 3
     data = data_of(
         *(
-            paragraph_of(text, (str(n), "who", [] if n % 4 == 3 else answers_of(text), n % 4 == 3))
+            paragraph_of(
+                text,
+                (str(n), "who", [] if n % 4 == 3 else answers_of(text), n % 4 == 3),
+            )
             for n, text in enumerate(contexts)
         )
     )
@@ -347,14 +405,18 @@ def test_the_scores_of_the_written_predictions(tmp_path, version_2):
         data["data"][0]["paragraphs"] = [
             each for each in data["data"][0]["paragraphs"] if each["qas"][0]["answers"]
         ]
-    scorer, results, files = scored(tmp_path, data, {"version_2_with_negative": version_2})
+    scorer, results, files = scored(
+        tmp_path, data, {"version_2_with_negative": version_2}
+    )
     assert scorer.metrics() == results
     check_report(scorer.report(), data, files["predictions.json"])
     official = oracle.metrics_v2 if version_2 else oracle.metrics_v1
     expected = official(data, files["predictions.json"])
     assert 0 < expected["f1"] < 100
     assert {name: results[name] for name in expected if not name.endswith("total")} == (
-        pytest.approx({name: v for name, v in expected.items() if not name.endswith("total")})
+        pytest.approx(
+            {name: v for name, v in expected.items() if not name.endswith("total")}
+        )
     )
     assert ("squad_threshold.json" in files) == version_2
     if version_2:
@@ -366,7 +428,10 @@ def test_the_scores_of_the_written_predictions(tmp_path, version_2):
 def test_the_threshold_file_gives_the_best_f1_if_no_question_has_an_answer(tmp_path):
     data = data_of(paragraph_of("a b", ("1", "who", []), ("2", "what", [])))
     _, results, files = scored(tmp_path, data, {"version_2_with_negative": True})
-    assert (results["best_f1"], results["best_f1_thresh"]) == (100.0, 0.0)  # as the official script
+    assert (results["best_f1"], results["best_f1_thresh"]) == (
+        100.0,
+        0.0,
+    )  # as the official script
     threshold = files["squad_threshold.json"]["null_score_diff_threshold"]
     assert threshold < min(files["null_odds.json"].values())
 
@@ -396,7 +461,9 @@ def averaged(folder, runs, data=None, **settings):
     """Returns the results of `ensemble.average`, and the written files."""
     data_file = data and write(folder / "dev.json", data)
     paths = write_runs(folder, *runs)
-    results = ensemble.average(paths, str(folder / "out"), AnswerSettings(**settings), data_file)
+    results = ensemble.average(
+        paths, str(folder / "out"), AnswerSettings(**settings), data_file
+    )
     files = {path.name: path.read_text("utf-8") for path in (folder / "out").iterdir()}
     return results, files
 
@@ -406,22 +473,33 @@ RUNS = [{"q": {"x": 0.6, "é": 0.4}}, {"q": {"é": 0.9, "z": 0.1}}, {"q": {"z": 
 
 def test_probabilities_are_averaged(tmp_path):
     results, files = averaged(tmp_path, RUNS)
-    assert results == {} and sorted(files) == ["nbest_predictions.json", "predictions.json"]
+    assert results == {} and sorted(files) == [
+        "nbest_predictions.json",
+        "predictions.json",
+    ]
     assert files["predictions.json"] == '{\n    "q": "\\u00e9"\n}\n'
     entries = json.loads(files["nbest_predictions.json"])["q"]
     expected = {"é": 1.3 / 3, "z": 1.1 / 3, "x": 0.2}
     assert [each["text"] for each in entries] == list(expected)
-    assert [each["probability"] for each in entries] == pytest.approx(list(expected.values()))
+    assert [each["probability"] for each in entries] == pytest.approx(
+        list(expected.values())
+    )
     for each in entries:
         half = pytest.approx(math.log(each["probability"]) / 2)
         assert each["start_logit"] == each["end_logit"] == half
 
 
 @pytest.mark.parametrize(
-    ("threshold", "expected"), [(math.log(3 / 2) - 1e-6, ""), (math.log(3 / 2) + 1e-6, "x")]
+    ("threshold", "expected"),
+    [(math.log(3 / 2) - 1e-6, ""), (math.log(3 / 2) + 1e-6, "x")],
 )
-def test_the_difference_of_version_2_is_that_of_the_logarithms(tmp_path, threshold, expected):
-    """The mean of "" is 0.3, which is 3/2 of that of "x"; it is in the list though not the best."""
+def test_the_difference_of_version_2_is_that_of_the_logarithms(
+    tmp_path, threshold, expected
+):
+    """The mean of "" is 0.3, which is 3/2 of that of "x".
+
+    It is in the list though not the best.
+    """
     runs = [{"q": {"x": 0.2, "y": 0.1, "": 0.6}}, {"q": {"x": 0.2, "y": 0.1}}]
     settings = {"version_2_with_negative": True, "null_score_diff_threshold": threshold}
     _, files = averaged(tmp_path, runs, n_best_size=2, **settings)
@@ -432,7 +510,9 @@ def test_the_difference_of_version_2_is_that_of_the_logarithms(tmp_path, thresho
 
 
 def test_a_probability_of_0_has_a_finite_logarithm(tmp_path):
-    _, files = averaged(tmp_path, [{"q": {"": 1.0, "x": 0.0}}], version_2_with_negative=True)
+    _, files = averaged(
+        tmp_path, [{"q": {"": 1.0, "x": 0.0}}], version_2_with_negative=True
+    )
     assert 80 < json.loads(files["null_odds.json"])["q"] < 100
 
 
@@ -457,7 +537,9 @@ def test_metrics_and_the_order_of_the_data_set(tmp_path):
 @pytest.mark.parametrize("threshold", [-3.0, 2.0])
 @pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
 @pytest.mark.parametrize("n_best_size", [1, 5])
-def test_a_single_file_gives_its_own_predictions(tmp_path, version_2, threshold, n_best_size):
+def test_a_single_file_gives_its_own_predictions(
+    tmp_path, version_2, threshold, n_best_size
+):
     settings = {
         "version_2_with_negative": version_2, "null_score_diff_threshold": threshold,
         "n_best_size": n_best_size,
@@ -484,7 +566,9 @@ def test_a_single_file_gives_its_own_predictions(tmp_path, version_2, threshold,
 
 
 def test_runs_with_different_questions(tmp_path):
-    with pytest.raises(InputError, match=r"1\.json and \S*0\.json have different questions.*'r'"):
+    with pytest.raises(
+        InputError, match=r"1\.json and \S*0\.json have different questions.*'r'"
+    ):
         averaged(tmp_path, [{"q": {"x": 1.0}}, {"q": {"x": 1.0}, "r": {"x": 1.0}}])
     assert not (tmp_path / "out").exists()
 
@@ -492,7 +576,9 @@ def test_runs_with_different_questions(tmp_path):
 def test_a_file_of_predictions_is_no_file_of_answers(tmp_path):
     (tmp_path / "0.json").write_text('{"q": "x"}')
     with pytest.raises(InputError, match=r"0\.json has no lists of answers"):
-        ensemble.average([str(tmp_path / "0.json")], str(tmp_path / "out"), AnswerSettings())
+        ensemble.average(
+            [str(tmp_path / "0.json")], str(tmp_path / "out"), AnswerSettings()
+        )
     assert not (tmp_path / "out").exists()
 
 
@@ -500,7 +586,9 @@ def test_a_file_of_predictions_is_no_file_of_answers(tmp_path):
 def test_an_ensemble_does_not_replace_its_input(tmp_path, name):
     content = json.dumps({"q": nbest_of({"x": 1.0})})
     (tmp_path / name).write_text(content)
-    with pytest.raises(InputError, match=f"would be replaced, because {name} is the name of an"):
+    with pytest.raises(
+        InputError, match=f"would be replaced, because {name} is the name of an"
+    ):
         ensemble.average([str(tmp_path / name)], str(tmp_path), AnswerSettings())
     assert (tmp_path / name).read_text() == content
 

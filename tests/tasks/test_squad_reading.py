@@ -1,4 +1,7 @@
-"""Reading files of SQuAD, compared with the transcription of the released code; and bad files."""
+"""Reading files of SQuAD, compared with the transcription of the released code.
+
+And bad files.
+"""
 
 import gzip
 import itertools
@@ -28,14 +31,23 @@ def expected_examples(data, training, version_2):
     """Returns the fields of the examples that the released code reads."""
     found = oracle.read_examples(data, training, version_2)
     return [
-        (e.qas_id, e.question_text, e.doc_tokens, e.start_position, e.end_position, e.is_impossible)
+        (
+            e.qas_id,
+            e.question_text,
+            e.doc_tokens,
+            e.start_position,
+            e.end_position,
+            e.is_impossible,
+        )
         for e in found
     ]
 
 
 def fields(example):
     """Returns the same fields of an example of the package."""
-    positions = example.answer_words or ((-1, -1) if example.is_impossible else (None, None))
+    positions = example.answer_words or (
+        (-1, -1) if example.is_impossible else (None, None)
+    )
     return (
         example.id, example.question, list(example.words), *positions, example.is_impossible,
     )  # fmt: skip
@@ -45,7 +57,9 @@ def fields(example):
 def test_words_of_a_context(tmp_path, context):
     data = data_of(paragraph_of(context, ("1", " who\u202f is ", answers_of("x"))))
     found, counts = read(write(tmp_path / "dev.json", data))
-    assert [fields(example) for example in found] == expected_examples(data, False, False)
+    assert [fields(example) for example in found] == expected_examples(
+        data, False, False
+    )
     assert found[0].question == " who\u202f is " and not counts
 
 
@@ -65,14 +79,18 @@ def test_generated_files(tmp_path, training, version_2):
 def test_each_position_of_a_short_answer(tmp_path):
     """All spans of a context with blanks at both ends, also those of blanks only."""
     context = " a  b\u202fa\xa0b\n"
-    spans = [(i, j) for i in range(len(context)) for j in range(i + 1, len(context) + 1)]
+    spans = [
+        (i, j) for i in range(len(context)) for j in range(i + 1, len(context) + 1)
+    ]
     questions = [
         (f"{i}-{j}", "who", answers_of(context[i:j].replace("\u202f", " "), start=i))
         for i, j in spans
     ]
     data = data_of(paragraph_of(context, *questions))
     found, counts = read(write(tmp_path / "train.json", data), True)
-    assert [fields(example) for example in found] == expected_examples(data, True, False)
+    assert [fields(example) for example in found] == expected_examples(
+        data, True, False
+    )
     assert len(found) + counts[squad_examples.SKIPPED] == len(spans)
 
 
@@ -82,11 +100,14 @@ def test_each_position_of_a_short_answer(tmp_path):
         ("a bc d", "bc", 2, (1, 1)),
         ("a bc d", "c d", 3, (1, 2)),
         ("a bc d", "bc", 1, (0, 1)),  # starts one character early
-        ("a bc d e", "bc", 3, (1, 1)),  # starts one character late: the words still contain it
+        # Starts one character late: the words still contain it.
+        ("a bc d e", "bc", 3, (1, 1)),
         ("a bc d e", "bc", 4, (1, 2)),
         ("a bc d e", "bc", 5, None),
-        ("a bc d", "a  bc", 0, (0, 1)),  # other white space, and the end one character late
-        ("a b\xa0c", "b\xa0c", 2, None),  # the answer is split at U+00A0, the context is not
+        # Other white space, and the end one character late.
+        ("a bc d", "a  bc", 0, (0, 1)),
+        # The answer is split at U+00A0, the context is not.
+        ("a b\xa0c", "b\xa0c", 2, None),
         (" a", " a", 0, (-1, 0)),
         (" a b", " a", 0, None),
         (" a b", " ", 0, (-1, -1)),
@@ -95,9 +116,13 @@ def test_each_position_of_a_short_answer(tmp_path):
 def test_words_of_an_answer(tmp_path, context, text, start, expected):
     data = data_of(paragraph_of(context, ("1", "who", answers_of(text, start=start))))
     found, counts = read(write(tmp_path / "train.json", data), True)
-    assert [example.answer_words for example in found] == ([expected] if expected else [])
+    assert [example.answer_words for example in found] == (
+        [expected] if expected else []
+    )
     assert counts[squad_examples.SKIPPED] == (expected is None)
-    assert [fields(example) for example in found] == expected_examples(data, True, False)
+    assert [fields(example) for example in found] == expected_examples(
+        data, True, False
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,7 +160,10 @@ def test_impossible_questions_for_training(tmp_path):
 
 
 def test_answers_for_evaluation(tmp_path):
-    """All answers are kept; no answer means an unlabelled question, unless it is impossible."""
+    """All answers are kept.
+
+    No answer means an unlabelled question, unless it is impossible.
+    """
     data = data_of(
         paragraph_of(
             "a b",
@@ -166,11 +194,21 @@ def test_examples_are_read_as_a_stream(tmp_path):
 def changed(change):
     """Returns the contents of a good file after a change of its first question or paragraph."""
     other, question = (
-        {"id": name, "question": "who", "answers": answers_of("a"), "is_impossible": False}
+        {
+            "id": name,
+            "question": "who",
+            "answers": answers_of("a"),
+            "is_impossible": False,
+        }
         for name in ("2", "1")
     )
     paragraph = {"context": "a b", "qas": [other, question]}
-    data = {"data": [{"paragraphs": []}, {"paragraphs": [{"context": "", "qas": []}, paragraph]}]}
+    data = {
+        "data": [
+            {"paragraphs": []},
+            {"paragraphs": [{"context": "", "qas": []}, paragraph]},
+        ]
+    }
     change(data, paragraph, question)
     return json.dumps(data).encode()
 
@@ -180,9 +218,18 @@ QUESTION = r"^\S*train\.json: data\[1\]\.paragraphs\[1\]\.qas\[1\]"
 BAD = {
     "broken": (b'{"data": [\n{,', r"^\S*train\.json is not JSON: .*line 2"),
     "empty": (b"", r"^\S*train\.json is not JSON"),
-    "utf-8": (b'{"data":\n"\xff"}', r"^\S*train\.json is not UTF-8: byte 0xff in line 2"),
-    "data": (changed(lambda d, p, q: d.pop("data")), r"^\S*train\.json has no key 'data'"),
-    "answers": (changed(lambda d, p, q: q.pop("answers")), QUESTION + " has no key 'answers'"),
+    "utf-8": (
+        b'{"data":\n"\xff"}',
+        r"^\S*train\.json is not UTF-8: byte 0xff in line 2",
+    ),
+    "data": (
+        changed(lambda d, p, q: d.pop("data")),
+        r"^\S*train\.json has no key 'data'",
+    ),
+    "answers": (
+        changed(lambda d, p, q: q.pop("answers")),
+        QUESTION + " has no key 'answers'",
+    ),
     "no start": (
         changed(lambda d, p, q: q["answers"][0].pop("answer_start")),
         QUESTION + r"\.answers\[0\] has no key 'answer_start'",
@@ -232,7 +279,9 @@ def test_forms_of_is_impossible(tmp_path, value, expected):
     found, _ = read(str(path), True, True)
     assert [each.is_impossible for each in found] == [False, expected]
     # Without answers, only a question that is not impossible is unlabelled.
-    path.write_bytes(changed(lambda d, p, q: q.update(is_impossible=value, answers=None)))
+    path.write_bytes(
+        changed(lambda d, p, q: q.update(is_impossible=value, answers=None))
+    )
     found, _ = read(str(path), False, True)
     assert found[1].answers == (() if expected else None)
 

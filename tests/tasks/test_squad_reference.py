@@ -1,8 +1,9 @@
 """The transcription in `reference.squad` equals the released program, item by item.
 
-The golden values are in golden/google_squad_postprocess in BERT_TF_TEST_DATA; golden/README.md says
-how they were made. The training features there are in the order of the file, not shuffled. The
-tests of the tasks compare literal values with both the transcription and bert-tf.
+The golden values are in golden/google_squad_postprocess in BERT_TF_TEST_DATA;
+golden/README.md says how they were made. The training features there are in the order
+of the file, not shuffled. The tests of the tasks compare literal values with both the
+transcription and bert-tf.
 """
 
 import json
@@ -12,7 +13,20 @@ import pytest
 from reference import squad
 from reference.tokenizer import Tokenizer
 
-TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "##c", "(", ")", "-", "who"]
+TOKENS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "a",
+    "b",
+    "c",
+    "##c",
+    "(",
+    ")",
+    "-",
+    "who",
+]
 SIZES = {"n_best_size": 3, "max_answer_length": 2, "do_lower_case": True}
 
 
@@ -22,7 +36,9 @@ class Golden:
     def __init__(self, folder, version):
         self.folder, self.version = folder, version
         self.flags = self.json("flags.json")
-        self.data = json.loads((folder / f"squad_sample_{version}.json").read_text("utf-8"))
+        self.data = json.loads(
+            (folder / f"squad_sample_{version}.json").read_text("utf-8")
+        )
         path = folder / f"squad_sample_train_{version}.json"
         self.training_data = json.loads(path.read_text("utf-8"))
 
@@ -35,7 +51,9 @@ class Golden:
 
     def examples(self, is_training):
         data = self.training_data if is_training else self.data
-        return squad.read_examples(data, is_training, self.flags["version_2_with_negative"])
+        return squad.read_examples(
+            data, is_training, self.flags["version_2_with_negative"]
+        )
 
     def features(self, tokenizer, is_training):
         names = "max_seq_length", "doc_stride", "max_query_length"
@@ -60,7 +78,9 @@ def golden(request, test_data):
 
 @pytest.mark.parametrize("is_training", [False, True])
 def test_features(golden, tokenizer, is_training):
-    expected = golden.arrays("features_train.npz" if is_training else "features_predict.npz")
+    expected = golden.arrays(
+        "features_train.npz" if is_training else "features_predict.npz"
+    )
     fields = {name: name for name in expected}
     fields |= {"unique_ids": "unique_id"}
     if is_training:
@@ -77,11 +97,17 @@ def test_features(golden, tokenizer, is_training):
 def test_predictions(golden, tokenizer):
     logits = golden.arrays("logits.npz")
     features = golden.features(tokenizer, is_training=False)
-    rows = zip(logits["start_logits"].tolist(), logits["end_logits"].tolist(), strict=True)
-    results = {window.unique_id: row for window, row in zip(features, rows, strict=True)}
+    rows = zip(
+        logits["start_logits"].tolist(), logits["end_logits"].tolist(), strict=True
+    )
+    results = {
+        window.unique_id: row for window, row in zip(features, rows, strict=True)
+    }
     lengths = "max_seq_length", "doc_stride", "max_query_length"
     flags = {name: value for name, value in golden.flags.items() if name not in lengths}
-    found = squad.predictions(golden.examples(is_training=False), features, results, **flags)
+    found = squad.predictions(
+        golden.examples(is_training=False), features, results, **flags
+    )
     expected = [golden.json("predictions.json"), golden.json("nbest_predictions.json")]
     expected.append(golden.json("null_odds.json") if golden.version == "v2.0" else {})
     for found_part, expected_part in zip(found, expected, strict=True):
@@ -111,7 +137,14 @@ def test_the_window_with_most_context_counts():
     """Tokens 2 and 3 are in both windows; of equal windows the first one counts."""
     spans = squad.doc_spans(6, 4, 2)
     assert spans == [(0, 4), (2, 4)]
-    assert [squad.max_context_span(spans, position) for position in range(6)] == [0, 0, 0, 1, 1, 1]
+    assert [squad.max_context_span(spans, position) for position in range(6)] == [
+        0,
+        0,
+        0,
+        1,
+        1,
+        1,
+    ]
 
 
 def predict(context, logits, version_2, threshold=0.0):
@@ -122,13 +155,19 @@ def predict(context, logits, version_2, threshold=0.0):
         examples, features, results, **SIZES, version_2_with_negative=version_2,
         null_score_diff_threshold=threshold,
     )  # fmt: skip
-    entries = [(entry["text"], entry["start_logit"], entry["end_logit"]) for entry in nbest["1"]]
+    entries = [
+        (entry["text"], entry["start_logit"], entry["end_logit"])
+        for entry in nbest["1"]
+    ]
     return chosen["1"], entries, null_odds
 
 
 def test_the_null_answer_is_always_an_entry():
     """It is entry n_best_size + 1 here, and the prediction only if above the threshold."""
-    logits = [0.0, 0.0, 0.0, 1.0, 5.0, 2.0, 0.0, 0.0], [-1.0, 0.0, 0.0, 2.0, 4.0, 3.0, 0.0, 0.0]
+    logits = (
+        [0.0, 0.0, 0.0, 1.0, 5.0, 2.0, 0.0, 0.0],
+        [-1.0, 0.0, 0.0, 2.0, 4.0, 3.0, 0.0, 0.0],
+    )
     entries = [("B", 5.0, 4.0), ("B c", 5.0, 3.0), ("c", 2.0, 3.0), ("", 0.0, -1.0)]
     assert predict("A B c", logits, True, -10.0) == ("B", entries, {"1": -10.0})
     assert predict("A B c", logits, True, -10.5) == ("", entries, {"1": -10.0})
@@ -137,5 +176,8 @@ def test_the_null_answer_is_always_an_entry():
 
 def test_equal_texts_are_one_entry():
     """Of spans with equal scores, the one with the first start, then the first end, is first."""
-    logits = [0.0, 0.0, 0.0, 5.0, 5.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0]
+    logits = (
+        [0.0, 0.0, 0.0, 5.0, 5.0, 0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0],
+    )
     assert predict("a a", logits, False)[1] == [("a", 5.0, 2.0), ("a a", 5.0, 2.0)]

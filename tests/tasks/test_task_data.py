@@ -33,13 +33,17 @@ def test_the_share_of_unknown_tokens_is_reported(tmp_path, caplog, text, share, 
                 glue_task("sst-2"), location, tokenizers(True)[0],
                 FineTuningConfig(max_seq_length=8), RunPhases(True, False), str(tmp_path / "out"),
             ).write_all_records()  # fmt: skip
-        warnings = [each.message for each in caplog.records if each.levelname == "WARNING"]
+        warnings = [
+            each.message for each in caplog.records if each.levelname == "WARNING"
+        ]
         assert (f"{share} tokens are [UNK]" in caplog.text) == (not reuses)
         assert len(warnings) == warns
         assert not warns or "4 of 8 tokens of train" in warnings[0]
 
 
-@pytest.mark.parametrize(("length", "steps"), [(16, 2), (3, 3)])  # 3: a window for each word
+@pytest.mark.parametrize(
+    ("length", "steps"), [(16, 2), (3, 3)]
+)  # 3: a window for each word
 def test_epochs_of_named_entities_count_windows(tmp_path, length, steps):
     (tmp_path / "train.conll").write_text("a\tS-b-c\n\nb\tB-A\nc\tE-A\n\nd\tX-Y\n")
     location = DataLocation(data_dir=str(tmp_path))
@@ -55,14 +59,19 @@ def conll(number, bad):
 
 
 def json_sentences(number, bad):
-    rows = [{"tokens": ["a"], "tags": ["B^PER" if n < bad else "B-PER"]} for n in range(number)]
+    rows = [
+        {"tokens": ["a"], "tags": ["B^PER" if n < bad else "B-PER"]}
+        for n in range(number)
+    ]
     return "".join(f"{json.dumps(row)}\n" for row in rows)
 
 
 def squad(number, bad):
     starts = [9 if n < bad else 0 for n in range(number)]
     answers = [[{"text": "a", "answer_start": start}] for start in starts]
-    rows = [{"id": f"{n}", "question": "b", "answers": a} for n, a in enumerate(answers)]
+    rows = [
+        {"id": f"{n}", "question": "b", "answers": a} for n, a in enumerate(answers)
+    ]
     return json.dumps({"data": [{"paragraphs": [{"context": "a b", "qas": rows}]}]})
 
 
@@ -71,8 +80,8 @@ def qqp(number, bad):
     return "\n".join(["question1\tquestion2\tis_duplicate", *rows]) + "\n"
 
 
-# For each reader that skips: the task, the name of the file, its content, and how a message names
-# the first row that is skipped.
+# For each reader that skips: the task, the name of the file, its content, and how a
+# message names the first row that is skipped.
 SKIPPING = {
     "columns": (NerTask(), "train.conll", conll, ("train.conll, line 1", "'B^PER'")),
     "sentences": (NerTask(), "train.jsonl", json_sentences, ("train.jsonl, line 1", "'B^PER'")),
@@ -95,7 +104,9 @@ def test_the_share_of_skipped_rows_decides(tmp_path, caplog, name):
         location = DataLocation(data_dir=str(tmp_path), **options)
         done = prepared(task, location, phases, tokenizer, 16)
         config = FineTuningConfig(max_seq_length=16)
-        data = TaskData(done, location, tokenizer, config, phases, str(tmp_path / "out"))
+        data = TaskData(
+            done, location, tokenizer, config, phases, str(tmp_path / "out")
+        )
         data.write_all_records()
         return data.notes["train_data"].get("warnings", [])
 

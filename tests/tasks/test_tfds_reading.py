@@ -23,7 +23,8 @@ from bert_tf.tasks.task import DataLocation
 
 NLI = ("contradiction", "entailment", "neutral")
 TEXT = tfds.features.Text()
-# Data sets that tensorflow-datasets has a builder for. Their version must be that of the builder.
+# Data sets that tensorflow-datasets has a builder for. Their version must be that of
+# the builder.
 KNOWN = ("glue/ax", "glue/mnli", "glue/mrpc", "glue/rte", "glue/stsb")
 
 
@@ -39,9 +40,13 @@ def build(folder, name, features, examples_by_split):
         path = data_dir / f"{filename}-{split}.tfrecord-00000-of-00001"
         with tf.io.TFRecordWriter(str(path)) as writer:
             for example in examples:
-                writer.write(features.serialize_example(features.encode_example(example)))
+                writer.write(
+                    features.serialize_example(features.encode_example(example))
+                )
         count = len(examples)
-        infos.append(tfds.core.SplitInfo(name=split, shard_lengths=[count], num_bytes=100))
+        infos.append(
+            tfds.core.SplitInfo(name=split, shard_lengths=[count], num_bytes=100)
+        )
     tfds.folder_dataset.write_metadata(
         data_dir=str(data_dir), features=features, split_infos=infos,
         filename_template="{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
@@ -69,7 +74,10 @@ def build_reviews(folder):
     label = tfds.features.ClassLabel(names=["neg", "pos"])
     rows = [{"text": f"review {n} é", "label": ("pos", "neg")[n % 2]} for n in range(5)]
     return build(
-        folder, "reviews", {"text": TEXT, "label": label}, {"train": rows, "test": rows[:3]}
+        folder,
+        "reviews",
+        {"text": TEXT, "label": label},
+        {"train": rows, "test": rows[:3]},
     )
 
 
@@ -102,7 +110,12 @@ def test_glue_labels_are_mapped_by_name(tmp_path):
     features = {"premise": TEXT, "hypothesis": TEXT, "label": label, "idx": np.int32}
 
     def example(number, label):
-        return {"premise": f"p{number}", "hypothesis": f"h{number}", "label": label, "idx": number}
+        return {
+            "premise": f"p{number}",
+            "hypothesis": f"h{number}",
+            "label": label,
+            "idx": number,
+        }
 
     location = build(
         tmp_path, "glue/mnli", features,
@@ -122,11 +135,17 @@ def test_glue_labels_are_mapped_by_name(tmp_path):
         TextExample("p1", "h1", "neutral"),
         TextExample("p2", "h2", "contradiction"),
     ]
-    assert [split.suffix for split in task.splits("dev", location)] == ["", "mismatched"]
+    assert [split.suffix for split in task.splits("dev", location)] == [
+        "",
+        "mismatched",
+    ]
     assert read(task, "dev", location) == [
         [TextExample("p3", "h3", "entailment")], [TextExample("p4", "h4", "neutral")]
     ]  # fmt: skip
-    assert [split.name for split in task.splits("test", location)] == ["test", "test_mismatched"]
+    assert [split.name for split in task.splits("test", location)] == [
+        "test",
+        "test_mismatched",
+    ]
     assert read(task, "test", location) == [
         [TextExample("p5", "h5", None)], [TextExample("p6", "h6", None)]
     ]  # fmt: skip
@@ -172,7 +191,12 @@ def test_ax_is_read_by_the_task_of_the_official_files(tmp_path):
 
 
 def test_scores_are_read_and_test_scores_of_minus_one_are_none(tmp_path):
-    features = {"sentence1": TEXT, "sentence2": TEXT, "label": np.float32, "idx": np.int32}
+    features = {
+        "sentence1": TEXT,
+        "sentence2": TEXT,
+        "label": np.float32,
+        "idx": np.int32,
+    }
     row = {"sentence1": "a", "sentence2": "b", "idx": 0}
     location = build(
         tmp_path, "glue/stsb", features,
@@ -182,7 +206,10 @@ def test_scores_are_read_and_test_scores_of_minus_one_are_none(tmp_path):
         },
     )  # fmt: skip
     task = read_from_tfds(task_of("sts-b", (), task_type="regression"), location)
-    assert [example.label for example in read(task, "train", location)[0]] == [3.75, 0.0]
+    assert [example.label for example in read(task, "train", location)[0]] == [
+        3.75,
+        0.0,
+    ]
     assert [example.label for example in read(task, "test", location)[0]] == [None]
 
 
@@ -204,11 +231,19 @@ def test_several_labels_and_labels_without_names(tmp_path):
         {"text": "two", "topics": [], "stars": 1, "ok": False},
     ]
     location = build(tmp_path, "topics", features, {"train": rows})
-    task = prepared(custom_task(TextColumns("text", label="topics"), "multi_label"), location)
+    task = prepared(
+        custom_task(TextColumns("text", label="topics"), "multi_label"), location
+    )
     assert task.labels == ("x", "y", "z")
-    assert [example.label for example in read(task, "train", location)[0]] == [("z", "x"), ()]
+    assert [example.label for example in read(task, "train", location)[0]] == [
+        ("z", "x"),
+        (),
+    ]
     for label, expected in (("stars", ("1", "5")), ("ok", ("false", "true"))):
-        assert prepared(custom_task(TextColumns("text", None, label)), location).labels == expected
+        assert (
+            prepared(custom_task(TextColumns("text", None, label)), location).labels
+            == expected
+        )
 
 
 def test_the_fingerprint_changes_with_the_content(tmp_path):
@@ -217,7 +252,9 @@ def test_the_fingerprint_changes_with_the_content(tmp_path):
     found = set()
     for name in ("one", "two", "one"):
         folder = tmp_path / str(len(found)) / name
-        location = build(folder, "same", features, {"train": [{"text": name, "label": 0}]})
+        location = build(
+            folder, "same", features, {"train": [{"text": name, "label": 0}]}
+        )
         (split,) = task.splits("train", location)
         assert split.source.name == "same/1.0.0:train"
         found.add(split.source.fingerprint())
@@ -248,7 +285,9 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
         raise ModuleNotFoundError("No module named 'mwparser'", name="mwparser.extra")
 
     monkeypatch.setattr(tfds, "builder", builder)
-    with pytest.raises(InputError, match=r"cannot load wiki: .*: pip install mwparser$"):
+    with pytest.raises(
+        InputError, match=r"cannot load wiki: .*: pip install mwparser$"
+    ):
         find_text_features(DataLocation(tfds_name="wiki"))
 
 
@@ -264,5 +303,7 @@ def test_a_damaged_file_is_refused(tmp_path):
 def test_an_unknown_feature_is_refused(tmp_path):
     features = {"text": TEXT, "label": np.int64}
     location = build(tmp_path, "tiny", features, {"train": [{"text": "a", "label": 0}]})
-    with pytest.raises(InputError, match=r"no feature 'sentence'\. Its .* are: label, text\."):
+    with pytest.raises(
+        InputError, match=r"no feature 'sentence'\. Its .* are: label, text\."
+    ):
         read(labelled(["0", "1"], "sentence"), "train", location)

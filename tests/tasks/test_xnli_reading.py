@@ -20,7 +20,18 @@ def row(language, label, text_a, text_b):
     """Returns a row of a dev or test file; four annotators chose another label."""
     votes = [label, *["neutral"] * 4]
     texts = [text_a, text_b]
-    fields = [language, label, *[""] * 4, *texts, "1", "1", "facetoface", *votes, *texts, "True"]
+    fields = [
+        language,
+        label,
+        *[""] * 4,
+        *texts,
+        "1",
+        "1",
+        "facetoface",
+        *votes,
+        *texts,
+        "True",
+    ]
     return "\t".join(fields) + "\n"
 
 
@@ -56,7 +67,8 @@ def read(language, kind, data_dir=None, **location):
     return list(task.read(split, Counter()))
 
 
-# For each value of data_dir: the folder of the dev and test files, and that of the train files.
+# For each value of data_dir: the folder of the dev and test files, and that of the
+# train files.
 LAYOUTS = {
     ".": (".", "multinli"),
     "flat": ("flat", "flat"),
@@ -73,7 +85,9 @@ def test_files_are_found_in_the_layouts_of_the_archives(tmp_path, data_dir):
     write(evaluation / "xnli.test.tsv", HEADER + row("zh", "neutral", "甲", "乙"))
     write(train / "multinli.train.zh.tsv", TRAIN)
     assert read("zh", "dev", tmp_path / data_dir) == CHINESE
-    assert read("zh", "test", tmp_path / data_dir) == [TextExample("甲", "乙", "neutral")]
+    assert read("zh", "test", tmp_path / data_dir) == [
+        TextExample("甲", "乙", "neutral")
+    ]
     assert read("zh", "train", tmp_path / data_dir) == TRAIN_EXAMPLES
 
 
@@ -96,13 +110,18 @@ def test_the_order_of_the_labels_and_the_default_language(tmp_path):
 def test_the_fingerprint_depends_on_the_language(tmp_path):
     write(tmp_path / "xnli.dev.tsv", EVALUATION)
     location = DataLocation(str(tmp_path))
-    prints = {xnli(code).splits("dev", location)[0].source.fingerprint() for code in ("zh", "de")}
+    prints = {
+        xnli(code).splits("dev", location)[0].source.fingerprint()
+        for code in ("zh", "de")
+    }
     assert len(prints) == 2
 
 
 def test_an_unknown_language_is_an_error_that_lists_the_languages(tmp_path):
     write(tmp_path / "xnli.dev.tsv", EVALUATION)
-    with pytest.raises(InputError, match=r"xnli.dev.tsv has no row .* 'cn'.* are: de, en, zh\."):
+    with pytest.raises(
+        InputError, match=r"xnli.dev.tsv has no row .* 'cn'.* are: de, en, zh\."
+    ):
         read("cn", "dev", tmp_path)
 
 

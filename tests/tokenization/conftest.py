@@ -16,5 +16,7 @@ from bert_tf.tokenization import BertTokenizer
 )  # fmt: skip
 def released_vocabulary(request, test_data):
     name, do_lower_case = request.param
-    tokenizer = BertTokenizer(str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case)
+    tokenizer = BertTokenizer(
+        str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case
+    )
     return tokenizer, reference.Tokenizer(tokenizer.vocabulary, do_lower_case)

@@ -23,24 +23,35 @@ def tokenizer():
 def test_attributes_describe_the_vocabulary(tokenizer):
     assert tokenizer.vocabulary == TOKENS and tokenizer.vocab_size == len(TOKENS)
     assert tokenizer.do_lower_case is True
-    assert tokenizer.vocabulary_sha256 == hashlib.sha256("\n".join(TOKENS).encode()).hexdigest()
+    assert (
+        tokenizer.vocabulary_sha256
+        == hashlib.sha256("\n".join(TOKENS).encode()).hexdigest()
+    )
 
 
 def test_a_lone_surrogate_makes_a_word_unknown_as_in_python(tokenizer):
     texts = ["hello \ud800 world", "hello\udfff"]
     released = reference.Tokenizer(TOKENS, True)
-    assert tokenizer.tokenize(texts).to_list() == [released.tokenize(text) for text in texts]
+    assert tokenizer.tokenize(texts).to_list() == [
+        released.tokenize(text) for text in texts
+    ]
 
 
 def test_tokenize_in_functions_and_datasets(tokenizer):
-    texts = ["Hello, world", "ΑΣ \udcff".encode("utf-8", "surrogateescape"), "unaffable"]
+    texts = [
+        "Hello, world",
+        "ΑΣ \udcff".encode("utf-8", "surrogateescape"),
+        "unaffable",
+    ]
     expected = [[HELLO, COMMA, WORLD], [15], [UN, AFF, ABLE]]
     function = tf.function(tokenizer.tokenize)
     assert function(tf.constant(texts)).to_list() == expected
     dataset = tf.data.Dataset.from_tensor_slices(texts)
     batched = dataset.batch(3).map(tokenizer.tokenize, num_parallel_calls=2)
     assert next(iter(batched)).to_list() == expected
-    assert [ids.tolist() for ids in dataset.map(tokenizer.tokenize).as_numpy_iterator()] == expected
+    assert [
+        ids.tolist() for ids in dataset.map(tokenizer.tokenize).as_numpy_iterator()
+    ] == expected
 
 
 def test_words_are_normalized_and_split_at_punctuation(tokenizer):
@@ -68,7 +79,9 @@ def test_offsets_are_spans_of_the_original_text(tokenizer, text, spans):
     encoded = text.encode()
     found = zip(starts.to_list()[0], ends.to_list()[0], strict=True)
     assert [encoded[start:end].decode() for start, end in found] == spans
-    first, last = (tokenizer.in_characters([text], each).to_list()[0] for each in (starts, ends))
+    first, last = (
+        tokenizer.in_characters([text], each).to_list()[0] for each in (starts, ends)
+    )
     assert [text[start:end] for start, end in zip(first, last, strict=True)] == spans
 
 
@@ -79,22 +92,34 @@ def test_offsets_skip_invalid_utf8(tokenizer):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.text("aéΣ,. \u0301中≠x\u00ad가\u302e", max_size=30), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.text("aéΣ,. \u0301中≠x\u00ad가\u302e", max_size=30), min_size=1, max_size=4
+    )
+)
 def test_each_span_tokenized_alone_gives_its_token(texts):
     tokens = [*TOKENS[:5], *"aeσς,.中=x", *(f"##{c}" for c in "aeσςx")]
     tokenizer = BertTokenizer(tokens)
-    ids, starts, ends = (each.to_list() for each in tokenizer.tokenize_with_offsets(texts))
+    ids, starts, ends = (
+        each.to_list() for each in tokenizer.tokenize_with_offsets(texts)
+    )
     assert ids == tokenizer.tokenize(texts).to_list()
     for text, row, first, last in zip(texts, ids, starts, ends, strict=True):
         spans = [text.encode()[a:b].decode() for a, b in zip(first, last, strict=True)]
         for token, span in zip(row, spans, strict=True):
             letter = tokens[token].removeprefix("##").replace("ς", "σ")
-            assert token == 1 or reference.words(span, True)[0].replace("ς", "σ") == letter
+            assert (
+                token == 1 or reference.words(span, True)[0].replace("ς", "σ") == letter
+            )
 
 
 def test_detokenize_joins_pieces_and_drops_special_tokens(tokenizer):
-    assert tokenizer.detokenize([CLS, UN, AFF, ABLE, COMMA, MASK, SEP, PAD]).numpy() == (
-        b"unaffable , [MASK]"
-    )
+    assert tokenizer.detokenize(
+        [CLS, UN, AFF, ABLE, COMMA, MASK, SEP, PAD]
+    ).numpy() == (b"unaffable , [MASK]")
     ids = tokenizer.tokenize(["Hello world", "", "unaffable"])
-    assert tokenizer.detokenize(ids).numpy().tolist() == [b"hello world", b"", b"unaffable"]
+    assert tokenizer.detokenize(ids).numpy().tolist() == [
+        b"hello world",
+        b"",
+        b"unaffable",
+    ]

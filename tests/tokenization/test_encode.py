@@ -58,7 +58,8 @@ SEQ_LENGTHS = st.one_of(st.none(), st.integers(3, 20))
 def test_pack_follows_the_released_rules(rows, pair, seq_length, trim_to_longest):
     tokenizer = BertTokenizer(TOKENS)
     ids_a, ids_b = (
-        tf.ragged.constant(ids, tf.int32, ragged_rank=1) for ids in zip(*rows, strict=True)
+        tf.ragged.constant(ids, tf.int32, ragged_rank=1)
+        for ids in zip(*rows, strict=True)
     )
     found = tokenizer.pack(ids_a, ids_b if pair else None, seq_length, trim_to_longest)
     assert_packed(found, rows, pair, seq_length, trim_to_longest)
@@ -68,7 +69,8 @@ def test_pack_follows_the_released_rules(rows, pair, seq_length, trim_to_longest
 @given(ROWS, st.booleans(), SEQ_LENGTHS, st.booleans())
 def test_encode_follows_the_released_rules(rows, pair, seq_length, trim_to_longest):
     texts_a, texts_b = (
-        [" ".join(TOKENS[i] for i in ids) for ids in side] for side in zip(*rows, strict=True)
+        [" ".join(TOKENS[i] for i in ids) for ids in side]
+        for side in zip(*rows, strict=True)
     )
     found = BertTokenizer(TOKENS).encode(
         texts_a, texts_b if pair else None, seq_length, trim_to_longest
@@ -80,14 +82,18 @@ def test_pack_refuses_a_length_without_room_for_special_tokens(tokenizer):
     with pytest.raises(InputError, match=r"at least 3\. Received: 2"):
         tokenizer.pack([[A]], [[B]], seq_length=2)
     for length in ("8", 8.0, -1):
-        with pytest.raises(InputError, match=rf"an integer of at least 2\. Received: {length!r}"):
+        with pytest.raises(
+            InputError, match=rf"an integer of at least 2\. Received: {length!r}"
+        ):
             tokenizer.pack([[A]], seq_length=length)
     assert tokenizer.pack([A], seq_length=np.int64(3))["input_ids"].shape == [3]
 
 
 def test_encode_pads_and_truncates_to_128_tokens_by_default(tokenizer):
     inputs = tokenizer.encode(["a " * 200, "b"])
-    assert {name: value.shape for name, value in inputs.items()} == dict.fromkeys(NAMES, (2, 128))
+    assert {name: value.shape for name, value in inputs.items()} == dict.fromkeys(
+        NAMES, (2, 128)
+    )
     assert tf.reduce_sum(inputs["input_mask"], axis=1).numpy().tolist() == [128, 3]
 
 
@@ -104,7 +110,9 @@ def test_encode_returns_vectors_for_one_text(tokenizer):
 def test_encode_of_an_empty_batch_has_no_rows(tokenizer, trim_to_longest):
     inputs = tokenizer.encode([], seq_length=9, trim_to_longest=trim_to_longest)
     shape = (0, 0) if trim_to_longest else (0, 9)
-    assert {name: value.shape for name, value in inputs.items()} == dict.fromkeys(NAMES, shape)
+    assert {name: value.shape for name, value in inputs.items()} == dict.fromkeys(
+        NAMES, shape
+    )
 
 
 @pytest.mark.parametrize("trim_to_longest", [False, True])
@@ -114,7 +122,8 @@ def test_encode_in_graphs_equals_eager_encode(tokenizer, trim_to_longest):
     expected = tokenizer.encode(texts_a, texts_b, **options)
     strings = tf.TensorSpec([None], tf.string)
     function = tf.function(
-        lambda a, b: tokenizer.encode(a, b, **options), input_signature=[strings, strings]
+        lambda a, b: tokenizer.encode(a, b, **options),
+        input_signature=[strings, strings],
     )
     dataset = tf.data.Dataset.from_tensor_slices((texts_a, texts_b)).batch(3)
     in_dataset = next(iter(dataset.map(lambda a, b: tokenizer.encode(a, b, **options))))
@@ -126,7 +135,9 @@ def test_encode_in_graphs_equals_eager_encode(tokenizer, trim_to_longest):
 def test_encode_has_a_static_length_unless_it_trims(tokenizer):
     strings = tf.TensorSpec([None], tf.string)
     for trim_to_longest, length in ((False, 16), (True, None)):
-        function = tf.function(lambda texts, trim: tokenizer.encode(texts, None, 16, trim))
+        function = tf.function(
+            lambda texts, trim: tokenizer.encode(texts, None, 16, trim)
+        )
         concrete = function.get_concrete_function(strings, trim_to_longest)
         for value in concrete.structured_outputs.values():
             assert value.shape.as_list() == [None, length]

@@ -24,11 +24,16 @@ AT_A_TIME = 1 << 16
 
 @pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
 def small(request):
-    return BertTokenizer(SMALL, request.param), reference.Tokenizer(SMALL, request.param)
+    return BertTokenizer(SMALL, request.param), reference.Tokenizer(
+        SMALL, request.param
+    )
 
 
 def texts_of(characters):
-    """Returns each character in each of FORMS, as bytes. Surrogates become invalid UTF-8."""
+    """Returns each character in each of FORMS, as bytes.
+
+    Surrogates become invalid UTF-8.
+    """
     texts = [form.format(character) for character in characters for form in FORMS]
     return [text.encode("utf-8", "surrogatepass") for text in texts]
 
@@ -38,9 +43,13 @@ def assert_words(characters, tokenizer, released):
     texts = texts_of(characters)
     words = tokenizer.words(tf.constant(texts, tf.string))
     found = tf.strings.reduce_join(words, axis=-1, separator=" ").numpy().tolist()
-    unchanged = [reference.is_unchanged(each, released.do_lower_case) for each in characters]
+    unchanged = [
+        reference.is_unchanged(each, released.do_lower_case) for each in characters
+    ]
     for index, text in enumerate(texts):
-        expected = text if unchanged[index // len(FORMS)] else joined_words(text, released)
+        expected = (
+            text if unchanged[index // len(FORMS)] else joined_words(text, released)
+        )
         assert found[index] == expected, text
 
 
@@ -51,10 +60,10 @@ def joined_words(text, released):
 def assert_ids(characters, tokenize, released):
     """Compares the ids with the reference.
 
-    A character is equivalent if no rule changes the character and no token contains the character.
-    In the same form, all equivalent characters give the same ids. Therefore, to save time, the
-    reference tokenizes only the first equivalent character, and every 199th as a check. The
-    reference tokenizes all characters that are not equivalent.
+    A character is equivalent if no rule changes the character and no token contains the
+    character. In the same form, all equivalent characters give the same ids. Therefore,
+    to save time, the reference tokenizes only the first equivalent character, and every
+    199th as a check. The reference tokenizes all characters that are not equivalent.
     """
     in_tokens = set().union(*released.ids)
     individual, equivalent = [], []
@@ -80,14 +89,21 @@ def concatenated(rows):
 
 def form_of(text):
     text = text.decode()
-    return "{0}{0}" if len(text) == 2 else {1: "{0}", 3: "a{0}b", 5: "a {0} b"}[len(text)]
+    return (
+        "{0}{0}" if len(text) == 2 else {1: "{0}", 3: "a{0}b", 5: "a {0} b"}[len(text)]
+    )
 
 
 def assert_rows(texts, tokenize, values, lengths):
     found = tokenize(tf.constant(texts, tf.string))
     splits = np.cumsum([0, *lengths])
-    if not (np.array_equal(found.row_splits, splits) and np.array_equal(found.values, values)):
-        for text, row, first, last in zip(texts, found.to_list(), splits, splits[1:], strict=False):
+    if not (
+        np.array_equal(found.row_splits, splits)
+        and np.array_equal(found.values, values)
+    ):
+        for text, row, first, last in zip(
+            texts, found.to_list(), splits, splits[1:], strict=False
+        ):
             assert row == values[first:last], text
 
 
@@ -128,5 +144,9 @@ def test_every_code_point_in_lite(small):
     """Each character except Σ and surrogates gives the same ids in TFLite as in TensorFlow."""
     tokenizer, released = small
     for characters in every_code_point():
-        same = [each for each in characters if each != "Σ" and not "\ud800" <= each <= "\udfff"]
+        same = [
+            each
+            for each in characters
+            if each != "Σ" and not "\ud800" <= each <= "\udfff"
+        ]
         assert_ids(same, tokenizer.tokenize_in_lite, released)

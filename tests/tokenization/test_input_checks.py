@@ -9,7 +9,17 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
 
-TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "un", "##aff", "##able"]
+TOKENS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "hello",
+    "un",
+    "##aff",
+    "##able",
+]
 PAD, UNK, CLS, SEP, MASK, HELLO, UN, AFF, ABLE = range(9)
 
 
@@ -64,7 +74,9 @@ def test_every_kind_of_single_text_gives_tensors(tokenizer, method, text):
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_values_that_are_not_texts_are_refused(tokenizer, method, texts, received):
-    with pytest.raises(InputError, match=rf"^Texts must be .*Received: .*{received}") as caught:
+    with pytest.raises(
+        InputError, match=rf"^Texts must be .*Received: .*{received}"
+    ) as caught:
         getattr(tokenizer, method)(texts)
     assert "\n" not in str(caught.value)
 
@@ -85,7 +97,10 @@ def test_every_kind_of_ids_of_one_text_is_accepted(tokenizer, ids):
     pair = tokenizer.pack(ids, ids, seq_length=None)
     assert pair["segment_ids"].numpy().tolist() == [0] * 6 + [1] * 5
     twice = tokenizer.pack([ids, ids[:1]], seq_length=7)["input_ids"].numpy().tolist()
-    assert twice == [[CLS, UN, AFF, ABLE, MASK, SEP, PAD], [CLS, UN, SEP, PAD, PAD, PAD, PAD]]
+    assert twice == [
+        [CLS, UN, AFF, ABLE, MASK, SEP, PAD],
+        [CLS, UN, SEP, PAD, PAD, PAD, PAD],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,10 +121,16 @@ def test_texts_without_tokens_and_batches_without_texts_are_accepted(tokenizer):
     """[] is one text without tokens, and [[]] is a batch of one such text."""
     for none in ([], np.array([]), tf.constant([], tf.int32)):
         assert tokenizer.detokenize(none).numpy() == b""
-        assert tokenizer.pack(none, seq_length=3)["input_ids"].numpy().tolist() == [CLS, SEP, PAD]
+        assert tokenizer.pack(none, seq_length=3)["input_ids"].numpy().tolist() == [
+            CLS,
+            SEP,
+            PAD,
+        ]
     for empty in ([[]], np.zeros([1, 0]), tokenizer.tokenize([""])):
         assert tokenizer.detokenize(empty).numpy().tolist() == [b""]
-        assert tokenizer.pack(empty, seq_length=None)["input_ids"].numpy().tolist() == [[CLS, SEP]]
+        assert tokenizer.pack(empty, seq_length=None)["input_ids"].numpy().tolist() == [
+            [CLS, SEP]
+        ]
     no_texts = tokenizer.tokenize([])
     assert tokenizer.detokenize(no_texts).shape == [0]
     assert tokenizer.pack(no_texts, seq_length=None)["input_ids"].shape == (0, 0)
@@ -135,7 +156,9 @@ def test_values_that_are_not_ids_are_refused(tokenizer, ids, received):
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("ids", [[9], [[5, -1]], [2**32 + 5], np.array([2**63], np.uint64)])
+@pytest.mark.parametrize(
+    "ids", [[9], [[5, -1]], [2**32 + 5], np.array([2**63], np.uint64)]
+)
 def test_ids_that_are_not_in_the_vocabulary_are_refused(tokenizer, ids):
     with pytest.raises(
         InputError, match=r"in the vocabulary of 9 tokens\. Received: .*not in \[0, 9\)"
@@ -144,9 +167,13 @@ def test_ids_that_are_not_in_the_vocabulary_are_refused(tokenizer, ids):
 
 
 def test_batches_of_different_sizes_are_refused_as_pairs(tokenizer):
-    with pytest.raises(InputError, match=r"same number .* Received: a batch of 2 and a batch of 1"):
+    with pytest.raises(
+        InputError, match=r"same number .* Received: a batch of 2 and a batch of 1"
+    ):
         tokenizer.pack([[HELLO], [HELLO]], [[HELLO]])
-    with pytest.raises(InputError, match=r"same number .* Received: one text and a batch of 1"):
+    with pytest.raises(
+        InputError, match=r"same number .* Received: one text and a batch of 1"
+    ):
         tokenizer.pack([HELLO], [[HELLO]])
 
 
@@ -156,9 +183,15 @@ def test_batches_of_different_sizes_are_refused_as_pairs_when_a_graph_runs(token
     function = tf.function(tokenizer.pack, input_signature=[ragged, ragged])
     one, two = (tf.ragged.constant([[HELLO]] * size) for size in (1, 2))
     assert function(two, two)["input_ids"].shape == [2, 128]
-    for first, second in ((two, one), (one, two), (two, tf.ragged.constant([[HELLO]] * 3))):
+    for first, second in (
+        (two, one),
+        (one, two),
+        (two, tf.ragged.constant([[HELLO]] * 3)),
+    ):
         rows = rf"\[{first.shape[0]}\] \[and\] \[{second.shape[0]}\]"
-        with pytest.raises(tf.errors.InvalidArgumentError, match=f"same number.*{rows}"):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=f"same number.*{rows}"
+        ):
             function(first, second)
 
 
@@ -167,7 +200,10 @@ def test_ids_are_accepted_in_functions(tokenizer):
     text, packed = function(tf.constant([UN, AFF]))
     assert text.numpy() == b"unaff" and packed["input_ids"].shape == [128]
     texts, packed = function(tf.ragged.constant([[UN, AFF], []]))
-    assert texts.numpy().tolist() == [b"unaff", b""] and packed["input_ids"].shape == [2, 128]
+    assert texts.numpy().tolist() == [b"unaff", b""] and packed["input_ids"].shape == [
+        2,
+        128,
+    ]
 
 
 def test_offsets_in_characters_are_accepted_as_lists(tokenizer):
@@ -189,12 +225,14 @@ def test_values_that_are_not_vocabularies_are_refused(vocab, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("vocab", [tuple(TOKENS), np.array(TOKENS), np.array(TOKENS, object)])
+@pytest.mark.parametrize(
+    "vocab", [tuple(TOKENS), np.array(TOKENS), np.array(TOKENS, object)]
+)
 def test_every_kind_of_vocabulary_is_accepted(vocab):
     tokenizer = BertTokenizer(vocab)
-    assert tokenizer.vocabulary == TOKENS and {type(token) for token in tokenizer.vocabulary} == {
-        str
-    }
+    assert tokenizer.vocabulary == TOKENS and {
+        type(token) for token in tokenizer.vocabulary
+    } == {str}
 
 
 def test_a_casing_that_is_not_a_bool_is_refused():

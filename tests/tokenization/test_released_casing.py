@@ -16,7 +16,16 @@ CASED = [
 
 
 @pytest.mark.parametrize(
-    "form", ["{}", "{}/", "{}.zip", "a/{}.zip", "{}/bert_model.ckpt", "/a/{}", "gs://b/{}/model"]
+    "form",
+    [
+        "{}",
+        "{}/",
+        "{}.zip",
+        "a/{}.zip",
+        "{}/bert_model.ckpt",
+        "/a/{}",
+        "gs://b/{}/model",
+    ],
 )
 def test_the_casing_of_a_released_model_is_found_by_its_name(form):
     for names, casing in ((LOWER_CASED, True), (CASED, False)):
@@ -47,7 +56,15 @@ def test_a_casing_that_matches_the_checkpoint_is_accepted():
 
 
 def test_a_casing_that_differs_from_the_checkpoint_is_refused():
-    with pytest.raises(InputError, match=r"do_lower_case is False, but .*uncased.*Set .* to True"):
-        validate_case_matches_checkpoint(False, "uncased_L-12_H-768_A-12/bert_model.ckpt")
-    with pytest.raises(InputError, match=r"do_lower_case is True, but .*cased.*Set .* to False"):
-        validate_case_matches_checkpoint(True, "a/cased_L-12_H-768_A-12/bert_model.ckpt")
+    with pytest.raises(
+        InputError, match=r"do_lower_case is False, but .*uncased.*Set .* to True"
+    ):
+        validate_case_matches_checkpoint(
+            False, "uncased_L-12_H-768_A-12/bert_model.ckpt"
+        )
+    with pytest.raises(
+        InputError, match=r"do_lower_case is True, but .*cased.*Set .* to False"
+    ):
+        validate_case_matches_checkpoint(
+            True, "a/cased_L-12_H-768_A-12/bert_model.ckpt"
+        )

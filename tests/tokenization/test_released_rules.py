@@ -26,8 +26,10 @@ TOKENS = [
 CASES = [
     "", " ", "Hello, world!", "unaffable", "ΟΔΟΣ ΣΑΣ Σ ΑΣ'Α ΑΣ. αΣ\u0301 Σ\u0301Σ",
     "İstanbul IĞDIR ı",
-    "가각힣 \u1100\u1161\u11a8", "e\u0301 \u0301e e\u0327\u0301 a\u0315\u0300\u05ae\u0300b",
-    "a≠b a;b a\u037eb \u1fefx", "½ ① ™ ﬁ Ａ a² № …", "a\u0000b\u0085c\u000bd\u200be\u00adf\ufeffg",
+    "가각힣 "
+    "\u1100\u1161\u11a8", "e\u0301 \u0301e e\u0327\u0301 a\u0315\u0300\u05ae\u0300b",
+    "a≠b a;b a\u037eb "
+    "\u1fefx", "½ ① ™ ﬁ Ａ a² № …", "a\u0000b\u0085c\u000bd\u200be\u00adf\ufeffg",
     "a\ufffdb", "a\u2028b\u2029c\u1680d\u202fe\u3000f", "中文a字\U0002f800\uf900b", "$^`~|<=>+",
     "[MASK] [CLS][SEP]", "## ##a a##b", "\U0001d15e\U0001d165\u302e \U0001d15f\U0001d16e\u1b44x",
     "\u302e\u1b44\u0301\u1715", "\u1b4ea a\u1b4e \u2e52a \U00011b00", "\U0010ff00a \U000e0020b",
@@ -53,7 +55,9 @@ def assert_equal(texts, tokenizer, released, words=True):
 
 @pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
 def small(request):
-    return BertTokenizer(TOKENS, request.param), reference.Tokenizer(TOKENS, request.param)
+    return BertTokenizer(TOKENS, request.param), reference.Tokenizer(
+        TOKENS, request.param
+    )
 
 
 @needs_unicode_14
@@ -71,10 +75,22 @@ def test_tokens_that_no_text_can_match_are_never_found(do_lower_case, known):
     """The tokens contain tag characters, which the tokenizer uses as internal placeholders."""
     tags = [chr(code) for code in unicode_tables.PLACEHOLDERS]
     later = [chr(code) for code in unicode_tables.LATER_PUNCTUATION]
-    tokens = [*TOKENS[:5], "a", "##a", *tags, *(f"##{tag}" for tag in tags), "\ufffd", "\ufffd7"]
+    tokens = [
+        *TOKENS[:5],
+        "a",
+        "##a",
+        *tags,
+        *(f"##{tag}" for tag in tags),
+        "\ufffd",
+        "\ufffd7",
+    ]
     tokens += [f"a{tags[0]}", f"{tags[1]}a"]
     tokens += [*later[:9], *(f"##{each}" for each in later[:9])] if known else []
-    texts = [text for each in [*later, *tags] for text in (each, f"a{each}a", f"{each}a", each * 2)]
+    texts = [
+        text
+        for each in [*later, *tags]
+        for text in (each, f"a{each}a", f"{each}a", each * 2)
+    ]
     texts += ["\ufffd", "\ufffd7", "a\ufffda", "7"]
     tokenizer = BertTokenizer(tokens, do_lower_case)
     released = reference.Tokenizer(tokens, do_lower_case)
@@ -90,7 +106,11 @@ def test_invalid_utf8_is_skipped(small):
         b"\xe0\x80\x80", b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80", b"\x80\xbf",
         b"\xf0\x80\x80\x80",
     ]  # fmt: skip
-    texts = [form % part for part in parts for form in (b"%b", b"a%bb", b"a %b b", b"%b\xc3\xa9")]
+    texts = [
+        form % part
+        for part in parts
+        for form in (b"%b", b"a%bb", b"a %b b", b"%b\xc3\xa9")
+    ]
     assert_equal([*texts, b"".join(parts)], *small)
 
 
@@ -107,7 +127,9 @@ CHARACTERS = st.one_of(
 @given(st.lists(st.text(CHARACTERS, max_size=40), min_size=1, max_size=8))
 def test_any_text(texts):
     for tokenizer, released in _both():
-        assert_equal([text.encode("utf-8", "ignore") for text in texts], tokenizer, released)
+        assert_equal(
+            [text.encode("utf-8", "ignore") for text in texts], tokenizer, released
+        )
 
 
 @needs_unicode_14
@@ -125,13 +147,24 @@ SMALL = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "a", "ab", "##b", "##ab", ".", "�
 def test_the_unknown_token_may_have_every_id(position):
     """The word-piece operation of tensorflow-text stores the id of [UNK] in its model."""
     tokens = [*SMALL[:position], "[UNK]", *SMALL[position:]]
-    texts = [b"ab x a.x", b"", b"abx xab abab", "中x中".encode(), b"x" * 201, b"a" + b"b" * 200]
+    texts = [
+        b"ab x a.x",
+        b"",
+        b"abx xab abab",
+        "中x中".encode(),
+        b"x" * 201,
+        b"a" + b"b" * 200,
+    ]
     assert_equal(texts, BertTokenizer(tokens), reference.Tokenizer(tokens, True))
 
 
 @needs_unicode_14
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.text("abcéα\u0301가", min_size=190, max_size=210), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.text("abcéα\u0301가", min_size=190, max_size=210), min_size=1, max_size=4
+    )
+)
 def test_words_of_about_200_characters(words):
     for tokenizer, released in _both():
         assert_equal([" ab ".join(words).encode()], tokenizer, released)
@@ -153,7 +186,9 @@ def _both():
 @pytest.mark.slow
 def test_sigma_next_to_every_character_that_matters_to_its_form(small):
     code_points = make_unicode_tables.CODE_POINTS
-    flagged = [code for code in code_points if make_unicode_tables.character_class(code)]
+    flagged = [
+        code for code in code_points if make_unicode_tables.character_class(code)
+    ]
     texts = [f"A{c}Σ{c} Σ{c}B {c}Σ a{c}\u1b44{c}\u302e{c}" for c in map(chr, flagged)]
     assert_equal([text.encode() for text in texts], *small)
 
@@ -163,7 +198,13 @@ def real_texts(folder: pathlib.Path):
     for path in sorted(folder.rglob("*")):
         if path.suffix == ".json":
             yield from _strings(json.loads(path.read_bytes()))
-        elif path.is_file() and path.suffix in (".txt", ".tsv", ".csv", ".conll", ".md"):
+        elif path.is_file() and path.suffix in (
+            ".txt",
+            ".tsv",
+            ".csv",
+            ".conll",
+            ".md",
+        ):
             yield from path.read_bytes().split(b"\n")
 
 
@@ -185,7 +226,9 @@ def test_a_sample_of_real_text(released_vocabulary, all_texts):
     texts = all_texts[::500]
     assert_equal(texts, *released_vocabulary)
     released = released_vocabulary[1]
-    assert all(released.tokenize_with_cache(text) == released.tokenize(text) for text in texts)
+    assert all(
+        released.tokenize_with_cache(text) == released.tokenize(text) for text in texts
+    )
 
 
 @needs_unicode_14
@@ -197,7 +240,9 @@ def test_all_real_text(released_vocabulary, all_texts):
         found = tokenizer.tokenize(tf.constant(texts)).to_list()
         expected = [released.tokenize_with_cache(text) for text in texts]
         different = [
-            text for text, *ids in zip(texts, found, expected, strict=True) if ids[0] != ids[1]
+            text
+            for text, *ids in zip(texts, found, expected, strict=True)
+            if ids[0] != ids[1]
         ]
         assert not different
 
@@ -209,10 +254,18 @@ def test_the_reference_equals_another_implementation(test_data):
     other = peer.BertWordPieceTokenizer(path, lowercase=True)
     tokens = pathlib.Path(path).read_text("utf-8").split("\n")[:-1]
     released = reference.Tokenizer(tokens, True)
-    lines = (test_data / "data/corpora/wikitext2_heldout.txt").read_text("utf-8").split("\n")
+    lines = (
+        (test_data / "data/corpora/wikitext2_heldout.txt")
+        .read_text("utf-8")
+        .split("\n")
+    )
     for line in lines[::5]:
-        assert other.encode(line, add_special_tokens=False).ids == released.tokenize(line), line
-    # `tokenizers` limits words to 100 characters, finds special tokens in text, and has no rule for
-    # a final sigma.
+        assert other.encode(line, add_special_tokens=False).ids == released.tokenize(
+            line
+        ), line
+    # `tokenizers` limits words to 100 characters, finds special tokens in text, and has
+    # no rule for a final sigma.
     for text in ("x" * 150, "[MASK]", "ΟΔΟΣ"):
-        assert other.encode(text, add_special_tokens=False).ids != released.tokenize(text), text
+        assert other.encode(text, add_special_tokens=False).ids != released.tokenize(
+            text
+        ), text

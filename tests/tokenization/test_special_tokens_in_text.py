@@ -26,7 +26,10 @@ BEFORE = {
 
 
 def cut(text):
-    """Yields (part, byte offset); a part is a special token or the text between special tokens."""
+    """Yields (part, byte offset).
+
+    A part is a special token or the text between special tokens.
+    """
     pattern = re.compile("|".join(map(re.escape, SPECIAL)).encode())
     at = 0
     for match in pattern.finditer(text):
@@ -58,18 +61,26 @@ def tokenizers(tokens, do_lower_case):
     """Returns a tokenizer that finds special tokens, one that does not, and the reference."""
     tokens = list(tokens)
     finds = BertTokenizer(tokens, do_lower_case, special_tokens_in_text=True)
-    return finds, BertTokenizer(tokens, do_lower_case), reference.Tokenizer(tokens, do_lower_case)
+    return (
+        finds,
+        BertTokenizer(tokens, do_lower_case),
+        reference.Tokenizer(tokens, do_lower_case),
+    )
 
 
 def assert_cut(texts, do_lower_case=True, tokens=TOKENS):
     tokenizer, plain, released = tokenizers(tuple(tokens), do_lower_case)
     texts = [text if isinstance(text, bytes) else text.encode() for text in texts]
     batch = tf.constant(texts, tf.string)
-    ids, starts, ends = (each.to_list() for each in tokenizer.tokenize_with_offsets(batch))
+    ids, starts, ends = (
+        each.to_list() for each in tokenizer.tokenize_with_offsets(batch)
+    )
     assert ids == tokenizer.tokenize(batch).to_list()
     words = tokenizer.words(batch).to_list()
     all_spans = spans_of_parts(texts, plain)
-    for text, spans, *found in zip(texts, all_spans, words, ids, starts, ends, strict=True):
+    for text, spans, *found in zip(
+        texts, all_spans, words, ids, starts, ends, strict=True
+    ):
         expected_words, expected_ids = expected(text, released)
         assert [word.decode() for word in found[0]] == expected_words, text
         assert found[1] == expected_ids, text
@@ -77,15 +88,24 @@ def assert_cut(texts, do_lower_case=True, tokens=TOKENS):
 
 
 def spans_of_parts(texts, plain):
-    """Returns each text's list of token spans (start, end). `plain` tokenizes each part alone."""
+    """Returns each text's list of token spans (start, end).
+
+    `plain` tokenizes each part alone.
+    """
     parts = [(row, *part) for row, text in enumerate(texts) for part in cut(text)]
-    _, starts, ends = plain.tokenize_with_offsets(tf.constant([part for _, part, _ in parts]))
+    _, starts, ends = plain.tokenize_with_offsets(
+        tf.constant([part for _, part, _ in parts])
+    )
     spans = [[] for _ in texts]
-    for (row, part, at), *found in zip(parts, starts.to_list(), ends.to_list(), strict=True):
+    for (row, part, at), *found in zip(
+        parts, starts.to_list(), ends.to_list(), strict=True
+    ):
         if is_special(part):
             spans[row].append((at, at + len(part)))
         else:
-            spans[row] += [(at + start, at + end) for start, end in zip(*found, strict=True)]
+            spans[row] += [
+                (at + start, at + end) for start, end in zip(*found, strict=True)
+            ]
     return spans
 
 
@@ -102,16 +122,35 @@ def test_special_tokens_are_found_next_to_every_kind_of_character(token, do_lowe
 
 
 def test_similar_texts_are_not_special_tokens():
-    assert_cut(["[mask]", "[MASK", "MASK]", "[ MASK]", "[MA\u00adSK]", "[M\u0301ASK]", "［MASK］"])
+    assert_cut(
+        [
+            "[mask]",
+            "[MASK",
+            "MASK]",
+            "[ MASK]",
+            "[MA\u00adSK]",
+            "[M\u0301ASK]",
+            "［MASK］",
+        ]
+    )
 
 
 def test_special_tokens_are_found_next_to_invalid_utf8():
-    assert_cut([b"\xff[MASK]\xff", b"a\xc3[MASK]", b"\xee\x80[MASK]\x80", b"\xed\xa0\x80[SEP]a"])
+    assert_cut(
+        [
+            b"\xff[MASK]\xff",
+            b"a\xc3[MASK]",
+            b"\xee\x80[MASK]\x80",
+            b"\xed\xa0\x80[SEP]a",
+        ]
+    )
 
 
 def test_private_use_characters_in_a_text_are_ordinary_text():
     """Some of these characters are the tokenizer's placeholders for special tokens."""
-    characters = [chr(code) for code in (*range(0xE000, 0xF900), *range(0x10FFE0, 0x110000))]
+    characters = [
+        chr(code) for code in (*range(0xE000, 0xF900), *range(0x10FFE0, 0x110000))
+    ]
     forms = ("{0}", "a{0}", "{0}1", "{0}{0}[MASK]{0}", "a {0} [SEP]")
     assert_cut([form.format(each) for each in characters[::7] for form in forms[3:]])
     assert_cut([form.format(each) for each in PRIVATE for form in forms])
@@ -147,7 +186,9 @@ def test_a_long_word_between_special_tokens():
 def test_a_vocabulary_with_nearly_all_private_use_characters():
     tokens = [*SPECIAL, "a", *map(chr, range(0xE000, 0xF8FA))]
     assert_cut(["a[MASK]\ue000[SEP]\uf8ff\uf8fa"], tokens=tokens)
-    with pytest.raises(InputError, match=r"6 characters from U\+E000 to U\+F8FF .* leaves 5"):
+    with pytest.raises(
+        InputError, match=r"6 characters from U\+E000 to U\+F8FF .* leaves 5"
+    ):
         BertTokenizer([*tokens, "\uf8fa"], special_tokens_in_text=True)
 
 

@@ -12,7 +12,15 @@ import tensorflow as tf
 
 from bert_tf.tokenization import BertTokenizer
 
-TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abxσς,中=", *(f"##{c}" for c in "abxσς")]
+TOKENS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    *"abxσς,中=",
+    *(f"##{c}" for c in "abxσς"),
+]
 TEXT_OPERATIONS = {"FastBertNormalize", "FastWordpieceTokenizeWithOffsets"}
 
 # This program imports tensorflow_text for its operations, and nothing from bert_tf.
@@ -37,7 +45,9 @@ class Exported(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def lite(self, texts):
-        return self.tokenizer.pack(self.tokenizer.tokenize_in_lite(texts), seq_length=32)
+        return self.tokenizer.pack(
+            self.tokenizer.tokenize_in_lite(texts), seq_length=32
+        )
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)] * 2)
     def lite_pairs(self, texts, others):
@@ -54,8 +64,12 @@ RELEASED = pytest.mark.parametrize(
 
 @pytest.mark.slow
 @RELEASED
-def test_a_saved_model_gives_the_same_ids_on_real_text(tmp_path, test_data, name, do_lower_case):
-    tokenizer = BertTokenizer(str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case)
+def test_a_saved_model_gives_the_same_ids_on_real_text(
+    tmp_path, test_data, name, do_lower_case
+):
+    tokenizer = BertTokenizer(
+        str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case
+    )
     corpora = test_data / "data/corpora"
     lines = (corpora / "wikitext2_heldout.txt").read_bytes().split(b"\n")
     lines += (corpora / "books.txt").read_bytes().split(b"\n")
@@ -80,8 +94,13 @@ def test_a_stock_server_has_all_operations_of_the_graph(method, special_tokens_i
         tf.TensorSpec([None], tf.string)
     )
     graph = function.graph.as_graph_def()
-    nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
-    used = {node.op for node in nodes} - {each.signature.name for each in graph.library.function}
+    nodes = [
+        *graph.node,
+        *(node for each in graph.library.function for node in each.node_def),
+    ]
+    used = {node.op for node in nodes} - {
+        each.signature.name for each in graph.library.function
+    }
     core = {name for name in dir(tf.raw_ops) if name[0].isupper()}
     others = {op for op in used if op not in core and not op.startswith("_")}
     assert others == (TEXT_OPERATIONS if method != "words" else {"FastBertNormalize"})
@@ -109,7 +128,15 @@ def test_tflite_gives_the_same_ids_without_flex_operations(tmp_path):
     operations = {each["op_name"] for each in model._get_ops_details()}
     assert not any(name.startswith("Flex") for name in operations)
     run = model.get_signature_runner("serving_default")
-    same = ["a,b AB", "", "é" * 150 + " a≠", "中a b\u0301", "ax" * 40, "σ aσ", "b" * 801]
+    same = [
+        "a,b AB",
+        "",
+        "é" * 150 + " a≠",
+        "中a b\u0301",
+        "ax" * 40,
+        "σ aσ",
+        "b" * 801,
+    ]
     expected = tokenizer.pack(tokenizer.tokenize(same), seq_length=32)
     for name, values in run(texts=np.array(same)).items():
         np.testing.assert_array_equal(values, expected[name], name)
@@ -139,7 +166,10 @@ def test_lite_differs_for_each_documented_kind(text):
     """For each kind of difference in docs/fidelity.md, a text has different ids in TFLite."""
     tokens = [*TOKENS, "\u302e", "\u1b44", "##\u302e", "##\u1b44"]
     tokenizer = BertTokenizer(tokens)
-    exact, lite = tokenizer.tokenize([text]).to_list(), tokenizer.tokenize_in_lite([text]).to_list()
+    exact, lite = (
+        tokenizer.tokenize([text]).to_list(),
+        tokenizer.tokenize_in_lite([text]).to_list(),
+    )
     assert exact != lite
 
 
@@ -147,7 +177,9 @@ def listed_code_points():
     """Yields the code points that docs/fidelity.md lists as exceptions in TFLite."""
     text = (pathlib.Path(__file__).parents[2] / "docs/fidelity.md").read_text("utf-8")
     section = text.partition("In TFLite (`tokenize_in_lite`)")[2].partition("\n\n")[0]
-    for first, last in re.findall(r"U\+([0-9A-F]{4,6})(?: to U\+([0-9A-F]{4,6}))?", section):
+    for first, last in re.findall(
+        r"U\+([0-9A-F]{4,6})(?: to U\+([0-9A-F]{4,6}))?", section
+    ):
         yield from range(int(first, 16), int(last or first, 16) + 1)
 
 
@@ -167,19 +199,33 @@ def test_the_documentation_lists_all_characters_for_which_lite_may_differ():
 def test_lite_differs_for_each_of_the_listed_characters():
     listed = [chr(code) for code in listed_code_points()]
     parts = sorted({c for each in listed for c in unicodedata.normalize("NFD", each)})
-    tokenizer = BertTokenizer([*TOKENS[:5], "a", *parts, *(f"##{part}" for part in parts)])
+    tokenizer = BertTokenizer(
+        [*TOKENS[:5], "a", *parts, *(f"##{part}" for part in parts)]
+    )
     for character in listed:
-        texts = [f"a{each}" for other in listed for each in (character + other, other + character)]
+        texts = [
+            f"a{each}"
+            for other in listed
+            for each in (character + other, other + character)
+        ]
         exact, lite = tokenizer.tokenize(texts), tokenizer.tokenize_in_lite(texts)
         assert exact.to_list() != lite.to_list(), f"U+{ord(character):04X}"
 
 
 @pytest.mark.slow
 @RELEASED
-def test_tflite_gives_the_same_ids_for_real_text(tmp_path, test_data, name, do_lower_case):
-    tokenizer = BertTokenizer(str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case)
+def test_tflite_gives_the_same_ids_for_real_text(
+    tmp_path, test_data, name, do_lower_case
+):
+    tokenizer = BertTokenizer(
+        str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case
+    )
     run = lite_interpreter(tokenizer, tmp_path).get_signature_runner("serving_default")
-    lines = (test_data / "data/corpora/wikitext2_heldout.txt").read_text("utf-8").split("\n")
+    lines = (
+        (test_data / "data/corpora/wikitext2_heldout.txt")
+        .read_text("utf-8")
+        .split("\n")
+    )
     for start in range(0, len(lines), 1000):
         batch = lines[start : start + 1000]
         expected = tokenizer.pack(tokenizer.tokenize(batch), seq_length=32)["input_ids"]

@@ -45,8 +45,14 @@ def test_valid_files_give_the_tokens(tmp_path, content):
             "\n".join(GOOD).encode("utf-16"),
             r"is UTF-16, according to its byte-order mark\. .*iconv -f UTF-16",
         ),
-        ("\n".join([*GOOD, "[MASK]\xa0"]), r"line 8 repeats \[MASK\] of line 5, so its id is not"),
-        ("\r".join([*GOOD, *map(str, range(10**5))]), r"vocab.txt has the line ends CR.{,60}$"),
+        (
+            "\n".join([*GOOD, "[MASK]\xa0"]),
+            r"line 8 repeats \[MASK\] of line 5, so its id is not",
+        ),
+        (
+            "\r".join([*GOOD, *map(str, range(10**5))]),
+            r"vocab.txt has the line ends CR.{,60}$",
+        ),
         ("\n".join(GOOD[:4]), r"is \[MASK\]"),
         ("", r"none of the 0 lines is \[PAD\]"),
         ("\n".join(GOOD).encode() + b"\n\xe9t\xe9\n", "not UTF-8: byte 0xe9 in line 8"),
@@ -61,7 +67,9 @@ def test_invalid_files_are_refused_with_the_line(tmp_path, content, message):
 
 
 def test_a_vocabulary_of_special_tokens_only_is_refused():
-    with pytest.raises(InputError, match=r"cannot use the vocabulary: No valid .*[^.]\. Give a"):
+    with pytest.raises(
+        InputError, match=r"cannot use the vocabulary: No valid .*[^.]\. Give a"
+    ):
         BertTokenizer(GOOD[:5])
 
 
@@ -73,7 +81,9 @@ def test_a_vocabulary_of_special_tokens_only_is_refused():
         ("bert-base-chinese", 21128, 101, True),
     ],
 )  # fmt: skip
-def test_released_files_are_read_exactly(test_data, caplog, name, size, cls_id, do_lower_case):
+def test_released_files_are_read_exactly(
+    test_data, caplog, name, size, cls_id, do_lower_case
+):
     path = test_data / f"data/vocab/{name}-vocab.txt"
     with caplog.at_level(logging.INFO):
         tokenizer = BertTokenizer(str(path))
@@ -98,15 +108,21 @@ def test_released_files_are_read_exactly(test_data, caplog, name, size, cls_id, 
     assert "\n".join(tokenizer.vocabulary) + "\n" == path.read_bytes().decode()
 
 
-def test_only_the_two_tokens_of_the_released_chinese_file_keep_their_white_space(tmp_path):
-    path = write(tmp_path, "\n".join([*GOOD, "\u2028", "##\u2028", "c\u2028", "d\u2028e"]))
+def test_only_the_two_tokens_of_the_released_chinese_file_keep_their_white_space(
+    tmp_path,
+):
+    path = write(
+        tmp_path, "\n".join([*GOOD, "\u2028", "##\u2028", "c\u2028", "d\u2028e"])
+    )
     assert load_vocabulary(path) == [*GOOD, "\u2028", "##\u2028", "c", "d\u2028e"]
 
 
 @pytest.mark.parametrize("token", ["a\x00b" + "c" * 99, "a\rb"])
 def test_a_line_end_inside_a_token_is_refused(tmp_path, token):
     path = write(tmp_path, "\n".join([*GOOD, token]) + "\n")
-    with pytest.raises(InputError, match=r"line 8 contains a line end or NUL: 'a.{,90}$"):
+    with pytest.raises(
+        InputError, match=r"line 8 contains a line end or NUL: 'a.{,90}$"
+    ):
         load_vocabulary(path)
 
 
@@ -117,14 +133,24 @@ ODD = [
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
-def test_the_ids_are_the_numbers_of_the_lines_of_any_accepted_file(tmp_path, do_lower_case):
+def test_the_ids_are_the_numbers_of_the_lines_of_any_accepted_file(
+    tmp_path, do_lower_case
+):
     """Entries that are repeated, that are empty, and with white space, as in `load_vocab`."""
     path = write(tmp_path, "\n".join(ODD) + "\n\n")
     released = reference.Tokenizer(ODD, do_lower_case)
     tokenizer = BertTokenizer(path, do_lower_case)
     assert tokenizer.vocabulary == ["" if each == "\u3000" else each for each in ODD]
-    texts = [*ODD, " ".join(ODD), "".join(ODD[5:]), "a b ab abb bb zb z  z", "c d q d [unused1]"]
-    assert tokenizer.tokenize(texts).to_list() == [released.tokenize(text) for text in texts]
+    texts = [
+        *ODD,
+        " ".join(ODD),
+        "".join(ODD[5:]),
+        "a b ab abb bb zb z  z",
+        "c d q d [unused1]",
+    ]
+    assert tokenizer.tokenize(texts).to_list() == [
+        released.tokenize(text) for text in texts
+    ]
     assert tokenizer.tokenize("ab b a").numpy().tolist() == [9, 17, 25, 9]
     # Each id gives its entry, also that of a repeated one.
     assert tokenizer.detokenize([5, 9, 7, 8, 17]).numpy() == b"a a bb"
@@ -146,13 +172,28 @@ def test_the_casing_next_to_a_vocabulary_is_checked(tmp_path):
     assert recorded_casing(path) is False
     assert not BertTokenizer(path, do_lower_case=False).do_lower_case
     BertTokenizer(GOOD, do_lower_case=True)  # no file, so nothing to check
-    with pytest.raises(InputError, match=r"is True, but .*vocab\.txt .*=False .*Set do_lower_case"):
+    with pytest.raises(
+        InputError, match=r"is True, but .*vocab\.txt .*=False .*Set do_lower_case"
+    ):
         BertTokenizer(path, do_lower_case=True)
 
 
 def test_the_entries_of_a_vocabulary_decide_a_casing_that_is_not_recorded(tmp_path):
-    names = ["Anna", "Berlin", "Carl", "Dora", "Ella", "Fritz", "Gera", "Hans", "Ida", "Jena"]
-    line = " ".join([*names, "aß", "kalte", "Milch", "im", "Haus", "von", "Frau", "Quitz"] * 3)
+    names = [
+        "Anna",
+        "Berlin",
+        "Carl",
+        "Dora",
+        "Ella",
+        "Fritz",
+        "Gera",
+        "Hans",
+        "Ida",
+        "Jena",
+    ]
+    line = " ".join(
+        [*names, "aß", "kalte", "Milch", "im", "Haus", "von", "Frau", "Quitz"] * 3
+    )
     for cased in (True, False):
         path = tmp_path / f"{cased}.txt"
         counts = collections.Counter(line.split() if cased else line.lower().split())
@@ -166,7 +207,10 @@ def test_the_entries_of_a_vocabulary_decide_a_casing_that_is_not_recorded(tmp_pa
         model = Pretrained(BertConfig(vocab_size=200), None, vocab_file=str(path))
         assert model.tokenizer.do_lower_case is not cased
     few = [*GOOD, *map(chr, range(0x4E00, 0x4E00 + 3000)), *string.ascii_uppercase]
-    assert BertTokenizer(few).do_lower_case and BertTokenizer([*GOOD, "Haus"]).do_lower_case
+    assert (
+        BertTokenizer(few).do_lower_case
+        and BertTokenizer([*GOOD, "Haus"]).do_lower_case
+    )
     assert BertTokenizer([*GOOD, *(f"[NAME{n}]" for n in range(99))]).do_lower_case
 
 
@@ -176,7 +220,9 @@ def test_the_casing_is_next_to_the_target_of_a_link(tmp_path):
     write_vocabulary(str(link), GOOD, False)
     assert not (tmp_path / "link.txt.json").exists()
     assert recorded_casing(str(link)) is recorded_casing(path) is False
-    (tmp_path / "vocab.txt.json").rename(tmp_path / "link.txt.json")  # as in a cache of the hub
+    (tmp_path / "vocab.txt.json").rename(
+        tmp_path / "link.txt.json"
+    )  # as in a cache of the hub
     assert recorded_casing(str(link)) is False and recorded_casing(path) is None
 
 
@@ -192,7 +238,9 @@ def test_the_casing_of_a_replaced_vocabulary_is_ignored(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_vocabulary_is_written_with_its_casing_or_not_at_all(tmp_path, monkeypatch, first):
+def test_a_vocabulary_is_written_with_its_casing_or_not_at_all(
+    tmp_path, monkeypatch, first
+):
     path = str(tmp_path / "vocab.txt")
     write_vocabulary(path, GOOD, False)
     before = {each.name: each.read_bytes() for each in tmp_path.iterdir()}

@@ -23,5 +23,7 @@ def test_the_stored_tables_equal_generated_ones():
 
 def test_another_unicode_version_is_refused(monkeypatch):
     monkeypatch.setattr(unicodedata, "unidata_version", "15.1.0")
-    with pytest.raises(SystemExit, match=r"need Unicode 14\.0\.0, but .* has Unicode 15\.1\.0"):
+    with pytest.raises(
+        SystemExit, match=r"need Unicode 14\.0\.0, but .* has Unicode 15\.1\.0"
+    ):
         make_unicode_tables.main()

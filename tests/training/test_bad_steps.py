@@ -24,7 +24,10 @@ TARGETS = ("masked_lm_positions", "masked_lm_ids", "next_sentence_labels")
 
 
 def batches_with_infinity(*steps):
-    """Returns batches; targets at `steps` are infinite. An origin is (step, number in batch)."""
+    """Returns batches; targets at `steps` are infinite.
+
+    An origin is (step, number in batch).
+    """
 
     def add_infinity(step, batch):
         bad = tf.reduce_any(tf.equal(step, steps))
@@ -45,8 +48,12 @@ def test_a_bad_step_is_counted_and_changes_no_weight(tmp_path):
 
 
 def test_two_bad_steps_in_a_row_are_skipped(tmp_path):
-    assert runs.train(runs.make_trainer(tmp_path), batches_with_infinity(3, 4, 6, 7)) == 20
-    skipped = [entry["step"] for entry in runs.log_entries(tmp_path) if entry["skipped_steps"]]
+    assert (
+        runs.train(runs.make_trainer(tmp_path), batches_with_infinity(3, 4, 6, 7)) == 20
+    )
+    skipped = [
+        entry["step"] for entry in runs.log_entries(tmp_path) if entry["skipped_steps"]
+    ]
     assert skipped == [4, 5, 7, 8]
 
 
@@ -59,7 +66,9 @@ def test_three_bad_steps_in_a_row_stop_the_run_and_are_named(tmp_path, steps_in_
         batches = batches_with_infinity(5, 6, 7, 8)
         runs.train(run, batches, describe=lambda origin: f"file {origin[0, 0]}")
     message = str(raised.value)
-    assert "3 steps in a row are not finite, the last of them step 8 (file 7)." in message
+    assert (
+        "3 steps in a row are not finite, the last of them step 8 (file 7)." in message
+    )
     checkpoint = f"The newest checkpoint is {tmp_path}/checkpoints/step-00000005."
     assert (checkpoint if every == 1 else "There is no checkpoint yet.") in message
     last = runs.log_entries(tmp_path)[-1]
@@ -74,7 +83,9 @@ def test_bad_steps_before_and_after_a_restart_are_added(tmp_path):
         return runs.data().take(1)
 
     batches = batches_with_infinity(5, 6, 7)
-    runtime = RuntimeConfig(eval_steps=7, save_checkpoints_steps=5, stop_on_signals=True)
+    runtime = RuntimeConfig(
+        eval_steps=7, save_checkpoints_steps=5, stop_on_signals=True
+    )
     with pytest.raises(TrainingInterrupted):
         run = runs.make_trainer(tmp_path, runtime=runtime)
         runs.train(run, batches, held_out=HeldOutData({"eval": held_out}))
@@ -85,7 +96,9 @@ def test_bad_steps_before_and_after_a_restart_are_added(tmp_path):
 
 def test_a_checkpoint_waits_for_a_good_step(tmp_path):
     runtime = RuntimeConfig(log_steps=1, save_checkpoints_steps=5, stop_at_step=9)
-    runs.train(runs.make_trainer(tmp_path, runtime=runtime), batches_with_infinity(3, 4))
+    runs.train(
+        runs.make_trainer(tmp_path, runtime=runtime), batches_with_infinity(3, 4)
+    )
     names = [folder.name for folder in sorted((tmp_path / "checkpoints").iterdir())]
     assert names == ["step-00000006", "step-00000009"]
 
@@ -108,7 +121,10 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path):
         runs.train(run)
     run = runs.make_trainer(tmp_path, ConstantSlope, runtime, learning_rate=3e38)
     assert run.load_result() > 0
-    assert all(np.isfinite(variable.numpy()).all() for variable in run.objective.variables.values())
+    assert all(
+        np.isfinite(variable.numpy()).all()
+        for variable in run.objective.variables.values()
+    )
 
 
 def test_the_message_of_a_lost_worker_ends_with_a_word(tmp_path):
@@ -154,7 +170,10 @@ class InfiniteSlope(runs.Regression):
             TwoLayers,
             r"The gradient of step 1 \(file 7\) is not finite: .*output of the layer root\.",
         ),
-        (InfiniteSlope, "all outputs are finite; .* gradient of bias is closest to the loss"),
+        (
+            InfiniteSlope,
+            "all outputs are finite; .* gradient of bias is closest to the loss",
+        ),
     ],
 )
 def test_debug_nans_names_the_layer(tmp_path, objective, words):
@@ -172,7 +191,10 @@ def test_debug_nans_names_the_layer_of_a_bert_model():
     objective = PretrainingObjective(BertPretrainer(config))
     kernel = objective.variables["bert/encoder/layer_0/attention/self/query/kernel"]
     kernel.assign(tf.fill(kernel.shape, np.nan))
-    batch = {name: tf.ones([2, 8], tf.int32) for name in ("input_ids", "input_mask", "segment_ids")}
+    batch = {
+        name: tf.ones([2, 8], tf.int32)
+        for name in ("input_ids", "input_mask", "segment_ids")
+    }
     batch |= {name: tf.ones([2, 1], tf.int32) for name in TARGETS}
     batch["masked_lm_weights"] = tf.ones([2, 1])
     cause = non_finite.find_cause(objective, batch, tf.constant([1, 2]))
@@ -181,10 +203,14 @@ def test_debug_nans_names_the_layer_of_a_bert_model():
 
 def test_debug_nans_gives_the_same_weights(tmp_path):
     plain, checked = (
-        runs.make_trainer(tmp_path / str(debug), runtime=RuntimeConfig(debug_nans=debug))
+        runs.make_trainer(
+            tmp_path / str(debug), runtime=RuntimeConfig(debug_nans=debug)
+        )
         for debug in (False, True)
     )
     for run in (plain, checked):
         runs.train(run)
     for name, variable in plain.objective.variables.items():
-        np.testing.assert_array_equal(checked.objective.variables[name].numpy(), variable.numpy())
+        np.testing.assert_array_equal(
+            checked.objective.variables[name].numpy(), variable.numpy()
+        )

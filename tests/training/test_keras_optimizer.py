@@ -33,7 +33,9 @@ CLASSIFIER_LOSS = {"logits": cross_entropy(from_logits=True)}
 MODELS = {
     "encoder": lambda config: BertEncoder(config),
     "pretrainer": lambda config: BertPretrainer(config),
-    "classifier": lambda config: BertClassifier(config, num_labels=3, classifier_dropout=0.0),
+    "classifier": lambda config: BertClassifier(
+        config, num_labels=3, classifier_dropout=0.0
+    ),
     "span_predictor": lambda config: BertSpanPredictor(config),
     "tagger": lambda config: BertTagger(config, num_labels=5),
     "multiple_choice": lambda config: BertMultipleChoice(config),
@@ -63,13 +65,17 @@ def load(model, checkpoint):
 def fit(model, batches, first, last):
     """Trains on the batches `first` to `last`, one epoch each, and returns the logs of each."""
     examples = tf.data.Dataset.from_tensor_slices(batches).skip(first)
-    history = model.fit(examples, epochs=last - first, steps_per_epoch=1, verbose=0, shuffle=False)
+    history = model.fit(
+        examples, epochs=last - first, steps_per_epoch=1, verbose=0, shuffle=False
+    )
     return history.history
 
 
 def classifier_batches(trajectory):
     """Returns inputs and labels of all steps."""
-    return {name: trajectory[name] for name in INPUTS}, {"logits": trajectory["label_ids"]}
+    return {name: trajectory[name] for name in INPUTS}, {
+        "logits": trajectory["label_ids"]
+    }
 
 
 def compare_with_checkpoint(model, checkpoint):
@@ -80,9 +86,15 @@ def compare_with_checkpoint(model, checkpoint):
     moments = np.split(np.array(slots, object), 2)
     for variable, m, v in zip(model.trainable_variables, *moments, strict=True):
         name = names[id(variable)]
-        for full_name, value in ((name, variable), (f"{name}/adam_m", m), (f"{name}/adam_v", v)):
+        for full_name, value in (
+            (name, variable),
+            (f"{name}/adam_m", m),
+            (f"{name}/adam_v", v),
+        ):
             expected = reader.get_tensor(full_name)
-            np.testing.assert_allclose(value, expected, rtol=0, atol=1e-4, err_msg=full_name)
+            np.testing.assert_allclose(
+                value, expected, rtol=0, atol=1e-4, err_msg=full_name
+            )
 
 
 def test_pretraining_through_fit_follows_the_original():
@@ -107,7 +119,10 @@ def test_pretraining_through_fit_follows_the_original():
             "masked_lm_logits": trajectory["masked_lm_ids"],
             "next_sentence_logits": trajectory["next_sentence_labels"],
         },
-        {"masked_lm_logits": trajectory["masked_lm_weights"], "next_sentence_logits": pairs},
+        {
+            "masked_lm_logits": trajectory["masked_lm_weights"],
+            "next_sentence_logits": pairs,
+        },
     )
     done = 0
     for stop in (1, 10, 30):
@@ -134,12 +149,15 @@ def test_mixed_bfloat16_follows_the_original_roughly():
     golden = GOLDEN / "google_classifier"
     trajectory = dict(np.load(golden / "trajectory.npz"))
     config = BertConfig.from_dict(CONFIG)
-    model = BertClassifier(config, num_labels=3, classifier_dropout=0.0, dtype="mixed_bfloat16")
+    model = BertClassifier(
+        config, num_labels=3, classifier_dropout=0.0, dtype="mixed_bfloat16"
+    )
     load(model, golden / "init/model.ckpt")
     compile_released(model, trajectory, CLASSIFIER_LOSS)
     logs = fit(model, classifier_batches(trajectory), 0, 20)
     assert all(slot.dtype == "float32" for slot in model.optimizer.variables[1:])
-    # In emulation, the result of each operation is rounded, not only that of fused ones.
+    # In emulation, the result of each operation is rounded, not only that of fused
+    # ones.
     atol = 0.5 if processors.EMULATION else 0.1
     np.testing.assert_allclose(logs["loss"], trajectory["losses"], atol=atol)
 
@@ -168,7 +186,10 @@ def test_two_replicas_sum_gradients_before_clipping(two_replicas, run):
 
 @pytest.mark.parametrize(
     ("misuse", "message"),
-    [("without_build", "Call optimizer.build"), ("jit_compile", "Give jit_compile=False")],
+    [
+        ("without_build", "Call optimizer.build"),
+        ("jit_compile", "Give jit_compile=False"),
+    ],
 )
 def test_misuse_with_two_replicas_is_refused(two_replicas, misuse, message):
     assert message in two_replicas[1][misuse]
@@ -182,7 +203,9 @@ def test_clip_norm(clip_norm):
     compare_with_numpy(model.get_weights(), runs.train_in_numpy(clip_norm)[0])
 
 
-@pytest.mark.parametrize("options", [{"jit_compile": True}, {"run_eagerly": True}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"jit_compile": True}, {"run_eagerly": True}], ids=str
+)
 def test_compiled_and_eager_steps(options):
     model = runs.make_model()
     model.compile(runs.make_optimizer(), "mse", **options)
@@ -235,7 +258,9 @@ def decaying(variables):
         variable.assign(np.ones(variable.shape))
     AdamWeightDecay(0.5).apply([tf.zeros(v.shape) for v in variables], variables)
     changed = [np.unique(variable) for variable in variables]
-    np.testing.assert_allclose(np.concatenate(changed), [0.995 if v < 1 else 1 for v in changed])
+    np.testing.assert_allclose(
+        np.concatenate(changed), [0.995 if v < 1 else 1 for v in changed]
+    )
     return [bool(value < 1) for value in changed]
 
 
@@ -254,7 +279,9 @@ def test_decaying_variables_of_another_keras_model():
     x = layers.Embedding(9, 6, name="bias")(inputs)
     x = layers.LayerNormalization()(x)
     x = layers.MultiHeadAttention(2, 3, name="beta")(x, x)
-    x = layers.BatchNormalization()(layers.RMSNormalization()(layers.GroupNormalization(2)(x)))
+    x = layers.BatchNormalization()(
+        layers.RMSNormalization()(layers.GroupNormalization(2)(x))
+    )
     x = layers.Dense(2, name="scale")(layers.LSTM(3, name="gamma")(x))
     model = keras.Model(inputs, x)
     variables = model.trainable_variables
@@ -272,7 +299,9 @@ def test_own_patterns_exclude_from_weight_decay():
     optimizer = AdamWeightDecay(0.5, 0.1, exclude_from_weight_decay=["^.*/embeddings$"])
     variables = model.trainable_variables
     optimizer.apply([tf.zeros(v.shape) for v in variables], variables)
-    for found, value, factor in zip(model.get_weights(), before, [1, 0.95, 0.95], strict=True):
+    for found, value, factor in zip(
+        model.get_weights(), before, [1, 0.95, 0.95], strict=True
+    ):
         np.testing.assert_allclose(found, factor * value, rtol=1e-6)
 
 
@@ -282,7 +311,9 @@ def test_variable_without_gradient_keeps_value_and_slots():
     optimizer.build(model.trainable_variables)
     before = model.get_weights()
     with pytest.warns(UserWarning, match="Gradients do not exist"):
-        optimizer.apply([None, tf.ones([runs.WIDTH, 1]), None], model.trainable_variables)
+        optimizer.apply(
+            [None, tf.ones([runs.WIDTH, 1]), None], model.trainable_variables
+        )
     after = model.get_weights()
     np.testing.assert_array_equal(after[0], before[0])
     np.testing.assert_array_equal(after[2], before[2])
@@ -302,7 +333,9 @@ def test_only_sparse_gradients():
 
 
 def test_mixed_float16_is_refused():
-    model = BertClassifier(BertConfig.from_dict(CONFIG), num_labels=3, dtype="mixed_float16")
+    model = BertClassifier(
+        BertConfig.from_dict(CONFIG), num_labels=3, dtype="mixed_float16"
+    )
     with pytest.raises(InputError, match="Use mixed_bfloat16"):
         model.compile(AdamWeightDecay(), CLASSIFIER_LOSS)
 
@@ -337,7 +370,9 @@ def test_schedule(decay):
             if decay == "released"
             else reference.continuous(decay, step, 2e-5, 20, 5)
         )
-        np.testing.assert_allclose(float(schedule(step)), expected, rtol=1e-5, atol=1e-11)
+        np.testing.assert_allclose(
+            float(schedule(step)), expected, rtol=1e-5, atol=1e-11
+        )
 
 
 def test_own_betas():
@@ -392,7 +427,10 @@ class ReleasedRule(keras.optimizers.Optimizer):
 def test_options_mean_what_they_mean_in_keras(options):
     weights = []
     limit = {} if "global_clipnorm" in options else {"clip_norm": None}
-    for optimizer in (ReleasedRule(0.1, **options), AdamWeightDecay(0.1, **limit, **options)):
+    for optimizer in (
+        ReleasedRule(0.1, **options),
+        AdamWeightDecay(0.1, **limit, **options),
+    ):
         model = runs.make_model()
         # The released norm counts each look-up of an embedding.
         model.layers[0].trainable = "global_clipnorm" not in options
@@ -405,7 +443,9 @@ def test_options_mean_what_they_mean_in_keras(options):
     assert np.abs(weights[1][1] - runs.initial_weights()["kernel"]).max() > 0.05
 
 
-@pytest.mark.parametrize("option", ["clipnorm", "clipvalue", "loss_scale_factor", "weight_decay"])
+@pytest.mark.parametrize(
+    "option", ["clipnorm", "clipvalue", "loss_scale_factor", "weight_decay"]
+)
 def test_other_options_of_keras_are_refused_by_name(option):
     with pytest.raises(InputError, match=f"does not support {option}. .*(Give|Use) "):
         AdamWeightDecay(**{option: 1.0})
@@ -414,10 +454,14 @@ def test_other_options_of_keras_are_refused_by_name(option):
 
 
 @pytest.mark.parametrize(
-    "learning_rate", [0.25, WarmupSchedule(2e-5, 100, 10, "cosine")], ids=["number", "schedule"]
+    "learning_rate",
+    [0.25, WarmupSchedule(2e-5, 100, 10, "cosine")],
+    ids=["number", "schedule"],
 )
 def test_config_is_stored_as_json(learning_rate):
-    optimizer = AdamWeightDecay(learning_rate, 0.5, None, ["a", "b$"], "other", 0.8, 0.98, 1e-7)
+    optimizer = AdamWeightDecay(
+        learning_rate, 0.5, None, ["a", "b$"], "other", 0.8, 0.98, 1e-7
+    )
     text = json.dumps(keras.saving.serialize_keras_object(optimizer))
     copy = keras.saving.deserialize_keras_object(json.loads(text))
     assert isinstance(copy, AdamWeightDecay)
@@ -449,7 +493,9 @@ def test_wrong_arguments_of_the_schedule_are_refused(field, value):
 @pytest.mark.parametrize("decay", ["released", "linear", "cosine"])
 def test_the_rate_is_0_after_a_warmup_of_the_whole_run(decay):
     schedule = WarmupSchedule(1.0, 10, 10, decay)
-    np.testing.assert_allclose([schedule(0), schedule(9), schedule(10)], [0, 0.9, 0], atol=1e-6)
+    np.testing.assert_allclose(
+        [schedule(0), schedule(9), schedule(10)], [0, 0.9, 0], atol=1e-6
+    )
 
 
 def test_released_defaults():

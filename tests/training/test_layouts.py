@@ -28,14 +28,22 @@ def folder(tmp_path_factory):
         "exact_devices": {**TWO_DEVICES, **EXACT},
         "exact_workers": {**TWO_WORKERS, **EXACT},
     }
-    codes = layout_runs.start([{**spec, "folder": folder / name} for name, spec in specs.items()])
-    assert all(code == 0 for each in codes for code in each), dict(zip(specs, codes, strict=True))
+    codes = layout_runs.start(
+        [{**spec, "folder": folder / name} for name, spec in specs.items()]
+    )
+    assert all(code == 0 for each in codes for code in each), dict(
+        zip(specs, codes, strict=True)
+    )
     return folder
 
 
 def losses(folder):
     lines = (folder / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line)["loss"] for line in lines if json.loads(line)["kind"] == "train"]
+    return [
+        json.loads(line)["loss"]
+        for line in lines
+        if json.loads(line)["kind"] == "train"
+    ]
 
 
 def assert_close(actual, expected, **tolerance):
@@ -54,12 +62,15 @@ def test_the_result_does_not_depend_on_how_the_batch_is_split(folder, layout):
 
 
 def test_all_workers_have_the_same_final_bits(folder):
-    first, second = (layout_runs.weights(folder / "exact_workers", worker) for worker in (0, 1))
+    first, second = (
+        layout_runs.weights(folder / "exact_workers", worker) for worker in (0, 1)
+    )
     assert_close(first, second, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
-    ("layout", "stop_at"), [("exact_devices", 5), ("exact_workers", 3), ("exact_workers", 8)]
+    ("layout", "stop_at"),
+    [("exact_devices", 5), ("exact_workers", 3), ("exact_workers", 8)],
 )
 def test_a_resumed_run_gives_the_same_bits(folder, layout, stop_at):
     spec = {**(TWO_DEVICES if layout == "exact_devices" else TWO_WORKERS), **EXACT}
@@ -90,9 +101,12 @@ def test_a_run_resumes_on_other_devices_with_a_warning(folder, capfd):
     )
     expected = layout_runs.weights(folder / "one")
     assert_close(layout_runs.weights(parts), expected, rtol=0, atol=2e-5)
-    # The third entry is the mean of two steps on one device and two steps on two devices.
+    # The third entry is the mean of two steps on one device and two steps on two
+    # devices.
     assert len(losses(parts)) == 5
-    np.testing.assert_allclose(losses(parts), losses(folder / "one_in_fours"), rtol=1e-5)
+    np.testing.assert_allclose(
+        losses(parts), losses(folder / "one_in_fours"), rtol=1e-5
+    )
 
 
 def test_only_the_first_worker_writes_files(folder):

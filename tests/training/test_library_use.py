@@ -85,13 +85,18 @@ assert [thread.name for thread in threading.enumerate()] == ["MainThread"]
 
 
 def in_new_process(program, *arguments):
-    """Runs a program that configures no logging; returns its output to stdout and stderr."""
+    """Runs a program that configures no logging.
+
+    Returns its output to stdout and stderr.
+    """
     done = subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)],
         capture_output=True, text=True, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return done.stdout, [line for line in done.stderr.splitlines() if not is_tensorflows(line)]
+    return done.stdout, [
+        line for line in done.stderr.splitlines() if not is_tensorflows(line)
+    ]
 
 
 def is_tensorflows(line):
@@ -128,7 +133,9 @@ def train_with(folder, held_out, stop_on_signals, **changes):
     )
     trainer = runs.make_trainer(folder, runtime=runtime, **changes)
     runs.train(trainer, held_out=HeldOutData({"eval": held_out}))
-    return {name: variable.numpy() for name, variable in trainer.objective.variables.items()}
+    return {
+        name: variable.numpy() for name, variable in trainer.objective.variables.items()
+    }
 
 
 def one_batch():
@@ -144,7 +151,10 @@ def send(number):
 def test_signals_reach_the_handlers_of_the_caller(tmp_path, own_handlers, number):
     before = handlers()
     train_with(tmp_path, functools.partial(send, number), stop_on_signals=False)
-    assert own_handlers == [number, number]  # one signal for each of the two evaluations
+    assert own_handlers == [
+        number,
+        number,
+    ]  # one signal for each of the two evaluations
     assert handlers() == before
     assert RunFolder(str(tmp_path)).latest_checkpoint().endswith("step-00000020")
 
@@ -182,7 +192,9 @@ def test_a_run_that_ctrl_c_ended_resumes_from_its_last_checkpoint(tmp_path):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with pytest.raises(KeyboardInterrupt):
         train_with(parts, functools.partial(send, signal.SIGINT), stop_on_signals=False)
-    assert not [each for each in threading.enumerate() if "checkpoint_writer" in each.name]
+    assert not [
+        each for each in threading.enumerate() if "checkpoint_writer" in each.name
+    ]
     assert os.listdir(parts / "checkpoints") == ["step-00000007"]
     assert RunFolder(str(parts)).latest_checkpoint().endswith("step-00000007")
     resumed = train_with(parts, one_batch, stop_on_signals=False)
@@ -209,7 +221,9 @@ def float32_policy():
 
 
 @pytest.mark.parametrize("kind", FACTORIES)
-def test_seed_and_precision_come_from_the_training_config_only(tmp_path, kind, float32_policy):
+def test_seed_and_precision_come_from_the_training_config_only(
+    tmp_path, kind, float32_policy
+):
     def initial(global_seed, policy, **changes):
         keras.utils.set_random_seed(global_seed)
         keras.config.set_dtype_policy(policy)
@@ -230,4 +244,6 @@ def test_seed_and_precision_come_from_the_training_config_only(tmp_path, kind, f
     for objective, dtype in ((first, "float32"), (same, "float32"), (half, "bfloat16")):
         computed = {layer.compute_dtype for layer in objective.model._flatten_layers()}
         assert computed == {dtype}
-        assert {variable.dtype for variable in objective.variables.values()} == {"float32"}
+        assert {variable.dtype for variable in objective.variables.values()} == {
+            "float32"
+        }

@@ -21,7 +21,9 @@ def bert(precision="float32", dropout=0.1):
         attention_probs_dropout_prob=dropout,
     )  # fmt: skip
     objective = PretrainingObjective(BertPretrainer(config, seed=1, dtype=dtype))
-    training = runs.training_config(learning_rate=0.01, num_train_steps=30, precision=precision)
+    training = runs.training_config(
+        learning_rate=0.01, num_train_steps=30, precision=precision
+    )
     return objective, StepRunner(objective, training)
 
 
@@ -32,7 +34,9 @@ def test_float16_learns_as_float32_does():
         iterator = iter(layout_runs.batches())
         results = [run.train(iterator, step, 10) for step in (0, 10, 20)]
         assert sum(result.scalars["skipped_steps"] for result in results) == 0
-        losses[precision] = [loss_and_metrics(objective, r.sums, r.counts)["loss"] for r in results]
+        losses[precision] = [
+            loss_and_metrics(objective, r.sums, r.counts)["loss"] for r in results
+        ]
     assert losses["float32"][0] - losses["float32"][2] > 0.2
     np.testing.assert_allclose(losses["float16"], losses["float32"], rtol=0.02)
     np.testing.assert_allclose(losses["bfloat16"], losses["float32"], rtol=0.04)

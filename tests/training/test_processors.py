@@ -19,12 +19,18 @@ NO_INSTRUCTIONS = "this processor has no bfloat16 instructions (AVX512-BF16 or A
         (f"{AVX2[:-1]} avx512f avx512_vnni\n", "1", NO_INSTRUCTIONS),
         (f"{AVX2[:-1]} avx512f avx512_bf16\n", "1", None),
         (f"{AVX2[:-1]} avx512f amx_bf16 amx_tile\n", "1", None),
-        (f"{AVX2[:-1]} avx512f amx_bf16 amx_tile\n", "0", "TF_ENABLE_ONEDNN_OPTS=0 switches"),
+        (
+            f"{AVX2[:-1]} avx512f amx_bf16 amx_tile\n",
+            "0",
+            "TF_ENABLE_ONEDNN_OPTS=0 switches",
+        ),
         ("Features\t: fp asimd bf16 i8mm\n", "1", None),
         (None, "1", None),  # a system without this file
     ],
 )
-def test_the_flags_of_the_processor_decide(tmp_path, monkeypatch, cpu_info, onednn, reason):
+def test_the_flags_of_the_processor_decide(
+    tmp_path, monkeypatch, cpu_info, onednn, reason
+):
     path = tmp_path / "cpuinfo"
     if cpu_info:
         path.write_text(cpu_info)
@@ -40,7 +46,9 @@ def test_a_run_says_so_in_one_line(tmp_path, monkeypatch, caplog, precision):
     path.write_text(AVX2)
     monkeypatch.setattr(strategy, "_CPU_INFO", str(path))
     training = runs.training_config(precision=precision)
-    Trainer(runs.Regression, runs.run_folder(tmp_path / "run"), training, RuntimeConfig())
+    Trainer(
+        runs.Regression, runs.run_folder(tmp_path / "run"), training, RuntimeConfig()
+    )
     line = f"warning: {EMULATED.format(NO_INSTRUCTIONS)} Give precision=float32."
     expected = [line] if precision == "bfloat16" else []
     assert [each.getMessage() for each in caplog.records] == expected

@@ -9,7 +9,9 @@ import tensorflow as tf
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertClassifier, BertPretrainer
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
-from bert_tf.tasks.classification.classification_objective import ClassificationObjective
+from bert_tf.tasks.classification.classification_objective import (
+    ClassificationObjective,
+)
 from bert_tf.training.config import TrainingConfig
 from bert_tf.training.step.objective import loss_and_metrics
 from bert_tf.training.step.step_runner import StepRunner
@@ -35,7 +37,9 @@ def load(variables, checkpoint):
 
 
 def batches(trajectory, names):
-    return tf.data.Dataset.from_tensor_slices({name: trajectory[name] for name in names})
+    return tf.data.Dataset.from_tensor_slices(
+        {name: trajectory[name] for name in names}
+    )
 
 
 def train_one(run, iterator, step):
@@ -50,7 +54,11 @@ def compare(checkpoint, objective, optimizer):
             assert name.startswith("bert/pooler/")
             continue
         np.testing.assert_allclose(
-            np.asarray(variable), reader.get_tensor(name), rtol=0, atol=1e-4, err_msg=name
+            np.asarray(variable),
+            reader.get_tensor(name),
+            rtol=0,
+            atol=1e-4,
+            err_msg=name,
         )
 
 
@@ -61,14 +69,24 @@ def test_pretraining_follows_the_original():
     objective = PretrainingObjective(BertPretrainer(config))
     load(objective.variables, golden / "init/bert_model.ckpt")
     run = make_runner(objective, trajectory)
-    names = [name for name in trajectory if name.startswith(("input", "segment", "masked", "next"))]
+    names = [
+        name
+        for name in trajectory
+        if name.startswith(("input", "segment", "masked", "next"))
+    ]
     iterator = iter(batches(trajectory, names))
     for step in range(len(trajectory["losses"])):
         values = loss_and_metrics(objective, *train_one(run, iterator, step))
         found = [values["masked_lm_loss"], values["next_sentence_loss"], values["loss"]]
-        np.testing.assert_allclose(found, trajectory["losses"][step], atol=1e-4, err_msg=str(step))
+        np.testing.assert_allclose(
+            found, trajectory["losses"][step], atol=1e-4, err_msg=str(step)
+        )
         if step + 1 in (1, 10, 30):
-            compare(golden / f"step{step + 1}/model.ckpt-{step + 1}", objective, run.optimizer)
+            compare(
+                golden / f"step{step + 1}/model.ckpt-{step + 1}",
+                objective,
+                run.optimizer,
+            )
 
 
 def test_classifier_follows_the_original():
@@ -84,7 +102,9 @@ def test_classifier_follows_the_original():
     names = ["input_ids", "input_mask", "segment_ids", "label_ids"]
     outputs = objective.outputs(next(iter(batches(trajectory, names))))
     for name in ("logits", "probabilities"):
-        np.testing.assert_allclose(outputs[name], trajectory[f"first_batch_{name}"], atol=1e-5)
+        np.testing.assert_allclose(
+            outputs[name], trajectory[f"first_batch_{name}"], atol=1e-5
+        )
     iterator = iter(batches(trajectory, names))
     for step, expected in enumerate(trajectory["losses"]):
         loss = objective.loss(*train_one(run, iterator, step))

@@ -19,7 +19,12 @@ from bert_tf.training.step.step_runner import StepResult
 
 def test_tensorboard_reads_texts_and_hyperparameters(tmp_path):
     summaries = Summaries(str(tmp_path), 0)
-    values = {"learning_rate": 1e-4, "init_checkpoint": None, "data": {"S": 64}, "jit": True}
+    values = {
+        "learning_rate": 1e-4,
+        "init_checkpoint": None,
+        "data": {"S": 64},
+        "jit": True,
+    }
     summaries.write_hyperparameters(values)
     summaries.write("train", 10, {"loss": 2.5})
     summaries.write_text("eval", 10, "samples", "the **cat**")
@@ -43,12 +48,19 @@ def test_tensorboard_reads_texts_and_hyperparameters(tmp_path):
 
 def test_the_cost_of_a_step_is_logged(caplog):
     caplog.set_level("INFO", "bert_tf")
-    memory = {"weights": 440e6, "moments": 880e6, "gradients": 540e6, "activations": 9e9}
-    assert log_step_cost(110_106_428, 4096, 2_700_000_000_000, memory) == {"tokens_per_sec": 4096}
+    memory = {
+        "weights": 440e6,
+        "moments": 880e6,
+        "gradients": 540e6,
+        "activations": 9e9,
+    }
+    assert log_step_cost(110_106_428, 4096, 2_700_000_000_000, memory) == {
+        "tokens_per_sec": 4096
+    }
     assert caplog.messages[0].splitlines() == [
         "110,106,428 parameters; 4,096 tokens and 2.7 TFLOP per step",
-        "estimated memory on each device: 10.9 GB (weights 440 MB, moments 880 MB, gradients "
-        "540 MB, activations 9.0 GB)",
+        "estimated memory on each device: 10.9 GB (weights 440 MB, moments 880 MB, "
+        "gradients 540 MB, activations 9.0 GB)",
     ]
 
 
@@ -107,8 +119,14 @@ def test_later_entries_of_a_killed_run_are_removed(tmp_path):
     resumed.write("train", 60, {"loss": 0.5})
     resumed.flush()
     hparams = "_hparams_/session_start_info"
-    assert event_files.steps_by_tag(tmp_path / "train") == {hparams: [0], "loss": [20, 40, 60]}
-    assert event_files.steps_by_tag(tmp_path / "eval") == {"loss": [20, 40], "samples": [20, 40]}
+    assert event_files.steps_by_tag(tmp_path / "train") == {
+        hparams: [0],
+        "loss": [20, 40, 60],
+    }
+    assert event_files.steps_by_tag(tmp_path / "eval") == {
+        "loss": [20, 40],
+        "samples": [20, 40],
+    }
     assert [path.name for path in (tmp_path / "eval").iterdir()] == [event_file.name]
     shown = EventAccumulator(str(tmp_path / "train"), purge_orphaned_data=True).Reload()
     assert [event.step for event in shown.Tensors("loss")] == [20, 40, 60]

@@ -20,7 +20,9 @@ def test_a_second_run_is_refused_until_the_first_one_ends(tmp_path):
     first, second = RunFolder(str(tmp_path)), runs.make_trainer(tmp_path)
     with first.locked(), first.locked():
         before = sorted(os.listdir(tmp_path))
-        with pytest.raises(InputError, match=r"Another run is training or .*another output_dir"):
+        with pytest.raises(
+            InputError, match=r"Another run is training or .*another output_dir"
+        ):
             runs.train(second)
         assert sorted(os.listdir(tmp_path)) == before == ["run.lock"]
     runs.train(runs.make_trainer(tmp_path))
@@ -30,7 +32,9 @@ def test_a_second_run_is_refused_until_the_first_one_ends(tmp_path):
 def test_a_run_that_started_before_the_end_of_another_one_is_refused(tmp_path):
     early = runs.make_trainer(tmp_path)
     runs.train(runs.make_trainer(tmp_path))
-    with pytest.raises(InputError, match=r"Checkpoints were written in .* after this run started"):
+    with pytest.raises(
+        InputError, match=r"Checkpoints were written in .* after this run started"
+    ):
         runs.train(early)
 
 
@@ -41,7 +45,10 @@ def test_a_folder_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, ca
     monkeypatch.setattr(locks.fcntl, "flock", no_locks)
     runs.train(runs.make_trainer(tmp_path))
     assert "cannot be locked. Do not start a second program" in caplog.text
-    with RunFolder(f"ram://{tmp_path}").locked(), RunFolder(f"ram://{tmp_path}").locked():
+    with (
+        RunFolder(f"ram://{tmp_path}").locked(),
+        RunFolder(f"ram://{tmp_path}").locked(),
+    ):
         pass
 
 
@@ -61,7 +68,9 @@ def test_a_run_in_a_folder_of_another_run_is_refused(tmp_path, name, monkeypatch
     (tmp_path / "best").mkdir(exist_ok=True)
     monkeypatch.chdir(tmp_path / name)
     for path in (tmp_path / name, pathlib.Path(".")):
-        with pytest.raises(InputError, match=f"belongs to the run in {tmp_path}. Give another"):
+        with pytest.raises(
+            InputError, match=f"belongs to the run in {tmp_path}. Give another"
+        ):
             runs.run(path)
 
 
@@ -77,7 +86,10 @@ def test_a_lock_file_that_another_run_removes_is_created_again(tmp_path, monkeyp
     monkeypatch.setattr(locks, "try_lock", remove_first)
     with RunFolder(str(tmp_path / "run")).locked():
         assert path.exists()
-        with pytest.raises(InputError, match="Another run"), RunFolder(str(path.parent)).locked():
+        with (
+            pytest.raises(InputError, match="Another run"),
+            RunFolder(str(path.parent)).locked(),
+        ):
             pass
 
 
@@ -109,14 +121,17 @@ def set_sighup():
 def test_sighup_saves_a_checkpoint_and_ends_the_run(tmp_path, set_sighup):
     set_sighup(signal.SIG_DFL)
     trainer = runs.make_trainer(
-        tmp_path, runtime=RuntimeConfig(stop_on_signals=True, save_checkpoints_steps=1000)
+        tmp_path,
+        runtime=RuntimeConfig(stop_on_signals=True, save_checkpoints_steps=1000),
     )
 
     def remaining(step):
         os.kill(os.getpid(), signal.SIGHUP)
         return runs.data()
 
-    with pytest.raises(TrainingInterrupted, match="SIGHUP stopped training at step") as stopped:
+    with pytest.raises(
+        TrainingInterrupted, match="SIGHUP stopped training at step"
+    ) as stopped:
         trainer.train(TrainingData(remaining))
     assert stopped.value.signal_number == signal.SIGHUP
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL

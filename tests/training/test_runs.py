@@ -18,16 +18,21 @@ from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.trainer import Trainer
 
 
-@pytest.mark.parametrize(("stop_at", "place"), [(1, ""), (7, ""), (10, ""), (10, "ram://")])
+@pytest.mark.parametrize(
+    ("stop_at", "place"), [(1, ""), (7, ""), (10, ""), (10, "ram://")]
+)
 def test_a_resumed_run_gives_the_same_weights(tmp_path, stop_at, place):
     expected = runs.run(tmp_path / "uninterrupted")
     parts = f"{place}{tmp_path}/lr=[1e-5]"  # TensorFlow would read this path as a glob
     with pytest.raises(TrainingInterrupted) as stopped:
         runs.run(parts, stop_at=stop_at)
-    assert (stopped.value.signal_number, stopped.value.step) == (signal.SIGTERM, stop_at)
+    assert (stopped.value.signal_number, stopped.value.step) == (
+        signal.SIGTERM,
+        stop_at,
+    )
     assert str(stopped.value) == (
-        f"SIGTERM stopped training at step {stop_at}. To resume, train again with the same "
-        "arguments."
+        f"SIGTERM stopped training at step {stop_at}. To resume, train again with the "
+        "same arguments."
     )
     assert RunFolder(parts).latest_checkpoint().endswith(f"step-{stop_at:08d}")
     resumed = runs.run(parts)
@@ -51,7 +56,9 @@ def test_a_damaged_checkpoint_is_ignored_with_a_warning(tmp_path, caplog):
     with open(f"{newest}/optimizer.safetensors", "r+b") as file:
         file.truncate(20)
     assert runs.make_trainer(tmp_path).load_result() == 14
-    assert caplog.text.count("optimizer.safetensors is damaged") == 1  # it is checked once
+    assert (
+        caplog.text.count("optimizer.safetensors is damaged") == 1
+    )  # it is checked once
     resumed = runs.run(tmp_path)
     for name, value in expected.items():
         np.testing.assert_array_equal(resumed[name], value)
@@ -71,7 +78,9 @@ def test_damaged_checkpoints_are_removed_before_valid_ones(tmp_path):
 
 def test_a_different_setting_is_refused_with_both_values(tmp_path):
     runs.run(tmp_path)
-    with pytest.raises(InputError, match=r"learning_rate=0.1, but this run has learning_rate=0.2"):
+    with pytest.raises(
+        InputError, match=r"learning_rate=0.1, but this run has learning_rate=0.2"
+    ):
         runs.run(tmp_path, learning_rate=0.2)
     runs.run(tmp_path, learning_rate=0.2, overwrite=True)
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
@@ -93,8 +102,13 @@ def test_a_run_of_an_older_version_is_resumed(tmp_path):
     for name in ("elapsed_secs", "time_is_up", "unlogged", "facts_sha256"):
         del state[name]
     state_path.write_text(json.dumps(state))
-    for name, value, default in (("adam_beta_2", 0.98, 0.999), ("time_budget_secs", 60.0, 0.0)):
-        with pytest.raises(InputError, match=rf"{name}={default}, but this run has {name}={value}"):
+    for name, value, default in (
+        ("adam_beta_2", 0.98, 0.999),
+        ("time_budget_secs", 60.0, 0.0),
+    ):
+        with pytest.raises(
+            InputError, match=rf"{name}={default}, but this run has {name}={value}"
+        ):
             runs.run(tmp_path / "parts", **{name: value})
     resumed = runs.run(tmp_path / "parts")
     for name, value in expected.items():
@@ -103,7 +117,10 @@ def test_a_run_of_an_older_version_is_resumed(tmp_path):
 
 def test_only_the_newest_checkpoints_are_kept(tmp_path):
     runs.run(tmp_path)
-    assert sorted(os.listdir(tmp_path / "checkpoints")) == ["step-00000014", "step-00000020"]
+    assert sorted(os.listdir(tmp_path / "checkpoints")) == [
+        "step-00000014",
+        "step-00000020",
+    ]
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path):
@@ -117,7 +134,9 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
         ),
     ):
         folder = RunFolder(str(tmp_path), other)
-        trainer = Trainer(runs.Regression, folder, runs.training_config(), RuntimeConfig())
+        trainer = Trainer(
+            runs.Regression, folder, runs.training_config(), RuntimeConfig()
+        )
         with pytest.raises(InputError, match=message):
             trainer.load_result()
     assert runs.make_trainer(tmp_path).load_result() == 20
@@ -139,7 +158,8 @@ def test_a_damaged_record_is_reported_with_the_step(tmp_path):
     dataset = tf.data.TFRecordDataset(path).repeat().batch(8).map(parse)
     trainer = runs.make_trainer(tmp_path / "run", runtime=RuntimeConfig())
     with pytest.raises(
-        InputError, match=r"After step 2: .*: corrupted record at 2000\. There is no checkpoint"
+        InputError,
+        match=r"After step 2: .*: corrupted record at 2000\. There is no checkpoint",
     ):
         runs.train(trainer, dataset)
 

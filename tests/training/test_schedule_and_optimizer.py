@@ -18,10 +18,14 @@ def config(**fields):
     return TrainingConfig(seed=0, global_batch_size=1, **{**plain, **fields})
 
 
-def rate(step, learning_rate=0.1, num_train_steps=10, num_warmup_steps=0, decay="released"):
+def rate(
+    step, learning_rate=0.1, num_train_steps=10, num_warmup_steps=0, decay="released"
+):
     step = tf.constant(step, tf.int64)
     return float(
-        schedule.learning_rate(step, learning_rate, num_train_steps, num_warmup_steps, decay)
+        schedule.learning_rate(
+            step, learning_rate, num_train_steps, num_warmup_steps, decay
+        )
     )
 
 
@@ -39,7 +43,9 @@ class Weight:
 def test_released_schedule(total, warmup):
     for step in range(total + 3):
         expected = learning_rate(step, 2e-5, total, warmup)
-        found = rate(step, learning_rate=2e-5, num_train_steps=total, num_warmup_steps=warmup)
+        found = rate(
+            step, learning_rate=2e-5, num_train_steps=total, num_warmup_steps=warmup
+        )
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
@@ -48,7 +54,11 @@ def test_released_schedule(total, warmup):
 def test_continuous_schedules(kind, total, warmup):
     for step in range(total + 3):
         found = rate(
-            step, decay=kind, learning_rate=2e-5, num_train_steps=total, num_warmup_steps=warmup
+            step,
+            decay=kind,
+            learning_rate=2e-5,
+            num_train_steps=total,
+            num_warmup_steps=warmup,
         )
         expected = reference.continuous(kind, step, 2e-5, total, warmup)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-11)
@@ -68,14 +78,19 @@ def test_adam_weight_decay_equals_the_released_update(betas):
     names = ["bert/encoder/layer_0/output/dense/kernel", "cls/predictions/output_bias",
              "bert/embeddings/LayerNorm/gamma", "bert/embeddings/word_embeddings"]  # fmt: skip
     expected = {name: rng.normal(size=(5, 3)) for name in names}
-    weights = {name: Weight(value.astype(np.float32)) for name, value in expected.items()}
+    weights = {
+        name: Weight(value.astype(np.float32)) for name, value in expected.items()
+    }
     # The default must equal the released values.
-    optimizer = Optimizer(weights) if betas == (0.9, 0.999) else Optimizer(weights, betas=betas)
+    optimizer = (
+        Optimizer(weights) if betas == (0.9, 0.999) else Optimizer(weights, betas=betas)
+    )
     slots = {name: (np.zeros((5, 3)), np.zeros((5, 3))) for name in names}
     for _ in range(5):
         gradients = {name: rng.normal(size=(5, 3)) for name in names}
         optimizer.apply(
-            {name: tf.constant(g, tf.float32) for name, g in gradients.items()}, tf.constant(0.01)
+            {name: tf.constant(g, tf.float32) for name, g in gradients.items()},
+            tf.constant(0.01),
         )
         for name in names:
             expected[name], slots[name] = adam_weight_decay(
@@ -83,8 +98,12 @@ def test_adam_weight_decay_equals_the_released_update(betas):
             )
     for name in names:
         np.testing.assert_allclose(weights[name].value, expected[name], atol=1e-5)
-        np.testing.assert_allclose(optimizer.slots[f"{name}/adam_m"], slots[name][0], atol=1e-5)
-        np.testing.assert_allclose(optimizer.slots[f"{name}/adam_v"], slots[name][1], atol=1e-5)
+        np.testing.assert_allclose(
+            optimizer.slots[f"{name}/adam_m"], slots[name][0], atol=1e-5
+        )
+        np.testing.assert_allclose(
+            optimizer.slots[f"{name}/adam_v"], slots[name][1], atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("betas", [{}, {"adam_beta_1": 0.8, "adam_beta_2": 0.98}])
@@ -93,13 +112,18 @@ def test_adamw_and_lamb_equal_their_papers(kind, betas):
     rng = np.random.default_rng(0)
     decays = {"dense/kernel": 0.02, "dense/bias": 0.0}
     expected = {name: rng.normal(size=(5, 3)) for name in decays}
-    weights = {name: Weight(value.astype(np.float32)) for name, value in expected.items()}
-    optimizer = make_optimizer(weights, config(optimizer=kind, weight_decay_rate=0.02, **betas), {})
+    weights = {
+        name: Weight(value.astype(np.float32)) for name, value in expected.items()
+    }
+    optimizer = make_optimizer(
+        weights, config(optimizer=kind, weight_decay_rate=0.02, **betas), {}
+    )
     slots = {name: (np.zeros((5, 3)), np.zeros((5, 3))) for name in decays}
     for count in range(1, 6):
         gradients = {name: rng.normal(size=(5, 3)) for name in decays}
         optimizer.apply(
-            {name: tf.constant(g, tf.float32) for name, g in gradients.items()}, tf.constant(0.01)
+            {name: tf.constant(g, tf.float32) for name, g in gradients.items()},
+            tf.constant(0.01),
         )
         for name, decay in decays.items():
             expected[name], slots[name] = getattr(reference, kind)(
@@ -115,24 +139,32 @@ def test_lamb_updates_a_weight_of_zeros():
         {"kernel": Weight(np.zeros(3, np.float32))}, config(optimizer="lamb"), {}
     )
     optimizer.apply({"kernel": tf.ones(3)}, tf.constant(0.1))
-    np.testing.assert_allclose(optimizer.variables["kernel"].value, [-0.1] * 3, rtol=1e-5)
+    np.testing.assert_allclose(
+        optimizer.variables["kernel"].value, [-0.1] * 3, rtol=1e-5
+    )
 
 
 def test_layer_decay_reduces_the_rate_layer_by_layer():
     depths = {"embeddings": 0, "layer_0": 1, "layer_1": 2, "head": 3}
     weights = {name: Weight(np.ones(2, np.float32)) for name in depths}
-    optimizer = make_optimizer(weights, config(layer_decay=0.5, weight_decay_rate=0.0), depths)
+    optimizer = make_optimizer(
+        weights, config(layer_decay=0.5, weight_decay_rate=0.0), depths
+    )
     optimizer.apply({name: tf.ones(2) for name in depths}, tf.constant(0.1))
     moved = {name: 1 - float(weight.value[0]) for name, weight in weights.items()}
     for name, depth in depths.items():
-        np.testing.assert_allclose(moved[name], moved["head"] * 0.5 ** (3 - depth), rtol=1e-4)
+        np.testing.assert_allclose(
+            moved[name], moved["head"] * 0.5 ** (3 - depth), rtol=1e-4
+        )
 
 
 def test_depths_count_the_layers_below_a_variable():
     depths = depths_by_name(BertPretrainer(BertConfig.named("tiny", vocab_size=9)))
     assert depths["bert/embeddings/word_embeddings"] == 0
     assert depths["bert/encoder/layer_1/attention/self/query/kernel"] == 2
-    assert depths["bert/pooler/dense/kernel"] == depths["cls/predictions/output_bias"] == 3
+    assert (
+        depths["bert/pooler/dense/kernel"] == depths["cls/predictions/output_bias"] == 3
+    )
 
 
 def test_the_average_of_the_weights_is_saved_and_restored():
@@ -149,7 +181,9 @@ def test_the_average_of_the_weights_is_saved_and_restored():
     np.testing.assert_array_equal(weights["w"].value, trained)
     saved, slots = optimizer.state()
     np.testing.assert_allclose(saved["w"], average, rtol=1e-6)
-    other = make_optimizer({"w": Weight(np.zeros(2, np.float32))}, config(ema_decay=0.75), {})
+    other = make_optimizer(
+        {"w": Weight(np.zeros(2, np.float32))}, config(ema_decay=0.75), {}
+    )
     other.load(saved, slots)
     np.testing.assert_array_equal(other.variables["w"].value, trained)
     np.testing.assert_array_equal(other.state()[0]["w"], saved["w"])

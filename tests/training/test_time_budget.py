@@ -14,7 +14,8 @@ from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.step import schedule
 
-# Upper limits of the tests are far above the expected values, because machines can be slow.
+# Upper limits of the tests are far above the expected values, because machines can be
+# slow.
 MAX_OVERSHOOT_SECS = 60.0
 
 
@@ -33,7 +34,9 @@ def change_state(folder, **changes):
 
 
 def make_trainer(folder, time_budget_secs, **runtime):
-    runtime = RuntimeConfig(**{"log_steps": 50, "save_checkpoints_steps": 1000, **runtime})
+    runtime = RuntimeConfig(
+        **{"log_steps": 50, "save_checkpoints_steps": 1000, **runtime}
+    )
     return runs.make_trainer(folder, runtime=runtime, time_budget_secs=time_budget_secs)
 
 
@@ -47,7 +50,9 @@ def assert_ended_at_0(folder, budget):
     assert budget <= state["elapsed_secs"] < budget + MAX_OVERSHOOT_SECS
     for entry in entries:
         expected = reference.learning_rate(20 * entry["time_budget_used"], 0.1, 20, 2)
-        np.testing.assert_allclose(entry["learning_rate"], expected, rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(
+            entry["learning_rate"], expected, rtol=1e-4, atol=1e-7
+        )
     return entries
 
 
@@ -65,7 +70,10 @@ def test_the_schedule_takes_parts_of_steps(kind, expected):
     shares = [0.0, 0.05, 0.1, 0.5, 1.0]
     for total, warmup in ((10, 1), (50, 5)):
         steps = [tf.constant(share * total, tf.float32) for share in shares]
-        found = [float(schedule.learning_rate(step, 1.0, total, warmup, kind)) for step in steps]
+        found = [
+            float(schedule.learning_rate(step, 1.0, total, warmup, kind))
+            for step in steps
+        ]
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
@@ -79,7 +87,9 @@ def test_training_ends_in_time_with_the_learning_rate_0(tmp_path):
 
 
 def test_a_time_budget_is_not_deterministic(tmp_path):
-    with pytest.raises(InputError, match="time_budget_secs contradicts deterministic=True"):
+    with pytest.raises(
+        InputError, match="time_budget_secs contradicts deterministic=True"
+    ):
         make_trainer(tmp_path, 1.0, deterministic=True)
 
 
@@ -95,7 +105,9 @@ def test_the_seconds_continue_from_the_checkpoint(tmp_path):
     change_state(tmp_path, elapsed_secs=9999.0)
     assert runs.train(make_trainer(tmp_path, 10000.0)) > 5
     entries = assert_ended_at_0(tmp_path, 10000.0)
-    assert all(entry["time_budget_used"] >= 0.9999 for entry in entries if entry["step"] > 5)
+    assert all(
+        entry["time_budget_used"] >= 0.9999 for entry in entries if entry["step"] > 5
+    )
 
 
 def test_one_step_with_the_learning_rate_0_follows_a_long_evaluation(tmp_path):
@@ -109,7 +121,10 @@ def test_one_step_with_the_learning_rate_0_follows_a_long_evaluation(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "layout",
-    [{"kind": "mirrored", "devices": 2}, {"kind": "multi_worker_mirrored", "workers": 2}],
+    [
+        {"kind": "mirrored", "devices": 2},
+        {"kind": "multi_worker_mirrored", "workers": 2},
+    ],
     ids=["devices", "workers"],
 )
 def test_all_replicas_end_after_the_same_step(tmp_path, layout):
@@ -123,4 +138,6 @@ def test_all_replicas_end_after_the_same_step(tmp_path, layout):
     assert [entry["step"] for entry in entries] == list(range(1, len(entries) + 1))
     for worker in range(1, workers):
         for name, value in layout_runs.weights(tmp_path).items():
-            np.testing.assert_array_equal(layout_runs.weights(tmp_path, worker)[name], value)
+            np.testing.assert_array_equal(
+                layout_runs.weights(tmp_path, worker)[name], value
+            )

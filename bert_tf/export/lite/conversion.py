@@ -13,23 +13,30 @@ from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
 def convert(served: ServedModel, file: ModelFile, length: int | None) -> bytes:
     """Returns a TFLite file of `served.forward` for one sequence.
 
-    The batch has the size 1: TFLite had silently wrong masked-LM logits for some batches.
+    The batch has the size 1: TFLite had silently wrong masked-LM logits for some
+    batches.
 
     Args:
         served: The model with float32 weights.
-        file: The precision and the kind of inputs. The activations are float32; with int8, matrix
-            products quantize them while the model runs. The inputs are texts, string [1], or
-            `input_ids`, `input_mask` and `segment_ids`, int32 [1, S], and, for a masked LM,
-            `masked_lm_positions`, int32 [1, P], where P is 1 if there is a length.
+        file: The precision and the kind of inputs. The activations are float32; with
+            int8, matrix products quantize them while the model runs. The inputs are
+            texts, string [1], or `input_ids`, `input_mask` and `segment_ids`, int32 [1,
+            S], and, for a masked LM, `masked_lm_positions`, int32 [1, P], where P is 1
+            if there is a length.
         length: The number of tokens of the sequences; None for any length.
 
     Raises:
         GateError: TFLite cannot represent the model.
     """
     if file.takes_texts:
-        specs = {name: tf.TensorSpec([1], tf.string, name=name) for name in served.text_names}
+        specs = {
+            name: tf.TensorSpec([1], tf.string, name=name) for name in served.text_names
+        }
     else:
-        specs = {name: tf.TensorSpec([1, length], tf.int32, name=name) for name in INPUT_NAMES}
+        specs = {
+            name: tf.TensorSpec([1, length], tf.int32, name=name)
+            for name in INPUT_NAMES
+        }
         if served.takes_masks:
             positions = None if length is None else 1
             specs[POSITIONS] = tf.TensorSpec([1, positions], tf.int32, name=POSITIONS)
@@ -55,16 +62,22 @@ def convert(served: ServedModel, file: ModelFile, length: int | None) -> bytes:
         return bytes(converter.convert())
 
 
-def _encoded(served: ServedModel, texts: list[Any], length: int | None) -> dict[str, Any]:
+def _encoded(
+    served: ServedModel, texts: list[Any], length: int | None
+) -> dict[str, Any]:
     """Returns the inputs of the model, int32 [1, S], for one text or pair, string [1] each.
 
     The ids are those of `BertTokenizer.encode`, except for those of `tokenize_in_lite`.
     """
     ids = map(served.tokenizer.tokenize_in_lite, texts)
     limit = served.max_seq_length  # `length`, if there is one
-    packed = served.tokenizer.pack(*ids, seq_length=limit, trim_to_longest=length is None)
+    packed = served.tokenizer.pack(
+        *ids, seq_length=limit, trim_to_longest=length is None
+    )
     # TFLite does not know that there is one row.
-    return {name: tf.reshape(value, [1, length or -1]) for name, value in packed.items()}
+    return {
+        name: tf.reshape(value, [1, length or -1]) for name, value in packed.items()
+    }
 
 
 def _truncated(inputs: dict[str, Any], limit: int, sep_id: int) -> dict[str, Any]:

@@ -9,7 +9,14 @@ from collections.abc import Mapping
 
 from bert_tf.errors import InputError
 
-_DATE = (1980, 1, 1, 0, 0, 0)  # the first that ZIP can represent, so that equal files are equal
+_DATE = (
+    1980,
+    1,
+    1,
+    0,
+    0,
+    0,
+)  # the first that ZIP can represent, so that equal files are equal
 
 
 def with_files(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
@@ -46,6 +53,6 @@ def read_files(path: str, content: bytes, *names: str) -> tuple[bytes, list[byte
             return content[:size], [archive.read(name) for name in names]
     except (zipfile.BadZipFile, LookupError, ValueError, EOFError, OSError) as error:
         raise InputError(
-            f"{path} contains no {names[0]}: it is not a TFLite file of bert-tf, or it is "
-            "damaged. Export the model again with --format=tflite."
+            f"{path} contains no {names[0]}: it is not a TFLite file of bert-tf, or it "
+            "is damaged. Export the model again with --format=tflite."
         ) from error

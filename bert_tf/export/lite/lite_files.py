@@ -31,41 +31,44 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
         job: The model and the settings.
 
     Returns:
-        A function that writes and checks a TFLite file for each precision; see `writing.writer`.
+        A function that writes and checks a TFLite file for each precision; see
+        `writing.writer`.
 
     Raises:
-        InputError: The checkpoint cannot be exported for the task or has LSTM layers, or LiteRT is
-            not installed.
+        InputError: The checkpoint cannot be exported for the task or has LSTM layers,
+            or LiteRT is not installed.
     """
     check_installed("lite", "ai_edge_litert.interpreter")
     length = job.settings.tflite_length
     positions = job.checkpoint.config.max_position_embeddings
     if length is not None and not 3 <= length <= positions:
         raise InputError(
-            f"tflite_length must be from 3 to {positions}, the model's max_position_embeddings. "
-            f"Received: {length}."
+            f"tflite_length must be from 3 to {positions}, the model's "
+            f"max_position_embeddings. Received: {length}."
         )
     if HeadConfig.from_dict(job.checkpoint.facts.get("head")).kind == "bilstm":
         raise InputError(
-            "TFLite cannot represent the loops of the LSTM layers of this model. Give format="
-            "saved_model, or train with head=linear."
+            "TFLite cannot represent the loops of the LSTM layers of this model. Give "
+            "format=saved_model, or train with head=linear."
         )
     settings = dataclasses.replace(
-        job.settings, precision="float32", max_seq_length=length or job.settings.max_seq_length
+        job.settings,
+        precision="float32",
+        max_seq_length=length or job.settings.max_seq_length,
     )
     served = load_served(job.checkpoint, settings)
     if settings.tflite_text_input and not served.lite_takes_texts:
         raise InputError(
-            f"A TFLite file for the task {job.task} cannot take texts, because TFLite lacks "
-            "the operations, also those of long_texts=windows. Leave out tflite_text_input; the "
-            "file takes token ids."
+            f"A TFLite file for the task {job.task} cannot take texts, because TFLite "
+            "lacks the operations, also those of long_texts=windows. Leave out "
+            "tflite_text_input; the file takes token ids."
         )
     has_metadata = _can_run_in_mediapipe(served)
     found = [
         ModelFile(precision, takes_texts, has_metadata and not takes_texts)
         for takes_texts in ([False, True] if settings.tflite_text_input else [False])
         for precision in dict.fromkeys(settings.tflite_precisions)
-    ]  # fmt: skip
+    ]
     return writing.writer("tflite", job, served, found, _write_file)
 
 
@@ -83,7 +86,9 @@ def _can_run_in_mediapipe(served: ServedModel) -> bool:
     return False
 
 
-def _write_file(job: ExportJob, served: ServedModel, place: str, file: ModelFile) -> ModelFile:
+def _write_file(
+    job: ExportJob, served: ServedModel, place: str, file: ModelFile
+) -> ModelFile:
     """Converts a model, and writes it with its vocabulary, labels and facts."""
     name = f"{file.precision}{'_text' if file.takes_texts else ''}.tflite"
     _LOGGER.info("converting %s", name)

@@ -18,9 +18,10 @@ _MASK = "input_mask"
 class LiteForward(FileForward):
     """The outputs of a TFLite file for a batch.
 
-    A row of the batch is a run of the file, and is not padded to the length of other rows unless
-    the outputs are those of tokens. A single row uses all threads; with more rows, each thread runs
-    other rows, in an interpreter of its own. Unused interpreters are kept.
+    A row of the batch is a run of the file, and is not padded to the length of other
+    rows unless the outputs are those of tokens. A single row uses all threads; with
+    more rows, each thread runs other rows, in an interpreter of its own. Unused
+    interpreters are kept.
 
     Args:
         path: The path of the TFLite file, for messages.
@@ -38,11 +39,14 @@ class LiteForward(FileForward):
         check_installed("lite", "ai_edge_litert.interpreter")
         # Interpreters share the content: the file may be replaced while a server runs.
         self._path, self._content, self._num_threads = path, content, num_threads
-        # The unused interpreters with one thread for each row, and with all threads for one row.
+        # The unused interpreters with one thread for each row, and with all threads for
+        # one row.
         self._free: dict[int, list[Any]] = {1: [], self._num_threads: []}
         with self._runner(self._num_threads) as runner:
             inputs, outputs = runner.get_input_details(), runner.get_output_details()
-        shapes = {name: each["shape_signature"].tolist() for name, each in outputs.items()}
+        shapes = {
+            name: each["shape_signature"].tolist() for name, each in outputs.items()
+        }
         super().__init__(tuple(inputs), shapes, outputs_of_tokens)
         shape = inputs[IDS]["shape_signature"] if IDS in inputs else [1, -1]
         self._length = int(shape[1])  # -1 for any length
@@ -50,14 +54,22 @@ class LiteForward(FileForward):
     def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Returns the outputs of one row or more."""
         count = len(next(iter(batch.values())))
-        rows = [{name: each[row : row + 1] for name, each in batch.items()} for row in range(count)]
+        rows = [
+            {name: each[row : row + 1] for name, each in batch.items()}
+            for row in range(count)
+        ]
         if count == 1:
             return self._run_row(rows[0], self._num_threads)
         with concurrent.futures.ThreadPoolExecutor(self._num_threads) as pool:
             found = list(pool.map(self._run_row, rows, [1] * count))
-        return {name: np.concatenate([each[name] for each in found]) for name in self._outputs}
+        return {
+            name: np.concatenate([each[name] for each in found])
+            for name in self._outputs
+        }
 
-    def _run_row(self, row: Mapping[str, np.ndarray], num_threads: int) -> dict[str, np.ndarray]:
+    def _run_row(
+        self, row: Mapping[str, np.ndarray], num_threads: int
+    ) -> dict[str, np.ndarray]:
         """Returns the outputs of one row, [1, ...] each."""
         with self._runner(num_threads) as runner:
             if IDS not in row:
@@ -65,7 +77,9 @@ class LiteForward(FileForward):
             given = row[IDS].shape[1]
             used = given if self._outputs_of_tokens else _num_tokens(row, given)
             of_tokens = {name: each for name, each in row.items() if name != POSITIONS}
-            inputs = {name: self._with_length(each, used) for name, each in of_tokens.items()}
+            inputs = {
+                name: self._with_length(each, used) for name, each in of_tokens.items()
+            }
             if POSITIONS in row:
                 return self._run_positions(runner, inputs, row[POSITIONS])
             outputs = dict(runner(**inputs))
@@ -84,9 +98,10 @@ class LiteForward(FileForward):
         ]
         return {
             name: np.concatenate([each[name] for each in parts], axis=1)
-            if value.ndim == 3 else value
+            if value.ndim == 3
+            else value
             for name, value in parts[0].items()
-        }  # fmt: skip
+        }
 
     def _with_length(self, value: np.ndarray, used: int) -> np.ndarray:
         """Returns the first tokens of a row, padded to the length of the file."""
@@ -116,15 +131,20 @@ class LiteForward(FileForward):
         try:
             interpreter = InterpreterWithCustomOps(
                 custom_op_registerers=tensorflow_text.tflite_registrar.SELECT_TFTEXT_OPS,
-                model_content=self._content, num_threads=num_threads,
-            )  # fmt: skip
+                model_content=self._content,
+                num_threads=num_threads,
+            )
             return interpreter.get_signature_runner()
         except (ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())
-            raise InputError(f"{self._path} is not a file that LiteRT can run: {reason}") from error
+            raise InputError(
+                f"{self._path} is not a file that LiteRT can run: {reason}"
+            ) from error
 
 
 def _num_tokens(row: Mapping[str, np.ndarray], given: int) -> int:
     """Returns the number of tokens of a row up to its last token and its last position."""
-    last = int(np.max(np.flatnonzero(row[_MASK][0]), initial=np.max(row.get(POSITIONS, 0))))
+    last = int(
+        np.max(np.flatnonzero(row[_MASK][0]), initial=np.max(row.get(POSITIONS, 0)))
+    )
     return min(given, 1 + last)

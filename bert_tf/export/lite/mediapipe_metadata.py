@@ -1,7 +1,7 @@
 """Metadata of a TFLite file for MediaPipe's `TextClassifier` and `TextEmbedder`.
 
-MediaPipe's own writers cannot be imported since version 0.10.31, but its package contains the
-classes of the schema of the metadata.
+MediaPipe's own writers cannot be imported since version 0.10.31, but its package
+contains the classes of the schema of the metadata.
 
 Source: the metadata schema of tflite-support, and its writer for BERT classifiers.
 """
@@ -32,8 +32,8 @@ def with_metadata(model: bytes, vocabulary_file: str, labels_file: str | None) -
     """Returns a TFLite file with metadata for MediaPipe.
 
     Args:
-        model: A TFLite file with the inputs `input_ids`, `input_mask` and `segment_ids` and one
-            output, without embedded files.
+        model: A TFLite file with the inputs `input_ids`, `input_mask` and `segment_ids`
+            and one output, without embedded files.
         vocabulary_file: The name of the vocabulary among the embedded files.
         labels_file: The name of the labels; None for a file whose output is a vector.
     """
@@ -60,7 +60,9 @@ def _metadata(root: Any, vocabulary_file: str, labels_file: str | None) -> Any:
     types = schema.AssociatedFileType
     tokenizer = schema.ProcessUnitT(
         optionsType=schema.ProcessUnitOptions.BertTokenizerOptions,
-        options=schema.BertTokenizerOptionsT(vocabFile=[file(vocabulary_file, types.VOCABULARY)]),
+        options=schema.BertTokenizerOptionsT(
+            vocabFile=[file(vocabulary_file, types.VOCABULARY)]
+        ),
     )
     content = schema.ContentT(
         contentPropertiesType=schema.ContentProperties.FeatureProperties,
@@ -68,12 +70,15 @@ def _metadata(root: Any, vocabulary_file: str, labels_file: str | None) -> Any:
     )
     labels = [file(labels_file, types.TENSOR_AXIS_LABELS)] if labels_file else None
     output = schema.TensorMetadataT(
-        name="probability" if labels_file else "embedding", content=content, associatedFiles=labels
+        name="probability" if labels_file else "embedding",
+        content=content,
+        associatedFiles=labels,
     )
     graph = schema.SubGraphMetadataT(
         # The converter changes the order of the inputs.
         inputTensorMetadata=[
-            schema.TensorMetadataT(name=name, content=content) for name in _input_names(root)
+            schema.TensorMetadataT(name=name, content=content)
+            for name in _input_names(root)
         ],
         outputTensorMetadata=[output],
         inputProcessUnits=[tokenizer],
@@ -98,7 +103,10 @@ def _packed(value: Any, identifier: bytes, size: int = 1024) -> bytes:
 
 
 class _Builder(flatbuffers.Builder):
-    """Aligns vectors of bytes, such as weights, as TFLite requires; Python's builder does not."""
+    """Aligns vectors of bytes, such as weights, as TFLite requires.
+
+    Python's builder does not.
+    """
 
     def StartVector(self, elemSize: int, numElems: int, alignment: int) -> Any:  # noqa: N802, N803
         """Starts a vector; see `flatbuffers.Builder`."""

@@ -29,7 +29,10 @@ class FileForward(abc.ABC):
     """
 
     def __init__(
-        self, inputs: Sequence[str], outputs: Mapping[str, Sequence[int]], outputs_of_tokens: bool
+        self,
+        inputs: Sequence[str],
+        outputs: Mapping[str, Sequence[int]],
+        outputs_of_tokens: bool,
     ) -> None:
         self._inputs, self._outputs = tuple(inputs), dict(outputs)
         self._outputs_of_tokens = outputs_of_tokens
@@ -39,9 +42,12 @@ class FileForward(abc.ABC):
         names = [name for name in self._inputs if name in inputs]
         values = tf.numpy_function(
             lambda *arrays: self.run(dict(zip(names, arrays, strict=True))),
-            [inputs[name] for name in names], [tf.float32] * len(self._outputs),
-        )  # fmt: skip
-        values = tf.nest.flatten(values)  # a single output may be a tensor instead of a list
+            [inputs[name] for name in names],
+            [tf.float32] * len(self._outputs),
+        )
+        values = tf.nest.flatten(
+            values
+        )  # a single output may be a tensor instead of a list
         for value, shape in zip(values, self._outputs.values(), strict=True):
             value.set_shape([None] * len(shape))
         return dict(zip(self._outputs, values, strict=True))
@@ -51,7 +57,8 @@ class FileForward(abc.ABC):
         rows = len(next(iter(batch.values())))
         if not rows:
             return [
-                np.zeros(self._empty_shape(s, batch), np.float32) for s in self._outputs.values()
+                np.zeros(self._empty_shape(s, batch), np.float32)
+                for s in self._outputs.values()
             ]
         if POSITIONS in self._inputs and POSITIONS not in batch:  # all positions
             positions = np.arange(batch[IDS].shape[1], dtype=np.int32)
@@ -61,13 +68,18 @@ class FileForward(abc.ABC):
             return [found[name] for name in self._outputs]
         # Files cannot compute outputs for no position.
         found = self._run_rows({**batch, POSITIONS: np.zeros([rows, 1], np.int32)})
-        return [found[n][:, :0] if len(s) == 3 else found[n] for n, s in self._outputs.items()]
+        return [
+            found[n][:, :0] if len(s) == 3 else found[n]
+            for n, s in self._outputs.items()
+        ]
 
     @abc.abstractmethod
     def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Returns the outputs of at least one row, for at least one position if it has any."""
 
-    def _empty_shape(self, shape: Sequence[int], batch: Mapping[str, np.ndarray]) -> list[int]:
+    def _empty_shape(
+        self, shape: Sequence[int], batch: Mapping[str, np.ndarray]
+    ) -> list[int]:
         """Returns the shape of an output for a batch without rows."""
         rest = [abs(size) for size in shape[1:]]
         if self._outputs_of_tokens:

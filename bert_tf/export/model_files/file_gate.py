@@ -15,10 +15,10 @@ from bert_tf.export.requests import Request, example_requests
 from bert_tf.export.served import ServedModel
 from bert_tf.tasks.task import Outputs
 
-# float16 and int8 are the dtypes of the weights. int8 is judged by its metric, whose limit for few
-# examples is that of two of them, or by its answers (`_limits_of`). For outputs without answers,
-# the limits of int8 must find wrong ones: unit vectors [384] of unrelated texts differ by 0.17, and
-# a zero vector by 0.13.
+# float16 and int8 are the dtypes of the weights. int8 is judged by its metric, whose
+# limit for few examples is that of two of them, or by its answers (`_limits_of`). For
+# outputs without answers, the limits of int8 must find wrong ones: unit vectors [384]
+# of unrelated texts differ by 0.17, and a zero vector by 0.13.
 _LIMITS = {
     "float32": Limits(1e-4, 100, 0.5, allows_gain=True),
     "float16": Limits(1e-2, 99, 1.0, allows_gain=True),
@@ -31,7 +31,10 @@ _VALID_TEXTS = tuple(text for text in gate.EXAMPLES if b"\xff" not in text)
 
 
 def check(
-    process: Gate, served: ServedModel, labelled: Sequence[Request], found: Sequence[ModelFile]
+    process: Gate,
+    served: ServedModel,
+    labelled: Sequence[Request],
+    found: Sequence[ModelFile],
 ) -> list[dict[str, Any] | GateError]:
     """Compares the outputs of all files with those of the model in memory.
 
@@ -42,7 +45,8 @@ def check(
         found: The files.
 
     Returns:
-        For each file its report, or the `GateError` if an output or the metric differs too much.
+        For each file its report, or the `GateError` if an output or the metric differs
+        too much.
 
     Raises:
         GateError: LiteRT or ONNX Runtime cannot run a file.
@@ -80,11 +84,16 @@ def _report(
     name = os.path.basename(file.path)
     num_examples = sum(len(each.correct or ()) for each in requests)
     report = gate.judge(
-        served, requests, expected, actual, _limits_of(file.precision, num_examples, expected),
+        served,
+        requests,
+        expected,
+        actual,
+        _limits_of(file.precision, num_examples, expected),
         name,
-        # The labelled texts may be among those that the tokenizer of TFLite splits differently.
+        # The labelled texts may be among those that the tokenizer of TFLite splits
+        # differently.
         compares_labelled=not file.takes_texts,
-    )  # fmt: skip
+    )
     return {
         **report,
         "file": name,
@@ -93,12 +102,19 @@ def _report(
     }
 
 
-def _limits_of(precision: str, num_examples: int, expected: Sequence[Outputs]) -> Limits:
-    """Returns the limits of a file. For int8, many examples or answers replace those of outputs."""
+def _limits_of(
+    precision: str, num_examples: int, expected: Sequence[Outputs]
+) -> Limits:
+    """Returns the limits of a file.
+
+    For int8, many examples or answers replace those of outputs.
+    """
     limits = _LIMITS[precision]
     if precision != "int8":
         return limits
     if num_examples >= _MANY_EXAMPLES:
         return dataclasses.replace(limits, judges_values=False, different_answers=None)
-    answers = any(each.dtype.kind != "f" for outputs in expected for each in outputs.values())
+    answers = any(
+        each.dtype.kind != "f" for outputs in expected for each in outputs.values()
+    )
     return dataclasses.replace(limits, judges_values=not answers)

@@ -29,7 +29,9 @@ class _Checkpoint(Pretrained):
     def model(self, model_class: Any, **arguments: Any) -> Any:
         """Returns what a served model needs to know about the Keras model, without variables."""
         found = {"next_sentence": False, "num_labels": None, **arguments}
-        return types.SimpleNamespace(config=self.config, variables_by_name=dict, **found)
+        return types.SimpleNamespace(
+            config=self.config, variables_by_name=dict, **found
+        )
 
 
 def forward_of(path: str, num_threads: int, outputs_of_tokens: bool) -> FileForward:
@@ -49,21 +51,25 @@ def forward_of(path: str, num_threads: int, outputs_of_tokens: bool) -> FileForw
     return LiteForward(path, content, num_threads, outputs_of_tokens)
 
 
-def load_file(path: str, num_threads: int | None = None) -> tuple[ServedModel, dict[str, Any]]:
+def load_file(
+    path: str, num_threads: int | None = None
+) -> tuple[ServedModel, dict[str, Any]]:
     """Loads a TFLite or ONNX file.
 
-    Tokenizer and decoding are those of SavedModels, in TensorFlow; the file computes the rest.
+    Tokenizer and decoding are those of SavedModels, in TensorFlow; the file computes
+    the rest.
 
     Args:
         path: The file, which ends in .tflite or .onnx.
-        num_threads: The number of threads. Default: the number of cores of this process.
+        num_threads: The number of threads. Default: the number of cores of this
+            process.
 
     Returns:
         The served model, and the facts of the model.
 
     Raises:
-        InputError: The file is missing or damaged, bert-tf or this version of it did not write it,
-            or the package that runs it is not installed.
+        InputError: The file is missing or damaged, bert-tf or this version of it did
+            not write it, or the package that runs it is not installed.
     """
     content, num_threads = files.read_bytes(path), num_threads or num_cores()
     if path.endswith(".onnx"):
@@ -77,15 +83,17 @@ def load_file(path: str, num_threads: int | None = None) -> tuple[ServedModel, d
         # LiteRT does not find all damage, and can end the process.
         if files.sha256(model) != stored.model_sha256:
             raise InputError(
-                f"{path} is damaged: its model has another SHA-256 than {FACTS_FILE} in it states. "
-                "Export the model again."
+                f"{path} is damaged: its model has another SHA-256 than {FACTS_FILE} "
+                "in it states. Export the model again."
             )
         forward = LiteForward(path, content, num_threads, served.outputs_of_tokens)
     served.replace_forward(forward, takes_texts=stored.takes_texts)
     return served, dict(stored.facts)
 
 
-def _served_model(path: str, facts_file: bytes, vocabulary: bytes) -> tuple[FileFacts, ServedModel]:
+def _served_model(
+    path: str, facts_file: bytes, vocabulary: bytes
+) -> tuple[FileFacts, ServedModel]:
     """Returns the facts in a file, and its served model without a function of ids.
 
     Raises:
@@ -107,6 +115,6 @@ def _served_model(path: str, facts_file: bytes, vocabulary: bytes) -> tuple[File
         return stored, load_served(_Checkpoint(config, contents), settings)
     except (TypeError, LookupError) as error:
         raise InputError(
-            f"{path} was written by another version of bert-tf, which stored other facts: {error}. "
-            "Export the model again."
+            f"{path} was written by another version of bert-tf, which stored other "
+            f"facts: {error}. Export the model again."
         ) from error

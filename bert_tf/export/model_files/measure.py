@@ -26,9 +26,9 @@ def measure(file: ModelFile, served: ServedModel, length: int | None) -> dict[st
         length: The number of tokens of the sequences; None for 32 and 128.
 
     Returns:
-        `load_ms`, the time from a path to the end of the first run, which brings the weights into
-        the layout of the CPU, and `latency_ms`, the median time of further runs by the number of
-        tokens and threads.
+        `load_ms`, the time from a path to the end of the first run, which brings the
+        weights into the layout of the CPU, and `latency_ms`, the median time of further
+        runs by the number of tokens and threads.
     """
     longest = length or served.max_seq_length
     lengths = [each for each in _LENGTHS if each <= longest and not length] or [longest]
@@ -45,13 +45,17 @@ def measure(file: ModelFile, served: ServedModel, length: int | None) -> dict[st
     return {"load_ms": load_ms, "latency_ms": latency}
 
 
-def _inputs(served: ServedModel, length: int, takes_texts: bool) -> dict[str, np.ndarray]:
+def _inputs(
+    served: ServedModel, length: int, takes_texts: bool
+) -> dict[str, np.ndarray]:
     """Returns the inputs of one sequence of a length, which consists of unknown words."""
     if takes_texts:
         names = served.text_names
         words = (length - 1 - len(names)) // len(names)
         return {name: np.array([b"? " * words], object) for name in names}
-    inputs: dict[str, np.ndarray] = {name: np.zeros([1, length], np.int32) for name in INPUT_NAMES}
+    inputs: dict[str, np.ndarray] = {
+        name: np.zeros([1, length], np.int32) for name in INPUT_NAMES
+    }
     inputs["input_ids"] += served.tokenizer.unk_id
     inputs["input_mask"] += 1
     if served.takes_masks:

@@ -30,7 +30,8 @@ class FileFacts:
 
     Attributes:
         config: The architecture, as in `bert_config.json`.
-        facts: The facts of the checkpoint, such as `labels` and the SHA-256 of the vocabulary.
+        facts: The facts of the checkpoint, such as `labels` and the SHA-256 of the
+            vocabulary.
         settings: The settings of the export.
         heads: The names of the weights outside of the encoder.
         do_lower_case: Whether the tokenizer lower-cases text.

@@ -25,8 +25,8 @@ def check_installed(extra: str, *modules: str) -> None:
         except ImportError as error:
             name = module.partition(".")[0].replace("_", "-")
             raise InputError(
-                f"Files of this format need the package {name}, which is not installed. Install "
-                f"it: pip install 'bert-tf[{extra}]'."
+                f"Files of this format need the package {name}, which is not "
+                f"installed. Install it: pip install 'bert-tf[{extra}]'."
             ) from error
 
 

@@ -26,24 +26,32 @@ WriteFile = Callable[[ExportJob, ServedModel, str, ModelFile], ModelFile]
 
 
 def writer(
-    format: str, job: ExportJob, served: ServedModel, found: Sequence[ModelFile], write: WriteFile
+    format: str,
+    job: ExportJob,
+    served: ServedModel,
+    found: Sequence[ModelFile],
+    write: WriteFile,
 ) -> Callable[[Gate, str], dict[str, Any]]:
     """Reads the labelled examples of an export.
 
     Args:
-        format: "tflite" or "onnx": the name of the folder of the files, and their ending.
+        format: "tflite" or "onnx": the name of the folder of the files, and their
+            ending.
         job: The model and the settings.
         served: The model.
         found: The files to write.
         write: Writes one of them.
 
     Returns:
-        A function that writes the files to a folder, checks them in a process, and returns the
-        report. A file with other outputs than the model in memory or a metric that is too low is
-        removed, with a warning. The function raises `GateError` if no file of the export is left.
+        A function that writes the files to a folder, checks them in a process, and
+        returns the report. A file with other outputs than the model in memory or a
+        metric that is too low is removed, with a warning. The function raises
+        `GateError` if no file of the export is left.
     """
     labelled = (
-        labelled_requests(served, job.dev_data, [served.labelled_signature]) if job.dev_data else []
+        labelled_requests(served, job.dev_data, [served.labelled_signature])
+        if job.dev_data
+        else []
     )
 
     def write_all(process: Gate, folder: str) -> dict[str, Any]:
@@ -58,14 +66,21 @@ def writer(
         for row, each in zip(reports, written, strict=True):
             if isinstance(row, GateError):
                 tf.io.gfile.remove(each.path)
-                left_out.append(str(row).replace("Nothing was exported.", "This file is left out."))
+                left_out.append(
+                    str(row).replace("Nothing was exported.", "This file is left out.")
+                )
                 _LOGGER.warning(
-                    "warning: %s --%s_precisions chooses the files.", left_out[-1], format
+                    "warning: %s --%s_precisions chooses the files.",
+                    left_out[-1],
+                    format,
                 )
                 continue
             row["max_seq_length"] = served.max_seq_length
             rows.append(row | measure(each, served, job.settings.tflite_length))
-        report = {"max_seq_length": served.max_seq_length, f"{format}_left_out": left_out}
+        report = {
+            "max_seq_length": served.max_seq_length,
+            f"{format}_left_out": left_out,
+        }
         if not rows:
             tf.io.gfile.rmtree(place)
             return report
@@ -75,7 +90,9 @@ def writer(
     return write_all
 
 
-def embedded_files(job: ExportJob, served: ServedModel, **facts: Any) -> dict[str, bytes]:
+def embedded_files(
+    job: ExportJob, served: ServedModel, **facts: Any
+) -> dict[str, bytes]:
     """Returns the texts that a file contains: vocabulary, labels and facts.
 
     Args:
@@ -91,7 +108,9 @@ def embedded_files(job: ExportJob, served: ServedModel, **facts: Any) -> dict[st
         config=checkpoint.config.to_dict(),
         facts=job.facts,
         settings=dataclasses.asdict(settings),
-        heads=tuple(sorted(each for each in checkpoint.weights if not each.startswith("bert/"))),
+        heads=tuple(
+            sorted(each for each in checkpoint.weights if not each.startswith("bert/"))
+        ),
         do_lower_case=served.tokenizer.do_lower_case,
         **facts,
     )

@@ -42,12 +42,16 @@ class Model:
         self._tokenizer = Tokenizer(
             models.WordPiece(self._ids, unk_token="[UNK]", max_input_chars_per_word=200)
         )
-        self._tokenizer.normalizer = normalizers.BertNormalizer(lowercase=content["do_lower_case"])
+        self._tokenizer.normalizer = normalizers.BertNormalizer(
+            lowercase=content["do_lower_case"]
+        )
         self._tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
     def __call__(self, texts: Sequence[Any]) -> list[dict[str, Any]]:
         """Returns the prediction for each text, or each pair of texts, of one batch."""
-        rows = [self._encode(*([each] if isinstance(each, str) else each)) for each in texts]
+        rows = [
+            self._encode(*([each] if isinstance(each, str) else each)) for each in texts
+        ]
         if not rows:
             return []
         shape = (len(rows), max(len(ids) for ids, _ in rows))
@@ -62,8 +66,13 @@ class Model:
         return [self._prediction(output.name, row.tolist()) for row in found]
 
     def _encode(self, *texts: str) -> tuple[list[int], list[int]]:
-        """Returns ids and segments; a pair loses tokens of its longer text, or of the second."""
-        parts = [self._tokenizer.encode(each, add_special_tokens=False).ids for each in texts]
+        """Returns ids and segments.
+
+        A pair loses tokens of its longer text, or of the second.
+        """
+        parts = [
+            self._tokenizer.encode(each, add_special_tokens=False).ids for each in texts
+        ]
         while sum(map(len, parts)) > self._length - 1 - len(parts):
             max(reversed(parts), key=len).pop()
         ids, segments = [self._ids["[CLS]"]], [0]
@@ -76,16 +85,26 @@ class Model:
         if name != "probabilities":
             return {name: value}
         found = dict(zip(self.facts["labels"], value, strict=True))
-        best = {label: found[label] for label in sorted(found, key=lambda each: -found[each])}
+        best = {
+            label: found[label]
+            for label in sorted(found, key=lambda each: -found[each])
+        }
         if self.facts.get("task_type") == "multi_label":
             threshold = self.facts["threshold"]
-            return {"labels": [n for n in found if found[n] >= threshold], "probabilities": best}
+            return {
+                "labels": [n for n in found if found[n] >= threshold],
+                "probabilities": best,
+            }
         label = next(iter(best))
         return {"label": label, "probability": best[label], "probabilities": best}
 
 
 if __name__ == "__main__":
     _model, _texts = Model(sys.argv[1]), sys.argv[2:]
-    _rows = zip(_texts[::2], _texts[1::2], strict=True) if _model.facts.get("pair") else _texts
+    _rows = (
+        zip(_texts[::2], _texts[1::2], strict=True)
+        if _model.facts.get("pair")
+        else _texts
+    )
     for _each in _model(list(_rows)):
         print(json.dumps(_each, ensure_ascii=False))

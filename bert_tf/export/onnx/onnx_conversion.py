@@ -18,8 +18,8 @@ OPSET = 17  # ONNX Runtime from 1.12 on, of 2022
 def convert(served: ServedModel) -> bytes:
     """Returns an ONNX model of `served.forward`, float32.
 
-    The inputs are `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], and, for a masked LM,
-    `masked_lm_positions`, int32 [B, P].
+    The inputs are `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], and, for a
+    masked LM, `masked_lm_positions`, int32 [B, P].
 
     Raises:
         GateError: ONNX cannot represent the model.
@@ -36,9 +36,11 @@ def convert(served: ServedModel) -> bytes:
 
     with as_gate_error("ONNX"):
         model, _ = tf2onnx.convert.from_function(
-            tf.function(outputs, autograph=False), specs, opset=OPSET,
+            tf.function(outputs, autograph=False),
+            specs,
+            opset=OPSET,
             custom_op_handlers={"Erfc": (_as_erf, [])},
-        )  # fmt: skip
+        )
         onnx.checker.check_model(model)
         return bytes(model.SerializeToString())
 
@@ -50,16 +52,21 @@ def _as_erf(context: Any, node: Any, name: str, _: Any) -> None:
     shape, dtype = context.get_shape(node.output[0]), context.get_dtype(node.output[0])
     context.remove_node(name)
     context.make_node(
-        "Sub", [one.output[0], erf.output[0]], outputs=node.output, name=name,
-        shapes=[shape], dtypes=[dtype],
-    )  # fmt: skip
+        "Sub",
+        [one.output[0], erf.output[0]],
+        outputs=node.output,
+        name=name,
+        shapes=[shape],
+        dtypes=[dtype],
+    )
 
 
 def quantize(model: bytes) -> bytes:
     """Returns an ONNX model with int8 weights of matrix products and embeddings.
 
-    Activations are quantized while the model runs. The output of a row does not depend on the other
-    rows of its batch, and is the same on all processors; see `_quantize_products`.
+    Activations are quantized while the model runs. The output of a row does not depend
+    on the other rows of its batch, and is the same on all processors; see
+    `_quantize_products`.
 
     Args:
         model: A float32 model.
@@ -89,10 +96,11 @@ def quantize(model: bytes) -> bytes:
 def _quantize_products(graph: Any) -> None:
     """Replaces the products of rows with float weights by products of integers.
 
-    Each row is divided by its largest absolute value before the product, and the result is
-    multiplied by it. All rows then lie in [-1, 1], so one constant scale quantizes them: with a
-    scale of the batch, as `DynamicQuantizeLinear` computes it, a result would depend on the other
-    rows, and the large values of [CLS] and [SEP] would leave few steps for words.
+    Each row is divided by its largest absolute value before the product, and the result
+    is multiplied by it. All rows then lie in [-1, 1], so one constant scale quantizes
+    them: with a scale of the batch, as `DynamicQuantizeLinear` computes it, a result
+    would depend on the other rows, and the large values of [CLS] and [SEP] would leave
+    few steps for words.
     """
     from onnx import TensorProto, helper, numpy_helper
 
@@ -105,8 +113,12 @@ def _quantize_products(graph: Any) -> None:
     nodes: list[Any] = []
     quantized_rows: set[str] = set()
 
-    def add(operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> None:
-        nodes.append(helper.make_node(operator, inputs, [output], name=output, **attributes))
+    def add(
+        operator: str, inputs: Sequence[str], output: str, **attributes: Any
+    ) -> None:
+        nodes.append(
+            helper.make_node(operator, inputs, [output], name=output, **attributes)
+        )
 
     for node in list(graph.node):
         if node.op_type != "MatMul" or np.ndim(weights.get(node.input[1])) != 2:
@@ -122,11 +134,21 @@ def _quantize_products(graph: Any) -> None:
             add("ReduceMax", [f"{rows}_abs"], f"{rows}_max", axes=[-1])
             add("Max", [f"{rows}_max", "smallest_row"], f"{rows}_size")
             add("Div", [rows, f"{rows}_size"], f"{rows}_scaled")
-            add("QuantizeLinear", [f"{rows}_scaled", "row_scale", "row_zero"], f"{rows}_int8")
-        constants[f"{kernel}_int8"], constants[f"{kernel}_scale"] = _int8_weights(weights[kernel])
+            add(
+                "QuantizeLinear",
+                [f"{rows}_scaled", "row_scale", "row_zero"],
+                f"{rows}_int8",
+            )
+        constants[f"{kernel}_int8"], constants[f"{kernel}_scale"] = _int8_weights(
+            weights[kernel]
+        )
 
         # ONNX Runtime computes the next four as one operation.
-        add("MatMulInteger", [f"{rows}_int8", f"{kernel}_int8", "row_zero"], f"{product}_int32")
+        add(
+            "MatMulInteger",
+            [f"{rows}_int8", f"{kernel}_int8", "row_zero"],
+            f"{product}_int32",
+        )
         add("Cast", [f"{product}_int32"], f"{product}_float", to=TensorProto.FLOAT)
         add("Mul", ["row_scale", f"{kernel}_scale"], f"{product}_scale")
         add("Mul", [f"{product}_float", f"{product}_scale"], f"{product}_scaled")
@@ -145,11 +167,11 @@ def _quantize_products(graph: Any) -> None:
 def _int8_weights(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the weights of a product as integers, and their scales.
 
-    Processors without VNNI instructions add the products of two neighboring inputs in 16 bits. With
-    activations of 8 bits without sign, these sums saturate if two weights of the same sign are
-    larger than 128 together. The scale of an output is the smallest without such a pair, so a file
-    gives the same results on all processors. It is about 1.3 times as coarse as that of 8 bits, and
-    finer than 7 bits.
+    Processors without VNNI instructions add the products of two neighboring inputs in
+    16 bits. With activations of 8 bits without sign, these sums saturate if two weights
+    of the same sign are larger than 128 together. The scale of an output is the
+    smallest without such a pair, so a file gives the same results on all processors. It
+    is about 1.3 times as coarse as that of 8 bits, and finer than 7 bits.
 
     Args:
         kernel: float32 [I, O].

@@ -32,16 +32,20 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
         job: The model and the settings.
 
     Returns:
-        A function that writes and checks an ONNX file for each precision; see `writing.writer`. For
-        tasks with one output for each text, it writes `onnx_client.py` too.
+        A function that writes and checks an ONNX file for each precision; see
+        `writing.writer`. For tasks with one output for each text, it writes
+        `onnx_client.py` too.
 
     Raises:
-        InputError: The checkpoint cannot be exported for the task, or a package is not installed.
+        InputError: The checkpoint cannot be exported for the task, or a package is not
+            installed.
     """
     check_installed("onnx", "onnx", "onnxruntime", "tf2onnx")
     settings = dataclasses.replace(job.settings, precision="float32")
     served = load_served(job.checkpoint, settings)
-    found = [ModelFile(precision) for precision in dict.fromkeys(settings.onnx_precisions)]
+    found = [
+        ModelFile(precision) for precision in dict.fromkeys(settings.onnx_precisions)
+    ]
     float32 = functools.cache(lambda: convert(served))
     write_files = writing.writer(
         "onnx", job, served, found, functools.partial(_write_file, float32)
@@ -51,14 +55,20 @@ def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
         if served.lite_takes_texts:
             place = os.path.join(folder, EXTRA)
             tf.io.gfile.makedirs(place)
-            files.write_bytes(os.path.join(place, _CLIENT), files.read_bytes(_CLIENT_PATH))
+            files.write_bytes(
+                os.path.join(place, _CLIENT), files.read_bytes(_CLIENT_PATH)
+            )
         return write_files(process, folder)
 
     return write_all
 
 
 def _write_file(
-    float32: Callable[[], bytes], job: ExportJob, served: ServedModel, place: str, file: ModelFile
+    float32: Callable[[], bytes],
+    job: ExportJob,
+    served: ServedModel,
+    place: str,
+    file: ModelFile,
 ) -> ModelFile:
     """Writes a model with its vocabulary, labels and facts."""
     name = f"{file.precision}.onnx"

@@ -28,12 +28,17 @@ def open_session(path: str, content: bytes, num_threads: int) -> Any:
     options.intra_op_num_threads = num_threads
     options.log_severity_level = 3  # errors only
     try:
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime has a class of its own for each kind of error
+        return onnxruntime.InferenceSession(
+            content, options, providers=["CPUExecutionProvider"]
+        )
+    except (
+        Exception
+    ) as error:  # ONNX Runtime has a class of its own for each kind of error
         reason = " ".join(str(error).split())
         raise InputError(
-            f"{path} is not a file that ONNX Runtime {onnxruntime.__version__} can run: "
-            f"... {reason[-200:]} Install a newer onnxruntime, or export the model again."
+            f"{path} is not a file that ONNX Runtime {onnxruntime.__version__} can "
+            f"run: ... {reason[-200:]} Install a newer onnxruntime, or export the "
+            "model again."
         ) from error
 
 
@@ -56,4 +61,6 @@ class OnnxForward(FileForward):
 
     def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Returns the outputs of one row or more."""
-        return dict(zip(self._outputs, self._session.run(None, dict(batch)), strict=True))
+        return dict(
+            zip(self._outputs, self._session.run(None, dict(batch)), strict=True)
+        )

@@ -1,4 +1,7 @@
-"""Vocabulary, labels and facts in the metadata of an ONNX file; and a check of its graph."""
+"""Vocabulary, labels and facts in the metadata of an ONNX file.
+
+And a check of its graph.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -35,8 +38,8 @@ def read_metadata(path: str, session: Any, *names: str) -> list[bytes]:
     found = session.get_modelmeta().custom_metadata_map
     if names[0] not in found:
         raise InputError(
-            f"{path} contains no {names[0]}: it is not an ONNX file of bert-tf. Export the model "
-            "again with --format=onnx."
+            f"{path} contains no {names[0]}: it is not an ONNX file of bert-tf. Export "
+            "the model again with --format=onnx."
         )
     return [found[name].encode() for name in names]
 
@@ -49,8 +52,8 @@ def check_graph(path: str, content: bytes) -> None:
         content: Its content. ONNX Runtime reports it if it is damaged.
 
     Raises:
-        InputError: onnx is not installed, or the file reads other files or needs operators that
-            ONNX does not define.
+        InputError: onnx is not installed, or the file reads other files or needs
+            operators that ONNX does not define.
     """
     check_installed("onnx", "onnxruntime", "onnx")
     import onnx
@@ -63,11 +66,15 @@ def check_graph(path: str, content: bytes) -> None:
     graphs = list(_graphs(model.graph))
     others = {node.domain for graph in graphs for node in graph.node} - {"", "ai.onnx"}
     is_external = onnx.external_data_helper.uses_external_data
-    if others or model.functions or any(is_external(t) for g in graphs for t in _tensors(g)):
+    if (
+        others
+        or model.functions
+        or any(is_external(t) for g in graphs for t in _tensors(g))
+    ):
         raise InputError(
-            f"{path} has operators of its own or of others, or weights in other files, which files "
-            "of bert-tf do not have. Export the model again with --format=onnx, or run the file "
-            "with ONNX Runtime itself."
+            f"{path} has operators of its own or of others, or weights in other files, "
+            "which files of bert-tf do not have. Export the model again with "
+            "--format=onnx, or run the file with ONNX Runtime itself."
         )
 
 

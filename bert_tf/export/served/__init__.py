@@ -1,17 +1,24 @@
 """The models of exports: a tokenizer and a model in one graph, one module for each task.
 
-Read in this order: `served_model` (base class, with the signatures that all tasks share),
-`graph_functions`, `id_checks` (checks of token ids in a graph), `classifier`, `windows` (of long
-texts), `spans` (arithmetic of answers), `span_predictor`, `tags` (arithmetic of entities),
-`tagger`, `choice`, `fill_mask`, `embedder`, `load` (builds the served model of a checkpoint).
-Imports foundation modules, `tokenization`, `modeling`, `tasks`, `conversion`, `pretrained`,
-`export.settings` and TensorFlow.
+Read in this order: `served_model` (base class, with the signatures that all tasks
+share), `graph_functions`, `id_checks` (checks of token ids in a graph), `classifier`,
+`windows` (of long texts), `spans` (arithmetic of answers), `span_predictor`, `tags`
+(arithmetic of entities), `tagger`, `choice`, `fill_mask`, `embedder`, `load` (builds
+the served model of a checkpoint). Imports foundation modules, `tokenization`,
+`modeling`, `tasks`, `conversion`, `pretrained`, `export.settings` and TensorFlow.
 
-Shape letters: B requests in a batch, S sequence length, K labels, answers or choices, R windows.
+Shape letters: B requests in a batch, S sequence length, K labels, answers or choices, R
+windows.
 """
 
 from bert_tf.export.served.classifier import DEFAULT_THRESHOLD, ServedClassifier
 from bert_tf.export.served.load import load_served, task_of
 from bert_tf.export.served.served_model import ServedModel
 
-__all__ = ["DEFAULT_THRESHOLD", "ServedClassifier", "ServedModel", "load_served", "task_of"]
+__all__ = [
+    "DEFAULT_THRESHOLD",
+    "ServedClassifier",
+    "ServedModel",
+    "load_served",
+    "task_of",
+]

@@ -20,20 +20,23 @@ from bert_tf.tasks.task import Outputs
 class ServedChoice(ServedModel):
     """A tokenizer and a model of multiple choice in one graph.
 
-    `serving_default` takes `context`, string [B], and `choices`, string [B, K]. K may differ from
-    the number of choices in the training, and between requests. Rows with fewer choices are padded
-    with "": an empty text is no choice, at any position. For SWAG, the context is `sent1`, and a
-    choice is `sent2`, a blank and the ending. The outputs are:
+    `serving_default` takes `context`, string [B], and `choices`, string [B, K]. K may
+    differ from the number of choices in the training, and between requests. Rows with
+    fewer choices are padded with "": an empty text is no choice, at any position. For
+    SWAG, the context is `sent1`, and a choice is `sent2`, a blank and the ending. The
+    outputs are:
 
-    * `probabilities`, float32 [B, K]: the softmax of the scores of the choices; 0 for no choice.
-    * `ranking`, int32 [B, K]: the indices of the choices, best first; those without choice last.
+    * `probabilities`, float32 [B, K]: the softmax of the scores of the choices; 0 for
+      no choice.
+    * `ranking`, int32 [B, K]: the indices of the choices, best first; those without
+      choice last.
     * `choice`, string [B]: the best choice; "" if a row has no choices.
     * `index`, int32 [B]: its index; -1 if a row has no choices.
 
-    `ids` and `ids_lengths` take one sequence for each choice, [B, S], and have the output `score`,
-    float32 [B]: the logit of the choice. The score of a choice does not depend on other choices, so
-    a client can compute the softmax over any of them, and these signatures have the shapes and the
-    checks of all other models.
+    `ids` and `ids_lengths` take one sequence for each choice, [B, S], and have the
+    output `score`, float32 [B]: the logit of the choice. The score of a choice does not
+    depend on other choices, so a client can compute the softmax over any of them, and
+    these signatures have the shapes and the checks of all other models.
     """
 
     list_names = ("choices",)
@@ -44,7 +47,9 @@ class ServedChoice(ServedModel):
     facts: Mapping[str, Any] = {"max_seq_length": DEFAULT_LENGTH}
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
-        length = settings.sequence_length(checkpoint, checkpoint.facts["max_seq_length"])
+        length = settings.sequence_length(
+            checkpoint, checkpoint.facts["max_seq_length"]
+        )
         model = checkpoint.model(BertMultipleChoice, dtype=settings.precision)
         super().__init__(model, checkpoint.tokenizer, length)
 
@@ -65,10 +70,14 @@ class ServedChoice(ServedModel):
         single = {name: value[:, None] for name, value in inputs.items()}
         return {"score": super().forward(single)["logits"][:, 0]}
 
-    def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
+    def near_ties(
+        self, name: str, outputs: Outputs, others: Outputs, margin: float
+    ) -> Any:
         """Returns where the order of two choices is decided by less than a margin."""
         if name == "ranking":
-            ranked = np.take_along_axis(outputs["probabilities"], outputs["ranking"], axis=-1)
+            ranked = np.take_along_axis(
+                outputs["probabilities"], outputs["ranking"], axis=-1
+            )
             return adjacent_ties(ranked, margin)
         if name in ("choice", "index"):
             return best_ties(outputs["probabilities"], margin)
@@ -91,8 +100,8 @@ def _with_equal_rows(context: Any, choices: Any) -> tuple[Any, Any]:
     """Checks, when the graph runs, that there is a context for each row of choices.
 
     Raises:
-        tf.errors.InvalidArgumentError: The numbers of rows differ, or the rank of an input is
-            wrong. The C API does not compare the rank with the signature.
+        tf.errors.InvalidArgumentError: The numbers of rows differ, or the rank of an
+            input is wrong. The C API does not compare the rank with the signature.
     """
     context = tf.ensure_shape(tf.convert_to_tensor(context, tf.string), [None])
     choices = tf.ensure_shape(tf.convert_to_tensor(choices, tf.string), [None, None])

@@ -16,7 +16,10 @@ from bert_tf.export.settings import TASK_TYPES, ServingSettings
 from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
-from bert_tf.tasks.classification.results.scoring import MultiLabelResults, RegressionResults
+from bert_tf.tasks.classification.results.scoring import (
+    MultiLabelResults,
+    RegressionResults,
+)
 from bert_tf.tasks.classification.results.text_results import TextResults
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, text_of
 from bert_tf.tasks.classification.text_examples import TextExample
@@ -29,25 +32,27 @@ DEFAULT_THRESHOLD = 0.5
 class ServedClassifier(ServedModel):
     """A tokenizer and a classifier in one graph.
 
-    The outputs depend on the type of the task. `ids` and `ids_lengths` also have the output
-    `logits`, float32 [B, labels].
+    The outputs depend on the type of the task. `ids` and `ids_lengths` also have the
+    output `logits`, float32 [B, labels].
 
     * classification: `probabilities`, float32 [B, labels], and `label`, string [B].
-    * multi_label: `probabilities`, float32 [B, labels], each in [0, 1], and `labels`, string [B]:
-      the labels whose probability reaches the threshold, joined by `predictions.separator_of` all
-      labels, by default a comma; "" if there are none.
+    * multi_label: `probabilities`, float32 [B, labels], each in [0, 1], and `labels`,
+      string [B]: the labels whose probability reaches the threshold, joined by
+      `predictions.separator_of` all labels, by default a comma; "" if there are none.
     * regression: `score`, float32 [B].
 
-    With `LongTexts.in_windows`, texts may have any length. `ids` and `ids_lengths` then take one
-    window a row.
+    With `LongTexts.in_windows`, texts may have any length. `ids` and `ids_lengths` then
+    take one window a row.
 
-    `serving_default` takes `text`, or `text_a` and `text_b`. TensorFlow Serving's Classify API uses
-    the signature `classify`, with the outputs `classes` (string [B, labels], best first) and
-    `scores` (float32 [B, labels]), and its Regress API the signature `regress`, with the output
-    `outputs` (float32 [B]). Both take `inputs`, string [B]: serialized `tf.train.Example` messages
-    whose features have the names of the texts.
+    `serving_default` takes `text`, or `text_a` and `text_b`. TensorFlow Serving's
+    Classify API uses the signature `classify`, with the outputs `classes` (string [B,
+    labels], best first) and `scores` (float32 [B, labels]), and its Regress API the
+    signature `regress`, with the output `outputs` (float32 [B]). Both take `inputs`,
+    string [B]: serialized `tf.train.Example` messages whose features have the names of
+    the texts.
 
-    With windows, the signatures of texts return the means of the outputs for all windows.
+    With windows, the signatures of texts return the means of the outputs for all
+    windows.
     """
 
     lite_takes_texts = True
@@ -71,12 +76,14 @@ class ServedClassifier(ServedModel):
         is_regression = task_type == "regression"
         num_labels = 1 if is_regression else len(facts["labels"])
         length = settings.sequence_length(checkpoint, facts["max_seq_length"])
-        model = checkpoint.model(BertClassifier, num_labels=num_labels, dtype=settings.precision)
+        model = checkpoint.model(
+            BertClassifier, num_labels=num_labels, dtype=settings.precision
+        )
         labels = check_labels(model, facts["labels"], is_regression)
         if task_type == TASK_TYPES[0] and len(labels) < 2:
             raise InputError(
-                f"A model for classification has at least 2 labels. Received: {labels}. For a "
-                "score, give task_type=regression and no labels."
+                "A model for classification has at least 2 labels. Received: "
+                f"{labels}. For a score, give task_type=regression and no labels."
             )
         super().__init__(model, checkpoint.tokenizer, length)
         self._labels, self._pair = tf.constant(labels, tf.string), facts["pair"]
@@ -138,24 +145,33 @@ class ServedClassifier(ServedModel):
             return {"score": outputs["score"]}
         probabilities = outputs["probabilities"]
         if self._task_type == "multi_label":
-            return {"probabilities": probabilities, "labels": self._selected(probabilities)}
+            return {
+                "probabilities": probabilities,
+                "labels": self._selected(probabilities),
+            }
         label = tf.gather(self._labels, tf.argmax(probabilities, axis=-1))
         return {"probabilities": probabilities, "label": label}
 
     def from_examples(self) -> dict[str, Callable[..., Tensors]]:
         """Returns the functions of `classify` or `regress`."""
         if self._task_type == "regression":
-            return {"regress": lambda *texts: {"outputs": self.from_texts(*texts)["score"]}}
+            return {
+                "regress": lambda *texts: {"outputs": self.from_texts(*texts)["score"]}
+            }
         return {"classify": self._classes}
 
-    def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
+    def near_ties(
+        self, name: str, outputs: Outputs, others: Outputs, margin: float
+    ) -> Any:
         """Returns where a label, or its place in a ranking, is decided by less than a margin."""
         if name == "classes":
             return adjacent_ties(outputs["scores"], margin)
         if name == "label":
             return best_ties(outputs["probabilities"], margin)
         if name == "labels":
-            return (np.abs(outputs["probabilities"] - self._threshold) <= margin).any(axis=-1)
+            return (np.abs(outputs["probabilities"] - self._threshold) <= margin).any(
+                axis=-1
+            )
         return False
 
     def read_examples(self, path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -184,7 +200,9 @@ class ServedClassifier(ServedModel):
             scorer = MultiLabelResults(labels, [name], self._threshold)
         for row, label in enumerate(correct):
             values = {each: value[row] for each, value in outputs.items()}
-            scorer.score(TextExample("", None, label), {**values, "logits": logits[row]})
+            scorer.score(
+                TextExample("", None, label), {**values, "logits": logits[row]}
+            )
         return name, 100 * scorer.metrics()[name]
 
     def _classes(self, *texts: Any) -> Tensors:

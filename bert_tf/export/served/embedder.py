@@ -18,13 +18,13 @@ _SMALLEST_NORM = 1e-12  # as in PyTorch's normalize, which sentence-transformers
 class ServedEmbedder(ServedModel):
     """A tokenizer and an encoder in one graph.
 
-    `serving_default` takes `text`, string [B], and returns `embedding`, float32 [B, H]. `ids` and
-    `ids_lengths` also return `sequence_output`, float32 [B, S, H], and `pooled_output`, float32
-    [B, H].
+    `serving_default` takes `text`, string [B], and returns `embedding`, float32 [B, H].
+    `ids` and `ids_lengths` also return `sequence_output`, float32 [B, S, H], and
+    `pooled_output`, float32 [B, H].
 
     Attributes:
-        pooling: "mean" for the mean of the vectors of all tokens, including [CLS] and [SEP], or
-            "first" for the vector of [CLS].
+        pooling: "mean" for the mean of the vectors of all tokens, including [CLS] and
+            [SEP], or "first" for the vector of [CLS].
         normalize: Whether the vectors have length 1.
     """
 
@@ -44,10 +44,14 @@ class ServedEmbedder(ServedModel):
         normalize = settings.normalize
         if normalize is None:
             normalize = stated.get("normalize", True)
-        # sentence-transformers truncates to the positions of the model, unless the folder says
-        # less.
-        default = checkpoint.config.max_position_embeddings if stated else DEFAULT_LENGTH
-        default = {"max_seq_length": default, **stated, **checkpoint.facts}["max_seq_length"]
+        # sentence-transformers truncates to the positions of the model, unless the
+        # folder says less.
+        default = (
+            checkpoint.config.max_position_embeddings if stated else DEFAULT_LENGTH
+        )
+        default = {"max_seq_length": default, **stated, **checkpoint.facts}[
+            "max_seq_length"
+        ]
         length = settings.sequence_length(checkpoint, default)
         model = checkpoint.model(BertEncoder, dtype=settings.precision)
         super().__init__(model, checkpoint.tokenizer, length)
@@ -73,7 +77,11 @@ class ServedEmbedder(ServedModel):
         else:
             weights = tf.cast(mask, tf.float32)
             total = tf.linalg.matvec(vectors, weights, transpose_a=True)
-            pooled = total / tf.maximum(tf.reduce_sum(weights, axis=1, keepdims=True), 1.0)
+            pooled = total / tf.maximum(
+                tf.reduce_sum(weights, axis=1, keepdims=True), 1.0
+            )
         if not self.normalize:
             return pooled
-        return pooled / tf.maximum(tf.norm(pooled, axis=-1, keepdims=True), _SMALLEST_NORM)
+        return pooled / tf.maximum(
+            tf.norm(pooled, axis=-1, keepdims=True), _SMALLEST_NORM
+        )

@@ -18,27 +18,29 @@ from bert_tf.tokenization import BertTokenizer
 class ServedPretrainer(ServedModel):
     """A tokenizer and a pretrained model in one graph.
 
-    `serving_default` takes `text`, string [B], in which [MASK] stands for one token. The outputs
-    have one entry for each [MASK], and M is the largest number of [MASK] in a text of the batch:
+    `serving_default` takes `text`, string [B], in which [MASK] stands for one token.
+    The outputs have one entry for each [MASK], and M is the largest number of [MASK] in
+    a text of the batch:
 
-    * `tokens`, string [B, M, k]: the most probable tokens, best first; "" for padding. A token that
-      continues a word starts with ##.
+    * `tokens`, string [B, M, k]: the most probable tokens, best first; "" for padding.
+      A token that continues a word starts with ##.
     * `probabilities`, float32 [B, M, k]; 0 for padding.
-    * `num_masks`, int32 [B]: the number of [MASK] of each text, without those that were truncated.
+    * `num_masks`, int32 [B]: the number of [MASK] of each text, without those that were
+      truncated.
 
-    The signature `next_sentence` takes `text_a` and `text_b`, string [B] each, and returns
-    `is_next`, float32 [B]: the probability that the second text follows the first one. A model
-    without a next-sentence head does not have it.
+    The signature `next_sentence` takes `text_a` and `text_b`, string [B] each, and
+    returns `is_next`, float32 [B]: the probability that the second text follows the
+    first one. A model without a next-sentence head does not have it.
 
-    The signature `score` takes `text`, string [B], and returns `score`, float32 [B]: the sum of the
-    log probabilities of the tokens of the text, each predicted from all others (the pseudo
-    log-likelihood; Salazar et al., Masked Language Model Scoring, arXiv 1910.14659); and
-    `num_tokens`, int32 [B], the number of these tokens. [MASK], [PAD], [CLS] and [SEP] in the text
-    are not predicted, an unknown word counts as [UNK], and tokens after the longest sequence do not
-    count.
+    The signature `score` takes `text`, string [B], and returns `score`, float32 [B]:
+    the sum of the log probabilities of the tokens of the text, each predicted from all
+    others (the pseudo log-likelihood; Salazar et al., Masked Language Model Scoring,
+    arXiv 1910.14659); and `num_tokens`, int32 [B], the number of these tokens. [MASK],
+    [PAD], [CLS] and [SEP] in the text are not predicted, an unknown word counts as
+    [UNK], and tokens after the longest sequence do not count.
 
-    `ids` and `ids_lengths` have the outputs `masked_lm_logits`, float32 [B, S, V], and, with a
-    next-sentence head, `next_sentence_logits`, float32 [B, 2].
+    `ids` and `ids_lengths` have the outputs `masked_lm_logits`, float32 [B, S, V], and,
+    with a next-sentence head, `next_sentence_logits`, float32 [B, 2].
     """
 
     takes_masks = True
@@ -51,10 +53,14 @@ class ServedPretrainer(ServedModel):
         default = checkpoint.facts.get("max_seq_length", DEFAULT_LENGTH)
         length = settings.sequence_length(checkpoint, default)
         model = checkpoint.model(
-            BertPretrainer, dtype=settings.precision,
+            BertPretrainer,
+            dtype=settings.precision,
             next_sentence="cls/seq_relationship/output_weights" in checkpoint.weights,
-        )  # fmt: skip
-        vocabulary, casing = checkpoint.tokenizer.vocabulary, checkpoint.tokenizer.do_lower_case
+        )
+        vocabulary, casing = (
+            checkpoint.tokenizer.vocabulary,
+            checkpoint.tokenizer.do_lower_case,
+        )
         tokenizer = BertTokenizer(vocabulary, casing, special_tokens_in_text=True)
         super().__init__(model, tokenizer, length)
         self._tokens = tf.constant(vocabulary, tf.string)
@@ -71,9 +77,10 @@ class ServedPretrainer(ServedModel):
         inputs = self.encode(*texts)
         is_mask = inputs["input_ids"] == self.tokenizer.mask_id
         places = tf.RaggedTensor.from_value_rowids(
-            tf.cast(tf.where(is_mask)[:, 1], tf.int32), tf.where(is_mask)[:, 0],
+            tf.cast(tf.where(is_mask)[:, 1], tf.int32),
+            tf.where(is_mask)[:, 0],
             nrows=tf.shape(is_mask, tf.int64)[0],
-        )  # fmt: skip
+        )
         positions = places.to_tensor()  # [B, M], padded with position 0
         count = tf.cast(places.row_lengths(), tf.int32)
         logits = self.outputs({**inputs, POSITIONS: positions})["masked_lm_logits"]
@@ -87,7 +94,9 @@ class ServedPretrainer(ServedModel):
             "num_masks": count,
         }
 
-    def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
+    def near_ties(
+        self, name: str, outputs: Outputs, others: Outputs, margin: float
+    ) -> Any:
         """Returns where the place of a token in its list is decided by less than a margin."""
         if name != "tokens":
             return False
@@ -96,7 +105,9 @@ class ServedPretrainer(ServedModel):
         ties[..., -1] |= outputs["probabilities"][..., -1] <= 0.5 + margin
         return ties
 
-    def from_other_texts(self) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
+    def from_other_texts(
+        self,
+    ) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
         """Returns the functions of `score` and `next_sentence`, and the names of their inputs."""
         found: dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]] = {
             "score": (self._score, ("text",))
@@ -109,9 +120,13 @@ class ServedPretrainer(ServedModel):
         inputs = self.encode(text)
         ids = inputs["input_ids"]
         tokens = self.tokenizer
-        special = tf.constant([tokens.pad_id, tokens.cls_id, tokens.sep_id, tokens.mask_id])
+        special = tf.constant(
+            [tokens.pad_id, tokens.cls_id, tokens.sep_id, tokens.mask_id]
+        )
         is_scored = tf.reduce_all(ids[..., None] != special, axis=-1)
-        places = tf.cast(tf.where(is_scored), tf.int32)  # [N, 2]: text and position of each token
+        places = tf.cast(
+            tf.where(is_scored), tf.int32
+        )  # [N, 2]: text and position of each token
         row, position = places[:, 0], places[:, 1]
 
         def of_part(rows: Tensors) -> tuple[Any]:
@@ -119,7 +134,9 @@ class ServedPretrainer(ServedModel):
             is_target = tf.range(tf.shape(ids)[1])[None] == rows["position"]
             masked = tf.where(is_target, self.tokenizer.mask_id, own["input_ids"])
             target = tf.gather(own["input_ids"], rows["position"][:, 0], batch_dims=1)
-            logits = self.outputs({**own, "input_ids": masked, POSITIONS: rows["position"]})
+            logits = self.outputs(
+                {**own, "input_ids": masked, POSITIONS: rows["position"]}
+            )
             log_probabilities = tf.nn.log_softmax(logits["masked_lm_logits"][:, 0])
             return (tf.gather(log_probabilities, target, batch_dims=1),)
 
@@ -133,5 +150,7 @@ class ServedPretrainer(ServedModel):
     def _next_sentence(self, text_a: Any, text_b: Any) -> Tensors:
         inputs = self.encode(text_a, text_b)
         no_position = tf.zeros([tf.shape(inputs["input_ids"])[0], 0], tf.int32)
-        logits = self.outputs({**inputs, POSITIONS: no_position})["next_sentence_logits"]
+        logits = self.outputs({**inputs, POSITIONS: no_position})[
+            "next_sentence_logits"
+        ]
         return {"is_next": tf.nn.softmax(logits)[:, 0]}

@@ -28,15 +28,21 @@ def in_parts(
     count = tf.shape(next(iter(inputs.values())))[0]
     num_parts = tf.maximum(-(-count // _SEQUENCES_AT_A_TIME), 1)
     arrays = tuple(
-        tf.TensorArray(tf.float32, num_parts, element_shape=[None] * rank, infer_shape=False)
+        tf.TensorArray(
+            tf.float32, num_parts, element_shape=[None] * rank, infer_shape=False
+        )
         for rank in ranks
     )
 
     def compute(part: Any, *written: Any) -> tuple[Any, ...]:
         first = part * _SEQUENCES_AT_A_TIME
-        rows = {n: each[first : first + _SEQUENCES_AT_A_TIME] for n, each in inputs.items()}
+        rows = {
+            n: each[first : first + _SEQUENCES_AT_A_TIME] for n, each in inputs.items()
+        }
         outputs = function(rows)
-        return part + 1, *(a.write(part, o) for a, o in zip(written, outputs, strict=True))
+        return part + 1, *(
+            a.write(part, o) for a, o in zip(written, outputs, strict=True)
+        )
 
     _, *computed = tf.while_loop(
         lambda part, *_: part < num_parts, compute, (0, *arrays), parallel_iterations=1
@@ -45,7 +51,9 @@ def in_parts(
 
 
 def substrings(texts: Any, row: Any, begin: Any, end: Any) -> Any:
-    """Returns parts of texts; unlike `tf.strings.substr`, without a copy of the text for each part.
+    """Returns parts of texts.
+
+    Unlike `tf.strings.substr`, without a copy of the text for each part.
 
     Args:
         texts: string [B].
@@ -58,7 +66,9 @@ def substrings(texts: Any, row: Any, begin: Any, end: Any) -> Any:
     """
     letters = tf.strings.bytes_split(texts)
     start = tf.gather(letters.row_splits, row)
-    places = tf.ragged.range(start + tf.cast(begin, tf.int64), start + tf.cast(end, tf.int64))
+    places = tf.ragged.range(
+        start + tf.cast(begin, tf.int64), start + tf.cast(end, tf.int64)
+    )
     return tf.strings.reduce_join(tf.gather(letters.values, places), axis=-1)
 
 
@@ -91,5 +101,7 @@ def best_ties(scores: np.ndarray, margin: float) -> np.ndarray:
     """
     # There may be only one score, or none.
     padded = np.pad(scores, [(0, 0), (2, 0)], constant_values=-1)
-    ties: np.ndarray = np.diff(np.sort(padded, axis=-1)[:, -2:], axis=-1)[:, 0] <= margin
+    ties: np.ndarray = (
+        np.diff(np.sort(padded, axis=-1)[:, -2:], axis=-1)[:, 0] <= margin
+    )
     return ties

@@ -1,7 +1,7 @@
 """Checks of token ids in the graph of a SavedModel.
 
-A gather on a GPU returns zeros for an id that is out of range, so a model without these checks
-would compute wrong outputs without an error.
+A gather on a GPU returns zeros for an id that is out of range, so a model without these
+checks would compute wrong outputs without an error.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,15 @@ def checked_ids(inputs: Mapping[str, Any], config: BertConfig) -> dict[str, Any]
         The inputs, which depend on the checks.
 
     Raises:
-        tf.errors.InvalidArgumentError: When the graph runs, the rank of an input is not 2, the
-            shapes differ, there are more tokens than positions, or a value is out of range.
+        tf.errors.InvalidArgumentError: When the graph runs, the rank of an input is not
+            2, the shapes differ, there are more tokens than positions, or a value is
+            out of range.
     """
-    # The declared shape [None, None] is not checked by the C API. ensure_shape checks it.
-    inputs = {name: tf.ensure_shape(value, [None, None]) for name, value in inputs.items()}
+    # The declared shape [None, None] is not checked by the C API. ensure_shape checks
+    # it.
+    inputs = {
+        name: tf.ensure_shape(value, [None, None]) for name, value in inputs.items()
+    }
     shape = tf.shape(inputs["input_ids"])
     limits = {
         "input_ids": config.vocab_size,
@@ -37,7 +41,8 @@ def checked_ids(inputs: Mapping[str, Any], config: BertConfig) -> dict[str, Any]
     checks = [
         _require(
             (shape[1] >= 1) & (shape[1] <= config.max_position_embeddings),
-            f"A sequence must have 1 to {config.max_position_embeddings} tokens. Received:",
+            f"A sequence must have 1 to {config.max_position_embeddings} tokens. "
+            "Received:",
             shape[1],
         )
     ]
@@ -45,17 +50,21 @@ def checked_ids(inputs: Mapping[str, Any], config: BertConfig) -> dict[str, Any]
         checks.append(
             _require(
                 tf.reduce_all(tf.shape(value) == shape),
-                f"{name} must have the shape of input_ids. Received:", tf.shape(value),
+                f"{name} must have the shape of input_ids. Received:",
+                tf.shape(value),
             )
-        )  # fmt: skip
+        )
         lowest, highest = tf.reduce_min(value), tf.reduce_max(value)
         checks.append(
             _require(
                 (lowest >= 0) & (highest < limits[name]),
-                f"The values of {name} must be from 0 to {limits[name] - 1}. Received values from",
-                lowest, "to", highest,
+                f"The values of {name} must be from 0 to {limits[name] - 1}. Received "
+                "values from",
+                lowest,
+                "to",
+                highest,
             )
-        )  # fmt: skip
+        )
     with tf.control_dependencies(checks):
         return {name: tf.identity(value) for name, value in inputs.items()}
 
@@ -71,22 +80,26 @@ def checked_lengths(lengths: Any, input_ids: Any) -> Any:
         The lengths, which depend on the checks.
 
     Raises:
-        tf.errors.InvalidArgumentError: When the graph runs, the rank of an input is wrong, or a
-            length is not from 1 to S.
+        tf.errors.InvalidArgumentError: When the graph runs, the rank of an input is
+            wrong, or a length is not from 1 to S.
     """
     shape = tf.shape(tf.ensure_shape(input_ids, [None, None]))
     lengths = tf.ensure_shape(lengths, [None])
     checks = [
         _require(
             tf.size(lengths) == shape[0],
-            "lengths must have one value for each sequence. Received:", tf.size(lengths),
-            "values for", shape[0], "sequences",
+            "lengths must have one value for each sequence. Received:",
+            tf.size(lengths),
+            "values for",
+            shape[0],
+            "sequences",
         ),
         _require(
             tf.reduce_all((lengths >= 1) & (lengths <= shape[1])),
-            "lengths must be from 1 to the number of tokens of a sequence. Received:", lengths,
+            "lengths must be from 1 to the number of tokens of a sequence. Received:",
+            lengths,
         ),
-    ]  # fmt: skip
+    ]
     with tf.control_dependencies(checks):
         return tf.identity(lengths)
 

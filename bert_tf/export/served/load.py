@@ -23,7 +23,9 @@ def served_class(task: str) -> type[ServedModel]:
     return found
 
 
-def load_served(checkpoint: Pretrained, settings: ServingSettings | None = None) -> ServedModel:
+def load_served(
+    checkpoint: Pretrained, settings: ServingSettings | None = None
+) -> ServedModel:
     """Builds the served model of a checkpoint.
 
     Args:
@@ -31,13 +33,15 @@ def load_served(checkpoint: Pretrained, settings: ServingSettings | None = None)
         settings: The settings of the export.
 
     Raises:
-        InputError: The checkpoint lacks the head of the task, the vocabulary, or a setting of the
-            task, or the model has fewer positions than `max_seq_length`.
+        InputError: The checkpoint lacks the head of the task, the vocabulary, or a
+            setting of the task, or the model has fewer positions than `max_seq_length`.
     """
     settings = settings or ServingSettings()
     task = settings.task or task_of(checkpoint)
     served: Any = served_class(task)  # the arguments are those of all subclasses
-    _check_complete(checkpoint, served.default_facts(task, checkpoint.facts), served.head)
+    _check_complete(
+        checkpoint, served.default_facts(task, checkpoint.facts), served.head
+    )
     return served(checkpoint, settings)
 
 
@@ -58,11 +62,13 @@ def task_of(checkpoint: Pretrained) -> str:
     return TASK_TYPES[0] if "labels" in checkpoint.facts else "embedding"
 
 
-def complete_facts(checkpoint: Pretrained, task: str, given: Mapping[str, Any]) -> Pretrained:
+def complete_facts(
+    checkpoint: Pretrained, task: str, given: Mapping[str, Any]
+) -> Pretrained:
     """Returns a checkpoint that states all facts of a task, and logs those that are assumed.
 
-    Checkpoints of other programs do not state how the texts were encoded. Such a fact has the
-    default of the program that trains models for the task.
+    Checkpoints of other programs do not state how the texts were encoded. Such a fact
+    has the default of the program that trains models for the task.
 
     Args:
         checkpoint: The checkpoint, which has contents.
@@ -70,15 +76,17 @@ def complete_facts(checkpoint: Pretrained, task: str, given: Mapping[str, Any]) 
         given: Facts that replace those of the checkpoint, such as `pair` (bool).
 
     Raises:
-        InputError: A given fact has no effect for the task, the checkpoint lacks the head or the
-            vocabulary, or the labels are not tags.
+        InputError: A given fact has no effect for the task, the checkpoint lacks the
+            head or the vocabulary, or the labels are not tags.
     """
     contents: Any = checkpoint.contents
     served, stated = served_class(task), {**contents.extra, **given}
     defaults = served.default_facts(task, stated)
     if unknown := given.keys() - defaults.keys():
         name = min(unknown)
-        raise InputError(f"{name}={given[name]} has no effect for the task {task}. Leave it out.")
+        raise InputError(
+            f"{name}={given[name]} has no effect for the task {task}. Leave it out."
+        )
     _check_complete(checkpoint, (), served.head)
     if task in TASK_TYPES and contents.dialect != "bert-tf":  # else it is a classifier
         defaults["task_type"] = task
@@ -90,7 +98,9 @@ def complete_facts(checkpoint: Pretrained, task: str, given: Mapping[str, Any]) 
     return dataclasses.replace(checkpoint, contents=contents)
 
 
-def _check_complete(checkpoint: Pretrained, facts: Iterable[str], weights: tuple[str, ...]) -> None:
+def _check_complete(
+    checkpoint: Pretrained, facts: Iterable[str], weights: tuple[str, ...]
+) -> None:
     """Checks that a checkpoint has everything that the task needs.
 
     Raises:
@@ -101,7 +111,8 @@ def _check_complete(checkpoint: Pretrained, facts: Iterable[str], weights: tuple
     missing += [] if checkpoint.has_vocabulary else ["a vocabulary"]
     if missing:
         raise InputError(
-            f"{checkpoint.facts.get('source', 'The checkpoint')} cannot be exported for this task: "
-            f"it lacks {', '.join(missing)}. Give {'labels, ' * ('labels' in missing)}the output "
-            "folder of a run of this task, or another task."
+            f"{checkpoint.facts.get('source', 'The checkpoint')} cannot be exported "
+            f"for this task: it lacks {', '.join(missing)}. Give "
+            f"{'labels, ' * ('labels' in missing)}the output folder of a run of this "
+            "task, or another task."
         )

@@ -40,25 +40,28 @@ class ServedModel(tf.Module, abc.ABC):
 
     Each served model has these signatures, and may have more:
 
-    * `serving_default`: the inputs are texts, string [B] each, whose names are `text_names`. Those
-      of `list_names` have several texts for each request, string [B, K]. It fails for no content of
-      the texts. Bytes that are not valid UTF-8 are ignored.
+    * `serving_default`: the inputs are texts, string [B] each, whose names are
+      `text_names`. Those of `list_names` have several texts for each request, string
+      [B, K]. It fails for no content of the texts. Bytes that are not valid UTF-8 are
+      ignored.
     * `ids`: `input_ids`, `input_mask`, `segment_ids`, int32 [B, S] each.
-    * `ids_lengths`: `input_ids` and `segment_ids`, int32 [B, S] each, and `lengths`, int32 [B], the
-      number of tokens of each sequence. The tokens after these are ignored. This signature is for
-      TensorFlow Serving with `pad_variable_length_inputs`, which pads each tensor with its first
-      element, so that a mask would be padded with 1.
+    * `ids_lengths`: `input_ids` and `segment_ids`, int32 [B, S] each, and `lengths`,
+      int32 [B], the number of tokens of each sequence. The tokens after these are
+      ignored. This signature is for TensorFlow Serving with
+      `pad_variable_length_inputs`, which pads each tensor with its first element, so
+      that a mask would be padded with 1.
 
     `ids` and `ids_lengths` refuse a batch in which one id is out of range.
 
-    A subclass takes a checkpoint, which has its head and its facts, and the settings of the export.
-    It raises `InputError` if the facts do not match the model, or the model has fewer positions
-    than the sequences need.
+    A subclass takes a checkpoint, which has its head and its facts, and the settings of
+    the export. It raises `InputError` if the facts do not match the model, or the model
+    has fewer positions than the sequences need.
 
     Args:
         model: The model with trained weights.
         tokenizer: The tokenizer that the model was trained with.
-        max_seq_length: The largest number of tokens of the sequences that texts are converted to.
+        max_seq_length: The largest number of tokens of the sequences that texts are
+            converted to.
 
     Attributes:
         tokenizer, max_seq_length: The arguments.
@@ -70,8 +73,10 @@ class ServedModel(tf.Module, abc.ABC):
         runs_in_mediapipe: Whether a task of MediaPipe can run a TFLite file.
         pipeline_tag: The name of the task on the Hugging Face hub.
         head: Names of the weights of the head.
-        own_settings: The fields of `ServingSettings` that have an effect for this task only.
-        facts: The default of each fact of the checkpoint that the task needs; see `default_facts`.
+        own_settings: The fields of `ServingSettings` that have an effect for this task
+            only.
+        facts: The default of each fact of the checkpoint that the task needs; see
+            `default_facts`.
     """
 
     list_names: tuple[str, ...] = ()
@@ -87,7 +92,9 @@ class ServedModel(tf.Module, abc.ABC):
 
     @classmethod
     def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the default of each fact that the task needs; None if it must be known.
+        """Returns the default of each fact that the task needs.
+
+        None if it must be known.
 
         Args:
             task: The task, one of `settings.TASKS`.
@@ -95,17 +102,23 @@ class ServedModel(tf.Module, abc.ABC):
         """
         return dict(cls.facts)
 
-    def __init__(self, model: Any, tokenizer: BertTokenizer, max_seq_length: int) -> None:
+    def __init__(
+        self, model: Any, tokenizer: BertTokenizer, max_seq_length: int
+    ) -> None:
         super().__init__()
         self.tokenizer, self.max_seq_length = tokenizer, max_seq_length
-        # Only the weights are tracked. Of a tracked Keras model, TensorFlow would also save a
-        # graph for each layer, which takes longer than everything else.
+        # Only the weights are tracked. Of a tracked Keras model, TensorFlow would also
+        # save a graph for each layer, which takes longer than everything else.
         self._get_model = lambda: model
         # All signatures call the same function, so the model is traced and saved once.
         self.replace_forward(
-            tf.function(lambda each: self.forward(each), autograph=False, reduce_retracing=True)
+            tf.function(
+                lambda each: self.forward(each), autograph=False, reduce_retracing=True
+            )
         )
-        self._weights = [variable.value for variable in variables_by_name(model).values()]
+        self._weights = [
+            variable.value for variable in variables_by_name(model).values()
+        ]
 
     @property
     def model(self) -> Any:
@@ -137,7 +150,9 @@ class ServedModel(tf.Module, abc.ABC):
         """
         return {}
 
-    def from_other_texts(self) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
+    def from_other_texts(
+        self,
+    ) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
         """Returns further functions of texts, with the names of their inputs, by signature name."""
         return {}
 
@@ -145,17 +160,26 @@ class ServedModel(tf.Module, abc.ABC):
         """Returns the inputs of `outputs` for texts or pairs, string [B] each."""
         if self._takes_texts:
             return dict(zip(self.text_names, texts, strict=True))
-        # Padding takes as much computation as text, so sequences are padded only to the length of
-        # the longest sequence in the batch.
-        inputs = self.tokenizer.encode(*texts, seq_length=self.max_seq_length, trim_to_longest=True)
+        # Padding takes as much computation as text, so sequences are padded only to the
+        # length of the longest sequence in the batch.
+        inputs = self.tokenizer.encode(
+            *texts, seq_length=self.max_seq_length, trim_to_longest=True
+        )
         # The model needs at least one position, also for a batch without texts.
         missing = tf.cast(tf.shape(inputs["input_ids"])[0] == 0, tf.int32)
-        return {name: tf.pad(each, [[0, 0], [0, missing]]) for name, each in inputs.items()}
+        return {
+            name: tf.pad(each, [[0, 0], [0, missing]]) for name, each in inputs.items()
+        }
 
     def forward(self, inputs: Tensors) -> Tensors:
-        """Runs the model without dropout; returns its float32 outputs, and values of these."""
+        """Runs the model without dropout.
+
+        Returns its float32 outputs, and values of these.
+        """
         outputs = self.model(dict(inputs), training=False)
-        tensors = {name: value for name, value in outputs.items() if tf.is_tensor(value)}
+        tensors = {
+            name: value for name, value in outputs.items() if tf.is_tensor(value)
+        }
         return {name: tf.cast(value, tf.float32) for name, value in tensors.items()}
 
     def replace_forward(
@@ -165,8 +189,8 @@ class ServedModel(tf.Module, abc.ABC):
 
         Args:
             forward: Returns at least `lite_outputs`.
-            takes_texts: Whether the inputs of the function are those of `serving_default` instead
-                of ids.
+            takes_texts: Whether the inputs of the function are those of
+                `serving_default` instead of ids.
         """
         self._get_forward, self._takes_texts = lambda: forward, takes_texts
 
@@ -174,11 +198,14 @@ class ServedModel(tf.Module, abc.ABC):
         """Returns the outputs of `forward`, or of the function that replaces it."""
         return dict(self._get_forward()(dict(inputs)))
 
-    def outputs_in_parts(self, inputs: Tensors, *names: str, rank: int = 2) -> tuple[Any, ...]:
+    def outputs_in_parts(
+        self, inputs: Tensors, *names: str, rank: int = 2
+    ) -> tuple[Any, ...]:
         """Runs the model on a few sequences at a time, so that many sequences need little memory.
 
         Args:
-            inputs: The inputs of the model, whose first dimension is R, the number of sequences.
+            inputs: The inputs of the model, whose first dimension is R, the number of
+                sequences.
             names: The names of outputs.
             rank: The rank of these outputs.
 
@@ -192,7 +219,9 @@ class ServedModel(tf.Module, abc.ABC):
 
         return in_parts(of_part, inputs, [rank] * len(names))
 
-    def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
+    def near_ties(
+        self, name: str, outputs: Outputs, others: Outputs, margin: float
+    ) -> Any:
         """Returns where two models may decide differently, because two answers have equal scores.
 
         Args:
@@ -202,7 +231,8 @@ class ServedModel(tf.Module, abc.ABC):
             margin: The largest difference of scores that counts as a tie.
 
         Returns:
-            bool, of the shape of the decoded output, or one that can be broadcast to it.
+            bool, of the shape of the decoded output, or one that can be broadcast to
+            it.
         """
         return False
 
@@ -216,14 +246,15 @@ class ServedModel(tf.Module, abc.ABC):
         An input is a text, or a list of texts.
 
         Args:
-            path: A `.tsv`, `.csv`, `.jsonl` or `.parquet` file with the columns `text_names` and a
-                column of the correct output.
+            path: A `.tsv`, `.csv`, `.jsonl` or `.parquet` file with the columns
+                `text_names` and a column of the correct output.
 
         Raises:
             InputError: The file is malformed, or the task has no metric.
         """
         raise InputError(
-            f"{path}: models of this task have no metric of labelled examples. Leave out dev_data."
+            f"{path}: models of this task have no metric of labelled examples. Leave "
+            "out dev_data."
         )
 
     def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
@@ -240,19 +271,28 @@ class ServedModel(tf.Module, abc.ABC):
         of_texts = {"serving_default": (self.from_texts, self.text_names)}
         found = {
             name: Endpoint(_of_texts(function, names), self._text_specs(names), "texts")
-            for name, (function, names) in {**of_texts, **self.from_other_texts()}.items()
+            for name, (function, names) in {
+                **of_texts,
+                **self.from_other_texts(),
+            }.items()
         }
         for name, function in self.from_examples().items():
             function = functools.partial(self._from_serialized, function)
-            found[name] = Endpoint(function, _specs(["inputs"], tf.string, 1), "examples")
+            found[name] = Endpoint(
+                function, _specs(["inputs"], tf.string, 1), "examples"
+            )
         if self._takes_texts:
             return found
         ids, rows = _specs(INPUT_NAMES, tf.int32, 2), _specs(["lengths"], tf.int32, 1)
-        without_mask = {name: spec for name, spec in ids.items() if name != "input_mask"}
+        without_mask = {
+            name: spec for name, spec in ids.items() if name != "input_mask"
+        }
         return {
             **found,
             "ids": Endpoint(self._from_checked_ids, ids, "ids"),
-            "ids_lengths": Endpoint(self._from_ids_and_lengths, {**without_mask, **rows}, "ids"),
+            "ids_lengths": Endpoint(
+                self._from_ids_and_lengths, {**without_mask, **rows}, "ids"
+            ),
         }
 
     def signatures(self, *names: str) -> dict[str, Any]:
@@ -265,23 +305,31 @@ class ServedModel(tf.Module, abc.ABC):
             name: tf.function(_with_names(each), autograph=False).get_concrete_function(
                 **each.inputs
             )
-            for name, each in self.endpoints().items() if not names or name in names
-        }  # fmt: skip
+            for name, each in self.endpoints().items()
+            if not names or name in names
+        }
 
     def _text_specs(self, names: Iterable[str]) -> dict[str, tf.TensorSpec]:
         shapes = {name: [None] * (1 + (name in self.list_names)) for name in names}
-        return {name: tf.TensorSpec(each, tf.string, name=name) for name, each in shapes.items()}
+        return {
+            name: tf.TensorSpec(each, tf.string, name=name)
+            for name, each in shapes.items()
+        }
 
     def _from_checked_ids(self, **inputs: Any) -> Tensors:
         return self.from_ids(checked_ids(inputs, self.model.config))
 
-    def _from_ids_and_lengths(self, input_ids: Any, segment_ids: Any, lengths: Any) -> Tensors:
+    def _from_ids_and_lengths(
+        self, input_ids: Any, segment_ids: Any, lengths: Any
+    ) -> Tensors:
         lengths = checked_lengths(lengths, input_ids)
         mask = tf.sequence_mask(lengths, tf.shape(input_ids)[1], tf.int32)
         inputs = {"input_ids": input_ids * mask, "segment_ids": segment_ids * mask}
         return self._from_checked_ids(**inputs, input_mask=mask)
 
-    def _from_serialized(self, function: Callable[..., Tensors], inputs: Any) -> Tensors:
+    def _from_serialized(
+        self, function: Callable[..., Tensors], inputs: Any
+    ) -> Tensors:
         """Returns the outputs of a function for the texts of `tf.train.Example`s."""
         spec = {name: tf.io.FixedLenFeature([], tf.string) for name in self.text_names}
         parsed = tf.io.parse_example(inputs, spec)
@@ -292,7 +340,9 @@ def _specs(names: Iterable[str], dtype: Any, rank: int) -> dict[str, tf.TensorSp
     return {name: tf.TensorSpec([None] * rank, dtype, name=name) for name in names}
 
 
-def _of_texts(function: Callable[..., Tensors], names: tuple[str, ...]) -> Callable[..., Tensors]:
+def _of_texts(
+    function: Callable[..., Tensors], names: tuple[str, ...]
+) -> Callable[..., Tensors]:
     """Returns a function that takes texts by name instead of by position."""
     return lambda **texts: function(*(texts[name] for name in names))
 

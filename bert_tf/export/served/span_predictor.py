@@ -28,19 +28,22 @@ from bert_tf.tasks.task import Outputs
 class ServedSpanPredictor(ServedModel):
     """A tokenizer and a model of questions and answers in one graph.
 
-    `serving_default` takes `question` and `context`, string [B] each. A context may have any
-    length. The outputs, [B] each, are:
+    `serving_default` takes `question` and `context`, string [B] each. A context may
+    have any length. The outputs, [B] each, are:
 
     * `answer`, string: a part of the bytes of the context; "" if there is no answer.
-    * `start`, `end`, int32: the answer is `context[start:end]`, in bytes; both are 0 for "".
+    * `start`, `end`, int32: the answer is `context[start:end]`, in bytes; both are 0
+      for "".
     * `score`, float32: the start logit plus the end logit of the answer.
-    * `probability`, float32: the softmax of the scores of the n best answers with different texts,
-      "" among them in SQuAD 2.0; 0 if no answer is possible.
+    * `probability`, float32: the softmax of the scores of the n best answers with
+      different texts, "" among them in SQuAD 2.0; 0 if no answer is possible.
     * `no_answer`, bool: whether the answer is "".
-    * `null_score_diff`, float32, only for a model of SQuAD 2.0: the score of "" minus that of the
-      best other answer. The answer is "" if it is greater than the threshold.
+    * `null_score_diff`, float32, only for a model of SQuAD 2.0: the score of "" minus
+      that of the best other answer. The answer is "" if it is greater than the
+      threshold.
 
-    `ids` and `ids_lengths` have the outputs `start_logits` and `end_logits`, float32 [B, S].
+    `ids` and `ids_lengths` have the outputs `start_logits` and `end_logits`, float32
+    [B, S].
     """
 
     outputs_of_tokens = True
@@ -50,14 +53,18 @@ class ServedSpanPredictor(ServedModel):
     head = ("cls/squad/output_weights", "cls/squad/output_bias")
     own_settings = ("null_score_diff_threshold",)
     facts: Mapping[str, Any] = {
-        "max_seq_length": 384, **vars(WindowSettings()), **vars(AnswerSettings())
-    }  # fmt: skip
+        "max_seq_length": 384,
+        **vars(WindowSettings()),
+        **vars(AnswerSettings()),
+    }
 
     @classmethod
     def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the default of each fact; see `ServedModel.default_facts`."""
         # Models of earlier versions do not state the units of F1.
-        return {n: value for n, value in cls.facts.items() if n != "f1_by" or n in stated}
+        return {
+            n: value for n, value in cls.facts.items() if n != "f1_by" or n in stated
+        }
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         facts = dict(checkpoint.facts)
@@ -79,29 +86,42 @@ class ServedSpanPredictor(ServedModel):
         contexts = spans.tokenize(context, self.tokenizer)
         question_length = tf.cast(questions.row_lengths(), tf.int32)
         room = self.max_seq_length - SPECIAL_TOKENS - question_length
-        parts = windows.split(contexts.ids, room, limits.doc_stride, question_length + 2)
+        parts = windows.split(
+            contexts.ids, room, limits.doc_stride, question_length + 2
+        )
         length = self.max_seq_length if settings.padding_as_released else None
-        inputs = windows.sequences(parts, contexts.ids, questions, self.tokenizer, length)
+        inputs = windows.sequences(
+            parts, contexts.ids, questions, self.tokenizer, length
+        )
         # A long context has many windows.
-        start_logits, end_logits = self.outputs_in_parts(inputs, "start_logits", "end_logits")
+        start_logits, end_logits = self.outputs_in_parts(
+            inputs, "start_logits", "end_logits"
+        )
 
-        found = spans.candidates(parts, start_logits, end_logits, inputs["input_mask"], settings)
+        found = spans.candidates(
+            parts, start_logits, end_logits, inputs["input_mask"], settings
+        )
         found = spans.in_bytes(found, contexts)
-        # Many candidates can be the same long word, so only different ones become texts.
+        # Many candidates can be the same long word, so only different ones become
+        # texts.
         found = spans.distinct(found, found.start, found.end)
         found = spans.distinct(found, substrings(context, *found[:3]))
         null = spans.null_scores(parts, start_logits, end_logits, tf.size(context))
         return self._outputs(spans.best(found, null, settings), found, context)
 
-    def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
+    def near_ties(
+        self, name: str, outputs: Outputs, others: Outputs, margin: float
+    ) -> Any:
         """Returns where another answer is as good within a margin, relative to the scores.
 
-        Of two equally good answers, each has at most half of the probability. An answer can also
-        be at several places of a context.
+        Of two equally good answers, each has at most half of the probability. An answer
+        can also be at several places of a context.
         """
         settings = self._settings
         margin *= max(1.0, float(np.abs(outputs["score"]).max(initial=0)))
-        distance = outputs.get("null_score_diff", np.inf) - settings.null_score_diff_threshold
+        distance = (
+            outputs.get("null_score_diff", np.inf) - settings.null_score_diff_threshold
+        )
         at_threshold = np.abs(distance) <= margin
         if name == "no_answer":
             return at_threshold
@@ -116,8 +136,8 @@ class ServedSpanPredictor(ServedModel):
     def read_examples(self, path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
         """Yields question and context, and the answers, of each example in a file.
 
-        The file may also be a `.json` or `.json.gz` file of SQuAD. Examples without known answers
-        are skipped.
+        The file may also be a `.json` or `.json.gz` file of SQuAD. Examples without
+        known answers are skipped.
         """
         version_2 = self._settings.version_2_with_negative
         if path.lower().endswith((".json", ".json.gz")):
@@ -129,7 +149,9 @@ class ServedSpanPredictor(ServedModel):
         for number, (question, context, answers) in column_values(path, names):
             place = f"{path}, line {number}"
             if not isinstance(answers, list) or not (answers or version_2):
-                raise InputError(f"{place}: 'answers' must be a list of texts, such as [\"1066\"].")
+                raise InputError(
+                    f"{place}: 'answers' must be a list of texts, such as [\"1066\"]."
+                )
             texts = (text_of(question, place), text_of(context, place))
             yield texts, tuple(text_of(answer, place) for answer in answers)
 
@@ -142,11 +164,15 @@ class ServedSpanPredictor(ServedModel):
             metrics.add(SquadExample("", "", (), "", answers), answer, answer, 0.0)
         return "f1", metrics.results()["f1"]
 
-    def _outputs(self, best: spans.Best, found: spans.Candidates, contexts: Any) -> dict[str, Any]:
+    def _outputs(
+        self, best: spans.Best, found: spans.Candidates, contexts: Any
+    ) -> dict[str, Any]:
         """Returns the outputs of the signature, from the candidates in bytes of the contexts."""
         # The candidate after the last one stands for no answer.
         padded = (tf.concat([each, [0]], 0) for each in (found.start, found.end))
-        start, end = (tf.where(best.is_null, 0, tf.gather(each, best.index)) for each in padded)
+        start, end = (
+            tf.where(best.is_null, 0, tf.gather(each, best.index)) for each in padded
+        )
         outputs = {
             "answer": substrings(contexts, tf.range(tf.size(contexts)), start, end),
             "start": start,

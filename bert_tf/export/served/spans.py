@@ -1,10 +1,10 @@
 """From the logits of windows to the best answers, in the graph.
 
-The rules are those of `tasks.squad.best_answers`, and so those of google-research/bert, with one
-exception: the text of an answer is a part of the bytes of the context.
+The rules are those of `tasks.squad.best_answers`, and so those of google-research/bert,
+with one exception: the text of an answer is a part of the bytes of the context.
 
-Shape letters: B questions, R windows of all contexts, S sequence length, C candidates, W words and
-T tokens of all contexts.
+Shape letters: B questions, R windows of all contexts, S sequence length, C candidates,
+W words and T tokens of all contexts.
 """
 
 from typing import Any, NamedTuple
@@ -21,11 +21,12 @@ class Contexts(NamedTuple):
 
     Attributes:
         ids: The ids of the tokens, ragged int32 [B, None].
-        starts: int32 [T, 4]: the first byte of each token, and of its word, in the context; the
-            number of characters that normalization adds to the words before, minus the number of
-            those that it removes; and the number of unknown tokens before.
-        ends: int32 [T, 4], the same for the end of each token and of its word. The bytes are
-            exclusive.
+        starts: int32 [T, 4]: the first byte of each token, and of its word, in the
+            context; the number of characters that normalization adds to the words
+            before, minus the number of those that it removes; and the number of unknown
+            tokens before.
+        ends: int32 [T, 4], the same for the end of each token and of its word. The
+            bytes are exclusive.
     """
 
     ids: Any
@@ -35,14 +36,17 @@ class Contexts(NamedTuple):
 
 def tokenize(texts: Any, tokenizer: BertTokenizer) -> Contexts:
     """Tokenizes contexts, string [B], word by word."""
-    # White space becomes blanks with as many bytes, so that the other bytes keep their places.
+    # White space becomes blanks with as many bytes, so that the other bytes keep their
+    # places.
     blanks = tf.strings.regex_replace(texts, "[\t\r\n]", " ")
     words = tf.strings.split(tf.strings.regex_replace(blanks, "\u202f", "   "), " ")
     num_bytes = words.with_values(tf.strings.length(words.values))
     word_start = tf.cumsum(num_bytes + 1, axis=1, exclusive=True).values
 
     normalized = tf.strings.reduce_join(tokenizer.words(words.values), axis=-1)
-    before, after = (tf.strings.length(each, "UTF8_CHAR") for each in (words.values, normalized))
+    before, after = (
+        tf.strings.length(each, "UTF8_CHAR") for each in (words.values, normalized)
+    )
     added = after - before
     total = tf.cumsum(added)
 
@@ -52,7 +56,9 @@ def tokenize(texts: Any, tokenizer: BertTokenizer) -> Contexts:
     is_unknown = tf.cast(ids.values == tokenizer.unk_id, tf.int32)
     unknown = tf.cumsum(is_unknown)
 
-    of_words = tf.stack([word_start, total - added, word_start + num_bytes.values, total], 1)
+    of_words = tf.stack(
+        [word_start, total - added, word_start + num_bytes.values, total], 1
+    )
     first, added_before, last, added_after = tf.unstack(
         tf.gather(of_words, ids.value_rowids()), 4, 1
     )
@@ -68,8 +74,8 @@ class Candidates(NamedTuple):
 
     Attributes:
         question: int32 [C], the question.
-        start, end: int32 [C]: the first and the last token of `candidates` in the context; after
-            `in_bytes`, the bytes in the context, with an exclusive end.
+        start, end: int32 [C]: the first and the last token of `candidates` in the
+            context; after `in_bytes`, the bytes in the context, with an exclusive end.
         score: float64 [C], the sum of both logits.
     """
 
@@ -80,7 +86,11 @@ class Candidates(NamedTuple):
 
 
 def candidates(
-    windows: Windows, start_logits: Any, end_logits: Any, input_mask: Any, settings: AnswerSettings
+    windows: Windows,
+    start_logits: Any,
+    end_logits: Any,
+    input_mask: Any,
+    settings: AnswerSettings,
 ) -> Candidates:
     """Returns all possible answers.
 
@@ -105,7 +115,8 @@ def candidates(
     valid = can_start[:, :, None] & can_end[:, None, :]
     valid &= (start <= end) & (end - start < settings.max_answer_length)
     scores = (
-        tf.cast(starts.values, tf.float64)[:, :, None] + tf.cast(ends.values, tf.float64)[:, None]
+        tf.cast(starts.values, tf.float64)[:, :, None]
+        + tf.cast(ends.values, tf.float64)[:, None]
     )
     chosen = tf.cast(tf.where(valid), tf.int32)
     window = chosen[:, 0]
@@ -120,7 +131,10 @@ def candidates(
 
 
 def _sorted(found: Candidates) -> Candidates:
-    """Sorts candidates by question and descending score; equal scores keep their order."""
+    """Sorts candidates by question and descending score.
+
+    Equal scores keep their order.
+    """
     order = tf.argsort(found.score, direction="DESCENDING", stable=True)
     order = tf.gather(order, tf.argsort(tf.gather(found.question, order), stable=True))
     return _take(found, order)
@@ -134,14 +148,17 @@ def _take(found: Candidates, indices: Any) -> Candidates:
 def in_bytes(found: Candidates, contexts: Contexts) -> Candidates:
     """Returns the parts of the contexts that candidates of tokens stand for.
 
-    As in `final_text`, these are all words of the span if it has an unknown token, or if
-    normalization changes the number of characters of these words; else the bytes of the tokens.
+    As in `final_text`, these are all words of the span if it has an unknown token, or
+    if normalization changes the number of characters of these words; else the bytes of
+    the tokens.
     """
     row = tf.gather(tf.cast(contexts.ids.row_splits, tf.int32), found.question)
     first = tf.gather(contexts.starts, row + found.start)
     last = tf.gather(contexts.ends, row + found.end)
     is_aligned = tf.reduce_all(first[:, 2:] == last[:, 2:], axis=1)
-    start, end = (tf.where(is_aligned, each[:, 0], each[:, 1]) for each in (first, last))
+    start, end = (
+        tf.where(is_aligned, each[:, 0], each[:, 1]) for each in (first, last)
+    )
     return found._replace(start=start, end=end)
 
 
@@ -152,14 +169,18 @@ def distinct(found: Candidates, *values: Any) -> Candidates:
         found: The candidates.
         values: string or int32 [C] each.
     """
-    keys = tf.strings.join([tf.as_string(each) for each in (found.question, *values)], ":")
+    keys = tf.strings.join(
+        [tf.as_string(each) for each in (found.question, *values)], ":"
+    )
     unique = tf.unique(keys)
     count = tf.size(keys)
     first = tf.math.unsorted_segment_min(tf.range(count), unique.idx, tf.size(unique.y))
     return _take(found, first)
 
 
-def null_scores(windows: Windows, start_logits: Any, end_logits: Any, num_questions: Any) -> Any:
+def null_scores(
+    windows: Windows, start_logits: Any, end_logits: Any, num_questions: Any
+) -> Any:
     """Returns the score of no answer of each question: float64 [B]; 0 without windows.
 
     Args:
@@ -168,7 +189,9 @@ def null_scores(windows: Windows, start_logits: Any, end_logits: Any, num_questi
         end_logits: float32 [R, S].
         num_questions: B.
     """
-    scores = tf.cast(start_logits[:, 0], tf.float64) + tf.cast(end_logits[:, 0], tf.float64)
+    scores = tf.cast(start_logits[:, 0], tf.float64) + tf.cast(
+        end_logits[:, 0], tf.float64
+    )
     smallest = tf.math.unsorted_segment_min(scores, windows.row, num_questions)
     return tf.where(windows.count > 0, smallest, 0.0)
 

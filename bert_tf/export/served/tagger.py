@@ -25,31 +25,33 @@ from bert_tf.tasks.windows import stride_of
 from bert_tf.tasks.words import is_word_start
 
 _WORDS = "words"
-# Invisible characters that the tokenizer removes, at the end of a word; combining marks stay.
+# Invisible characters that the tokenizer removes, at the end of a word; combining marks
+# stay.
 _INVISIBLE_END = r"[\p{Cc}\p{Cf}\x{FFFD}]+$"
 
 
 class ServedTagger(ServedModel):
     """A tokenizer and a model of tags in one graph.
 
-    `serving_default` takes `text`, string [B], of any length. The words are those of the tokenizer,
-    which splits at white space, at punctuation and around Chinese characters. W is the largest
-    number of words of a text in the batch, E that of entities. The outputs, padded with "" and 0:
+    `serving_default` takes `text`, string [B], of any length. The words are those of
+    the tokenizer, which splits at white space, at punctuation and around Chinese
+    characters. W is the largest number of words of a text in the batch, E that of
+    entities. The outputs, padded with "" and 0:
 
-    * `words`, `tags`, string [B, W], and `probabilities`, float32 [B, W], of the tag that the model
-      predicts. Tags mark complete entities in the scheme of the model, also if the predicted
-      sequence is not permitted.
+    * `words`, `tags`, string [B, W], and `probabilities`, float32 [B, W], of the tag
+      that the model predicts. Tags mark complete entities in the scheme of the model,
+      also if the predicted sequence is not permitted.
     * `start`, `end`, int32 [B, W]: a word is `text[start:end]`, in bytes.
-    * `entities`, `entity_types`, string [B, E]; `entity_start`, `entity_end`, int32 [B, E], in
-      bytes.
+    * `entities`, `entity_types`, string [B, E]; `entity_start`, `entity_end`, int32 [B,
+      E], in bytes.
 
-    The signature `words` takes `words`, string [B, W]: texts that have been split into words,
-    padded with "". An empty text is no word, at any position. It returns `tags` and
-    `probabilities`, [B, W].
+    The signature `words` takes `words`, string [B, W]: texts that have been split into
+    words, padded with "". An empty text is no word, at any position. It returns `tags`
+    and `probabilities`, [B, W].
 
-    Texts that are too long for the model are split into windows in the graph, and each word is
-    predicted where it has most context. The documents of the training are not used: each text
-    stands alone.
+    Texts that are too long for the model are split into windows in the graph, and each
+    word is predicted where it has most context. The documents of the training are not
+    used: each text stands alone.
 
     `ids` and `ids_lengths` have the outputs `logits`, float32 [B, S, labels].
     """
@@ -73,7 +75,9 @@ class ServedTagger(ServedModel):
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         facts, precision = checkpoint.facts, settings.precision
         length = settings.sequence_length(checkpoint, facts["max_seq_length"])
-        model = checkpoint.model(BertTagger, num_labels=len(facts["labels"]), dtype=precision)
+        model = checkpoint.model(
+            BertTagger, num_labels=len(facts["labels"]), dtype=precision
+        )
         labels = check_labels(model, facts["labels"])
         check_choice(SCHEMES, "scheme", facts["scheme"])
         super().__init__(model, checkpoint.tokenizer, length)
@@ -86,7 +90,9 @@ class ServedTagger(ServedModel):
         ids, starts, ends = self.tokenizer.tokenize_with_offsets(text)
         starts_word = tf.gather(self._is_word_start, ids.values)
         first = tf.where(starts_word)[:, 0]  # the piece with which each word starts
-        after = tf.concat([first[1:], tf.shape(ids.values, tf.int64)], 0)[: tf.size(first)]
+        after = tf.concat([first[1:], tf.shape(ids.values, tf.int64)], 0)[
+            : tf.size(first)
+        ]
         begin = tf.cast(tf.gather(starts.values, first), tf.int32)
         end = tf.cast(tf.gather(ends.values, after - 1), tf.int32)
         row = tf.gather(ids.value_rowids(), first)
@@ -96,35 +102,50 @@ class ServedTagger(ServedModel):
         end = begin + tf.strings.length(visible)
         label, probability = self._labels(ids, starts_word)
         words, count = self._table.words(label, row), tf.shape(text, tf.int64)[0]
-        entity_row, kind = (tf.boolean_mask(each, words.is_first) for each in (row, words.kind))
+        entity_row, kind = (
+            tf.boolean_mask(each, words.is_first) for each in (row, words.kind)
+        )
         entity_begin = tf.boolean_mask(begin, words.is_first)
         entity_end = tf.boolean_mask(end, words.is_last)
         of_words = {
-            "words": visible, "tags": words.tags(self._scheme),
-            "probabilities": probability, "start": begin, "end": end,
-        }  # fmt: skip
+            "words": visible,
+            "tags": words.tags(self._scheme),
+            "probabilities": probability,
+            "start": begin,
+            "end": end,
+        }
         of_entities = {
             "entities": substrings(text, entity_row, entity_begin, entity_end),
             "entity_types": kind,
-            "entity_start": entity_begin, "entity_end": entity_end,
-        }  # fmt: skip
+            "entity_start": entity_begin,
+            "entity_end": entity_end,
+        }
         return {
             **{name: _dense(value, row, count) for name, value in of_words.items()},
-            **{name: _dense(value, entity_row, count) for name, value in of_entities.items()},
+            **{
+                name: _dense(value, entity_row, count)
+                for name, value in of_entities.items()
+            },
         }
 
-    def from_other_texts(self) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
+    def from_other_texts(
+        self,
+    ) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
         """Returns the function of the signature `words`, and the name of its input."""
         return {_WORDS: (self._from_words, (_WORDS,))}
 
     def _from_words(self, words: Any) -> Tensors:
         """Returns the tags of words, string [B, W]."""
-        places = tf.where(tf.not_equal(words, ""))  # int64 [N, 2]: row and index of each word
+        places = tf.where(
+            tf.not_equal(words, "")
+        )  # int64 [N, 2]: row and index of each word
         pieces = self.tokenizer.tokenize(tf.gather_nd(words, places))
         # Words whose characters the tokenizer removes.
         is_empty = tf.cast(tf.equal(pieces.row_lengths(), 0), tf.int64)
         unknown = tf.fill(tf.reduce_sum(is_empty, keepdims=True), self.tokenizer.unk_id)
-        pieces = tf.concat([pieces, tf.RaggedTensor.from_row_lengths(unknown, is_empty)], axis=1)
+        pieces = tf.concat(
+            [pieces, tf.RaggedTensor.from_row_lengths(unknown, is_empty)], axis=1
+        )
         of_rows = tf.math.unsorted_segment_sum(
             pieces.row_lengths(), places[:, 0], tf.shape(words, tf.int64)[0]
         )
@@ -143,7 +164,8 @@ class ServedTagger(ServedModel):
 
         Args:
             ids: The pieces of the words of B texts, ragged int32 [B, None].
-            starts_word: bool, for each value of `ids`, whether it is the first piece of a word.
+            starts_word: bool, for each value of `ids`, whether it is the first piece of
+                a word.
         """
         room = self.max_seq_length - SPECIAL_TOKENS
         rows = tf.fill(tf.shape(ids.row_splits)[:1] - 1, 1)
@@ -158,18 +180,23 @@ class ServedTagger(ServedModel):
         owned = (
             in_text
             & starts_word
-            & windows.has_max_context(parts, tf.broadcast_to(position, tf.shape(in_text)))
+            & windows.has_max_context(
+                parts, tf.broadcast_to(position, tf.shape(in_text))
+            )
         )
-        # The windows of a text, and the words of a window, are in the order of the text.
+        # The windows of a text, and the words of a window, are in the order of the
+        # text.
         probabilities = tf.nn.softmax(tf.boolean_mask(logits, owned))
         label = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         return label, tf.reduce_max(probabilities, axis=-1)
 
-    def near_ties(self, name: str, outputs: Outputs, others: Outputs, margin: float) -> Any:
+    def near_ties(
+        self, name: str, outputs: Outputs, others: Outputs, margin: float
+    ) -> Any:
         """Returns where tags may be decided by less than a margin.
 
-        Two tags with equal probabilities have at most one half each. One such word in a text can
-        change all entities, and the tags after it.
+        Two tags with equal probabilities have at most one half each. One such word in a
+        text can change all entities, and the tags after it.
         """
         probabilities = outputs.get("probabilities")
         if probabilities is None or name in (_WORDS, "start", "end"):
@@ -184,8 +211,8 @@ class ServedTagger(ServedModel):
     def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
         """Yields words and tags of each sentence in a file that `NerTask` reads.
 
-        In a file with columns, the words are in the first one, and the tags in the last one.
-        Sentences without tags are skipped.
+        In a file with columns, the words are in the first one, and the tags in the last
+        one. Sentences without tags are skipped.
         """
         task = NerTask(self.tokenizer)
         for example in task.examples(Split("test", FileSource(path)), RowCounts()):

@@ -1,7 +1,7 @@
 """The entities that tags of words mark, and their tags, in the graph.
 
-The rules are those of `tasks.ner.schemes`. Shape letters: W words of all texts, E entities of all
-texts, C tags of the model.
+The rules are those of `tasks.ner.schemes`. Shape letters: W words of all texts, E
+entities of all texts, C tags of the model.
 """
 
 import dataclasses
@@ -30,7 +30,8 @@ class TagTable:
         """Returns words with their tags.
 
         Args:
-            label: int32 [W], the index of the tag of each word, in the order of the texts.
+            label: int32 [W], the index of the tag of each word, in the order of the
+                texts.
             row: int64 [W], the text of each word.
         """
         prefix, kind = tf.gather(self._prefixes, label), tf.gather(self._types, label)
@@ -58,7 +59,8 @@ class TaggedWords:
         row: int64, the text.
         kind: string, the type of the entity; "" outside of entities.
         in_entity: bool, whether the word is in an entity.
-        is_first, is_last: bool, whether the word is the first or the last one of its entity.
+        is_first, is_last: bool, whether the word is the first or the last one of its
+            entity.
         touches: bool, whether the word before it is in an entity of the same type.
     """
 
@@ -83,7 +85,10 @@ class TaggedWords:
 
 
 def _shifted(values: Any, first: Any) -> Any:
-    """Returns the values of the words before each word; that of the first word is `first`."""
+    """Returns the values of the words before each word.
+
+    That of the first word is `first`.
+    """
     first = tf.constant([first], values.dtype)
     return tf.concat([first, values], 0)[:-1]
 

@@ -1,7 +1,7 @@
 """Splits the tokens of long texts into windows, in the graph.
 
-The windows are those of `tasks.windows`, which are the windows of google-research/bert. A text may
-be the context of a question, which then precedes each window.
+The windows are those of `tasks.windows`, which are the windows of google-research/bert.
+A text may be the context of a question, which then precedes each window.
 
 Shape letters: B texts, R windows of all texts, S sequence length, T tokens of a text.
 """
@@ -26,7 +26,8 @@ class Windows:
         length: int32 [R], the number of tokens of the text in the window.
         offset: int32 [R], the position of the first of these tokens in the sequence.
         room: int32 [B], the largest number of tokens in a window.
-        stride: int32 [B], the number of tokens between the starts of successive windows.
+        stride: int32 [B], the number of tokens between the starts of successive
+            windows.
         num_tokens: int32 [B], T.
         count: int32 [B], the number of windows.
     """
@@ -42,14 +43,16 @@ class Windows:
     count: Any
 
 
-def split(texts: Any, room: Any, stride: int, offset: Any, min_count: int = 0) -> Windows:
+def split(
+    texts: Any, room: Any, stride: int, offset: Any, min_count: int = 0
+) -> Windows:
     """Splits texts into windows.
 
     Args:
         texts: Ids of the texts, ragged int32 [B, None].
         room: int32 [B], the largest number of tokens in a window.
-        stride: Tokens between the starts of successive windows. A stride that is larger than a
-            window gives adjacent windows.
+        stride: Tokens between the starts of successive windows. A stride that is larger
+            than a window gives adjacent windows.
         offset: int32 [B], the position of the first token of a window in its sequence.
         min_count: The number of windows of a text without tokens, 0 or 1.
     """
@@ -85,7 +88,8 @@ def sequences(
     Args:
         windows: The windows of `texts`.
         texts: Ids of the texts, ragged int32 [B, None].
-        questions: Ids of the questions, ragged int32 [B, None]; None for texts without questions.
+        questions: Ids of the questions, ragged int32 [B, None]; None for texts without
+            questions.
         tokenizer: Has the ids of the special tokens.
         length: S; None for the length of the longest sequence.
 
@@ -108,20 +112,24 @@ def sequences(
         index = first_value(questions, windows.row)[:, None] + position - 1
         ids = tf.where(in_question, gather_where(in_question, questions, index), ids)
         segments = tf.cast(mask & (position >= offset), tf.int32)
-    return {"input_ids": ids, "input_mask": tf.cast(mask, tf.int32), "segment_ids": segments}
+    return {
+        "input_ids": ids,
+        "input_mask": tf.cast(mask, tf.int32),
+        "segment_ids": segments,
+    }
 
 
 def has_max_context(windows: Windows, positions: Any) -> Any:
     """Returns whether no other window gives a token more context than its own window.
 
-    The context of a token is the smaller number of its neighbors in the window to the left and to
-    the right, plus a hundredth of the length of the window. Of windows with equal context, the
-    first one counts.
+    The context of a token is the smaller number of its neighbors in the window to the
+    left and to the right, plus a hundredth of the length of the window. Of windows with
+    equal context, the first one counts.
 
     Args:
         windows: The windows of all texts.
-        positions: int32 [R, k], positions in the sequences. The result is arbitrary for positions
-            that are not in the text.
+        positions: int32 [R, k], positions in the sequences. The result is arbitrary for
+            positions that are not in the text.
 
     Returns:
         bool [R, k].
@@ -132,9 +140,11 @@ def has_max_context(windows: Windows, positions: Any) -> Any:
         tf.gather(each, windows.row)[:, None, None]
         for each in (windows.room, windows.stride, windows.num_tokens, windows.count)
     )
-    token = (windows.first_token[:, None] + positions - windows.offset[:, None])[..., None]
-    # Only the windows from the first one that contains the token are compared, so the memory does
-    # not grow with the square of the length of a text.
+    token = (windows.first_token[:, None] + positions - windows.offset[:, None])[
+        ..., None
+    ]
+    # Only the windows from the first one that contains the token are compared, so the
+    # memory does not grow with the square of the length of a text.
     first = tf.maximum(-(-(token - room + 1) // stride), 0)
     overlapping = tf.minimum(-(-windows.room // windows.stride), windows.count)
     number = first + tf.range(tf.reduce_max(tf.concat([overlapping, [1]], 0)))

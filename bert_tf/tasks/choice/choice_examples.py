@@ -18,12 +18,22 @@ _CHOICE = re.compile(r"ending([0-9]{1,3})")
 _LISTS = ("context", "choices")
 # The columns of the released files of SWAG, which also exist without the line of names.
 _RELEASED = (
-    "", "video-id", "fold-ind", "startphrase", "sent1", "sent2", "gold-source", "ending0",
-    "ending1", "ending2", "ending3", "label",
-)  # fmt: skip
+    "",
+    "video-id",
+    "fold-ind",
+    "startphrase",
+    "sent1",
+    "sent2",
+    "gold-source",
+    "ending0",
+    "ending1",
+    "ending2",
+    "ending3",
+    "label",
+)
 _REMEDY = (
-    "Name the columns sent1, sent2, ending0, ending1 and so on, and label; or, with a list of "
-    "texts, context, choices and label."
+    "Name the columns sent1, sent2, ending0, ending1 and so on, and label; or, with a "
+    "list of texts, context, choices and label."
 )
 _LABEL = re.compile(r"[0-9]{1,9}|[A-Z]")
 
@@ -53,22 +63,24 @@ def read_examples(
 ) -> Iterator[ChoiceExample]:
     """Yields the examples of a table, in their order.
 
-    The columns are those of SWAG: `sent1` (the context), `sent2` (the common start of the choices),
-    `ending0`, `ending1` and so on, and `label`. Without a line of column names, the columns have
-    the positions of the released files. Empty endings at the end of a row are no choices. Or the
-    columns are `context`, `choices` (a list of texts), `label` and, optionally, `sent2`.
+    The columns are those of SWAG: `sent1` (the context), `sent2` (the common start of
+    the choices), `ending0`, `ending1` and so on, and `label`. Without a line of column
+    names, the columns have the positions of the released files. Empty endings at the
+    end of a row are no choices. Or the columns are `context`, `choices` (a list of
+    texts), `label` and, optionally, `sent2`.
 
     Args:
         path: The file.
-        kind: "train", "dev" or "test". A label may be missing only in "test". There, a label that
-            is not the index or the letter of a choice counts as missing.
+        kind: "train", "dev" or "test". A label may be missing only in "test". There, a
+            label that is not the index or the letter of a choice counts as missing.
         counts: Receives the number of test rows with such a label.
         table_format: See `tables.rows`.
 
     Raises:
         InputError: The file is missing, or has another format, or a row is malformed.
 
-    Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", section 4.4. The
+    Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", section
+    4.4. The
     second text is `sent2`, a blank, and the ending.
     """
 
@@ -116,20 +128,22 @@ def _choices(start: str, choices: Any, place: str) -> tuple[str, ...]:
     """Returns the second text of each sequence.
 
     Raises:
-        InputError: There are fewer than two or more than 1,000 choices, or one of them is empty or
-            not a text.
+        InputError: There are fewer than two or more than 1,000 choices, or one of them
+            is empty or not a text.
     """
     if not isinstance(choices, list) or not 2 <= len(choices) <= _MAX_CHOICES:
         received = len(choices) if isinstance(choices, list) else _shown(choices)
         raise InputError(
-            f'{place}: at least two choices are required, in a list such as ["yes", "no"], and at '
-            f"most {_MAX_CHOICES}. Received: {received}. Change the choices, or remove the row."
+            f'{place}: at least two choices are required, in a list such as ["yes", '
+            '"no"], and at '
+            f"most {_MAX_CHOICES}. Received: {received}. Change the choices, or remove "
+            "the row."
         )
     for number, text in enumerate(choices):
         if not _text(text, f"{place}: choice {number}").strip():
             raise InputError(
-                f"{place}: choice {number}, counted from 0, is empty. Write a text, or leave out "
-                "the choice."
+                f"{place}: choice {number}, counted from 0, is empty. Write a text, or "
+                "leave out the choice."
             )
     return tuple(f"{start} {text}" if start else text for text in choices)
 
@@ -160,20 +174,20 @@ def _label(
         kind: See `read_examples`.
         counts: See `read_examples`.
         place: The file and the line, for messages.
-        are_letters: Receives whether the label is a letter. Some data sets have both forms, with
-            numbers from 1.
+        are_letters: Receives whether the label is a letter. Some data sets have both
+            forms, with numbers from 1.
 
     Raises:
-        InputError: In a train or dev file, the label is missing or is not the index of a choice. Or
-            it is a letter and labels before are numbers, or the reverse.
+        InputError: In a train or dev file, the label is missing or is not the index of
+            a choice. Or it is a letter and labels before are numbers, or the reverse.
     """
     text = "" if label is None else str(label).strip()
     if _LABEL.fullmatch(text):
         are_letters.add(text.isalpha())
         if len(are_letters) > 1:
             raise InputError(
-                f"{place} has the label {text}, but the file has letters and numbers as labels. "
-                "Write all as letters from A, or all as numbers from 0."
+                f"{place} has the label {text}, but the file has letters and numbers "
+                "as labels. Write all as letters from A, or all as numbers from 0."
             )
         index = ord(text) - ord("A") if text.isalpha() else int(text)
         if index < num_choices:

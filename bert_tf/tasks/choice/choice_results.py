@@ -12,10 +12,12 @@ from bert_tf.tasks.results import Outputs, TaskResults, shortest_float
 class ChoiceResults(TaskResults):
     """Accuracy and mean cross entropy, the probability of each choice, and the best choice.
 
-    The predicted choice is the one with the highest probability; of equal ones, the first.
+    The predicted choice is the one with the highest probability; of equal ones, the
+    first.
 
-    `test_results.tsv` has one line per example, with the probabilities of its choices, separated by
-    tabs. `predictions.jsonl` also has the texts and, if it is known, the label.
+    `test_results.tsv` has one line per example, with the probabilities of its choices,
+    separated by tabs. `predictions.jsonl` also has the texts and, if it is known, the
+    label.
     """
 
     file_names = ("test_results.tsv", "predictions.jsonl")
@@ -47,7 +49,10 @@ class ChoiceResults(TaskResults):
         """Returns accuracy and loss; {} if no example has a label."""
         if not self._count:
             return {}
-        return {"accuracy": self._correct / self._count, "loss": self._loss / self._count}
+        return {
+            "accuracy": self._correct / self._count,
+            "loss": self._loss / self._count,
+        }
 
     def baseline(self) -> dict[str, float]:
         """Returns the accuracy if the choice at the most frequent position is always predicted."""
@@ -55,10 +60,12 @@ class ChoiceResults(TaskResults):
 
     def report(self) -> str:
         """Returns the accuracy, and the predicted and the correct choices of the first examples."""
-        accuracy, baseline = (each["accuracy"] for each in (self.metrics(), self.baseline()))
+        accuracy, baseline = (
+            each["accuracy"] for each in (self.metrics(), self.baseline())
+        )
         return (
-            f"accuracy {accuracy:.4f}; {baseline:.4f} if the choice at the most frequent position "
-            f"is always predicted\n\n{super().report()}"
+            f"accuracy {accuracy:.4f}; {baseline:.4f} if the choice at the most "
+            f"frequent position is always predicted\n\n{super().report()}"
         )
 
     def lines(self, example: ChoiceExample, prediction: Outputs) -> tuple[str, str]:

@@ -34,7 +34,8 @@ _SPECIAL_TOKENS = 3  # [CLS] A [SEP] B [SEP]
 class ChoiceFacts(TaskFacts):
     """The facts of `ChoiceTask`."""
 
-    # The room in the records depends on all files that a run reads, also on those to predict.
+    # The room in the records depends on all files that a run reads, also on those to
+    # predict.
     num_choices: int = dataclasses.field(default=_FEWEST_CHOICES, metadata=ROOM)
 
 
@@ -42,11 +43,13 @@ class ChoiceFacts(TaskFacts):
 class ChoiceTask(Task):
     """Selects one of several texts for each context.
 
-    The score of a choice depends neither on the other choices of its example nor on `num_choices`.
+    The score of a choice depends neither on the other choices of its example nor on
+    `num_choices`.
 
     Attributes:
-        num_choices: C, the number of sequences in a record: at least the number of choices of each
-            example. `prepare` sets it. The facts contain it for information.
+        num_choices: C, the number of sequences in a record: at least the number of
+            choices of each example. `prepare` sets it. The facts contain it for
+            information.
     """
 
     num_choices: int = _FEWEST_CHOICES
@@ -54,7 +57,11 @@ class ChoiceTask(Task):
     name = "swag"
     table = features.CHOICE
     best_by = ("accuracy", 1)
-    prediction_files = (*ChoiceResults.file_names, "test_results.txt", "test_report.txt")
+    prediction_files = (
+        *ChoiceResults.file_names,
+        "test_results.txt",
+        "test_report.txt",
+    )
     split_names = _SPLIT_NAMES
 
     def prepare(self, inputs: TaskInputs) -> "ChoiceTask":
@@ -63,7 +70,8 @@ class ChoiceTask(Task):
         Reads the files once, and holds no example in memory.
 
         Raises:
-            InputError: A file is missing or malformed, or the labels are counted from 1.
+            InputError: A file is missing or malformed, or the labels are counted from
+                1.
         """
         location = inputs.location
         splits = [
@@ -72,16 +80,20 @@ class ChoiceTask(Task):
             for split in self.splits(kind, location)
         ]
         most, labels = _FEWEST_CHOICES, set()
-        for each in itertools.chain(*(self.read(split, RowCounts()) for split in splits)):
+        for each in itertools.chain(
+            *(self.read(split, RowCounts()) for split in splits)
+        ):
             most = max(most, len(each.choices))
             labels.add(each.label)
 
-        # Files of a few rows may lack 0, but hardly together with all other files of the run.
+        # Files of a few rows may lack 0, but hardly together with all other files of
+        # the run.
         if {1, 2} <= labels and 0 not in labels:
             raise InputError(
-                f"The labels of {splits[0].source.name} run from 1, and none is 0, the index of "
-                "the first choice. Subtract 1 from each label, or write letters from A. If the "
-                "labels are right, move the correct choice of an example to the start."
+                f"The labels of {splits[0].source.name} run from 1, and none is 0, the "
+                "index of the first choice. Subtract 1 from each label, or write "
+                "letters from A. If the labels are right, move the correct choice of "
+                "an example to the start."
             )
         return ChoiceTask(most)
 
@@ -101,34 +113,47 @@ class ChoiceTask(Task):
         return read_examples(source.name, split.kind, counts, source.table_format)
 
     def encode(
-        self, examples: Sequence[ChoiceExample], tokenizer: BertTokenizer, max_seq_length: int
+        self,
+        examples: Sequence[ChoiceExample],
+        tokenizer: BertTokenizer,
+        max_seq_length: int,
     ) -> Encoded:
         """Converts a block of N examples to N records; a missing label becomes 0.
 
-        Each sequence is [CLS] context [SEP] choice [SEP]. If a sequence is too long, tokens are
-        removed from the end of the longer text. The sequences of missing choices have no tokens.
+        Each sequence is [CLS] context [SEP] choice [SEP]. If a sequence is too long,
+        tokens are removed from the end of the longer text. The sequences of missing
+        choices have no tokens.
 
         Returns:
-            The columns of `features.CHOICE`, and two counts: "truncated" is the number of examples
-            with a sequence that is too long, and "with an empty text" is the number of examples in
-            which a text has no token.
+            The columns of `features.CHOICE`, and two counts: "truncated" is the number
+            of examples with a sequence that is too long, and "with an empty text" is
+            the number of examples in which a text has no token.
         """
         per_example = np.array([len(example.choices) for example in examples], np.int64)
         # [R], the example of each sequence
         row: np.ndarray = np.repeat(np.arange(len(examples)), per_example)
         contexts = tokenizer.tokenize([example.context for example in examples])
-        choices = tokenizer.tokenize([text for example in examples for text in example.choices])
+        choices = tokenizer.tokenize(
+            [text for example in examples for text in example.choices]
+        )
         packed = tokenizer.pack(tf.gather(contexts, row), choices, max_seq_length)
         exists = np.arange(self.num_choices) < per_example[:, None]
-        lengths_a, lengths_b = contexts.row_lengths().numpy()[row], choices.row_lengths().numpy()
+        lengths_a, lengths_b = (
+            contexts.row_lengths().numpy()[row],
+            choices.row_lengths().numpy(),
+        )
         is_cut = lengths_a + lengths_b > max_seq_length - _SPECIAL_TOKENS
         is_empty = (lengths_a == 0) | (lengths_b == 0)
         columns = {
-            "input_ids": _by_choice(packed["input_ids"], exists, tokenizer.pad_id, np.int32),
+            "input_ids": _by_choice(
+                packed["input_ids"], exists, tokenizer.pad_id, np.int32
+            ),
             "input_mask": _by_choice(packed["input_mask"], exists, 0, np.uint8),
             "segment_ids": _by_choice(packed["segment_ids"], exists, 0, np.uint8),
             "num_choices": per_example,
-            "label_ids": np.array([example.label or 0 for example in examples], np.int64),
+            "label_ids": np.array(
+                [example.label or 0 for example in examples], np.int64
+            ),
         }
         counts = {
             "truncated": len(np.unique(row[is_cut])),
@@ -145,7 +170,9 @@ class ChoiceTask(Task):
         return ChoiceResults()
 
 
-def _by_choice(packed: Any, exists: np.ndarray, padding: int, dtype: type) -> np.ndarray:
+def _by_choice(
+    packed: Any, exists: np.ndarray, padding: int, dtype: type
+) -> np.ndarray:
     """Returns the sequences [R, S] as an array [N, C, S], with padding for missing choices.
 
     Args:

@@ -23,7 +23,8 @@ class ClassificationObjective(HeadObjective):
 class RegressionObjective(HeadObjective):
     """Mean squared error of one output.
 
-    Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", appendix B.1 (STS-B).
+    Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", appendix
+    B.1 (STS-B).
     google-research/bert has no regression.
     """
 
@@ -32,15 +33,23 @@ class RegressionObjective(HeadObjective):
     ) -> dict[str, Any]:
         """Returns the sum of the losses, and the numerators of the metrics."""
         logits, labels = outputs["logits"], batch["label_ids"]
-        return {"loss": tf.reduce_sum(weighted(tf.square(logits[:, 0] - labels), batch))}
+        return {
+            "loss": tf.reduce_sum(weighted(tf.square(logits[:, 0] - labels), batch))
+        }
 
     def teacher_losses(
-        self, outputs: Mapping[str, Any], teacher: Any, batch: Mapping[str, Any], temperature: float
+        self,
+        outputs: Mapping[str, Any],
+        teacher: Any,
+        batch: Mapping[str, Any],
+        temperature: float,
     ) -> Any:
         """Returns the squared differences from the scores of the teacher, float32 [B]."""
         return tf.square(outputs["logits"] - teacher[:, 0])[:, 0]
 
-    def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+    def metrics(
+        self, sums: Mapping[str, float], counts: Mapping[str, float]
+    ) -> dict[str, float]:
         """Returns no metrics: the loss is the mean squared error."""
         return {}
 
@@ -55,8 +64,8 @@ class MultiLabelObjective(HeadObjective):
 
     Args:
         model: The encoder with a head on the pooled output.
-        best_by: The metric that selects the best weights, and 1 if higher values are better, else
-            -1.
+        best_by: The metric that selects the best weights, and 1 if higher values are
+            better, else -1.
         threshold: Probability in (0, 1) from which a label is predicted.
     """
 
@@ -80,16 +89,24 @@ class MultiLabelObjective(HeadObjective):
         }
 
     def teacher_losses(
-        self, outputs: Mapping[str, Any], teacher: Any, batch: Mapping[str, Any], temperature: float
+        self,
+        outputs: Mapping[str, Any],
+        teacher: Any,
+        batch: Mapping[str, Any],
+        temperature: float,
     ) -> Any:
         """Returns the mean divergences of the labels, float32 [B]; each has a sigmoid of its own.
 
         A sigmoid is a softmax over the logit and 0.
         """
-        own, given = (tf.stack([x, 0 * x], axis=-1) for x in (outputs["logits"], teacher[:, 0]))
+        own, given = (
+            tf.stack([x, 0 * x], axis=-1) for x in (outputs["logits"], teacher[:, 0])
+        )
         return tf.reduce_mean(divergence(given, own, temperature), axis=-1)
 
-    def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+    def metrics(
+        self, sums: Mapping[str, float], counts: Mapping[str, float]
+    ) -> dict[str, float]:
         """Returns the micro-averaged F1; 0 if no label occurs or is predicted."""
         positives = sums["positives"]
         micro_f1 = 2 * sums["true_positives"] / positives if positives else 0.0

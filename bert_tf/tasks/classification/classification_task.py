@@ -1,6 +1,7 @@
 """`ClassificationTask`: classification, regression and multi-label classification of texts.
 
-The programs list the tasks in their help texts, so this module imports TensorFlow inside functions.
+The programs list the tasks in their help texts, so this module imports TensorFlow
+inside functions.
 """
 
 import dataclasses
@@ -20,7 +21,14 @@ from bert_tf.tasks.classification.results.text_results import TextResults
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.splits import DataLocation, Split
-from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, TRUNCATED, Encoded, Task, TaskInputs
+from bert_tf.tasks.task import (
+    DEV_EXAMPLES,
+    RESULTS,
+    TRUNCATED,
+    Encoded,
+    Task,
+    TaskInputs,
+)
 
 if TYPE_CHECKING:
     from bert_tf.tasks.classification.results.submission import Submission
@@ -38,7 +46,9 @@ TABLES = {
 class SplitReader(Protocol):
     """Finds and reads the splits of a data set."""
 
-    def prepare(self, task: "ClassificationTask", inputs: TaskInputs) -> "ClassificationTask":
+    def prepare(
+        self, task: "ClassificationTask", inputs: TaskInputs
+    ) -> "ClassificationTask":
         """Completes the task of the data set; see `tasks.task.Task`."""
         return task
 
@@ -53,7 +63,8 @@ class SplitReader(Protocol):
 class ClassificationFacts(TaskFacts):
     """The facts of `ClassificationTask`, with the fields of `LongTexts`.
 
-    The threshold is None without several labels, and the fields of `LongTexts` without windows.
+    The threshold is None without several labels, and the fields of `LongTexts` without
+    windows.
     """
 
     pair: bool = False
@@ -70,19 +81,19 @@ class ClassificationTask(Task):
 
     Attributes:
         name: The value of --task_name, in lower case.
-        labels: The labels in the order of the model outputs; () for regression, which has one
-            output.
+        labels: The labels in the order of the model outputs; () for regression, which
+            has one output.
         pair: Whether an example is a pair of texts.
         reader: Finds and reads the splits.
         task_type: "classification", "regression" or "multi_label".
-        metric_names: The metrics in addition to the loss, and to the accuracy of a classification
-            task; see `scoring`.
-        best_by: The metric that selects the best weights, and 1 if higher values are better, else
-            -1.
+        metric_names: The metrics in addition to the loss, and to the accuracy of a
+            classification task; see `scoring`.
+        best_by: The metric that selects the best weights, and 1 if higher values are
+            better, else -1.
         threshold: Probability in (0, 1) from which a multi-label task predicts a label.
         submission: The file format of a benchmark's server, or None.
-        trained_as: The name in `facts`, if it differs from `name`. AX has no train split; its
-            examples are predicted by a model that was trained as "mnli".
+        trained_as: The name in `facts`, if it differs from `name`. AX has no train
+            split; its examples are predicted by a model that was trained as "mnli".
         head: The layers between the encoder and the output layer.
         long_texts: The reading of texts that are longer than the model.
 
@@ -107,12 +118,15 @@ class ClassificationTask(Task):
         check_choice(TABLES, "task_type", self.task_type)
         if self.pair and self.long_texts.in_windows:
             raise InputError(
-                f"long_texts=windows needs single texts. Received: the task {self.name}, which has "
-                "pairs of texts. Leave out long_texts."
+                "long_texts=windows needs single texts. Received: the task "
+                f"{self.name}, which has pairs of texts. Leave out long_texts."
             )
 
     def prepare(self, inputs: TaskInputs) -> "ClassificationTask":
-        """Returns the task with what its reader finds, such as labels; see `tasks.task.Task`."""
+        """Returns the task with what its reader finds, such as labels.
+
+        See `tasks.task.Task`.
+        """
         return self.reader.prepare(self, inputs)
 
     @property
@@ -144,19 +158,31 @@ class ClassificationTask(Task):
     def facts(self) -> ClassificationFacts:
         """Facts about the task; see `tasks.task.Task`."""
         return ClassificationFacts(
-            self.trained_as or self.name, self.task_type, self.labels, self.pair, self.head,
-            self.threshold if self.task_type == "multi_label" else None, **self.long_texts.facts,
-        )  # fmt: skip
+            self.trained_as or self.name,
+            self.task_type,
+            self.labels,
+            self.pair,
+            self.head,
+            self.threshold if self.task_type == "multi_label" else None,
+            **self.long_texts.facts,
+        )
 
     @property
     def output_files(self) -> list[str]:
         """The names of the reports, predictions and submission files."""
         submissions = self.submission.file_names if self.submission else {}
-        ends = [f"_{suffix}" if suffix else "" for suffix in dict.fromkeys(["", *submissions])]
+        ends = [
+            f"_{suffix}" if suffix else ""
+            for suffix in dict.fromkeys(["", *submissions])
+        ]
         patterns = (
-            "eval_report{}.txt", "eval_results{}.txt", "test_results{}.tsv", "predictions{}.jsonl",
-            "test_results{}.txt", "test_report{}.txt",
-        )  # fmt: skip
+            "eval_report{}.txt",
+            "eval_results{}.txt",
+            "test_results{}.tsv",
+            "predictions{}.jsonl",
+            "test_results{}.txt",
+            "test_report{}.txt",
+        )
         names = [pattern.format(end) for pattern in patterns for end in ends]
         return [*names, *submissions.values(), DEV_EXAMPLES, RESULTS]
 
@@ -184,17 +210,21 @@ class ClassificationTask(Task):
         )
 
     def encode(
-        self, examples: Sequence[TextExample], tokenizer: "BertTokenizer", max_seq_length: int
+        self,
+        examples: Sequence[TextExample],
+        tokenizer: "BertTokenizer",
+        max_seq_length: int,
     ) -> Encoded:
         """Converts a block of N examples to N records, or to one for each window of a text.
 
         A missing label becomes 0.
 
         Returns:
-            The columns of `table`, and counts: "truncated" is the number of examples with more
-            tokens than `max_seq_length` permits, and "with an empty text" is the number of examples
-            in which a text has no token. With windows, there are the numbers of examples with
-            several windows and of all windows instead of "truncated".
+            The columns of `table`, and counts: "truncated" is the number of examples
+            with more tokens than `max_seq_length` permits, and "with an empty text" is
+            the number of examples in which a text has no token. With windows, there are
+            the numbers of examples with several windows and of all windows instead of
+            "truncated".
         """
         ids_a = tokenizer.tokenize([example.text_a for example in examples])
         lengths = ids_a.row_lengths().numpy()
@@ -231,7 +261,9 @@ class ClassificationTask(Task):
         """Returns the labels as the feature `label_ids`; a missing label becomes 0."""
         if self.task_type == "regression":
             return np.array([example.label or 0 for example in examples], np.float32)
-        index: dict[Any, int] = {label: number for number, label in enumerate(self.labels)}
+        index: dict[Any, int] = {
+            label: number for number, label in enumerate(self.labels)
+        }
         if self.task_type == "classification":
             index[None] = 0
             dtype = np.min_scalar_type(len(self.labels))

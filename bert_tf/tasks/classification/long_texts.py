@@ -23,15 +23,15 @@ class LongTexts:
     """The reading of texts that have more tokens than a sequence.
 
     Attributes:
-        long_texts: truncate: only the start of a text is read. windows: a text is split into
-            overlapping windows, and the probabilities (or scores) of all windows are averaged. For
-            single texts only. In training, each window has the label of its text, and each text has
-            the same weight.
+        long_texts: truncate: only the start of a text is read. windows: a text is split
+            into overlapping windows, and the probabilities (or scores) of all windows
+            are averaged. For single texts only. In training, each window has the label
+            of its text, and each text has the same weight.
         doc_stride: Number of tokens between the starts of successive windows, for
             --long_texts=windows. Default: half of a window.
-        max_windows: Training reads at most this number of windows of a text, evenly spread, for
-            --long_texts=windows (in Python, None: all). Evaluations and predictions read all
-            windows.
+        max_windows: Training reads at most this number of windows of a text, evenly
+            spread, for --long_texts=windows (in Python, None: all). Evaluations and
+            predictions read all windows.
 
     Raises:
         InputError: A value is not known or is out of range.
@@ -44,7 +44,11 @@ class LongTexts:
 
     def __post_init__(self) -> None:
         check_choice(self.CHOICES["long_texts"], "long_texts", self.long_texts)
-        given = [each for each in ("doc_stride", "max_windows") if getattr(self, each) is not None]
+        given = [
+            each
+            for each in ("doc_stride", "max_windows")
+            if getattr(self, each) is not None
+        ]
         check_at_least(1, self, *given)
 
     @classmethod
@@ -74,16 +78,17 @@ class LongTexts:
     def split(self, ids: Any, room: int) -> tuple[Any, np.ndarray]:
         """Splits texts into windows; a text without tokens gives one window.
 
-        Of W windows of a text, at most M = `max_windows` are used: those with the numbers
-        floor(i (W - 1) / (M - 1)) for i from 0 to M - 1 if W > M; with M = 1 the first one.
+        Of W windows of a text, at most M = `max_windows` are used: those with the
+        numbers floor(i (W - 1) / (M - 1)) for i from 0 to M - 1 if W > M; with M = 1
+        the first one.
 
         Args:
             ids: The tokens of N texts, ragged int32 [N, None].
             room: The largest number of tokens of a text in a window.
 
         Returns:
-            The tokens of the windows, ragged int32 [R, None], and the number of windows of each
-            text, int [N].
+            The tokens of the windows, ragged int32 [R, None], and the number of windows
+            of each text, int [N].
         """
         import tensorflow as tf
 

@@ -12,11 +12,20 @@ from bert_tf.tasks.tables import tab_separated
 
 # The number of examples in each official test file.
 TEST_EXAMPLES = {
-    "CoLA.tsv": 1063, "SST-2.tsv": 1821, "MRPC.tsv": 1725, "QQP.tsv": 390965, "STS-B.tsv": 1379,
-    "MNLI-m.tsv": 9796, "MNLI-mm.tsv": 9847, "QNLI.tsv": 5463, "RTE.tsv": 3000, "WNLI.tsv": 146,
+    "CoLA.tsv": 1063,
+    "SST-2.tsv": 1821,
+    "MRPC.tsv": 1725,
+    "QQP.tsv": 390965,
+    "STS-B.tsv": 1379,
+    "MNLI-m.tsv": 9796,
+    "MNLI-mm.tsv": 9847,
+    "QNLI.tsv": 5463,
+    "RTE.tsv": 3000,
+    "WNLI.tsv": 146,
     "AX.tsv": 1104,
-}  # fmt: skip
-# The time stamp in the zip file is constant, so that equal predictions give equal zip files.
+}
+# The time stamp in the zip file is constant, so that equal predictions give equal zip
+# files.
 _TIME_STAMP = (1980, 1, 1, 0, 0, 0)
 
 
@@ -24,17 +33,18 @@ def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
     """Writes the submission files that the folders contain into a zip file, atomically.
 
     Args:
-        folders: Output folders of runs with predictions of GLUE test files, or other folders with
-            files of the official names, such as `MRPC.tsv`.
+        folders: Output folders of runs with predictions of GLUE test files, or other
+            folders with files of the official names, such as `MRPC.tsv`.
         output_file: The zip file to write.
 
     Returns:
-        Sentences with the number of submission files in the zip file, and the missing ones.
+        Sentences with the number of submission files in the zip file, and the missing
+        ones.
 
     Raises:
-        InputError: A folder contains no submission file, two folders contain the same one, a file
-            is not a complete submission file, or `output_file` is one of the input files or is
-            not a regular file.
+        InputError: A folder contains no submission file, two folders contain the same
+            one, a file is not a complete submission file, or `output_file` is one of
+            the input files or is not a regular file.
     """
     paths = _find_files(folders)
     output_paths.check_output_file(output_file, paths.values())
@@ -45,7 +55,10 @@ def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, _checked_text(path, name))
     files.write_bytes(output_file, content.getvalue())
-    total, missing = len(TEST_EXAMPLES), [name for name in TEST_EXAMPLES if name not in paths]
+    total, missing = (
+        len(TEST_EXAMPLES),
+        [name for name in TEST_EXAMPLES if name not in paths],
+    )
     line = f"{output_file} contains {len(paths)} of {total} submission files."
     if missing:
         line += f" Missing: {', '.join(missing)}. The GLUE server requires all {total}."
@@ -60,22 +73,22 @@ def _checked_text(path: str, name: str) -> str:
         name: The official name of the file, such as "MRPC.tsv".
 
     Raises:
-        InputError: The header or an index is invalid, or the number of predictions is not the
-            official one.
+        InputError: The header or an index is invalid, or the number of predictions is
+            not the official one.
     """
     rows = tab_separated(path)
     _, header = next(rows, (1, []))
     if tuple(header) != HEADER:
         raise InputError(
-            f"{path}, line 1: the columns {' and '.join(HEADER)} are required. Received: "
-            f"{', '.join(header)[:200] or 'an empty file'}."
+            f"{path}, line 1: the columns {' and '.join(HEADER)} are required. "
+            f"Received: {', '.join(header)[:200] or 'an empty file'}."
         )
     lines = ["\t".join(HEADER)]
     for index, (line, fields) in enumerate(rows):
         if len(fields) != len(HEADER) or fields[0] != str(index):
             raise InputError(
-                f"{path}, line {line}: the index {index} and a prediction are required, separated "
-                f"by a tab. Received: {' '.join(fields)[:60]}."
+                f"{path}, line {line}: the index {index} and a prediction are "
+                f"required, separated by a tab. Received: {' '.join(fields)[:60]}."
             )
         lines.append("\t".join(fields))
     if len(lines) - 1 != TEST_EXAMPLES[name]:
@@ -90,22 +103,23 @@ def _find_files(folders: Sequence[str]) -> dict[str, str]:
     """Returns the path of each submission file, by name, in the order of `TEST_EXAMPLES`."""
     if not all(folders) or not folders:
         raise InputError(
-            f"input_dirs has an empty name. Received: {','.join(folders)!r}. Give the output "
-            "folders of the runs."
+            f"input_dirs has an empty name. Received: {','.join(folders)!r}. Give the "
+            "output folders of the runs."
         )
     found: dict[str, str] = {}
     for folder in folders:
         names = [n for n in TEST_EXAMPLES if files.exists(os.path.join(folder, n))]
         if not names:
             raise InputError(
-                f"{folder} contains no submission file such as {next(iter(TEST_EXAMPLES))}. Give "
-                "folders in which the predictions of a GLUE test file were written."
+                f"{folder} contains no submission file such as "
+                f"{next(iter(TEST_EXAMPLES))}. Give folders in which the predictions "
+                "of a GLUE test file were written."
             )
         for name in names:
             if name in found:
                 raise InputError(
-                    f"{found[name]} and {os.path.join(folder, name)} are submission files of the "
-                    "same task. Give one of the two folders."
+                    f"{found[name]} and {os.path.join(folder, name)} are submission "
+                    "files of the same task. Give one of the two folders."
                 )
             found[name] = os.path.join(folder, name)
     return {name: found[name] for name in TEST_EXAMPLES if name in found}

@@ -15,10 +15,10 @@ class TextExample:
     Attributes:
         text_a: The sentence, or the first sentence of a pair.
         text_b: The second sentence of a pair; None for a single sentence.
-        label: The label for "classification", the score for "regression", the labels for
-            "multi_label"; None if the data has no label.
-        columns: The names of the columns of the two texts and of the label in the file. The third
-            is None if several columns are labels; they are in `row`.
+        label: The label for "classification", the score for "regression", the labels
+            for "multi_label"; None if the data has no label.
+        columns: The names of the columns of the two texts and of the label in the file.
+            The third is None if several columns are labels; they are in `row`.
         row: The values of all columns of a row of a test split, by column; or {}.
     """
 
@@ -31,5 +31,7 @@ class TextExample:
     def file_row(self) -> dict[str, Any]:
         """Returns the row of the file, with the texts and, if it is known, the label."""
         values = zip(self.columns, (self.text_a, self.text_b, self.label), strict=True)
-        used = {name: each for name, each in values if name is not None and each is not None}
+        used = {
+            name: each for name, each in values if name is not None and each is not None
+        }
         return {**self.row, **used}

@@ -1,12 +1,13 @@
 """Reads and writes files with one word and its tag on each line, as in the CoNLL shared tasks.
 
-Each line has the same columns, separated by tabs or by blanks. An empty line, or a line of only
-white space, ends a sentence; in a file of one column, other white space than blanks and tabs is a
-word. A line whose first column is -DOCSTART- starts a document. A line that begins with "#" is a
-comment if it has another number of columns than the other lines; otherwise "#" is a word.
+Each line has the same columns, separated by tabs or by blanks. An empty line, or a line
+of only white space, ends a sentence; in a file of one column, other white space than
+blanks and tabs is a word. A line whose first column is -DOCSTART- starts a document. A
+line that begins with "#" is a comment if it has another number of columns than the
+other lines; otherwise "#" is a word.
 
-A `.csv` file with commas in its first line has a row for each word, after a header line. It is read
-as lines with tabs, without the column that identifies sentences.
+A `.csv` file with commas in its first line has a row for each word, after a header
+line. It is read as lines with tabs, without the column that identifies sentences.
 """
 
 import dataclasses
@@ -29,7 +30,8 @@ from bert_tf.tasks.row_counts import RowCounts
 
 ALONE = "sentences before the first -DOCSTART- line, without document context"
 _DOCUMENT_MARK = re.compile(r"-DOCSTART-(\s|$)")
-# The names of the columns of `.csv` files that identify sentences begin with one of these.
+# The names of the columns of `.csv` files that identify sentences begin with one of
+# these.
 _SENTENCE_COLUMNS = ("sentence", "sent_id")
 
 
@@ -39,8 +41,8 @@ class Columns:
 
     Attributes:
         token_column: Column of the words, from 0; -1 is the last column.
-        label_column: Column of the tags, from 0; -1 is the last column. A file to predict that does
-            not have this column has no tags.
+        label_column: Column of the tags, from 0; -1 is the last column. A file to
+            predict that does not have this column has no tags.
     """
 
     token_column: int = 0
@@ -84,7 +86,10 @@ class Layout:
         return line.startswith("#") and len(self.fields(line.rstrip())) != self.width
 
     def with_column(self, line: str, value: str) -> str:
-        """Returns a line with one more column at the end; a file of one column gets a tab."""
+        """Returns a line with one more column at the end.
+
+        A file of one column gets a tab.
+        """
         line = line.removesuffix(self.end)
         if self.separator == "\t":
             return f"{line}\t{value}"
@@ -125,7 +130,9 @@ class SentenceLines:
         """The columns that are read, for the log."""
         layout = self.layout
         words = f"words: column {layout.token} of {layout.width}"
-        return words if layout.label is None else f"{words}; tags: column {layout.label}"
+        return (
+            words if layout.label is None else f"{words}; tags: column {layout.label}"
+        )
 
     def other_tags(self) -> dict[int, list[str]]:
         """Returns the tags in the columns that are not read, by their indices."""
@@ -147,20 +154,22 @@ def read_examples(
 ) -> Iterator[NerExample]:
     """Yields the sentences of a file, in their order.
 
-    Only one document is in memory at a time. A sentence before the first mark of a document is a
-    document of its own.
+    Only one document is in memory at a time. A sentence before the first mark of a
+    document is a document of its own.
 
     Args:
         path: The file.
-        kind: "train", "dev" or "test". A malformed sentence of a train split is skipped.
+        kind: "train", "dev" or "test". A malformed sentence of a train split is
+            skipped.
         layout: The form of the lines; see `find_layout`.
         document_context: Whether sentences get their documents.
-        counts: Receives the skipped sentences, and the number of sentences without a document.
+        counts: Receives the skipped sentences, and the number of sentences without a
+            document.
 
     Raises:
-        InputError: The file is missing or is not UTF-8, or a sentence of a dev or test split is
-            malformed: a line has more or fewer columns than the others, a word is empty, or a tag
-            is malformed.
+        InputError: The file is missing or is not UTF-8, or a sentence of a dev or test
+            split is malformed: a line has more or fewer columns than the others, a word
+            is empty, or a tag is malformed.
     """
     document: list[NerExample] = []
     in_document = False
@@ -197,7 +206,8 @@ def find_layout(
         encoding: The encoding of the file.
 
     Raises:
-        InputError: The file is missing or has another encoding, or a column does not exist.
+        InputError: The file is missing or has another encoding, or a column does not
+            exist.
     """
     first, end = "", "\t"
     for _, line in _lines(path, encoding):
@@ -214,15 +224,17 @@ def find_layout(
     if layout.label is not None:
         for sentence in _sentences(path, layout):
             rows = map(layout.fields, sentence.lines)
-            tags.update(row[layout.label].strip() for row in rows if len(row) == layout.width)
+            tags.update(
+                row[layout.label].strip() for row in rows if len(row) == layout.width
+            )
     return dataclasses.replace(layout, notation=Notation.of(tags, scheme))
 
 
 def _lines(path: str, encoding: str) -> Iterator[tuple[int, str]]:
     """Yields the number and the text of each line; for CSV, the rows with tabs.
 
-    A sentence starts where a column such as "Sentence #" has another value, which only the first
-    row of a sentence needs; without such a column, after empty lines.
+    A sentence starts where a column such as "Sentence #" has another value, which only
+    the first row of a sentence needs; without such a column, after empty lines.
     """
     # Some files with the ending .csv have tabs or blanks.
     first = next((line for _, line in tables.lines(path, encoding) if line.strip()), "")
@@ -250,7 +262,9 @@ def _lines(path: str, encoding: str) -> Iterator[tuple[int, str]]:
         yield number, "\t".join(re.sub(r"[\t\r\n]", " ", field) for field in fields)
 
 
-def _layout_of(line: str, end: str, path: str, columns: Columns, needs_tags: bool) -> Layout:
+def _layout_of(
+    line: str, end: str, path: str, columns: Columns, needs_tags: bool
+) -> Layout:
     """Returns the form of the lines of a file.
 
     Args:
@@ -258,8 +272,8 @@ def _layout_of(line: str, end: str, path: str, columns: Columns, needs_tags: boo
         end: See `Layout`.
         path: The file.
         columns: The columns of the words and of the tags.
-        needs_tags: Whether the column of the tags must exist. Otherwise, a file without this column
-            has no tags.
+        needs_tags: Whether the column of the tags must exist. Otherwise, a file without
+            this column has no tags.
 
     Raises:
         InputError: A column does not exist.
@@ -270,15 +284,15 @@ def _layout_of(line: str, end: str, path: str, columns: Columns, needs_tags: boo
     label = _index(columns.label_column, width)
     if token is None:
         raise InputError(
-            f"{path} has {_num_columns(width)}. token_column must be from {-width} to {width - 1}. "
-            f"Received: {columns.token_column}."
+            f"{path} has {_num_columns(width)}. token_column must be from {-width} to "
+            f"{width - 1}. Received: {columns.token_column}."
         )
     label = None if label == token else label
     if label is None and needs_tags:
         raise InputError(
-            f"{path} has {_num_columns(width)}, of which column {token} has the words, and no "
-            f"column for tags. Received: label_column={columns.label_column}. Give the index of "
-            "another column, from 0 or, from the end, from -1."
+            f"{path} has {_num_columns(width)}, of which column {token} has the words, "
+            f"and no column for tags. Received: label_column={columns.label_column}. "
+            "Give the index of another column, from 0 or, from the end, from -1."
         )
     return Layout(separator, width, token, label, end)
 
@@ -305,9 +319,15 @@ def _sentences(path: str, layout: Layout) -> Iterator[SentenceLines]:
     lines: list[str] = []
     before: list[str] = []
     # The last item ends the last sentence, and is no line of the file.
-    for line_number, line in itertools.chain(_lines(path, layout.encoding), [(0, None)]):
+    for line_number, line in itertools.chain(
+        _lines(path, layout.encoding), [(0, None)]
+    ):
         # A comment before the first word is between the sentences.
-        if line is not None and layout.has_word(line) and (lines or not layout.is_comment(line)):
+        if (
+            line is not None
+            and layout.has_word(line)
+            and (lines or not layout.is_comment(line))
+        ):
             number = number if lines else line_number
             lines.append(line)
             continue
@@ -337,11 +357,14 @@ def _parse(sentence: SentenceLines, path: str) -> NerExample:
         fields, place = layout.fields(line), f"{path}, line {number}"
         if len(fields) != layout.width:
             raise MalformedSentenceError(
-                f"{place} has {_num_columns(len(fields))}, and the first line of the file has "
-                f"{layout.width}. Received: {line[:60]!r}. Write the same columns in each line."
+                f"{place} has {_num_columns(len(fields))}, and the first line of the "
+                f"file has {layout.width}. Received: {line[:60]!r}. Write the same "
+                "columns in each line."
             )
         if not fields[layout.token]:
-            raise MalformedSentenceError(f"{place}: the word is empty. Write a word in each line.")
+            raise MalformedSentenceError(
+                f"{place}: the word is empty. Write a word in each line."
+            )
         words.append(fields[layout.token])
         if layout.label is not None:
             tags.append(read_tag(fields[layout.label], layout.notation, place))
@@ -352,9 +375,9 @@ def _parse(sentence: SentenceLines, path: str) -> NerExample:
 def render(example: NerExample, tags: list[str]) -> Iterator[str]:
     """Yields the lines of a sentence, with the given tags as one more column at the end.
 
-    Each line of the file gives one line. Lines of only white space become empty. The mark of a
-    document gets the tag O if it has as many columns as the other lines, because conlleval reads it
-    like them.
+    Each line of the file gives one line. Lines of only white space become empty. The
+    mark of a document gets the tag O if it has as many columns as the other lines,
+    because conlleval reads it like them.
 
     Args:
         example: A sentence that `read_examples` returned.
@@ -372,4 +395,8 @@ def render(example: NerExample, tags: list[str]) -> Iterator[str]:
 def _render_between(line: str, layout: Layout) -> str:
     if not line.strip():
         return ""
-    return layout.with_column(line, "O") if len(layout.fields(line)) == layout.width else line
+    return (
+        layout.with_column(line, "O")
+        if len(layout.fields(line)) == layout.width
+        else line
+    )

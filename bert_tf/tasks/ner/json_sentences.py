@@ -2,12 +2,13 @@
 
 A line has one of two forms:
 
-* {"tokens": ["Ann", "left"], "tags": ["B-PER", "O"]}: words and tags. The keys "words" and
-  "ner_tags" are read too.
-* {"text": "Ann left", "entities": [{"start": 0, "end": 3, "label": "PER"}]}: a text, and spans in
-  characters. The words of the text are those of the tokenizer: it splits at white space, at
-  punctuation and around Chinese characters. The spans of doccano are read too: the key "label" or
-  "labels" with [start, end, label], and "start_offset" and "end_offset".
+* {"tokens": ["Ann", "left"], "tags": ["B-PER", "O"]}: words and tags. The keys "words"
+  and "ner_tags" are read too.
+* {"text": "Ann left", "entities": [{"start": 0, "end": 3, "label": "PER"}]}: a text,
+  and spans in characters. The words of the text are those of the tokenizer: it splits
+  at white space, at punctuation and around Chinese characters. The spans of doccano are
+  read too: the key "label" or "labels" with [start, end, label], and "start_offset" and
+  "end_offset".
 
 Each line is a document of its own.
 """
@@ -24,7 +25,12 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.ner.ner_examples import SKIPPED, MalformedSentenceError, NerExample, read_tag
+from bert_tf.tasks.ner.ner_examples import (
+    SKIPPED,
+    MalformedSentenceError,
+    NerExample,
+    read_tag,
+)
 from bert_tf.tasks.ner.schemes import Entity, Notation, find_entities, is_tag, to_tags
 from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.tables import json_lines
@@ -36,9 +42,16 @@ EXTENDED = "entities that start or end inside a word, extended to the complete w
 PREDICTED = "predicted"
 # The tokenizer is much faster for many texts at a time.
 _LINES_PER_BLOCK = 512
-# Names of keys in the files of other programs. A label that is no list is that of the whole text.
-_OTHER_NAMES = {"tokens": ["words"], "tags": ["ner_tags"], "entities": ["label", "labels"]}
-_FORMS = 'Expected: {"tokens": [...], "tags": [...]}, or {"text": "...", "entities": [...]}.'
+# Names of keys in the files of other programs. A label that is no list is that of the
+# whole text.
+_OTHER_NAMES = {
+    "tokens": ["words"],
+    "tags": ["ner_tags"],
+    "entities": ["label", "labels"],
+}
+_FORMS = (
+    'Expected: {"tokens": [...], "tags": [...]}, or {"text": "...", "entities": [...]}.'
+)
 
 Span = tuple[int, int]  # first character, and the one after the last
 
@@ -49,7 +62,8 @@ class JsonSentence:
 
     Attributes:
         row: The JSON object.
-        spans: The place of each word in the text; None if the line has words instead of a text.
+        spans: The place of each word in the text; None if the line has words instead of
+            a text.
         notation: How the tags of lines with words are written.
     """
 
@@ -65,7 +79,10 @@ class JsonSentence:
 
 
 def _value(row: Mapping[str, Any], key: str) -> Any:
-    """Returns the value of a key, or a list with another name of it; None if there is none."""
+    """Returns the value of a key, or a list with another name of it.
+
+    None if there is none.
+    """
     lists = (row[name] for name in _OTHER_NAMES[key] if isinstance(row.get(name), list))
     return next(lists, None) if row.get(key) is None else row[key]
 
@@ -82,9 +99,9 @@ def read_examples(
 
     Args:
         path: The file.
-        kind: "train", "dev" or "test". A sentence of a train split with a malformed tag, or with
-            another number of tags than words, is skipped. Test files need neither tags nor
-            entities.
+        kind: "train", "dev" or "test". A sentence of a train split with a malformed
+            tag, or with another number of tags than words, is skipped. Test files need
+            neither tags nor entities.
         notation: How the tags are written; see `find_notation`.
         tokenizer: Splits texts into words.
         counts: Receives the skipped sentences, and the extended entities.
@@ -101,7 +118,11 @@ def read_examples(
         for number, row in block:
             line = _Line(f"{path}, line {number}", row, notation, kind != "test")
             try:
-                yield line.with_text(next(spans), counts) if _has_text(row) else line.with_tokens()
+                yield (
+                    line.with_text(next(spans), counts)
+                    if _has_text(row)
+                    else line.with_tokens()
+                )
             except MalformedSentenceError as error:
                 if kind != "train":
                     raise
@@ -117,7 +138,8 @@ def find_notation(path: str, scheme: str | None, encoding: str) -> Notation:
         encoding: The encoding of the file.
 
     Raises:
-        InputError: The file is missing, has another encoding or a line that is not a JSON object.
+        InputError: The file is missing, has another encoding or a line that is not a
+            JSON object.
     """
     tags: Counter[str] = Counter()
     for _, row in json_lines(path, encoding):
@@ -136,9 +158,10 @@ def _find_words(
 ) -> list[tuple[Span, ...]]:
     """Returns the spans of the words of each text, in characters.
 
-    A word is a sequence of characters that the tokenizer converts to pieces together. Characters
-    that the tokenizer removes are part of a word if they are inside of it or, as combining marks,
-    directly after it. Other invisible characters at its end are not.
+    A word is a sequence of characters that the tokenizer converts to pieces together.
+    Characters that the tokenizer removes are part of a word if they are inside of it
+    or, as combining marks, directly after it. Other invisible characters at its end are
+    not.
 
     Args:
         texts: The texts.
@@ -149,7 +172,8 @@ def _find_words(
         return []
     ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
     starts, ends = (
-        tokenizer.in_characters(texts, each).values.numpy().tolist() for each in (starts, ends)
+        tokenizer.in_characters(texts, each).values.numpy().tolist()
+        for each in (starts, ends)
     )
     splits: np.ndarray = ids.row_splits.numpy()
     first: np.ndarray = np.flatnonzero(starts_word[ids.values.numpy()])
@@ -161,7 +185,8 @@ def _find_words(
         pairs = itertools.pairwise(pieces)
         found.append(
             tuple(
-                (starts[piece], _visible_end(texts[row], ends[after - 1])) for piece, after in pairs
+                (starts[piece], _visible_end(texts[row], ends[after - 1]))
+                for piece, after in pairs
             )
         )
     return found
@@ -169,7 +194,10 @@ def _find_words(
 
 def _visible_end(text: str, end: int) -> int:
     """Returns the end of a word without the characters that `FullTokenizer` removes there."""
-    while text[end - 1] == "\ufffd" or unicodedata.category(text[end - 1]) in ("Cc", "Cf"):
+    while text[end - 1] == "\ufffd" or unicodedata.category(text[end - 1]) in (
+        "Cc",
+        "Cf",
+    ):
         end -= 1
     return end
 
@@ -200,17 +228,22 @@ class _Line:
         words = self._list_of_texts("tokens")
         if words is None:
             raise InputError(
-                f"{self.place}: the keys are {', '.join(self.row) or 'missing'}. {_FORMS}"
+                f"{self.place}: the keys are {', '.join(self.row) or 'missing'}. "
+                f"{_FORMS}"
             )
         if not all(words):
-            raise InputError(f"{self.place}: a word is empty. Write words of one or more letters.")
+            raise InputError(
+                f"{self.place}: a word is empty. Write words of one or more letters."
+            )
         tags = self._list_of_texts("tags")
         if tags is None and self.needs_tags:
-            raise InputError(f"{self.place} has no tags, which this split needs. {_FORMS}")
+            raise InputError(
+                f"{self.place} has no tags, which this split needs. {_FORMS}"
+            )
         if tags is not None and len(tags) != len(words):
             raise MalformedSentenceError(
-                f"{self.place} has {len(words)} words and {len(tags)} tags. Write a tag for each "
-                "word."
+                f"{self.place} has {len(words)} words and {len(tags)} tags. Write a "
+                "tag for each word."
             )
         known_tags = None
         if tags is not None:
@@ -223,9 +256,13 @@ class _Line:
         values = _value(self.row, key)
         if values is None:
             return None
-        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        if not isinstance(values, list) or not all(
+            isinstance(value, str) for value in values
+        ):
             shown = json.dumps(values)[:60]
-            raise InputError(f"{self.place}: {key!r} must be a list of texts. Received: {shown}.")
+            raise InputError(
+                f"{self.place}: {key!r} must be a list of texts. Received: {shown}."
+            )
         return values
 
     def with_text(self, spans: tuple[Span, ...], counts: RowCounts) -> NerExample:
@@ -242,25 +279,36 @@ class _Line:
         words = tuple(text[start:end] for start, end in spans)
         tags = None
         if (rows := _value(self.row, "entities")) is not None:
-            entities = sorted(self._entities(text, rows), key=lambda entity: entity.start)
+            entities = sorted(
+                self._entities(text, rows), key=lambda entity: entity.start
+            )
             found = self._in_words(entities, spans)
             for each, entity in zip(found, entities, strict=True):
                 first, last = spans[each.start], spans[each.end - 1]
                 if first[0] < entity.start or last[1] > entity.end:
                     span = text[entity.start : entity.end]
                     words_of_span = text[first[0] : last[1]]
-                    counts.add(EXTENDED, f"{self.place}: {span!r:.60} is now {words_of_span!r:.60}")
+                    counts.add(
+                        EXTENDED,
+                        f"{self.place}: {span!r:.60} is now {words_of_span!r:.60}",
+                    )
             tags = tuple(to_tags(found, len(words), self.notation.scheme or "iob2"))
         elif self.needs_tags:
-            raise InputError(f"{self.place} has no entities, which this split needs. {_FORMS}")
-        return NerExample(words, tags, JsonSentence(self.row, spans, self.notation), words)
+            raise InputError(
+                f"{self.place} has no entities, which this split needs. {_FORMS}"
+            )
+        return NerExample(
+            words, tags, JsonSentence(self.row, spans, self.notation), words
+        )
 
     def _entities(self, text: str, rows: Any) -> Iterator[Entity]:
         """Yields the entities, with `start` and `end` in characters."""
         for row in rows if isinstance(rows, list) else [rows]:
             values: list[Any] = []
             if isinstance(row, dict):
-                places = (row.get(key, row.get(f"{key}_offset")) for key in ("start", "end"))
+                places = (
+                    row.get(key, row.get(f"{key}_offset")) for key in ("start", "end")
+                )
                 values = [row.get("label"), *places]
             elif isinstance(row, list) and len(row) == 3:
                 values = [row[2], *row[:2]]
@@ -270,17 +318,21 @@ class _Line:
                 and 0 <= values[1] < values[2] <= len(text)
             ):
                 raise InputError(
-                    f"{self.place}: an entity must have a label without blanks, such as PER or "
-                    f"WORK_OF_ART, and start and end with 0 <= start < end <= {len(text)}, the "
-                    f"number of characters of the text. Received: {json.dumps(row)[:80]}."
+                    f"{self.place}: an entity must have a label without blanks, such "
+                    "as PER or WORK_OF_ART, and start and end with 0 <= start < end "
+                    f"<= {len(text)}, the number of characters of the text. Received: "
+                    f"{json.dumps(row)[:80]}."
                 )
             yield Entity(values[0].strip(), values[1], values[2])
 
-    def _in_words(self, entities: Sequence[Entity], spans: Sequence[Span]) -> list[Entity]:
+    def _in_words(
+        self, entities: Sequence[Entity], spans: Sequence[Span]
+    ) -> list[Entity]:
         """Returns the entities, with `start` and `end` in words.
 
         Raises:
-            InputError: Two entities overlap or are in the same word, or an entity has no word.
+            InputError: Two entities overlap or are in the same word, or an entity has
+                no word.
         """
         starts, ends = [start for start, _ in spans], [end for _, end in spans]
         found: list[Entity] = []
@@ -289,11 +341,13 @@ class _Line:
             last = bisect.bisect_left(starts, entity.end)
             place = f"{self.place}: the entity {entity.type} at {entity.start} to {entity.end}"
             if first >= last:
-                raise InputError(f"{place} contains no word. Correct its start and end.")
+                raise InputError(
+                    f"{place} contains no word. Correct its start and end."
+                )
             if found and first < found[-1].end:
                 raise InputError(
-                    f"{place} overlaps another entity, or is in the same word. Remove one of "
-                    "them: a word can be in one entity only."
+                    f"{place} overlaps another entity, or is in the same word. Remove "
+                    "one of them: a word can be in one entity only."
                 )
             found.append(Entity(entity.type, first, last))
         return found
@@ -302,7 +356,8 @@ class _Line:
 def render(example: NerExample, tags: list[str]) -> Iterator[str]:
     """Yields one line of JSON: the line of the file, and the predictions under one more key.
 
-    The key is "predicted". Its value is a list of tags, or of entities if the line has a text.
+    The key is "predicted". Its value is a list of tags, or of entities if the line has
+    a text.
 
     Args:
         example: A sentence that `read_examples` returned.

@@ -1,9 +1,10 @@
 """Converts sentences to the records of the model, one for each window.
 
-A window is [CLS], pieces of the sentence and, with document context, of its neighbors, and [SEP].
+A window is [CLS], pieces of the sentence and, with document context, of its neighbors,
+and [SEP].
 
-Shape letters: N sentences, W words of all sentences, R records, S sequence length, T pieces of all
-documents.
+Shape letters: N sentences, W words of all sentences, R records, S sequence length, T
+pieces of all documents.
 """
 
 import dataclasses
@@ -19,10 +20,12 @@ from bert_tf.tasks.words import Pieces, tokenize_sequence
 from bert_tf.tokenization import BertTokenizer
 
 SPECIAL_TOKENS = 2  # [CLS] window [SEP]
-# A piece can only be in a window and in this number of windows before and after it: windows overlap
-# by half, and with document context the last one can be twice as long.
+# A piece can only be in a window and in this number of windows before and after it:
+# windows overlap by half, and with document context the last one can be twice as long.
 _NEAREST = 4
-SEVERAL_WINDOWS = "sentences in several windows, because they are longer than max_seq_length"
+SEVERAL_WINDOWS = (
+    "sentences in several windows, because they are longer than max_seq_length"
+)
 EMPTY_WORDS = "words whose characters the tokenizer removes, read as [UNK]"
 
 
@@ -36,24 +39,26 @@ def encode(
 ) -> Encoded:
     """Converts N sentences to R records.
 
-    The first piece of each word has a label; all other positions are ignored. A sentence with more
-    pieces than a window is split into windows that overlap by half of a window, and each word has
-    its label only in the window in which its first piece has most context. A window in which no
-    word has a label gives no record. With document context, the rest of a window is filled with
-    complete words that precede and follow in the document, if possible with equal numbers of
-    pieces; these words have no labels.
+    The first piece of each word has a label; all other positions are ignored. A
+    sentence with more pieces than a window is split into windows that overlap by half
+    of a window, and each word has its label only in the window in which its first piece
+    has most context. A window in which no word has a label gives no record. With
+    document context, the rest of a window is filled with complete words that precede
+    and follow in the document, if possible with equal numbers of pieces; these words
+    have no labels.
 
     Args:
         examples: N sentences.
         tokenizer: Converts text to ids.
         max_seq_length: S, at least 3.
-        labels: The index of each tag. A tag that is not in it, or that is not known, has index 0.
+        labels: The index of each tag. A tag that is not in it, or that is not known,
+            has index 0.
         scheme: The scheme of `labels`.
         document_context: Whether neighbors fill the windows.
 
     Returns:
-        The columns of `features.TAGGING`, and the numbers of sentences with several windows and of
-        words without a token.
+        The columns of `features.TAGGING`, and the numbers of sentences with several
+        windows and of words without a token.
 
     Source: paper, section 5.3 (labels of the first sub-token, document context).
     """
@@ -61,10 +66,16 @@ def encode(
     texts = _Texts.of(examples, tokenizer, room if document_context else 0)
     windows = _Windows.of(texts, room, document_context)
     owner = _owners(texts, windows)
-    windows, owner, per_example = _drop_windows_without_labels(windows, owner, len(examples))
+    windows, owner, per_example = _drop_windows_without_labels(
+        windows, owner, len(examples)
+    )
     columns = _inputs(texts.pieces.ids, windows, tokenizer, max_seq_length)
-    tags = [index for example in examples for index in _label_ids(example, labels, scheme)]
-    columns["label_ids"] = np.zeros(columns["input_ids"].shape, np.min_scalar_type(len(labels)))
+    tags = [
+        index for example in examples for index in _label_ids(example, labels, scheme)
+    ]
+    columns["label_ids"] = np.zeros(
+        columns["input_ids"].shape, np.min_scalar_type(len(labels))
+    )
     positions = 1 + texts.first_piece - windows.start[owner]
     columns["label_ids"][owner, positions] = 1 + np.array(tags, np.int64)
     counts = {
@@ -74,7 +85,9 @@ def encode(
     return Encoded(columns, per_example, counts)
 
 
-def _label_ids(example: NerExample, labels: Mapping[str, int], scheme: str) -> list[int]:
+def _label_ids(
+    example: NerExample, labels: Mapping[str, int], scheme: str
+) -> list[int]:
     """Returns the index of the tag of each word."""
     if example.tags is None:
         return [0] * len(example.words)
@@ -89,10 +102,11 @@ class _Texts:
         pieces: The pieces. Each word has at least one.
         word_example: int [W], the sentence of each word.
         first_piece: int [W], the first piece of each word.
-        start, end: int [N], the first piece of each sentence, and the one after its last.
+        start, end: int [N], the first piece of each sentence, and the one after its
+            last.
         document_start, document_end: int [N], the same for its document.
-        num_empty_words: The number of words of the sentences that are [UNK] because the tokenizer
-            removes all of their characters.
+        num_empty_words: The number of words of the sentences that are [UNK] because the
+            tokenizer removes all of their characters.
     """
 
     pieces: Pieces
@@ -105,7 +119,9 @@ class _Texts:
     num_empty_words: int
 
     @classmethod
-    def of(cls, examples: Sequence[NerExample], tokenizer: BertTokenizer, reach: int) -> "_Texts":
+    def of(
+        cls, examples: Sequence[NerExample], tokenizer: BertTokenizer, reach: int
+    ) -> "_Texts":
         """Tokenizes N sentences, with up to `reach` words of their documents on both sides."""
         words, places = _words_with_neighbors(examples, reach)
         pieces = tokenize_sequence(words, tokenizer)
@@ -113,7 +129,9 @@ class _Texts:
         sentence, document, document_end = places.T
         num_words = np.array([len(example.words) for example in examples], np.int64)
         word_example: np.ndarray = np.repeat(np.arange(len(examples)), num_words)
-        number_in_sentence = np.arange(len(word_example)) - _starts(num_words)[word_example]
+        number_in_sentence = (
+            np.arange(len(word_example)) - _starts(num_words)[word_example]
+        )
         index = sentence[word_example] + number_in_sentence
         return cls(
             pieces=pieces,
@@ -137,8 +155,9 @@ def _words_with_neighbors(
         reach: The number of words that are needed before and after a sentence.
 
     Returns:
-        The words, and int64 [N, 3]: the indices there of the first word of the sentence, of the
-        first word of the part of its document, and of the word after that part.
+        The words, and int64 [N, 3]: the indices there of the first word of the
+        sentence, of the first word of the part of its document, and of the word after
+        that part.
     """
     needed: dict[int, tuple[int, int]] = {}  # the words of each document, by its id
     for each in examples:
@@ -153,7 +172,11 @@ def _words_with_neighbors(
         if key not in parts:
             start, end = needed[key]
             part = each.document[max(0, start - reach) : end + reach]
-            parts[key] = (len(words) - max(0, start - reach), len(words), len(words) + len(part))
+            parts[key] = (
+                len(words) - max(0, start - reach),
+                len(words),
+                len(words) + len(part),
+            )
             words += part
         offset, *limits = parts[key]
         places.append([offset + each.first_word, *limits])
@@ -196,13 +219,17 @@ class _Windows:
         spare = room - (self.end - self.start)
         available_left = self.start - texts.document_start[self.example]
         available_right = texts.document_end[self.example] - self.end
-        left = np.minimum(available_left, np.maximum(spare // 2, spare - available_right))
+        left = np.minimum(
+            available_left, np.maximum(spare // 2, spare - available_right)
+        )
         right = np.minimum(available_right, spare - left)
         first = texts.pieces.first
         start = first[np.searchsorted(first, self.start - left)]
         end = first[np.searchsorted(first, self.end + right, "right") - 1]
         # A window of a long sentence may start or end inside a word.
-        return _Windows(self.example, np.minimum(start, self.start), np.maximum(end, self.end))
+        return _Windows(
+            self.example, np.minimum(start, self.start), np.maximum(end, self.end)
+        )
 
 
 def _owners(texts: _Texts, windows: _Windows) -> np.ndarray:
@@ -211,8 +238,13 @@ def _owners(texts: _Texts, windows: _Windows) -> np.ndarray:
     first_window = _starts(num_windows)
     owner = first_window[texts.word_example]
     for example in np.flatnonzero(num_windows > 1).tolist():
-        chosen = slice(first_window[example], first_window[example] + num_windows[example])
-        starts, lengths = windows.start[chosen], windows.end[chosen] - windows.start[chosen]
+        chosen = slice(
+            first_window[example], first_window[example] + num_windows[example]
+        )
+        starts, lengths = (
+            windows.start[chosen],
+            windows.end[chosen] - windows.start[chosen],
+        )
         first_word = int(np.searchsorted(texts.word_example, example))
         after = int(np.searchsorted(texts.word_example, example + 1))
         words = slice(first_word, after)

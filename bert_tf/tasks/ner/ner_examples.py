@@ -20,10 +20,10 @@ class NerExample:
 
     Attributes:
         words: The words.
-        tags: The tag of each word, in the scheme of the file and the notation of `schemes`; None if
-            they are unknown.
-        origin: The part of the file that contains the sentence: a `conll.SentenceLines`, or a
-            `json_sentences.JsonSentence`.
+        tags: The tag of each word, in the scheme of the file and the notation of
+            `schemes`; None if they are unknown.
+        origin: The part of the file that contains the sentence: a
+            `conll.SentenceLines`, or a `json_sentences.JsonSentence`.
         document: The words of the document that contains the sentence.
         first_word: The index of the first word of the sentence in `document`.
     """
@@ -57,10 +57,13 @@ def read_tag(tag: str, notation: schemes.Notation, place: str) -> str:
     """
     found = notation.read(tag.strip())
     if found is None:
-        prefixes = "B- or I-" if notation.scheme in ("iob1", "iob2") else "B-, I-, E- or S-"
+        prefixes = (
+            "B- or I-" if notation.scheme in ("iob1", "iob2") else "B-, I-, E- or S-"
+        )
         raise MalformedSentenceError(
-            f"{place}: the tag {tag.strip()[:60]!r} is malformed. Expected: O, or {prefixes} and a "
-            "type, such as B-PER. Correct the tag, or give the column of the tags as label_column. "
-            "For a file without tags to predict, give a label_column that it does not have."
+            f"{place}: the tag {tag.strip()[:60]!r} is malformed. Expected: O, or "
+            f"{prefixes} and a type, such as B-PER. Correct the tag, or give the "
+            "column of the tags as label_column. For a file without tags to predict, "
+            "give a label_column that it does not have."
         )
     return found

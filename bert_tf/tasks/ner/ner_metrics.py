@@ -32,16 +32,16 @@ def scores(num_common: int, num_predicted: int, num_correct: int) -> Scores:
 class EntityMetrics:
     """Counts the entities of sentences, so that sentences of any number fit in memory.
 
-    Only the different surface forms are held in memory. A predicted entity is correct if its type,
-    its first and its last word are correct.
+    Only the different surface forms are held in memory. A predicted entity is correct
+    if its type, its first and its last word are correct.
 
     Attributes:
         num_words: The number of words.
         predicted: The number of predicted entities by type.
         correct: The number of correct entities by type.
 
-    Source: conlleval of the CoNLL-2000 shared task; for surface forms, the evaluation program of
-        the WNUT-2017 shared task.
+    Source: conlleval of the CoNLL-2000 shared task; for surface forms, the evaluation
+        program of the WNUT-2017 shared task.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,9 @@ class EntityMetrics:
         self._correct_forms: set[tuple[str, ...]] = set()
         self._common_forms: set[tuple[str, ...]] = set()
 
-    def add(self, words: Sequence[str], correct: Sequence[str], predicted: Sequence[str]) -> None:
+    def add(
+        self, words: Sequence[str], correct: Sequence[str], predicted: Sequence[str]
+    ) -> None:
         """Adds a sentence.
 
         Args:
@@ -65,7 +67,10 @@ class EntityMetrics:
         self.num_words += len(words)
         self._num_equal_tags += sum(map(str.__eq__, correct, predicted))
         self._num_outside += sum(tag == OUTSIDE for tag in correct)
-        correct_entities, predicted_entities = find_entities(correct), find_entities(predicted)
+        correct_entities, predicted_entities = (
+            find_entities(correct),
+            find_entities(predicted),
+        )
         known = set(correct_entities)
         common = [entity for entity in predicted_entities if entity in known]
         for entities, counter, forms in (
@@ -81,13 +86,15 @@ class EntityMetrics:
         """Returns the metrics of all sentences, in percent.
 
         Returns:
-            `f1`, `precision` and `recall` of entities, the `accuracy` of tags, and `surface_f1`,
-            `surface_precision` and `surface_recall`, the scores of the sets of surface forms: an
-            entity that occurs several times, with the same words and type, counts once, and is
-            correct if one of its predictions is.
+            `f1`, `precision` and `recall` of entities, the `accuracy` of tags, and
+            `surface_f1`, `surface_precision` and `surface_recall`, the scores of the
+            sets of surface forms: an entity that occurs several times, with the same
+            words and type, counts once, and is correct if one of its predictions is.
         """
         overall, surface = self.overall(), self._surface()
-        accuracy = 100.0 * self._num_equal_tags / self.num_words if self.num_words else 0.0
+        accuracy = (
+            100.0 * self._num_equal_tags / self.num_words if self.num_words else 0.0
+        )
         return {
             "f1": overall.f1,
             "precision": overall.precision,
@@ -100,20 +107,31 @@ class EntityMetrics:
 
     def baseline(self) -> dict[str, float]:
         """Returns F1 and accuracy, in percent, if each word has the tag O."""
-        return {"f1": 0.0, "accuracy": 100.0 * self._num_outside / max(self.num_words, 1)}
+        return {
+            "f1": 0.0,
+            "accuracy": 100.0 * self._num_outside / max(self.num_words, 1),
+        }
 
     def overall(self) -> Scores:
         """Returns the scores of the entities of all types (micro-averages)."""
-        return scores(self._common.total(), self.predicted.total(), self.correct.total())
+        return scores(
+            self._common.total(), self.predicted.total(), self.correct.total()
+        )
 
     def of_type(self, entity_type: str) -> Scores:
         """Returns the scores of the entities of a type."""
         return scores(
-            self._common[entity_type], self.predicted[entity_type], self.correct[entity_type]
+            self._common[entity_type],
+            self.predicted[entity_type],
+            self.correct[entity_type],
         )
 
     def _surface(self) -> Scores:
-        return scores(len(self._common_forms), len(self._predicted_forms), len(self._correct_forms))
+        return scores(
+            len(self._common_forms),
+            len(self._predicted_forms),
+            len(self._correct_forms),
+        )
 
 
 def _surface_form(entity: Entity, words: Sequence[str]) -> tuple[str, ...]:

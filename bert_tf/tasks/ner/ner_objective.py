@@ -12,7 +12,8 @@ from bert_tf.training.step.losses import correct_predictions, cross_entropy, div
 class NerObjective(HeadObjective):
     """The mean cross entropy over the words of a batch that have a label.
 
-    Source: paper, section 5.3: the first sub-token of each word has the label. The other positions
+    Source: paper, section 5.3: the first sub-token of each word has the label. The
+    other positions
     ([CLS], [SEP], further sub-tokens, document context and padding) are ignored.
     """
 
@@ -27,7 +28,9 @@ class NerObjective(HeadObjective):
         logits, has_label = outputs["logits"], _has_label(batch)
         labels = tf.maximum(batch["label_ids"] - 1, 0)
         return {
-            "loss": tf.reduce_sum(has_label * weighted(cross_entropy(logits, labels), batch)),
+            "loss": tf.reduce_sum(
+                has_label * weighted(cross_entropy(logits, labels), batch)
+            ),
             "correct": tf.reduce_sum(has_label * correct_predictions(logits, labels)),
         }
 
@@ -36,7 +39,11 @@ class NerObjective(HeadObjective):
         return outputs["logits"]
 
     def teacher_losses(
-        self, outputs: Mapping[str, Any], teacher: Any, batch: Mapping[str, Any], temperature: float
+        self,
+        outputs: Mapping[str, Any],
+        teacher: Any,
+        batch: Mapping[str, Any],
+        temperature: float,
     ) -> Any:
         """Returns the sums of the divergences of the softmaxes over the tags of words: [B]."""
         losses = divergence(teacher, outputs["logits"], temperature)
@@ -46,7 +53,9 @@ class NerObjective(HeadObjective):
         """Returns the mean loss per word."""
         return sums["loss"] / counts["words"]
 
-    def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+    def metrics(
+        self, sums: Mapping[str, float], counts: Mapping[str, float]
+    ) -> dict[str, float]:
         """Returns the share of words with the correct tag."""
         return {"accuracy": sums["correct"] / counts["words"]}
 

@@ -17,8 +17,8 @@ _LOGGER = logging.getLogger(__name__)
 class NerResults(TaskResults):
     """The F1 of entities, and the file of the split with a further column or key.
 
-    The predicted tags have the scheme of the file, and no sequence that it forbids: the entities of
-    the tags that the model predicts are written in this scheme.
+    The predicted tags have the scheme of the file, and no sequence that it forbids: the
+    entities of the tags that the model predicts are written in this scheme.
 
     Args:
         labels: The tags that the model predicts, in the order of its outputs.
@@ -47,7 +47,8 @@ class NerResults(TaskResults):
 
         Args:
             example: The sentence.
-            outputs: For each record of the sentence, `predictions` and `label_ids`, int [S].
+            outputs: For each record of the sentence, `predictions` and `label_ids`, int
+                [S].
         """
         # The records are in the order of the words that have labels in them.
         found = [output["predictions"][output["label_ids"] > 0] for output in outputs]
@@ -66,20 +67,27 @@ class NerResults(TaskResults):
         )
 
     def metrics(self) -> dict[str, float]:
-        """Returns the metrics, in percent; see `EntityMetrics.results`. {} if no tag is known."""
+        """Returns the metrics, in percent.
+
+        See `EntityMetrics.results`. {} if no tag is known.
+        """
         if not self._metrics.num_words:
             return {}
         unknown = sorted(self._metrics.correct.keys() - self._known_types)
         if unknown:
             _LOGGER.warning(
-                "warning: the model cannot predict %s entities, because their types are not in the "
-                "train split: %s. They count as not found.",
-                f"{sum(self._metrics.correct[each] for each in unknown):,}", ", ".join(unknown),
-            )  # fmt: skip
+                "warning: the model cannot predict %s entities, because their types "
+                "are not in the train split: %s. They count as not found.",
+                f"{sum(self._metrics.correct[each] for each in unknown):,}",
+                ", ".join(unknown),
+            )
         return self._metrics.results()
 
     def baseline(self) -> dict[str, float]:
-        """Returns the metrics if each word has the tag O; see `EntityMetrics.baseline`."""
+        """Returns the metrics if each word has the tag O.
+
+        See `EntityMetrics.baseline`.
+        """
         return self._metrics.baseline()
 
     def undefined(self, metric: str) -> str:
@@ -89,7 +97,9 @@ class NerResults(TaskResults):
     def report(self) -> str:
         """Returns a table of the scores by type, and the first sentences with their entities."""
         metrics = self._metrics
-        types = sorted(metrics.correct.keys() | metrics.predicted.keys() | self._known_types)
+        types = sorted(
+            metrics.correct.keys() | metrics.predicted.keys() | self._known_types
+        )
         rows = [["type", "precision", "recall", "f1", "entities", "predicted"]]
         for name in types:
             note = "" if name in self._known_types else " (not in the train split)"

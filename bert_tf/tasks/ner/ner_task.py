@@ -24,16 +24,16 @@ from bert_tf.tasks.splits import DataLocation, Split
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
 
-# The names of split files without their endings, by kind. "eng.train", "eng.testa" and "eng.testb"
-# are the names of the CoNLL-2003 shared task.
+# The names of split files without their endings, by kind. "eng.train", "eng.testa" and
+# "eng.testb" are the names of the CoNLL-2003 shared task.
 _STEMS = {
     "train": ("train", "eng.train"),
     "dev": ("dev", "valid", "validation", "testa", "eng.testa"),
     "test": ("test", "testb", "eng.testb"),
 }
 _JSON_ENDINGS = (".jsonl", ".json")
-# Of files in a folder. Files with other endings, such as .csv and .json, may be next to them for
-# other programs, so they are read only if they are given.
+# Of files in a folder. Files with other endings, such as .csv and .json, may be next to
+# them for other programs, so they are read only if they are given.
 _ENDINGS = ("", ".conll", ".txt", ".bio", ".iob", ".iob2", ".bmes", ".tsv", ".jsonl")
 _PREDICTIONS, _JSON_PREDICTIONS = "predictions.conll", "predictions.jsonl"
 FORBIDDEN = "tags in an order that their scheme forbids, read as conlleval reads them"
@@ -52,21 +52,22 @@ class NerFacts(TaskFacts):
 class NerTask(Task):
     """Predicts a tag for each word.
 
-    The files have one word on each line (see `conll`) or, with the ending .jsonl or .json, one
-    sentence on each line (see `json_sentences`).
+    The files have one word on each line (see `conll`) or, with the ending .jsonl or
+    .json, one sentence on each line (see `json_sentences`).
 
     Attributes:
-        tokenizer: The tokenizer of the model. It splits the texts of .jsonl files into words.
-            `prepare` sets it.
-        labels: The tags that the model predicts, in the order of its outputs. `prepare` sets them:
-            those of the train split, or of the trained model.
+        tokenizer: The tokenizer of the model. It splits the texts of .jsonl files into
+            words. `prepare` sets it.
+        labels: The tags that the model predicts, in the order of its outputs. `prepare`
+            sets them: those of the train split, or of the trained model.
         scheme: The scheme of `labels`, one of `schemes.SCHEMES`.
         columns: The columns of the words and of the tags.
-        input_scheme: The scheme of the tags in the files, one of `schemes.SCHEMES`; or `detect`, to
-            detect it for each file (see `schemes.SchemeEvidence`). The entities do not depend on
-            it: it decides which tags are malformed or counted as forbidden, and the scheme of the
-            predictions.
-        document_context: Whether neighboring sentences of the same document fill the windows.
+        input_scheme: The scheme of the tags in the files, one of `schemes.SCHEMES`; or
+            `detect`, to detect it for each file (see `schemes.SchemeEvidence`). The
+            entities do not depend on it: it decides which tags are malformed or counted
+            as forbidden, and the scheme of the predictions.
+        document_context: Whether neighboring sentences of the same document fill the
+            windows.
         head: The layers between the encoder and the output layer.
 
     Raises:
@@ -85,34 +86,44 @@ class NerTask(Task):
     table = features.TAGGING
     first_label_id = 1  # 0: no label
     best_by = ("f1", 1)
-    # The loss is the mean over the words of a batch. In batches of short sentences, each word would
-    # have a larger weight.
+    # The loss is the mean over the words of a batch. In batches of short sentences,
+    # each word would have a larger weight.
     groups_by_length = False
     epochs_count_records = True
-    prediction_files = ("test_results.txt", "test_report.txt", _PREDICTIONS, _JSON_PREDICTIONS)
+    prediction_files = (
+        "test_results.txt",
+        "test_report.txt",
+        _PREDICTIONS,
+        _JSON_PREDICTIONS,
+    )
     split_names = _STEMS
     endings = _ENDINGS
 
     def __post_init__(self) -> None:
         check_choice(schemes.SCHEMES, "scheme", self.scheme)
-        check_choice((schemes.DETECT, *schemes.SCHEMES), "input_scheme", self.input_scheme)
+        check_choice(
+            (schemes.DETECT, *schemes.SCHEMES), "input_scheme", self.input_scheme
+        )
 
     def prepare(self, inputs: TaskInputs) -> "NerTask":
         """Returns the task with its tokenizer and labels; see `tasks.task.Task`.
 
         Raises:
-            InputError: The train file cannot be read or has no entities, or the trained model has
-                no tags as labels.
+            InputError: The train file cannot be read or has no entities, or the trained
+                model has no tags as labels.
         """
         task = dataclasses.replace(self, tokenizer=inputs.tokenizer)
         if inputs.phases.train:
             task = _with_train_labels(task, inputs.location)
-            return dataclasses.replace(task, labels=tuple(inputs.in_stated_order(task.labels)))
+            return dataclasses.replace(
+                task, labels=tuple(inputs.in_stated_order(task.labels))
+            )
         labels = inputs.trained.get("labels")
         if not labels:
             raise InputError(
-                "The model has no labels, so it is not a model for named entities. Give a model "
-                "that run_ner trained as init_checkpoint or output_dir, or give do_train=True."
+                "The model has no labels, so it is not a model for named entities. "
+                "Give a model that run_ner trained as init_checkpoint or output_dir, "
+                "or give do_train=True."
             )
         scheme = inputs.trained.get("scheme") or schemes.scheme_of_labels(labels)
         return dataclasses.replace(task, labels=tuple(labels), scheme=scheme)
@@ -126,7 +137,12 @@ class NerTask(Task):
     def facts(self) -> NerFacts:
         """Facts about the task; see `tasks.task.Task`."""
         return NerFacts(
-            self.name, "tagging", self.labels, self.scheme, self.document_context, self.head
+            self.name,
+            "tagging",
+            self.labels,
+            self.scheme,
+            self.document_context,
+            self.head,
         )
 
     @functools.cached_property
@@ -140,8 +156,8 @@ class NerTask(Task):
     def read(self, split: Split, counts: RowCounts) -> Iterator[NerExample]:
         """Yields the examples of a split; see `tasks.task.Task`.
 
-        A sentence of a train split with a malformed line or tag is skipped and counted. In other
-        splits, such a sentence is an error.
+        A sentence of a train split with a malformed line or tag is skipped and counted.
+        In other splits, such a sentence is an error.
         """
         summary = SplitSummary()
         for example in super().read(split, counts):
@@ -149,14 +165,19 @@ class NerTask(Task):
             yield example
 
         evidence = summary.evidence
-        self._detected_schemes[split] = evidence.scheme() if summary.has_tags else self.scheme
+        self._detected_schemes[split] = (
+            evidence.scheme() if summary.has_tags else self.scheme
+        )
         if num_forbidden := evidence.num_forbidden(self._file_scheme):
             counts[FORBIDDEN] += num_forbidden
         summary.report(split.source.name, counts)
 
     @functools.cached_property
     def _detected_schemes(self) -> dict[Split, str]:
-        """The scheme of the tags of each split that was read; of the model if it has no tags."""
+        """The scheme of the tags of each split that was read.
+
+        Of the model if it has no tags.
+        """
         return {}
 
     def examples(self, split: Split, counts: RowCounts) -> Iterator[NerExample]:
@@ -174,23 +195,38 @@ class NerTask(Task):
         return conll.read_examples(path, kind, layout, self.document_context, counts)
 
     def as_row(self, example: NerExample) -> dict[str, Any]:
-        """Returns the words and, in the scheme of the model, the tags; see `tasks.task.Task`."""
+        """Returns the words and, in the scheme of the model, the tags.
+
+        See `tasks.task.Task`.
+        """
         if example.tags is None:
             return {"tokens": list(example.words)}
-        return {"tokens": list(example.words), "tags": schemes.convert(example.tags, self.scheme)}
+        return {
+            "tokens": list(example.words),
+            "tags": schemes.convert(example.tags, self.scheme),
+        }
 
     def encode(
-        self, examples: Sequence[NerExample], tokenizer: BertTokenizer, max_seq_length: int
+        self,
+        examples: Sequence[NerExample],
+        tokenizer: BertTokenizer,
+        max_seq_length: int,
     ) -> Encoded:
         """Converts a block of examples to records, one for each window."""
         return ner_encoding.encode(
-            examples, tokenizer, max_seq_length, self._label_index, self.scheme,
+            examples,
+            tokenizer,
+            max_seq_length,
+            self._label_index,
+            self.scheme,
             self.document_context,
-        )  # fmt: skip
+        )
 
     def make_objective(self, config: BertConfig, **options: Any) -> NerObjective:
         """Builds the model and its loss; see `tasks.task.Task`."""
-        model = BertTagger(config, num_labels=len(self.labels), head=self.head, **options)
+        model = BertTagger(
+            config, num_labels=len(self.labels), head=self.head, **options
+        )
         return NerObjective(model, self.best_by)
 
     def make_results(self, split: Split) -> NerResults:
@@ -230,7 +266,9 @@ def _with_train_labels(task: NerTask, location: DataLocation) -> NerTask:
     tags = {tag for example in task.read(split, counts) for tag in example.tags or ()}
     types = schemes.types_of(tags)
     if not types:
-        skipped = "".join(f" ({number:,} {reason})" for reason, number in counts.items())
+        skipped = "".join(
+            f" ({number:,} {reason})" for reason, number in counts.items()
+        )
         nothing = f"{split.source.name} has no entities{skipped}, so there is nothing to learn."
         remedy = "Give a train file with tags such as B-PER."
         found = counts.notes["first"] + counts.notes["warnings"]

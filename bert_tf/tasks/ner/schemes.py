@@ -1,14 +1,17 @@
 """Tags of words, and the entities that they mark.
 
-A tag is "O", for a word outside of all entities, or a prefix, a hyphen and the type of the entity,
-such as "B-PER". The prefix depends on the scheme:
+A tag is "O", for a word outside of all entities, or a prefix, a hyphen and the type of
+the entity, such as "B-PER". The prefix depends on the scheme:
 
 * iob2: B for the first word of an entity, I for the others.
-* iob1: I for all words; B for the first word of an entity directly after one of the same type.
-* iobes: S for an entity of one word; else B for the first word, E for the last, I for the others.
+* iob1: I for all words; B for the first word of an entity directly after one of the
+  same type.
+* iobes: S for an entity of one word; else B for the first word, E for the last, I for
+  the others.
 
-`find_entities` reads all three schemes without knowing which one it is. `Notation` converts the
-tags of files that are written in another way, such as BILOU or B_PER, to these tags and back.
+`find_entities` reads all three schemes without knowing which one it is. `Notation`
+converts the tags of files that are written in another way, such as BILOU or B_PER, to
+these tags and back.
 """
 
 import dataclasses
@@ -28,9 +31,11 @@ _PREFIXES = {"iob2": "BI", "iob1": "BI", "iobes": "BIES"}
 _OUTSIDE_TAGS = (OUTSIDE, "o", "0")
 # The prefixes of BILOU, BMES and BMEWO that have another letter in IOBES.
 _LETTERS = {"L": "E", "M": "I", "U": "S", "W": "S"}
-_FILE_TAG = re.compile(r"(?P<head>[BIESLMUW](?:[-_](?=.)|$))(?P<type>\S*)", re.IGNORECASE)
-# A tag of the scheme IO. Numbers may be the indices of tags whose names are in another file, and
-# one letter before a hyphen may be an unknown prefix.
+_FILE_TAG = re.compile(
+    r"(?P<head>[BIESLMUW](?:[-_](?=.)|$))(?P<type>\S*)", re.IGNORECASE
+)
+# A tag of the scheme IO. Numbers may be the indices of tags whose names are in another
+# file, and one letter before a hyphen may be an unknown prefix.
 _TYPE = re.compile(r"(?!.[-_])[\w./-]*[^\W\d_][\w./-]*")
 
 
@@ -69,12 +74,14 @@ def split_tag(tag: str) -> tuple[str, str]:
 def find_entities(tags: Iterable[str]) -> list[Entity]:
     """Returns the entities of a sentence, in their order.
 
-    Each word with another tag than O is in an entity. A word continues the entity of the word
-    before it if both have the same type, its prefix is I or E, and the prefix of the word before it
-    is B or I. In all other cases it starts an entity. Sequences that a scheme does not permit, such
-    as O before I-PER in IOB2, thus have entities too.
+    Each word with another tag than O is in an entity. A word continues the entity of
+    the word before it if both have the same type, its prefix is I or E, and the prefix
+    of the word before it is B or I. In all other cases it starts an entity. Sequences
+    that a scheme does not permit, such as O before I-PER in IOB2, thus have entities
+    too.
 
-    Source: conlleval of the CoNLL-2000 shared task; E and S as in its later Python versions.
+    Source: conlleval of the CoNLL-2000 shared task; E and S as in its later Python
+    versions.
     """
     found: list[Entity] = []
     start, last, last_type = 0, OUTSIDE, ""
@@ -122,9 +129,9 @@ class Notation:
     """The way in which a file writes its tags.
 
     Attributes:
-        heads: By prefix, the text before the type: {"B": "B-"}, or "b_" in a file with b_PER. It is
-            "" without prefixes (the scheme IO), where successive words of one type are an entity,
-            and "B" without types, where the type is `UNNAMED`.
+        heads: By prefix, the text before the type: {"B": "B-"}, or "b_" in a file with
+            b_PER. It is "" without prefixes (the scheme IO), where successive words of
+            one type are an entity, and "B" without types, where the type is `UNNAMED`.
         outside: The tag outside of all entities.
         scheme: The scheme whose prefixes are accepted; None for those of all schemes.
     """
@@ -142,24 +149,33 @@ class Notation:
             scheme: The attribute `scheme`.
         """
         # From rare to frequent: the last one decides.
-        inside = [tag for tag, _ in reversed(tags.most_common()) if tag not in _OUTSIDE_TAGS]
+        inside = [
+            tag for tag, _ in reversed(tags.most_common()) if tag not in _OUTSIDE_TAGS
+        ]
         matches = [match for tag in inside if (match := _FILE_TAG.fullmatch(tag))]
         typed = [match for match in matches if match["type"]]
         is_bare = len(matches) == len(inside)
         outside = max(_OUTSIDE_TAGS, key=tags.__getitem__)
 
-        # A column in which no word is outside of entities may have something else than tags.
+        # A column in which no word is outside of entities may have something else than
+        # tags.
         if not typed and not is_bare and tags[outside]:
             return cls(dict.fromkeys("BIES", ""), outside, scheme)
 
         known = typed or (matches if is_bare else [])
         last = known[-1]["head"] if known else "B-"
-        heads = {each: (each.lower() if last.islower() else each) + last[1:] for each in "BIES"}
+        heads = {
+            each: (each.lower() if last.islower() else each) + last[1:]
+            for each in "BIES"
+        }
         heads |= {_prefix(match): match["head"] for match in known}
         return cls(heads, outside, scheme)
 
     def read(self, tag: str) -> str | None:
-        """Returns a tag of the file as one of IOB2 or IOBES; None if it is malformed."""
+        """Returns a tag of the file as one of IOB2 or IOBES.
+
+        None if it is malformed.
+        """
         if tag in _OUTSIDE_TAGS:
             return OUTSIDE
         if not self.heads["B"]:
@@ -191,7 +207,10 @@ def _prefix(match: re.Match[str]) -> str:
 def all_tags(types: Iterable[str], scheme: str) -> tuple[str, ...]:
     """Returns "O", and for each type, in alphabetic order, its tags in a scheme."""
     prefixes = _PREFIXES[scheme]
-    return (OUTSIDE, *(f"{prefix}-{each}" for each in sorted(types) for prefix in prefixes))
+    return (
+        OUTSIDE,
+        *(f"{prefix}-{each}" for each in sorted(types) for prefix in prefixes),
+    )
 
 
 def types_of(tags: Iterable[str]) -> set[str]:
@@ -208,8 +227,9 @@ def scheme_of_labels(labels: Sequence[str]) -> str:
     wrong = next((label for label in labels if not is_tag(label)), None)
     if wrong is not None:
         raise InputError(
-            f"The model has the label {wrong!r}, which is not a tag of named-entity recognition "
-            "such as O or B-PER. Give a model that was trained with run_ner."
+            f"The model has the label {wrong!r}, which is not a tag of named-entity "
+            "recognition such as O or B-PER. Give a model that was trained with "
+            "run_ner."
         )
     return "iobes" if any(label[0] in "ES" for label in labels) else "iob2"
 
@@ -217,10 +237,10 @@ def scheme_of_labels(labels: Sequence[str]) -> str:
 class SchemeEvidence:
     """Detects the scheme of the tags of a file, and counts tags in an order that it forbids.
 
-    The scheme is the one that the fewest tags violate; of equal numbers, the first of `SCHEMES`. In
-    IOB1, a B is permitted only directly after an entity of the same type, and in IOB2, an I only
-    after a B or I of the same type. Both have no E and no S. A file with a few malformed sentences
-    is thus detected correctly.
+    The scheme is the one that the fewest tags violate; of equal numbers, the first of
+    `SCHEMES`. In IOB1, a B is permitted only directly after an entity of the same type,
+    and in IOB2, an I only after a B or I of the same type. Both have no E and no S. A
+    file with a few malformed sentences is thus detected correctly.
     """
 
     def __init__(self) -> None:
@@ -242,7 +262,9 @@ class SchemeEvidence:
         self._forbidden["iob2"] += only_iobes or (prefix == "I" and not continues)
         self._forbidden["iob1"] += only_iobes or (prefix == "B" and not continues)
         needs_more, is_more = last in "BI", prefix in "IE"
-        self._forbidden["iobes"] += (needs_more or is_more) and not (continues and is_more)
+        self._forbidden["iobes"] += (needs_more or is_more) and not (
+            continues and is_more
+        )
 
     def scheme(self) -> str:
         """Returns the detected scheme, one of `SCHEMES`."""

@@ -45,9 +45,13 @@ class SplitSummary:
 
         Args:
             path: The file.
-            counts: Receives texts such as "words: column 0 of 2; tags: column 1: LOC 47, ORG 3".
+            counts: Receives texts such as "words: column 0 of 2; tags: column 1: LOC
+                47, ORG 3".
         """
-        own, text = self._types[None], self._origin.description if self._origin else "no words"
+        own, text = (
+            self._types[None],
+            self._origin.description if self._origin else "no words",
+        )
         if self.has_tags:
             notation = self._origin.notation
             scheme = notation.scheme or self.evidence.scheme()
@@ -60,8 +64,8 @@ class SplitSummary:
         warnings = counts.notes["warnings"]
         if self._are_numbers[True] > _NUMBERED_SHARE * self._are_numbers.total():
             warnings.append(
-                f"The words of {path} are numbers, such as 1, 2, 3. If another column has the "
-                "words, give its index as token_column."
+                f"The words of {path} are numbers, such as 1, 2, 3. If another column "
+                "has the words, give its index as token_column."
             )
 
         for column, types in self._types.items():
@@ -69,7 +73,7 @@ class SplitSummary:
             number = sum(types[name] for name in own or types)
             if number >= _SUSPICIOUS_RATIO * max(own.total(), 1):
                 warnings.append(
-                    f"Column {column} of {path} has {number:,} entities, and the column of the "
-                    f"tags has {own.total():,}. To read the other column, give "
-                    f"label_column={column}."
+                    f"Column {column} of {path} has {number:,} entities, and the "
+                    f"column of the tags has {own.total():,}. To read the other "
+                    f"column, give label_column={column}."
                 )

@@ -32,17 +32,17 @@ class AnswerSettings:
     """The settings that determine the answers.
 
     Attributes:
-        n_best_size: Number of answers per question in nbest_predictions.json, and of start and end
-            positions of each window from which the answers are built.
+        n_best_size: Number of answers per question in nbest_predictions.json, and of
+            start and end positions of each window from which the answers are built.
         max_answer_length: Maximum number of tokens of an answer.
         version_2_with_negative: Whether questions may have no answer, as in SQuAD 2.0.
-        null_score_diff_threshold: The answer is empty if the score of no answer minus the score of
-            the best answer is greater.
-        padding_as_released: Whether padding takes part in the softmax of the loss and in the n best
-            positions, as in google-research/bert. Slower: each sequence then has `max_seq_length`
-            tokens.
-        f1_by: Units of F1: "words" as in SQuAD, or "characters" as in KorQuAD, for languages
-            without blanks between words, such as Japanese.
+        null_score_diff_threshold: The answer is empty if the score of no answer minus
+            the score of the best answer is greater.
+        padding_as_released: Whether padding takes part in the softmax of the loss and
+            in the n best positions, as in google-research/bert. Slower: each sequence
+            then has `max_seq_length` tokens.
+        f1_by: Units of F1: "words" as in SQuAD, or "characters" as in KorQuAD, for
+            languages without blanks between words, such as Japanese.
 
     Raises:
         InputError: A value is out of range.
@@ -61,7 +61,9 @@ class AnswerSettings:
         check_at_least(1, self, "n_best_size", "max_answer_length")
         check_choice(UNITS, "f1_by", self.f1_by)
         if math.isnan(self.null_score_diff_threshold):
-            raise InputError("null_score_diff_threshold must be a number. Received: nan.")
+            raise InputError(
+                "null_score_diff_threshold must be a number. Received: nan."
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,10 +85,11 @@ class BestAnswers:
     """The answers to a question.
 
     Attributes:
-        answers: The n-best list, by descending score. "" is the answer of an impossible question.
+        answers: The n-best list, by descending score. "" is the answer of an impossible
+            question.
         probabilities: The softmax of the scores of `answers`.
-        null_score_diff: With `version_2_with_negative`, the score of "" minus the score of the best
-            other answer; 0.0 if there is no other answer. Else 0.0.
+        null_score_diff: With `version_2_with_negative`, the score of "" minus the score
+            of the best other answer; 0.0 if there is no other answer. Else 0.0.
     """
 
     answers: tuple[Answer, ...]
@@ -153,7 +156,11 @@ class AnswerFinder:
     def __init__(
         self, tokenizer: "BertTokenizer", settings: AnswerSettings, doc_stride: int
     ) -> None:
-        self._tokenizer, self._settings, self._doc_stride = tokenizer, settings, doc_stride
+        self._tokenizer, self._settings, self._doc_stride = (
+            tokenizer,
+            settings,
+            doc_stride,
+        )
         self._vocabulary = tokenizer.vocabulary
         self._last: tuple[tuple[str, ...], Context] | None = None
 
@@ -162,16 +169,20 @@ class AnswerFinder:
 
         Args:
             example: The question.
-            outputs: For each window, `input_ids`, `input_mask`, `segment_ids`, `start_logits` and
-                `end_logits`, each [S].
+            outputs: For each window, `input_ids`, `input_mask`, `segment_ids`,
+                `start_logits` and `end_logits`, each [S].
         """
         context, settings = self._context(example), self._settings
         null, null_score = _null_answer(outputs)
         spans = self.candidates(example, outputs)
-        answers = _distinct(self._answers(spans, null, context, outputs), settings.n_best_size)
+        answers = _distinct(
+            self._answers(spans, null, context, outputs), settings.n_best_size
+        )
         return _with_probabilities(answers, null, null_score, settings)
 
-    def candidates(self, example: SquadExample, outputs: Sequence[Outputs]) -> np.ndarray:
+    def candidates(
+        self, example: SquadExample, outputs: Sequence[Outputs]
+    ) -> np.ndarray:
         """Returns all possible answers in the windows of a question.
 
         Args:
@@ -179,11 +190,14 @@ class AnswerFinder:
             outputs: As in `find`.
 
         Returns:
-            [N], structured: the window, the first and last position in the sequence, the index of
-            the first piece in the context, and both logits. The order is that of the windows.
+            [N], structured: the window, the first and last position in the sequence,
+            the index of the first piece in the context, and both logits. The order is
+            that of the windows.
         """
         windows = enumerate(self._windows(self._context(example), outputs))
-        found = [_candidates(number, window, self._settings) for number, window in windows]
+        found = [
+            _candidates(number, window, self._settings) for number, window in windows
+        ]
         return np.concatenate([np.zeros(0, _SPAN), *found])
 
     def _context(self, example: SquadExample) -> Context:
@@ -192,7 +206,9 @@ class AnswerFinder:
             self._last = example.words, Context(example.words, self._tokenizer)
         return self._last[1]
 
-    def _windows(self, context: Context, outputs: Sequence[Outputs]) -> Iterator["_Window"]:
+    def _windows(
+        self, context: Context, outputs: Sequence[Outputs]
+    ) -> Iterator["_Window"]:
         """Yields the windows of a context, with their logits."""
         if not outputs:
             return
@@ -204,14 +220,24 @@ class AnswerFinder:
             padded = self._settings.padding_as_released
             end = None if padded else int(output["input_mask"].sum())
             yield _Window(
-                offset, int(starts[number]), has_max_context(starts, lengths, number),
-                output["start_logits"][:end], output["end_logits"][:end],
-            )  # fmt: skip
+                offset,
+                int(starts[number]),
+                has_max_context(starts, lengths, number),
+                output["start_logits"][:end],
+                output["end_logits"][:end],
+            )
 
     def _answers(
-        self, spans: np.ndarray, null: Answer, context: Context, outputs: Sequence[Outputs]
+        self,
+        spans: np.ndarray,
+        null: Answer,
+        context: Context,
+        outputs: Sequence[Outputs],
     ) -> Iterator[Answer]:
-        """Yields the answers by descending score; the order of equal scores is that of `spans`."""
+        """Yields the answers by descending score.
+
+        The order of equal scores is that of `spans`.
+        """
         scores = spans["start_logit"] + spans["end_logit"]
         order = np.argsort(-scores, kind="stable")
         has_null = self._settings.version_2_with_negative
@@ -235,7 +261,8 @@ class _Window:
     Attributes:
         offset: Position of the first piece of the context in the sequence.
         first_piece: Index of this piece in the context.
-        has_max_context: bool, for each piece in the window; see `windows.has_max_context`.
+        has_max_context: bool, for each piece in the window; see
+            `windows.has_max_context`.
         start_logits, end_logits: float32, for each position.
     """
 
@@ -246,21 +273,27 @@ class _Window:
     end_logits: np.ndarray
 
 
-# A span of tokens: window, first and last position in the sequence, index of the first piece in the
-# context, and the logits.
+# A span of tokens: window, first and last position in the sequence, index of the first
+# piece in the context, and the logits.
 _SPAN = np.dtype(
     [
-        ("window", np.int64), ("start", np.int64), ("end", np.int64), ("first_piece", np.int64),
-        ("start_logit", np.float64), ("end_logit", np.float64),
+        ("window", np.int64),
+        ("start", np.int64),
+        ("end", np.int64),
+        ("first_piece", np.int64),
+        ("start_logit", np.float64),
+        ("end_logit", np.float64),
     ]
-)  # fmt: skip
+)
 
 
 def _null_answer(outputs: Sequence[Outputs]) -> tuple[Answer, float]:
     """Returns the answer "" with the lowest score of all windows, and this score."""
     null, lowest = Answer("", 0.0, 0.0), _NO_NULL_SCORE
     for output in outputs:
-        found = Answer("", float(output["start_logits"][0]), float(output["end_logits"][0]))
+        found = Answer(
+            "", float(output["start_logits"][0]), float(output["end_logits"][0])
+        )
         if found.score < lowest:
             null, lowest = found, found.score
     return null, lowest
@@ -286,7 +319,10 @@ def _candidates(number: int, window: _Window, settings: AnswerSettings) -> np.nd
 
 
 def _largest(values: np.ndarray, count: int) -> np.ndarray:
-    """Returns the positions of the largest values; of equal values, the first one comes first."""
+    """Returns the positions of the largest values.
+
+    Of equal values, the first one comes first.
+    """
     return np.argsort(-values, kind="stable")[:count]
 
 
@@ -316,13 +352,16 @@ def _with_probabilities(
         difference = null_score - best.start_logit - best.end_logit if best else 0.0
     if not answers:
         answers.append(Answer("empty", 0.0, 0.0))
-    return BestAnswers(tuple(answers), softmax([each.score for each in answers]), difference)
+    return BestAnswers(
+        tuple(answers), softmax([each.score for each in answers]), difference
+    )
 
 
 def softmax(scores: Sequence[float]) -> tuple[float, ...]:
     """Returns the softmax of at least one number.
 
-    Source: google-research/bert `run_squad._compute_softmax`; the result has the same bits.
+    Source: google-research/bert `run_squad._compute_softmax`; the result has the same
+    bits.
     """
     largest = max(scores)
     exponentials = [math.exp(score - largest) for score in scores]

@@ -13,7 +13,13 @@ from bert_tf.tasks.results import check_not_replaced, with_baselines
 from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.squad.best_answers import Answer, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
-from bert_tf.tasks.squad.squad_results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadResults
+from bert_tf.tasks.squad.squad_results import (
+    NBEST,
+    NULL_ODDS,
+    PREDICTIONS,
+    THRESHOLD,
+    SquadResults,
+)
 
 OUTPUTS = PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, "eval_results.txt"
 _MIN_PROBABILITY = 1e-38
@@ -28,8 +34,8 @@ def average(
 ) -> dict[str, float]:
     """Writes the files of `SquadResults`, with the mean probabilities of several runs.
 
-    An answer that is not in the n-best list of a run has the probability 0 there. Each logit of the
-    written n-best list is half the logarithm of the probability.
+    An answer that is not in the n-best list of a run has the probability 0 there. Each
+    logit of the written n-best list is half the logarithm of the probability.
 
     Args:
         paths: Files `nbest_predictions.json`.
@@ -39,7 +45,8 @@ def average(
         limit: The number of questions of `data_file` that were predicted; 0 for all.
 
     Returns:
-        The official metrics, as `eval_...`; {} without `data_file` or without answers in it.
+        The official metrics, as `eval_...`; {} without `data_file` or without answers
+        in it.
 
     Raises:
         InputError: A file is malformed, or the files differ in their questions.
@@ -48,14 +55,16 @@ def average(
     """
     if not paths:
         raise InputError(
-            "An ensemble needs at least one file nbest_predictions.json. Received: none."
+            "An ensemble needs at least one file nbest_predictions.json. Received: "
+            "none."
         )
     runs = [_read(path, settings.version_2_with_negative) for path in paths]
     for path, run in zip(paths, runs, strict=True):
         if run.keys() != runs[0].keys():
             raise InputError(
                 f"{path} and {paths[0]} have different questions, such as "
-                f"{next(iter(run.keys() ^ runs[0].keys()))!r}. Give predictions for the same file."
+                f"{next(iter(run.keys() ^ runs[0].keys()))!r}. Give predictions for "
+                "the same file."
             )
     for source in filter(None, (*paths, data_file)):
         check_not_replaced(source, folder, OUTPUTS)
@@ -86,18 +95,24 @@ def _read(path: str, version_2_with_negative: bool) -> dict[str, list[dict[str, 
     lists = list(contents.values())
     if not lists or not all(isinstance(answers, list) and answers for answers in lists):
         raise InputError(
-            f"{path} has no lists of answers. Give a file nbest_predictions.json, and not "
-            "predictions.json."
+            f"{path} has no lists of answers. Give a file nbest_predictions.json, and "
+            "not predictions.json."
         )
-    if not version_2_with_negative and not all(each["text"] for each in itertools.chain(*lists)):
+    if not version_2_with_negative and not all(
+        each["text"] for each in itertools.chain(*lists)
+    ):
         raise InputError(
-            f"{path} contains empty answers, as for SQuAD 2.0. Give version_2_with_negative=True."
+            f"{path} contains empty answers, as for SQuAD 2.0. Give "
+            "version_2_with_negative=True."
         )
     return contents
 
 
 def _questions(
-    data_file: str | None, settings: AnswerSettings, answered: Mapping[str, Any], limit: int
+    data_file: str | None,
+    settings: AnswerSettings,
+    answered: Mapping[str, Any],
+    limit: int,
 ) -> list[SquadExample]:
     """Returns the questions in the order of the data set, or of the n-best files without one.
 
@@ -118,7 +133,9 @@ def _questions(
     return examples
 
 
-def _mean(runs: Sequence[list[dict[str, Any]]], settings: AnswerSettings) -> BestAnswers:
+def _mean(
+    runs: Sequence[list[dict[str, Any]]], settings: AnswerSettings
+) -> BestAnswers:
     """Returns the n-best list of a question, from its lists in several runs."""
     totals: collections.Counter[str] = collections.Counter()
     for run in runs:
@@ -128,8 +145,12 @@ def _mean(runs: Sequence[list[dict[str, Any]]], settings: AnswerSettings) -> Bes
     means = {text: total / len(runs) for text, total in ranked[: settings.n_best_size]}
     if "" in totals:
         means[""] = totals[""] / len(runs)
-    logits = {text: math.log(max(mean, _MIN_PROBABILITY)) for text, mean in means.items()}
-    answers = tuple(Answer(text, logit / 2, logit / 2) for text, logit in logits.items())
+    logits = {
+        text: math.log(max(mean, _MIN_PROBABILITY)) for text, mean in means.items()
+    }
+    answers = tuple(
+        Answer(text, logit / 2, logit / 2) for text, logit in logits.items()
+    )
     best = next((logit for text, logit in logits.items() if text), None)
     difference = logits[""] - best if "" in logits and best is not None else 0.0
     return BestAnswers(answers, tuple(means.values()), difference)

@@ -4,14 +4,16 @@
 def final_text(predicted: str, original: str, normalized: str) -> str:
     """Returns the part of the original text that a span of tokens comes from.
 
-    For example, the tokens "steve smith" of the original text "Steve Smith's" give "Steve Smith".
-    Characters are aligned without spaces. The whole original text is returned if the predicted
-    text is not found, or if the texts differ in their number of characters.
+    For example, the tokens "steve smith" of the original text "Steve Smith's" give
+    "Steve Smith". Characters are aligned without spaces. The whole original text is
+    returned if the predicted text is not found, or if the texts differ in their number
+    of characters.
 
     Args:
         predicted: The tokens of the span, joined to words with spaces between them.
         original: The words of the context in which the span lies, joined by spaces.
-        normalized: The words of `original` after `BertTokenizer.words`, joined by spaces.
+        normalized: The words of `original` after `BertTokenizer.words`, joined by
+            spaces.
 
     Source: google-research/bert `run_squad.get_final_text`.
     """

@@ -26,8 +26,8 @@ class WindowSettings:
     """The settings that determine the windows.
 
     Attributes:
-        doc_stride: Number of tokens between the starts of successive windows of a context that is
-            too long.
+        doc_stride: Number of tokens between the starts of successive windows of a
+            context that is too long.
         max_query_length: Longer questions are truncated to this number of tokens.
 
     Raises:
@@ -57,22 +57,31 @@ def encode(
         settings: The windows.
 
     Returns:
-        The columns of `features.SPAN` except `unique_ids`, and the number of truncated questions.
+        The columns of `features.SPAN` except `unique_ids`, and the number of truncated
+        questions.
 
     Source: google-research/bert `run_squad.convert_examples_to_features`.
     """
-    questions, is_cut = _tokenize_questions(examples, tokenizer, settings.max_query_length)
+    questions, is_cut = _tokenize_questions(
+        examples, tokenizer, settings.max_query_length
+    )
     contexts = _tokenize_contexts(examples, tokenizer)
     answers = _answer_pieces(examples, contexts, tokenizer)
     num_pieces = np.array([len(context.ids) for context in contexts])
-    room = max_seq_length - SPECIAL_TOKENS - np.array([len(question) for question in questions])
+    room = (
+        max_seq_length
+        - SPECIAL_TOKENS
+        - np.array([len(question) for question in questions])
+    )
     per_example = count_windows(num_pieces, room, settings.doc_stride)
     records = _Records(int(per_example.sum()), max_seq_length, tokenizer)
     for number, example in enumerate(examples):
         context, stride = contexts[number], int(min(room[number], settings.doc_stride))
         for start in range(0, per_example[number] * stride, stride):
             window = context.ids[start : start + room[number]]
-            records.add(questions[number], window, start, answers[number], example.is_impossible)
+            records.add(
+                questions[number], window, start, answers[number], example.is_impossible
+            )
     return Encoded(records.columns, per_example, {"with a truncated question": is_cut})
 
 
@@ -146,14 +155,21 @@ def _tokenize_questions(
 def _tokenize_contexts(
     examples: Sequence[SquadExample], tokenizer: "BertTokenizer"
 ) -> list[Pieces]:
-    """Returns the pieces of the context of each example; successive examples share contexts."""
+    """Returns the pieces of the context of each example.
+
+    Successive examples share contexts.
+    """
     contexts = {id(example.words): example.words for example in examples}
-    pieces = dict(zip(contexts, tokenize_words(contexts.values(), tokenizer), strict=True))
+    pieces = dict(
+        zip(contexts, tokenize_words(contexts.values(), tokenizer), strict=True)
+    )
     return [pieces[id(example.words)] for example in examples]
 
 
 def _answer_pieces(
-    examples: Sequence[SquadExample], contexts: Sequence[Pieces], tokenizer: "BertTokenizer"
+    examples: Sequence[SquadExample],
+    contexts: Sequence[Pieces],
+    tokenizer: "BertTokenizer",
 ) -> list[tuple[int, int] | None]:
     """Returns the first and last piece of each answer in its context."""
     known = [number for number, example in enumerate(examples) if example.answer_words]
@@ -165,10 +181,15 @@ def _answer_pieces(
     answers, before = (_token_ids(each, tokenizer) for each in (texts, texts_before))
 
     for number, answer, preceding in zip(known, answers, before, strict=True):
-        context, (first, last) = contexts[number], examples[number].answer_words or (0, 0)
+        context, (first, last) = (
+            contexts[number],
+            examples[number].answer_words or (0, 0),
+        )
         start = int(context.first[first % len(examples[number].words)])
         end = int(context.first[last + 1])
-        result[number] = _narrowed(context.ids, start, end, answer, start + len(preceding))
+        result[number] = _narrowed(
+            context.ids, start, end, answer, start + len(preceding)
+        )
     return result
 
 
@@ -177,9 +198,10 @@ def _narrowed(
 ) -> tuple[int, int]:
     """Narrows a span of whole words to pieces that are equal to the answer.
 
-    For example, the answer "1895" in the word "(1895-1943)" is a part of this word. The span stays
-    as it is if the answer's pieces are not in it. Of several equal places, the answer has the one
-    that is nearest to its stated position; in google-research/bert the first one.
+    For example, the answer "1895" in the word "(1895-1943)" is a part of this word. The
+    span stays as it is if the answer's pieces are not in it. Of several equal places,
+    the answer has the one that is nearest to its stated position; in
+    google-research/bert the first one.
 
     Args:
         ids: The pieces of the context.

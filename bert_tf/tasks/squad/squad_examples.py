@@ -11,10 +11,12 @@ from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.tasks.row_counts import RowCounts
 
-# The white space of google-research/bert's run_squad; U+202F is a narrow no-break space.
+# The white space of google-research/bert's run_squad; U+202F is a narrow no-break
+# space.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
 SKIPPED = "questions skipped, because their answers are not in the context"
-# Files of other programs have numbers as ids and answers, and texts as numbers and truth values.
+# Files of other programs have numbers as ids and answers, and texts as numbers and
+# truth values.
 _TEXT = json_files.Rule("a text or a number", (str, float))
 _LIST = json_files.Rule("a list", (list,))
 _POSITION = json_files.Rule("a whole number", (int,))
@@ -30,9 +32,11 @@ class SquadExample:
         question: The question.
         words: The context, split at white space.
         context: The context.
-        answers: The correct answers; () if the question has no answer. None if they are unknown.
-        answer_words: Indices of the first and last word of the answer; known for training examples
-            with an answer. As in google-research/bert, an index of -1 is possible.
+        answers: The correct answers; () if the question has no answer. None if they are
+            unknown.
+        answer_words: Indices of the first and last word of the answer; known for
+            training examples with an answer. As in google-research/bert, an index of -1
+            is possible.
         before_answer: The part of the first of these words that precedes the answer.
         is_impossible: Whether the question has no answer.
     """
@@ -54,16 +58,16 @@ def read_examples(
 
     Args:
         path: A file in the JSON format of SQuAD; `.gz` if it is compressed.
-        training: Whether the examples are for training. Such an example has one answer or, with
-            `version_2_with_negative`, is marked as impossible. A question is skipped if its answer
-            is not in the context at the stated position.
+        training: Whether the examples are for training. Such an example has one answer
+            or, with `version_2_with_negative`, is marked as impossible. A question is
+            skipped if its answer is not in the context at the stated position.
         version_2_with_negative: Whether questions may have no answer, as in SQuAD 2.0.
         counts: Receives the number of skipped questions.
 
     Raises:
-        InputError: The file is not valid JSON (see `json_files.parse`), a key is missing or has a
-            value of another type, two questions have the same id, or a training example does not
-            have exactly one answer.
+        InputError: The file is not valid JSON (see `json_files.parse`), a key is
+            missing or has a value of another type, two questions have the same id, or a
+            training example does not have exactly one answer.
 
     Source: google-research/bert `run_squad.read_squad_examples`.
     """
@@ -74,21 +78,29 @@ def read_examples(
         words = tuple(match.group() for match in matches)
         starts = [match.start() for match in matches]
         for number, item in enumerate(_get(paragraph, "qas", where, _LIST)):
-            question = _Question(f"{where}.qas[{number}]", item, version_2_with_negative)
+            question = _Question(
+                f"{where}.qas[{number}]", item, version_2_with_negative
+            )
             if question.id in ids:
                 raise InputError(
-                    f"{question.where} has the id {question.id!r}, which an earlier question has "
-                    "too. Give each question its own id."
+                    f"{question.where} has the id {question.id!r}, which an earlier "
+                    "question has too. Give each question its own id."
                 )
             ids.add(question.id)
-            example = SquadExample(question.id, question.text, words, context, question.answers())
+            example = SquadExample(
+                question.id, question.text, words, context, question.answers()
+            )
             if not training:
                 yield example
             elif question.is_impossible:
                 yield dataclasses.replace(example, is_impossible=True)
-            elif span := _answer_words(answer := question.only_answer(), context, words, starts):
+            elif span := _answer_words(
+                answer := question.only_answer(), context, words, starts
+            ):
                 before = context[starts[span[0]] : answer[1]]
-                yield dataclasses.replace(example, answer_words=span, before_answer=before)
+                yield dataclasses.replace(
+                    example, answer_words=span, before_answer=before
+                )
             else:
                 row = f"{question.where}: the answer {question.only_answer()!r:.80}"
                 counts.add(SKIPPED, row, is_skipped=True)
@@ -118,7 +130,9 @@ def _get(item: Any, key: str, where: str, rule: json_files.Rule) -> Any:
         InputError: The item has no such key, or its value breaks the rule.
     """
     if not isinstance(item, dict) or key not in item:
-        raise InputError(f"{where} has no key {key!r}. Give a file in the format of SQuAD.")
+        raise InputError(
+            f"{where} has no key {key!r}. Give a file in the format of SQuAD."
+        )
     return json_files.check(item, {key: rule}, where, required=True)[key]
 
 
@@ -135,7 +149,8 @@ class _Question:
         """Whether the question has no answer; always False in version 1.1.
 
         Raises:
-            InputError: The file states neither true nor false, as values, numbers or texts.
+            InputError: The file states neither true nor false, as values, numbers or
+                texts.
         """
         key = "is_impossible"
         stated = self._item.get(key) if self._version_2 else None
@@ -157,8 +172,8 @@ class _Question:
         """Returns text and position of the answer of a training example.
 
         Raises:
-            InputError: The example does not have exactly one answer, or its position is not a
-                whole number.
+            InputError: The example does not have exactly one answer, or its position is
+                not a whole number.
         """
         answers = _get(self._item, "answers", self.where, _LIST)
         if len(answers) != 1:
@@ -169,8 +184,8 @@ class _Question:
                     "version_2_with_negative=True."
                 )
             raise InputError(
-                f"{self.where}: question {self.id!r} has {len(answers)} answers, and training "
-                f"needs exactly one. {remedy}"
+                f"{self.where}: question {self.id!r} has {len(answers)} answers, and "
+                f"training needs exactly one. {remedy}"
             )
 
         where, key = f"{self.where}.answers[0]", "answer_start"
@@ -195,6 +210,8 @@ def _answer_words(
     text, offset = answer
     if not words or not text or offset < 0 or offset + len(text) > len(context):
         return None
-    first, last = (bisect.bisect(starts, at) - 1 for at in (offset, offset + len(text) - 1))
+    first, last = (
+        bisect.bisect(starts, at) - 1 for at in (offset, offset + len(text) - 1)
+    )
     found = " ".join(text.split()) in " ".join(words[first : last + 1])
     return (first, last) if found else None

@@ -55,7 +55,9 @@ def f1(prediction: str, answer: str, by: str = "words") -> float:
     Source: `f1_score` of the official script for version 1.1.
     """
     predicted, expected = UNITS[by](prediction), UNITS[by](answer)
-    common = sum((collections.Counter(predicted) & collections.Counter(expected)).values())
+    common = sum(
+        (collections.Counter(predicted) & collections.Counter(expected)).values()
+    )
     if not common:
         return 0.0
     precision, recall = common / len(predicted), common / len(expected)
@@ -63,15 +65,20 @@ def f1(prediction: str, answer: str, by: str = "words") -> float:
 
 
 def f1_with_negative(prediction: str, answer: str, by: str = "words") -> float:
-    """Returns the F1 of a prediction; two texts without units are equal, so their F1 is 1.0.
+    """Returns the F1 of a prediction.
 
-    Source: `compute_f1` of the official script for version 2.0. The arguments are those of `f1`.
+    Two texts without units are equal, so their F1 is 1.0.
+
+    Source: `compute_f1` of the official script for version 2.0. The arguments are those
+    of `f1`.
     """
     # The blank keeps units of both texts apart.
     return f1(prediction, answer, by) or float(not UNITS[by](f"{prediction} {answer}"))
 
 
-def best_of(metric: Callable[[str, str], float], prediction: str, answers: Sequence[str]) -> float:
+def best_of(
+    metric: Callable[[str, str], float], prediction: str, answers: Sequence[str]
+) -> float:
     """Returns the largest value of a metric over the correct answers, of which there is one."""
     return max(metric(prediction, answer) for answer in answers)
 
@@ -82,13 +89,16 @@ def correct_answers(answers: Sequence[str]) -> list[str]:
 
 
 def best_threshold(
-    scores: np.ndarray, null_diffs: np.ndarray, has_answer: np.ndarray, has_text: np.ndarray
+    scores: np.ndarray,
+    null_diffs: np.ndarray,
+    has_answer: np.ndarray,
+    has_text: np.ndarray,
 ) -> tuple[float, float]:
     """Returns the best mean score, in percent, and the threshold that gives it.
 
-    A question is answered by its best answer other than "" if its `null_diffs` is at most the
-    threshold. As in the official script, the threshold is 0.0 if "" is the best prediction for all
-    questions.
+    A question is answered by its best answer other than "" if its `null_diffs` is at
+    most the threshold. As in the official script, the threshold is 0.0 if "" is the
+    best prediction for all questions.
 
     Args:
         scores: float [N], the EM or F1 of the best answer other than "".

@@ -19,10 +19,10 @@ class SquadObjective(HeadObjective):
 
     Args:
         model: The encoder with the head for spans.
-        best_by: The metric that selects the best weights, and 1 if higher values are better, else
-            -1.
-        padding_as_released: Whether padding positions are classes of both softmaxes, as in
-            google-research/bert. All batches then have the full length.
+        best_by: The metric that selects the best weights, and 1 if higher values are
+            better, else -1.
+        padding_as_released: Whether padding positions are classes of both softmaxes, as
+            in google-research/bert. All batches then have the full length.
 
     Source: google-research/bert `run_squad.model_fn_builder`.
     """
@@ -47,7 +47,9 @@ class SquadObjective(HeadObjective):
                 logits = tf.where(batch["input_mask"] > 0, logits, _PADDING_LOGIT)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(positions, logits)
             sums["loss"] += tf.reduce_sum(weighted(losses, batch)) / 2
-            sums[f"{name}_correct"] = tf.reduce_sum(correct_predictions(logits, positions))
+            sums[f"{name}_correct"] = tf.reduce_sum(
+                correct_predictions(logits, positions)
+            )
         return sums
 
     def logits_to_learn(self, outputs: Mapping[str, Any]) -> Any:
@@ -55,18 +57,27 @@ class SquadObjective(HeadObjective):
         return tf.stack([outputs["start_logits"], outputs["end_logits"]], axis=-1)
 
     def teacher_losses(
-        self, outputs: Mapping[str, Any], teacher: Any, batch: Mapping[str, Any], temperature: float
+        self,
+        outputs: Mapping[str, Any],
+        teacher: Any,
+        batch: Mapping[str, Any],
+        temperature: float,
     ) -> Any:
         """Returns the mean divergences of the softmaxes over the start and end tokens, [B].
 
-        Padding positions are never classes, because the teacher's logits there are not cached.
+        Padding positions are never classes, because the teacher's logits there are not
+        cached.
         """
         is_token = batch["input_mask"][..., None] > 0
         both = self.logits_to_learn(outputs), teacher
-        own, given = (tf.transpose(tf.where(is_token, x, _PADDING_LOGIT), [0, 2, 1]) for x in both)
+        own, given = (
+            tf.transpose(tf.where(is_token, x, _PADDING_LOGIT), [0, 2, 1]) for x in both
+        )
         return tf.reduce_mean(divergence(given, own, temperature), axis=-1)
 
-    def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+    def metrics(
+        self, sums: Mapping[str, float], counts: Mapping[str, float]
+    ) -> dict[str, float]:
         """Returns the shares of correct first and last positions."""
         return {
             f"{name}_accuracy": sums[f"{name}_correct"] / counts["examples"]
@@ -75,5 +86,7 @@ class SquadObjective(HeadObjective):
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Returns `start_logits` and `end_logits`, float32 [B, S], and the inputs of the model."""
-        inputs = {name: batch[name] for name in ("input_ids", "input_mask", "segment_ids")}
+        inputs = {
+            name: batch[name] for name in ("input_ids", "input_mask", "segment_ids")
+        }
         return {**self.model(inputs, training=False), **inputs}

@@ -15,7 +15,11 @@ from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings, BestA
 from bert_tf.tasks.squad.squad_examples import SquadExample
 
 _LOGGER = logging.getLogger(__name__)
-PREDICTIONS, NBEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
+PREDICTIONS, NBEST, NULL_ODDS = (
+    "predictions.json",
+    "nbest_predictions.json",
+    "null_odds.json",
+)
 THRESHOLD = "squad_threshold.json"
 _NO_ANSWER = "(no answer)"
 # A context with more characters per word is in a language without blanks between words.
@@ -31,16 +35,21 @@ class AnswerMetrics:
 
     def __init__(self, settings: AnswerSettings) -> None:
         self._settings = settings
-        # For each question in version 2.0: whether it has an answer, EM and F1 of the prediction,
-        # and of the best answer other than "", the null score difference, and whether there is such
-        # an answer. In version 1.1, only EM and F1.
+        # For each question in version 2.0: whether it has an answer, EM and F1 of the
+        # prediction, and of the best answer other than "", the null score difference,
+        # and whether there is such an answer. In version 1.1, only EM and F1.
         self._rows: list[tuple[float, ...]] = []
         self._num_unknown = self._num_without_blanks = 0
         with_negative = settings.version_2_with_negative
         f1 = squad_metrics.f1_with_negative if with_negative else squad_metrics.f1
-        self._metrics = squad_metrics.exact_match, functools.partial(f1, by=settings.f1_by)
+        self._metrics = (
+            squad_metrics.exact_match,
+            functools.partial(f1, by=settings.f1_by),
+        )
 
-    def add(self, example: SquadExample, predicted: str, best_text: str, null_diff: float) -> None:
+    def add(
+        self, example: SquadExample, predicted: str, best_text: str, null_diff: float
+    ) -> None:
         """Adds a question.
 
         Args:
@@ -58,7 +67,10 @@ class AnswerMetrics:
         texts, correct = [predicted], list(example.answers)
         others: list[float] = []
         if self._settings.version_2_with_negative:
-            texts, correct = [predicted, best_text], squad_metrics.correct_answers(correct)
+            texts, correct = (
+                [predicted, best_text],
+                squad_metrics.correct_answers(correct),
+            )
             others = [null_diff, bool(best_text), bool(example.answers)]
         em_f1 = [
             squad_metrics.best_of(metric, text, correct)
@@ -76,10 +88,12 @@ class AnswerMetrics:
             )
         if not self._rows:
             return {}
-        if self._settings.f1_by == "words" and 2 * self._num_without_blanks > len(self._rows):
+        if self._settings.f1_by == "words" and 2 * self._num_without_blanks > len(
+            self._rows
+        ):
             _LOGGER.warning(
-                "warning: most contexts have no blanks between words, so F1 by words says little. "
-                "Set f1_by=characters."
+                "warning: most contexts have no blanks between words, so F1 by words "
+                "says little. Set f1_by=characters."
             )
         table = np.array(self._rows)
         if not self._settings.version_2_with_negative:
@@ -105,10 +119,12 @@ class AnswerMetrics:
         return {"exact": share, "f1": share}
 
     def best_f1_threshold(self) -> tuple[float, float] | None:
-        """Returns the best F1 in version 2.0, and its threshold; None without known answers.
+        """Returns the best F1 in version 2.0, and its threshold.
 
-        `best_f1_thresh` of the official script is 0.0 if it is best to answer no question. This
-        method then returns a number below all null score differences.
+        None without known answers.
+
+        `best_f1_thresh` of the official script is 0.0 if it is best to answer no
+        question. This method then returns a number below all null score differences.
         """
         if not self._settings.version_2_with_negative or not self._rows:
             return None
@@ -122,7 +138,9 @@ class AnswerMetrics:
 
 def _percent(values: np.ndarray) -> float:
     total = 0.0
-    for value in values.tolist():  # in the order of the official scripts, so the bits are equal
+    for (
+        value
+    ) in values.tolist():  # in the order of the official scripts, so the bits are equal
         total += value
     return 100.0 * total / len(values)
 
@@ -130,9 +148,10 @@ def _percent(values: np.ndarray) -> float:
 class SquadResults(TaskResults):
     """The official metrics of the predicted answers, and the files of the released program.
 
-    The files are `predictions.json`, `nbest_predictions.json` and, with `version_2_with_negative`,
-    `null_odds.json` and `squad_threshold.json`. The last one contains the threshold with the best
-    F1, and is written if the correct answers are known.
+    The files are `predictions.json`, `nbest_predictions.json` and, with
+    `version_2_with_negative`, `null_odds.json` and `squad_threshold.json`. The last one
+    contains the threshold with the best F1, and is written if the correct answers are
+    known.
 
     Args:
         settings: The settings of the answers.
@@ -143,7 +162,9 @@ class SquadResults(TaskResults):
 
     scores_predictions = True
 
-    def __init__(self, settings: AnswerSettings, finder: AnswerFinder | None = None) -> None:
+    def __init__(
+        self, settings: AnswerSettings, finder: AnswerFinder | None = None
+    ) -> None:
         super().__init__()
         self._settings, self._finder = settings, finder
         self._metrics = AnswerMetrics(settings)
@@ -157,7 +178,10 @@ class SquadResults(TaskResults):
         return self._finder.find(example, outputs)
 
     def score(self, example: SquadExample, prediction: BestAnswers) -> None:
-        """Adds a question to the metrics; one whose answers are not known is only counted."""
+        """Adds a question to the metrics.
+
+        One whose answers are not known is only counted.
+        """
         predicted = prediction.predicted(self._settings)
         null_diff = prediction.null_score_diff
         self._metrics.add(example, predicted, prediction.best_text, null_diff)
@@ -169,11 +193,17 @@ class SquadResults(TaskResults):
         )
 
     def metrics(self) -> dict[str, float]:
-        """Returns the metrics of all questions, in percent; see `AnswerMetrics.results`."""
+        """Returns the metrics of all questions, in percent.
+
+        See `AnswerMetrics.results`.
+        """
         return self._metrics.results()
 
     def baseline(self) -> dict[str, float]:
-        """Returns the metrics if no question is answered; see `AnswerMetrics.baseline`."""
+        """Returns the metrics if no question is answered.
+
+        See `AnswerMetrics.baseline`.
+        """
         return self._metrics.baseline()
 
     def lines(self, example: SquadExample, prediction: BestAnswers) -> list[str]:
@@ -189,7 +219,11 @@ class SquadResults(TaskResults):
                 prediction.answers, prediction.probabilities, strict=True
             )
         ]
-        values = (prediction.predicted(self._settings), answers, prediction.null_score_diff)
+        values = (
+            prediction.predicted(self._settings),
+            answers,
+            prediction.null_score_diff,
+        )
         items = [json.dumps({example.id: value}, indent=4) for value in values]
         start, self._start = self._start, ","
         return [start + item[1 : -len("\n}")] for item in items]

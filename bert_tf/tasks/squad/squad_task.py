@@ -18,7 +18,13 @@ from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import SPECIAL_TOKENS, WindowSettings
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
 from bert_tf.tasks.squad.squad_objective import SquadObjective
-from bert_tf.tasks.squad.squad_results import NBEST, NULL_ODDS, PREDICTIONS, THRESHOLD, SquadResults
+from bert_tf.tasks.squad.squad_results import (
+    NBEST,
+    NULL_ODDS,
+    PREDICTIONS,
+    THRESHOLD,
+    SquadResults,
+)
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
 
@@ -44,16 +50,17 @@ class SquadFacts(TaskFacts):
 class SquadTask(Task):
     """Finds the answers to questions, in data in the JSON format of SQuAD 1.1 or 2.0.
 
-    Dev and test split are the same file: `DataLocation.test_file` or `dev_file`, or `dev-v1.1.json`
-    or `dev-v2.0.json` in `data_dir`, also with `.gz`. It is the file of --predict_file.
+    Dev and test split are the same file: `DataLocation.test_file` or `dev_file`, or
+    `dev-v1.1.json` or `dev-v2.0.json` in `data_dir`, also with `.gz`. It is the file of
+    --predict_file.
 
     Attributes:
-        tokenizer: The tokenizer of the model; answers are converted to the original text with it.
-            `prepare` sets it.
+        tokenizer: The tokenizer of the model; answers are converted to the original
+            text with it. `prepare` sets it.
         windows: The settings of the windows.
         answers: The settings of the answers.
-        requires_answers: Whether each question of the dev split must have answers, for metrics.
-            `prepare` sets it if the run evaluates.
+        requires_answers: Whether each question of the dev split must have answers, for
+            metrics. `prepare` sets it if the run evaluates.
         head: The layers between the encoder and the output layer.
 
     Raises:
@@ -85,7 +92,10 @@ class SquadTask(Task):
     @property
     def facts(self) -> SquadFacts:
         """Facts about the task; see `tasks.task.Task`."""
-        settings = {**dataclasses.asdict(self.windows), **dataclasses.asdict(self.answers)}
+        settings = {
+            **dataclasses.asdict(self.windows),
+            **dataclasses.asdict(self.answers),
+        }
         return SquadFacts(self.name, "span", **settings, head=self.head)
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
@@ -96,7 +106,9 @@ class SquadTask(Task):
         """
         kind = "train" if kind == "train" else "dev"
         version = "2.0" if self.answers.version_2_with_negative else "1.1"
-        location = dataclasses.replace(location, dev_file=location.test_file or location.dev_file)
+        location = dataclasses.replace(
+            location, dev_file=location.test_file or location.dev_file
+        )
         name = f"{kind}-v{version}.json"
         path = location.find_file(kind, [name, f"{name}.gz"])
         return [Split(kind, FileSource(path))]
@@ -104,8 +116,8 @@ class SquadTask(Task):
     def read(self, split: Split, counts: RowCounts) -> Iterator[SquadExample]:
         """Yields the examples of a split; see `tasks.task.Task`.
 
-        Training examples are in the random order of google-research/bert. The batches of a run
-        have an order of their own.
+        Training examples are in the random order of google-research/bert. The batches
+        of a run have an order of their own.
         """
         if split.kind != "train":
             return super().read(split, counts)
@@ -115,13 +127,21 @@ class SquadTask(Task):
 
     def examples(self, split: Split, counts: RowCounts) -> Iterator[SquadExample]:
         """Yields the examples of a split in the order of the file."""
-        training, version_2 = split.kind == "train", self.answers.version_2_with_negative
+        training, version_2 = (
+            split.kind == "train",
+            self.answers.version_2_with_negative,
+        )
         for example in read_examples(split.source.name, training, version_2, counts):
-            if split.kind == "dev" and self.requires_answers and example.answers is None:
+            if (
+                split.kind == "dev"
+                and self.requires_answers
+                and example.answers is None
+            ):
                 raise InputError(
-                    f"{split.source.name}: question {example.id!r} has no answers, and an "
-                    "evaluation needs them. Give a file with answers, or version_2_with_negative="
-                    "True for SQuAD 2.0, or use do_predict without do_eval."
+                    f"{split.source.name}: question {example.id!r} has no answers, and "
+                    "an evaluation needs them. Give a file with answers, or "
+                    "version_2_with_negative=True for SQuAD 2.0, or use do_predict "
+                    "without do_eval."
                 )
             yield example
 
@@ -134,7 +154,10 @@ class SquadTask(Task):
         }
 
     def encode(
-        self, examples: Sequence[SquadExample], tokenizer: BertTokenizer, max_seq_length: int
+        self,
+        examples: Sequence[SquadExample],
+        tokenizer: BertTokenizer,
+        max_seq_length: int,
     ) -> Encoded:
         """Converts a block of examples to records, one for each window."""
         return squad_encoding.encode(examples, tokenizer, max_seq_length, self.windows)
@@ -154,11 +177,13 @@ def check_room(max_seq_length: int, settings: WindowSettings) -> None:
     """Checks that a window has room for the context.
 
     Raises:
-        InputError: A sequence is not longer than the longest question and the special tokens.
+        InputError: A sequence is not longer than the longest question and the special
+            tokens.
     """
     longest = settings.max_query_length + SPECIAL_TOKENS
     if max_seq_length <= longest:
         raise InputError(
-            f"max_seq_length must be greater than max_query_length + {SPECIAL_TOKENS} = {longest}, "
-            f"so that a window has room for the context. Received: {max_seq_length}."
+            f"max_seq_length must be greater than max_query_length + {SPECIAL_TOKENS} "
+            f"= {longest}, so that a window has room for the context. Received: "
+            f"{max_seq_length}."
         )

@@ -9,8 +9,8 @@ from bert_tf.training.step.step_runner import StepResult
 class BadSteps(Callback):
     """Ends training with an error if `step_runner.StepResult.is_failure` is true.
 
-    In the list of callbacks it follows `MetricLogging` and precedes `CheckpointSaving`: the metrics
-    up to the last step are logged, and no checkpoint is written.
+    In the list of callbacks it follows `MetricLogging` and precedes `CheckpointSaving`:
+    the metrics up to the last step are logged, and no checkpoint is written.
 
     Args:
         failures: Provides the error message.

@@ -10,12 +10,12 @@ from bert_tf.training.step.step_runner import StepResult
 class Callback(contextlib.AbstractContextManager[None]):
     """An action that the training loop performs every N steps and at the end of training.
 
-    The loop enters all callbacks as context managers, and calls their methods in the order of the
-    list. A subclass overrides the methods that it needs.
+    The loop enters all callbacks as context managers, and calls their methods in the
+    order of the list. A subclass overrides the methods that it needs.
 
     Attributes:
-        every_steps: Steps between calls of `act`; with 0, the loop calls `act` only at the end of
-            training.
+        every_steps: Steps between calls of `act`; with 0, the loop calls `act` only at
+            the end of training.
     """
 
     every_steps: int = 0

@@ -22,17 +22,19 @@ class HeldOutData:
     """The data for evaluations during training.
 
     Attributes:
-        datasets: Maps the name of each data set to a function that builds the batches of
-            the data set. The metrics on the first data set select the best weights.
-        evaluations: Maps the name of each further data set to a function that computes metrics with
-            the present weights. If there are no `datasets`, the first of these functions provides
-            the metric that selects the best weights.
-        samples: A function that returns the predictions for a few examples, or details of the last
-            evaluation, as Markdown text. It is called after the evaluations. If None, no text is
-            logged.
+        datasets: Maps the name of each data set to a function that builds the batches
+            of the data set. The metrics on the first data set select the best weights.
+        evaluations: Maps the name of each further data set to a function that computes
+            metrics with the present weights. If there are no `datasets`, the first of
+            these functions provides the metric that selects the best weights.
+        samples: A function that returns the predictions for a few examples, or details
+            of the last evaluation, as Markdown text. It is called after the
+            evaluations. If None, no text is logged.
     """
 
-    datasets: Mapping[str, Callable[[], tf.data.Dataset]] = dataclasses.field(default_factory=dict)
+    datasets: Mapping[str, Callable[[], tf.data.Dataset]] = dataclasses.field(
+        default_factory=dict
+    )
     samples: Callable[[], str] | None = None
     evaluations: Mapping[str, Evaluate] = dataclasses.field(default_factory=dict)
 
@@ -41,20 +43,23 @@ class HeldOutEvaluation(Callback):
     """Evaluates every N steps and at the end of training.
 
     Args:
-        evaluations: Maps the name of each data set to a function that returns the metrics of the
-            present weights. The metrics on the first data set select the best weights.
+        evaluations: Maps the name of each data set to a function that returns the
+            metrics of the present weights. The metrics on the first data set select the
+            best weights.
         samples: As in `HeldOutData`.
-        best_by: The name of the metric that selects the best weights, and a sign: 1 if higher
-            values of this metric are better, -1 if lower values are better.
+        best_by: The name of the metric that selects the best weights, and a sign: 1 if
+            higher values of this metric are better, -1 if lower values are better.
         summaries: Receives metrics and samples; None in a process that writes no files.
         writer: Saves the best weights; None in a process that writes no files.
         failures: Explains errors of the input pipeline.
-        every_steps: Steps between evaluations; with 0, evaluates only at the end of training.
-        max_evals: The number of consecutive evaluations without a new best value after which
-            training stops; 0 never stops training.
+        every_steps: Steps between evaluations; with 0, evaluates only at the end of
+            training.
+        max_evals: The number of consecutive evaluations without a new best value after
+            which training stops; 0 never stops training.
 
     Attributes:
-        results: The metrics of the last evaluation on each data set, by the name of the data set.
+        results: The metrics of the last evaluation on each data set, by the name of the
+            data set.
     """
 
     def __init__(
@@ -91,7 +96,10 @@ class HeldOutEvaluation(Callback):
             self._write_samples(state.step)
         metric, sign = self._best_by
         values = self.results[next(iter(self._evaluations))]
-        if state.best.update(state.step, values[metric], sign) and self._writer is not None:
+        if (
+            state.best.update(state.step, values[metric], sign)
+            and self._writer is not None
+        ):
             self._writer.save_best(state.step, values)
 
     def _write_samples(self, step: int) -> None:

@@ -18,7 +18,8 @@ class MetricLogging(Callback):
         summaries: Receives the log entries; None in a process that writes no files.
         every_steps: Steps between log entries.
         progress: Shows the number of steps and the loss.
-        time_budget_secs: The time budget, whose used part `progress` shows too; 0 for none.
+        time_budget_secs: The time budget, whose used part `progress` shows too; 0 for
+            none.
 
     Attributes:
         summaries: The argument `summaries`.
@@ -56,7 +57,8 @@ class MetricLogging(Callback):
     def finish(self, state: RunState, interrupted: bool) -> None:
         """Logs the steps since the previous log entry, unless a stop signal ended training.
 
-        After a stop signal, the resumed run writes the next log entry at its regular step.
+        After a stop signal, the resumed run writes the next log entry at its regular
+        step.
         """
         if self._metrics.steps and not interrupted:
             self.act(state)
@@ -66,7 +68,9 @@ class MetricLogging(Callback):
         self._progress.__exit__(*error)  # type: ignore[arg-type]
 
 
-def log(summaries: Summaries | None, kind: str, step: int, values: Mapping[str, float]) -> None:
+def log(
+    summaries: Summaries | None, kind: str, step: int, values: Mapping[str, float]
+) -> None:
     """Writes a log entry to disk at once, so that the entry is kept if the run fails later."""
     if summaries is not None:
         summaries.write(kind, step, values)

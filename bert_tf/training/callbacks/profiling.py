@@ -13,7 +13,8 @@ class Profiling(Callback):
 
     Args:
         folder: The folder that TensorBoard reads.
-        steps: The step numbers at which the profile starts and ends; None for no profile.
+        steps: The step numbers at which the profile starts and ends; None for no
+            profile.
     """
 
     def __init__(self, folder: str, steps: tuple[int, int] | None) -> None:
@@ -25,7 +26,11 @@ class Profiling(Callback):
 
     def before_steps(self, state: RunState) -> None:
         """Starts the profile at the first step number, and ends the profile at the second one."""
-        if self._steps and not self._running and self._steps[0] <= state.step < self._steps[1]:
+        if (
+            self._steps
+            and not self._running
+            and self._steps[0] <= state.step < self._steps[1]
+        ):
             tf.profiler.experimental.start(self._folder)
             self._running = True
         elif self._steps and state.step >= self._steps[1]:

@@ -10,15 +10,17 @@ from bert_tf.training.lifecycle.run_state import RunState
 class CheckpointSaving(Callback):
     """Saves a checkpoint every N steps, at the end of training, and after a stop signal.
 
-    After a bad step, the checkpoint waits for the next good step. If training ends because of bad
-    steps, the newest checkpoint is therefore from before the first of them.
+    After a bad step, the checkpoint waits for the next good step. If training ends
+    because of bad steps, the newest checkpoint is therefore from before the first of
+    them.
 
     Args:
         writer: Writes the checkpoints.
-        iterator: The iterator of the input pipeline; the position of the iterator is saved. None
-            if the step determines the position.
+        iterator: The iterator of the input pipeline; the position of the iterator is
+            saved. None if the step determines the position.
         every_steps: Steps between checkpoints.
-        saved_step: The step of the checkpoint from which the run was resumed; 0 for a new run.
+        saved_step: The step of the checkpoint from which the run was resumed; 0 for a
+            new run.
     """
 
     def __init__(
@@ -29,7 +31,10 @@ class CheckpointSaving(Callback):
         self._is_waiting = False
 
     def before_steps(self, state: RunState) -> None:
-        """Raises the error of a failed write; saves a checkpoint that waited for a good step."""
+        """Raises the error of a failed write.
+
+        Saves a checkpoint that waited for a good step.
+        """
         self._writer.check()
         if self._is_waiting:
             self.act(state)

@@ -9,8 +9,8 @@ class BestEvaluation:
     """The best held-out evaluation of a run.
 
     Attributes:
-        value: Value of the metric that selects the best weights; None before the first evaluation.
-            Any number is better than NaN.
+        value: Value of the metric that selects the best weights; None before the first
+            evaluation. Any number is better than NaN.
         step: The step of the best evaluation.
         evals_since: The number of evaluations after the best evaluation.
     """
@@ -28,7 +28,11 @@ class BestEvaluation:
             sign: 1 if higher values are better, -1 if lower values are better.
         """
         best = self.value
-        if best is None or sign * value > sign * best or math.isnan(best) > math.isnan(value):
+        if (
+            best is None
+            or sign * value > sign * best
+            or math.isnan(best) > math.isnan(value)
+        ):
             self.value, self.step, self.evals_since = value, step, 0
             return True
         self.evals_since += 1

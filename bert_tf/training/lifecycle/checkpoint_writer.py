@@ -22,13 +22,13 @@ from bert_tf.training.step.optimizer import Optimizer
 class CheckpointWriter:
     """Writes checkpoints in a background thread; `__exit__` waits for the last write.
 
-    Training waits only if the previous write is not finished. If a write fails, the next method
-    call raises the error of that write.
+    Training waits only if the previous write is not finished. If a write fails, the
+    next method call raises the error of that write.
 
     Args:
         folder: The folder of the run.
-        optimizer: Provides the weights to save, and the slots (the variables of the optimizer's
-            state).
+        optimizer: Provides the weights to save, and the slots (the variables of the
+            optimizer's state).
         training: The settings of the run, saved in each checkpoint.
         runtime_settings: The settings of the computation, saved in each checkpoint.
         keep_checkpoints: The number of checkpoints to keep; older ones are removed.
@@ -56,21 +56,23 @@ class CheckpointWriter:
 
         Args:
             state: The progress of the run.
-            iterator: The iterator of the input pipeline; the position of the iterator is saved.
-                None if the step determines the position.
+            iterator: The iterator of the input pipeline; the position of the iterator
+                is saved. None if the step determines the position.
 
         Raises:
-            InputError: The previous write failed, or this write cannot start. A write fails if a
-                value is not finite.
+            InputError: The previous write failed, or this write cannot start. A write
+                fails if a value is not finite.
         """
         self.wait()
         arrays, slots = self._optimizer.state()
         facts, step = to_json_dict(state), state.step
         with contextlib.ExitStack() as stack:
             folder = self._folder.checkpoint(step)
-            place = stack.enter_context(files.atomic_folder(folder, run_state.STATE_FILE))
-            # The position is written before training continues, because the next step changes the
-            # position.
+            place = stack.enter_context(
+                files.atomic_folder(folder, run_state.STATE_FILE)
+            )
+            # The position is written before training continues, because the next step
+            # changes the position.
             if iterator is not None:
                 position = os.path.join(place, restoring.POSITION_FILE)
                 with _root_logger_unchanged():
@@ -91,7 +93,9 @@ class CheckpointWriter:
         self._pending = self._thread.submit(write)
 
     def save_best(self, step: int, values: Mapping[str, float]) -> None:
-        """Writes the present weights as the best weights; they replace earlier best weights.
+        """Writes the present weights as the best weights.
+
+        They replace earlier best weights.
 
         Args:
             step: The number of steps done.
@@ -112,7 +116,10 @@ class CheckpointWriter:
         self._pending = self._thread.submit(write)
 
     def check(self) -> None:
-        """Raises the error of the last write if the write has already failed; does not wait."""
+        """Raises the error of the last write if the write has already failed.
+
+        Does not wait.
+        """
         if self._pending is not None and self._pending.done():
             self.wait()
 
@@ -131,15 +138,19 @@ class CheckpointWriter:
             if not np.isfinite(array).all():
                 newest = self._folder.latest_checkpoint() or "missing"
                 raise InputError(
-                    f"After step {step}, {name} contains values that are not finite. They were not "
-                    f"saved; the newest checkpoint is {newest}. Try a lower learning_rate."
+                    f"After step {step}, {name} contains values that are not finite. "
+                    f"They were not saved; the newest checkpoint is {newest}. Try a "
+                    "lower learning_rate."
                 )
 
     def _remove_old_checkpoints(self, step: int) -> None:
         folders = self._folder.checkpoints()
-        # A run resumes from its newest valid checkpoint. A checkpoint of a step after the
-        # present step is damaged, because the run did not resume from this checkpoint.
-        valid = [each for each in folders if run_folder.step_of_checkpoint(each) <= step]
+        # A run resumes from its newest valid checkpoint. A checkpoint of a step after
+        # the present step is damaged, because the run did not resume from this
+        # checkpoint.
+        valid = [
+            each for each in folders if run_folder.step_of_checkpoint(each) <= step
+        ]
         for folder in folders:
             if folder not in valid[-self._keep :]:
                 tf.io.gfile.rmtree(folder)
@@ -149,9 +160,13 @@ class CheckpointWriter:
     ) -> None:
         metadata = self._folder.metadata
         weights.write_into(
-            place, arrays, metadata.config, metadata.vocabulary, metadata.do_lower_case,
+            place,
+            arrays,
+            metadata.config,
+            metadata.vocabulary,
+            metadata.do_lower_case,
             {**metadata.extra, **metadata.notes, **facts},
-        )  # fmt: skip
+        )
 
     def __enter__(self) -> "CheckpointWriter":
         return self
@@ -166,8 +181,9 @@ class CheckpointWriter:
 def _root_logger_unchanged() -> Iterator[None]:
     """Keeps TensorFlow from adding a handler to the root logger when it writes a checkpoint.
 
-    TensorFlow then logs through absl, which calls `logging.basicConfig` if the root logger has no
-    handler. The root logger therefore has Python's handler of last resort in the meantime.
+    TensorFlow then logs through absl, which calls `logging.basicConfig` if the root
+    logger has no handler. The root logger therefore has Python's handler of last resort
+    in the meantime.
     """
     handler = None if logging.root.handlers else logging.lastResort
     if handler is not None:

@@ -1,4 +1,7 @@
-"""Error messages for failed runs. A message names the record, if known, and the checkpoint."""
+"""Error messages for failed runs.
+
+A message names the record, if known, and the checkpoint.
+"""
 
 import contextlib
 import dataclasses
@@ -13,12 +16,18 @@ from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.step.step_runner import MAX_BAD_STEPS, StepResult
 
-# TensorFlow's message may contain bytes that are copied from a record and are not valid UTF-8. The
-# conversion of such a message to a Python string raises UnicodeDecodeError.
-READ_ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError)
+# TensorFlow's message may contain bytes that are copied from a record and are not valid
+# UTF-8. The conversion of such a message to a Python string raises UnicodeDecodeError.
+READ_ERRORS = (
+    tf.errors.DataLossError,
+    tf.errors.InvalidArgumentError,
+    UnicodeDecodeError,
+)
 _LOST_WORKER_ERRORS = (
-    tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError,
-)  # fmt: skip
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+)
 _MAX_MESSAGE_LENGTH = 200
 
 
@@ -27,10 +36,10 @@ class RecordLookup:
     """Finds the record that caused an error, or the records in a batch.
 
     Attributes:
-        explain_error: Returns a message that names the record after an error of the input
-            pipeline, or None if all records can be read.
-        describe: Takes the feature `step.objective.ORIGIN` of a batch, int64 [B, 2], and returns a
-            text that names the files and records of the examples.
+        explain_error: Returns a message that names the record after an error of the
+            input pipeline, or None if all records can be read.
+        describe: Takes the feature `step.objective.ORIGIN` of a batch, int64 [B, 2],
+            and returns a text that names the files and records of the examples.
     """
 
     explain_error: Callable[[], str | None] = lambda: None
@@ -49,7 +58,9 @@ class FailureMessages:
         writer: Writes the checkpoints of the run.
     """
 
-    def __init__(self, records: RecordLookup, folder: RunFolder, writer: CheckpointWriter) -> None:
+    def __init__(
+        self, records: RecordLookup, folder: RunFolder, writer: CheckpointWriter
+    ) -> None:
         self._records, self._folder, self._writer = records, folder, writer
 
     @contextlib.contextmanager
@@ -69,25 +80,29 @@ class FailureMessages:
             if reason is None and not isinstance(error, tf.errors.DataLossError):
                 raise
             reason = reason or f"A record cannot be read: {plain_message(error)}."
-            raise InputError(f"After step {step}: {reason} {self._newest_checkpoint()}") from error
+            raise InputError(
+                f"After step {step}: {reason} {self._newest_checkpoint()}"
+            ) from error
         except _LOST_WORKER_ERRORS as error:
             message = textwrap.shorten(
                 plain_message(error), _MAX_MESSAGE_LENGTH, placeholder=" ..."
             )
             raise InputError(
-                f"After step {step}: another worker has ended ({message}). Start all workers again "
-                f"to resume. {self._newest_checkpoint()}"
+                f"After step {step}: another worker has ended ({message}). Start all "
+                f"workers again to resume. {self._newest_checkpoint()}"
             ) from error
 
     def bad_steps(self, result: StepResult, step: int) -> InputError:
         """Returns the error for a result whose `is_failure` is true.
 
         Args:
-            result: The result of the last steps. See `step_runner.StepResult` for the definition of
-                a bad step.
+            result: The result of the last steps. See `step_runner.StepResult` for the
+                definition of a bad step.
             step: The number of steps done.
         """
-        origin = self._records.describe(result.bad_origin) if len(result.bad_origin) else ""
+        origin = (
+            self._records.describe(result.bad_origin) if len(result.bad_origin) else ""
+        )
         place = f"step {step} ({origin})" if origin else f"step {step}"
         checkpoint = self._newest_checkpoint()
         if result.cause:
@@ -95,13 +110,17 @@ class FailureMessages:
                 f"The gradient of {place} is not finite: {result.cause}. {checkpoint}"
             )
         return InputError(
-            f"The gradients of {MAX_BAD_STEPS} steps in a row are not finite, the last of them "
-            f"{place}. {checkpoint} Try debug_nans=True to find the layer, or a lower "
-            "learning_rate."
+            f"The gradients of {MAX_BAD_STEPS} steps in a row are not finite, the last "
+            f"of them {place}. {checkpoint} Try debug_nans=True to find the layer, or "
+            "a lower learning_rate."
         )
 
     def _newest_checkpoint(self) -> str:
         with contextlib.suppress(InputError):
             self._writer.wait()
         folder = self._folder.latest_checkpoint()
-        return f"The newest checkpoint is {folder}." if folder else "There is no checkpoint yet."
+        return (
+            f"The newest checkpoint is {folder}."
+            if folder
+            else "There is no checkpoint yet."
+        )

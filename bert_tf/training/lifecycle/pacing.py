@@ -20,9 +20,14 @@ class Pacing:
     @property
     def steps(self) -> int:
         """The number of steps for the next graph call."""
-        return max(1, min(self._max_steps, int((self._steps_per_sec or 0) * _SECS_PER_CALL)))
+        return max(
+            1, min(self._max_steps, int((self._steps_per_sec or 0) * _SECS_PER_CALL))
+        )
 
     def observe(self, result: StepResult, secs: float) -> None:
-        """Updates the measured speed; ignores the first graph call, because it includes tracing."""
+        """Updates the measured speed.
+
+        Ignores the first graph call, because it includes tracing.
+        """
         self._steps_per_sec = result.steps / secs if self._calls else None
         self._calls += 1

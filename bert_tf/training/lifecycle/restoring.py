@@ -21,30 +21,39 @@ from bert_tf.training.step.optimizer import Optimizer
 
 _LOGGER = logging.getLogger(__name__)
 POSITION_FILE = "data_position"
-PARTS = "reads_parts"  # a value in `RUNTIME_FILE`: whether the position is one of parts of batches
-# Settings that may change when a run is resumed. A change affects only rounding and dropout masks.
+# A value in `RUNTIME_FILE`: whether the position is one of parts of batches.
+PARTS = "reads_parts"
+# Settings that may change when a run is resumed. A change affects only rounding and
+# dropout masks.
 _LAYOUT = ("replicas", "gradient_accumulation_steps")
 
 
 def restore_or_start(
-    folder: str | None, optimizer: Optimizer, iterator: Any, runtime_settings: Mapping[str, Any]
+    folder: str | None,
+    optimizer: Optimizer,
+    iterator: Any,
+    runtime_settings: Mapping[str, Any],
 ) -> RunState:
     """Restores weights, optimizer state and data position, or starts a new run.
 
-    Logs the step, and a warning if the number of replicas or accumulation steps has changed.
+    Logs the step, and a warning if the number of replicas or accumulation steps has
+    changed.
 
     Args:
         folder: A valid checkpoint, or None for a new run.
-        optimizer: Receives the saved weights and slots (the variables of the optimizer's state).
-        iterator: The iterator of the input pipeline. The function moves the iterator to the saved
-            position. None if the position is not saved, because the step determines the position.
+        optimizer: Receives the saved weights and slots (the variables of the
+            optimizer's state).
+        iterator: The iterator of the input pipeline. The function moves the iterator to
+            the saved position. None if the position is not saved, because the step
+            determines the position.
         runtime_settings: The settings of the computation for the resumed run.
 
     Returns:
         The progress of the run.
 
     Raises:
-        InputError: The checkpoint is of a different model, or its state.json is damaged.
+        InputError: The checkpoint is of a different model, or its state.json is
+            damaged.
     """
     if folder is None:
         optimizer.start_average()
@@ -60,16 +69,20 @@ def restore_or_start(
     for name in _LAYOUT:
         if before.get(name) != runtime_settings[name]:
             _LOGGER.warning(
-                "warning: %s was %s when the checkpoint was written and is %s now. The result is "
-                "the same except for rounding and dropout masks.",
-                name, before.get(name), runtime_settings[name],
-            )  # fmt: skip
+                "warning: %s was %s when the checkpoint was written and is %s now. The "
+                "result is the same except for rounding and dropout masks.",
+                name,
+                before.get(name),
+                runtime_settings[name],
+            )
     return state
 
 
 def has_parts(folder: str) -> bool:
     """Returns whether the data position of a checkpoint is one of parts of batches."""
-    return bool(json_files.read(os.path.join(folder, RUNTIME_FILE), own=True).get(PARTS))
+    return bool(
+        json_files.read(os.path.join(folder, RUNTIME_FILE), own=True).get(PARTS)
+    )
 
 
 def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:
@@ -108,7 +121,7 @@ def _read_weights(folder: str, variables: Mapping[str, Any]) -> weights.WeightsF
     if difference := first_difference(shapes, wanted):
         name, found, expected = difference
         raise InputError(
-            f"{folder} is of another model: {name} has the shape {found} in the checkpoint and "
-            f"{expected} in this model."
+            f"{folder} is of another model: {name} has the shape {found} in the "
+            f"checkpoint and {expected} in this model."
         )
     return saved

@@ -39,12 +39,12 @@ from bert_tf.training.lifecycle.run_state import (
 from bert_tf.workspace import Workspace
 
 _LOGGER = logging.getLogger(__name__)
-# `TRAINING_FILE` is removed last: if the removal is interrupted, the folder still shows that it
-# contains a run.
+# `TRAINING_FILE` is removed last: if the removal is interrupted, the folder still shows
+# that it contains a run.
 _FILES_OF_A_RUN = ("eval_results.txt", "metrics.jsonl", "best", TRAINING_FILE)
 _SUMMARY_FOLDERS, _SUMMARY_FILES = ("train", "eval"), "events.out.tfevents.*"
-# The names of files of a checkpoint. No run is started next to them, so that files of several
-# models are not mixed.
+# The names of files of a checkpoint. No run is started next to them, so that files of
+# several models are not mixed.
 _OF_CHECKPOINTS = ("weights.json", "model.safetensors", "*.ckpt*.index")
 _LOCK_FILE = "run.lock"
 # Settings that programs compute, and the parameters or inputs that they come from.
@@ -58,12 +58,16 @@ _PARAMETERS = {
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointMetadata:
-    """The facts that are saved with the weights; the training engine does not interpret them.
+    """The facts that are saved with the weights.
+
+    The training engine does not interpret them.
 
     Attributes:
         config: The architecture of the model, as a plain dict.
-        vocabulary: The tokens in the order of their ids, or None if the run has no vocabulary.
-        do_lower_case: Whether the tokenizer lower-cases text, or None if the run has no tokenizer.
+        vocabulary: The tokens in the order of their ids, or None if the run has no
+            vocabulary.
+        do_lower_case: Whether the tokenizer lower-cases text, or None if the run has no
+            tokenizer.
         extra: Further facts, such as the labels.
         notes: Facts for readers, which are not compared when a run resumes.
     """
@@ -81,7 +85,8 @@ class RunFolder:
     Args:
         path: The folder, local or gs://. Nothing is written before `start_run`.
         metadata: The model of this run; required for training and for `check_metadata`.
-        overwrite: Whether `start_run` removes an earlier run instead of resuming the earlier run.
+        overwrite: Whether `start_run` removes an earlier run instead of resuming the
+            earlier run.
         outputs: Names of further files that the run writes, such as predictions.
 
     Attributes:
@@ -118,14 +123,22 @@ class RunFolder:
         return os.path.join(self.path, "checkpoints", f"step-{step:08d}")
 
     def checkpoints(self) -> list[str]:
-        """Returns the checkpoint folders, oldest first; the files in them may be damaged."""
+        """Returns the checkpoint folders, oldest first.
+
+        The files in them may be damaged.
+        """
         parent = os.path.join(self.path, "checkpoints")
         names = files.list_folder(parent) if tf.io.gfile.isdir(parent) else []
         names = [name for name in names if CHECKPOINT_NAME.match(name)]
-        return [os.path.join(parent, name) for name in sorted(names, key=step_of_checkpoint)]
+        return [
+            os.path.join(parent, name) for name in sorted(names, key=step_of_checkpoint)
+        ]
 
     def latest_checkpoint(self) -> str | None:
-        """Returns the newest valid checkpoint, or None; warns about newer damaged checkpoints."""
+        """Returns the newest valid checkpoint, or None.
+
+        Warns about newer damaged checkpoints.
+        """
         for folder in reversed(self.checkpoints()):
             try:
                 check_checkpoint(folder)
@@ -135,59 +148,69 @@ class RunFolder:
         return None
 
     def checkpoint_to_resume(self) -> str | None:
-        """Returns the newest valid checkpoint, or None; always None if `overwrite` is True."""
+        """Returns the newest valid checkpoint, or None.
+
+        Always None if `overwrite` is True.
+        """
         return None if self.overwrite else self.latest_checkpoint()
 
     def best_or_latest_checkpoint(self, latest: str | None = None) -> str | None:
-        """Returns the folder with the final weights of the run; None without a valid checkpoint.
+        """Returns the folder with the final weights of the run.
 
-        The final weights are the best weights if the run used early stopping, else the weights of
-        the newest valid checkpoint.
+        None without a valid checkpoint.
+
+        The final weights are the best weights if the run used early stopping, else the
+        weights of the newest valid checkpoint.
 
         Args:
-            latest: The result of `latest_checkpoint`, if it is known. The search reads all files of
-                a checkpoint, to compare their checksums.
+            latest: The result of `latest_checkpoint`, if it is known. The search reads
+                all files of a checkpoint, to compare their checksums.
         """
         latest = latest or self.latest_checkpoint()
         if latest is None:
             return None
         runtime = json_files.read(os.path.join(latest, RUNTIME_FILE), own=True)
-        use_best = runtime.get("early_stopping_evals") and weights.is_weights_folder(self.best)
+        use_best = runtime.get("early_stopping_evals") and weights.is_weights_folder(
+            self.best
+        )
         return self.best if use_best else latest
 
     def check_same_run(self, training: TrainingConfig | None = None) -> None:
         """Checks that this run has the same model and settings as the run in the folder.
 
-        With `overwrite`, an earlier run may have any settings. If this run does not train, it may
-        have any settings too.
+        With `overwrite`, an earlier run may have any settings. If this run does not
+        train, it may have any settings too.
 
         Args:
             training: The settings of this run; None if it only evaluates or predicts.
 
         Raises:
-            InputError: A setting differs; the message names this setting and both values. Or the
-                folder contains no run, but a file that this run would replace.
+            InputError: A setting differs; the message names this setting and both
+                values. Or the folder contains no run, but a file that this run would
+                replace.
         """
         self._check_nothing_is_replaced(trains=training is not None)
         if training is None or self.overwrite or not self._contains_run():
             return
         config = self.read_settings(weights.CONFIG_FILE)
-        # A run of an older version has no values for newer settings; it used their defaults.
+        # A run of an older version has no values for newer settings; it used their
+        # defaults.
         settings = {**to_json_dict(TrainingConfig()), **self.read_settings()}
         new_settings = to_json_dict(training)
         for earlier, this in (
-            (config, dict(self.metadata.config)), (settings, new_settings),
-        ):  # fmt: skip
+            (config, dict(self.metadata.config)),
+            (settings, new_settings),
+        ):
             if difference := first_difference(earlier, this):
                 before, now = _settings_text(*difference)
                 is_task = "train_split" in training.data
                 is_computed = is_task and difference[0] == "num_train_steps"
                 reason = ", which num_train_epochs determines" * is_computed
                 raise InputError(
-                    f"{self.path} contains a run with {before}, but this run has {now}{reason}. "
-                    "Give the same value to resume that run, or overwrite=True to start again. To "
-                    "train its model further, give another output_dir and "
-                    f"init_checkpoint={self.path}."
+                    f"{self.path} contains a run with {before}, but this run has "
+                    f"{now}{reason}. Give the same value to resume that run, or "
+                    "overwrite=True to start again. To train its model further, give "
+                    f"another output_dir and init_checkpoint={self.path}."
                 )
 
     def read_settings(self, name: str = TRAINING_FILE) -> dict[str, Any]:
@@ -202,7 +225,9 @@ class RunFolder:
         local = "://" not in self.path
         run = run_of(os.path.abspath(self.path) if local else self.path)
         if run is not None:
-            raise InputError(f"{self.path} belongs to the run in {run}. Give another output_dir.")
+            raise InputError(
+                f"{self.path} belongs to the run in {run}. Give another output_dir."
+            )
         if self._contains_run():
             return
         names = []
@@ -211,32 +236,43 @@ class RunFolder:
             names += ["checkpoints"] if self.checkpoints() else []
             names += [] if self._has_own_config() else [weights.CONFIG_FILE]
             found = files.list_folder(self.path) if tf.io.gfile.isdir(self.path) else []
-            names += [each for form in _OF_CHECKPOINTS for each in fnmatch.filter(found, form)]
-        # Evaluation alone and a run that ended early write files too, and leave the lock file.
+            names += [
+                each for form in _OF_CHECKPOINTS for each in fnmatch.filter(found, form)
+            ]
+        # Evaluation alone and a run that ended early write files too, and leave the
+        # lock file.
         if local and not os.path.exists(os.path.join(self.path, _LOCK_FILE)):
-            names += ["eval_results.txt", *self._outputs, *(self._events() if trains else ())]
+            names += [
+                "eval_results.txt",
+                *self._outputs,
+                *(self._events() if trains else ()),
+            ]
         if not self._contains_run():  # the chief may have written it meanwhile
             self._workspace.check_owned((), names)
 
     def _has_own_config(self) -> bool:
         """Whether the folder contains the architecture of this run."""
         path = os.path.join(self.path, weights.CONFIG_FILE)
-        return self._workspace.has(weights.CONFIG_FILE) and json_files.read(path) == dict(
-            self.metadata.config
-        )
+        return self._workspace.has(weights.CONFIG_FILE) and json_files.read(
+            path
+        ) == dict(self.metadata.config)
 
     def check_metadata(self, checkpoint: str) -> None:
         """Checks that a checkpoint has the same model, tokenizer and labels as this run.
 
         Raises:
-            InputError: The model, tokenizer or labels differ; the message names the difference and
-                both values.
+            InputError: The model, tokenizer or labels differ; the message names the
+                difference and both values.
         """
         facts = json_files.read(os.path.join(checkpoint, weights.FACTS_FILE), own=True)
-        config = json_files.read(os.path.join(checkpoint, weights.CONFIG_FILE), own=True)
+        config = json_files.read(
+            os.path.join(checkpoint, weights.CONFIG_FILE), own=True
+        )
         wanted = {"do_lower_case": self.metadata.do_lower_case, **self.metadata.extra}
         if self.metadata.vocabulary is not None:
-            wanted["vocabulary_sha256"] = weights.vocabulary_sha256(self.metadata.vocabulary)
+            wanted["vocabulary_sha256"] = weights.vocabulary_sha256(
+                self.metadata.vocabulary
+            )
         wanted = {key: value for key, value in wanted.items() if value is not None}
         before = {
             **{key: config.get(key) for key in self.metadata.config},
@@ -246,25 +282,30 @@ class RunFolder:
         if difference:
             name, old, new = difference
             raise InputError(
-                f"{checkpoint} was trained with {name}={old!r}, but {name}={new!r} was requested."
+                f"{checkpoint} was trained with {name}={old!r}, but {name}={new!r} was "
+                "requested."
             )
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Locks the folder until the end of the context, so that no second run writes to it.
 
-        A context inside another one of the same object has no effect. Object stores (`gs://`) have
-        no locks; there, the user must not start two runs in one folder.
+        A context inside another one of the same object has no effect. Object stores
+        (`gs://`) have no locks; there, the user must not start two runs in one folder.
 
         Raises:
-            InputError: Another run has locked the folder, or the folder cannot be written.
+            InputError: Another run has locked the folder, or the folder cannot be
+                written.
         """
         busy = f"Another run is training or evaluating in {self.path}."
         with self._workspace.locked(busy):
             yield
 
     def start_run(self, training: TrainingConfig) -> None:
-        """Writes the settings of this run; with `overwrite`, removes an earlier run first."""
+        """Writes the settings of this run.
+
+        With `overwrite`, removes an earlier run first.
+        """
         if self.overwrite and self._contains_run():
             self._remove_run()
         remove_leftovers(os.path.join(self.path, "checkpoints"))
@@ -292,15 +333,22 @@ class RunFolder:
     def _remove_run(self) -> None:
         """Removes the files that a run wrote, and leaves all other files."""
         names = (*self._events(), *self._outputs, *_FILES_OF_A_RUN)
-        for path in (*self.checkpoints(), *(os.path.join(self.path, name) for name in names)):
+        for path in (
+            *self.checkpoints(),
+            *(os.path.join(self.path, name) for name in names),
+        ):
             files.remove(path)
 
 
 def _settings_text(name: str, old: Any, new: Any) -> tuple[str, str]:
     """Returns the old and the new value of a setting for a message, such as "seed=1", "no seed"."""
-    name = name.removeprefix("data.")  # the values in `TrainingConfig.data` also come from flags
+    name = name.removeprefix(
+        "data."
+    )  # the values in `TrainingConfig.data` also come from flags
     name = _PARAMETERS.get(name, name)
-    before, now = (f"no {name}" if each is None else f"{name}={each!r}" for each in (old, new))
+    before, now = (
+        f"no {name}" if each is None else f"{name}={each!r}" for each in (old, new)
+    )
     return before, now
 
 

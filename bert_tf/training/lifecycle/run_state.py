@@ -1,8 +1,8 @@
 """`RunState`: the progress of a run, saved in each checkpoint as state.json.
 
-state.json contains the SHA-256 of each other file of the checkpoint, and of its own values. Those
-of earlier versions have no checksum of their own values, and lack the values of a time budget and
-of the steps without log entry.
+state.json contains the SHA-256 of each other file of the checkpoint, and of its own
+values. Those of earlier versions have no checksum of their own values, and lack the
+values of a time budget and of the steps without log entry.
 """
 
 import contextlib
@@ -21,11 +21,19 @@ from bert_tf.training.step.step_scalars import StepTotals
 from bert_tf.weights import verify_checksum
 
 TRAINING_FILE, RUNTIME_FILE, STATE_FILE, OPTIMIZER_FILE = (
-    "training_config.json", "runtime_config.json", "state.json", "optimizer.safetensors",
-)  # fmt: skip
+    "training_config.json",
+    "runtime_config.json",
+    "state.json",
+    "optimizer.safetensors",
+)
 CHECKPOINT_NAME = re.compile(r"(?:^|/)step-(\d{8,})/?$")
 # The settings of each run, also of an older version.
-_SETTINGS_OF_RUNS = {"num_train_steps", "num_warmup_steps", "learning_rate", "global_batch_size"}
+_SETTINGS_OF_RUNS = {
+    "num_train_steps",
+    "num_warmup_steps",
+    "learning_rate",
+    "global_batch_size",
+}
 _FILES_OF_TRAINING = (OPTIMIZER_FILE, TRAINING_FILE, RUNTIME_FILE)
 
 
@@ -35,12 +43,12 @@ class RunState:
 
     Attributes:
         step: The number of steps done.
-        bad_steps: The number of consecutive bad steps up to `step`; `step_runner.StepResult`
-            defines bad steps.
+        bad_steps: The number of consecutive bad steps up to `step`;
+            `step_runner.StepResult` defines bad steps.
         best: The best held-out evaluation so far.
         elapsed_secs: Seconds of training, over all runs; 0 without a time budget.
-        time_is_up: Whether the last step of the time budget is done. After a long evaluation, the
-            budget may be used up before its last step.
+        time_is_up: Whether the last step of the time budget is done. After a long
+            evaluation, the budget may be used up before its last step.
         unlogged: The totals over the steps since the last log entry.
     """
 
@@ -60,7 +68,9 @@ def write_state(folder: str, state: Mapping[str, Any]) -> None:
         state: The fields of a `RunState`, as JSON represents them.
     """
     names = sorted(tf.io.gfile.listdir(folder))
-    checksums = {name: files.sha256_of_file(os.path.join(folder, name)) for name in names}
+    checksums = {
+        name: files.sha256_of_file(os.path.join(folder, name)) for name in names
+    }
     values: dict[str, Any] = {**state, "files": checksums}
     values["facts_sha256"] = json_files.sha256_of_values(values)
     files.write_json(os.path.join(folder, STATE_FILE), values)
@@ -85,7 +95,10 @@ def read_state(folder: str) -> RunState:
 
 
 def run_of(folder: str) -> str | None:
-    """Returns the run whose folder `best` or `checkpoints` is, or contains, a folder; else None."""
+    """Returns the run whose folder `best` or `checkpoints` is, or contains, a folder.
+
+    Else None.
+    """
     run, name = os.path.split(folder.rstrip("/"))
     while name:
         if name in ("best", "checkpoints") and has_settings(run):
@@ -95,7 +108,10 @@ def run_of(folder: str) -> str | None:
 
 
 def has_settings(folder: str) -> bool:
-    """Whether a folder contains the settings of a run; programs of others use this name too."""
+    """Whether a folder contains the settings of a run.
+
+    Programs of others use this name too.
+    """
     path = os.path.join(folder, TRAINING_FILE)
     settings: dict[str, Any] = {}
     if tf.io.gfile.exists(path):
@@ -128,8 +144,9 @@ def _read_values(folder: str) -> dict[str, Any]:
     path = os.path.join(folder, STATE_FILE)
     if not files.exists(path):
         raise InputError(
-            f"{folder} is incomplete: a checkpoint of training has the file {STATE_FILE}. Copy the "
-            "folder again from its source, or give another checkpoint."
+            f"{folder} is incomplete: a checkpoint of training has the file "
+            f"{STATE_FILE}. Copy the folder again from its source, or give another "
+            "checkpoint."
         )
     values = json_files.read(path, own=True)
     if (expected := values.get("facts_sha256")) is not None:

@@ -16,8 +16,9 @@ _LOGGER = logging.getLogger(__name__)
 def record_stop_signals(enabled: bool) -> Iterator[list[int]]:
     """Yields a list to which the number of the first stop signal is appended.
 
-    A second signal of the same kind has its normal effect. Afterwards, the handlers of the caller
-    are in place again. SIGHUP stays ignored in a program that `nohup` started.
+    A second signal of the same kind has its normal effect. Afterwards, the handlers of
+    the caller are in place again. SIGHUP stays ignored in a program that `nohup`
+    started.
 
     Args:
         enabled: Whether to install the handlers. If False, the list stays empty.

@@ -6,14 +6,17 @@ from bert_tf.training.lifecycle.run_state import RunState
 
 
 class TrainingClock:
-    """Measures the seconds of training, over all runs; does nothing without a time budget.
+    """Measures the seconds of training, over all runs.
 
-    The clock does not follow changes of the system clock. It starts with the first call of
-    `update`, at the seconds in the state, so that the time between two runs does not count.
+    Does nothing without a time budget.
+
+    The clock does not follow changes of the system clock. It starts with the first call
+    of `update`, at the seconds in the state, so that the time between two runs does not
+    count.
 
     Args:
-        has_time_budget: Whether the training has a time budget. Without one, all checkpoints have
-            the same seconds, so that two runs write the same bytes.
+        has_time_budget: Whether the training has a time budget. Without one, all
+            checkpoints have the same seconds, so that two runs write the same bytes.
     """
 
     def __init__(self, has_time_budget: bool) -> None:

@@ -14,12 +14,13 @@ class MetricAccumulator:
 
     Args:
         objective: Computes loss and metrics from totals.
-        per_step: Maps the name of each logged rate to the quantity that one step processes. For
-            example, with `{"tokens_per_sec": 4096}` each step processes 4,096 tokens. The log entry
-            `tokens_per_sec` is then 4,096 times the steps per second while steps run, and the entry
-            `tokens_per_sec_wall_clock` is 4,096 times the steps per second of the clock.
-        totals: The steps since the last log entry, also those before a restart; updated in place.
-            By default, there are none.
+        per_step: Maps the name of each logged rate to the quantity that one step
+            processes. For example, with `{"tokens_per_sec": 4096}` each step processes
+            4,096 tokens. The log entry `tokens_per_sec` is then 4,096 times the steps
+            per second while steps run, and the entry `tokens_per_sec_wall_clock` is
+            4,096 times the steps per second of the clock.
+        totals: The steps since the last log entry, also those before a restart; updated
+            in place. By default, there are none.
     """
 
     def __init__(
@@ -64,9 +65,10 @@ class MetricAccumulator:
     def values(self) -> dict[str, float]:
         """Returns the loss, the metrics, the other scalars, and the rates per second.
 
-        The rates of the steps do not include the first call of the graph, which traces the graph.
-        They are absent if there was no other call. The rates of the clock include everything since
-        the last log entry: tracing, evaluations and checkpoints.
+        The rates of the steps do not include the first call of the graph, which traces
+        the graph. They are absent if there was no other call. The rates of the clock
+        include everything since the last log entry: tracing, evaluations and
+        checkpoints.
         """
         totals = self._totals
         values = {

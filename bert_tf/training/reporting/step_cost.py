@@ -13,19 +13,28 @@ def log_step_cost(
 
     Args:
         parameters: The number of trainable parameters.
-        tokens: Tokens per step that are computed, over all replicas and accumulation steps.
-        flops: Floating-point operations per step, over all replicas; counts matrix products only.
-        memory: Estimated bytes on each device, by their use, such as "weights" or "gradients".
+        tokens: Tokens per step that are computed, over all replicas and accumulation
+            steps.
+        flops: Floating-point operations per step, over all replicas; counts matrix
+            products only.
+        memory: Estimated bytes on each device, by their use, such as "weights" or
+            "gradients".
 
     Returns:
         The number of tokens in a step, by the name of the rate that training logs.
     """
-    parts = ", ".join(f"{name} {_format_bytes(value)}" for name, value in memory.items())
+    parts = ", ".join(
+        f"{name} {_format_bytes(value)}" for name, value in memory.items()
+    )
     _LOGGER.info(
-        "%s parameters; %s tokens and %s per step\nestimated memory on each device: %s (%s)",
-        f"{parameters:,}", f"{tokens:,}", _format_flops(flops),
-        _format_bytes(sum(memory.values())), parts,
-    )  # fmt: skip
+        "%s parameters; %s tokens and %s per step\nestimated memory on each device: %s "
+        "(%s)",
+        f"{parameters:,}",
+        f"{tokens:,}",
+        _format_flops(flops),
+        _format_bytes(sum(memory.values())),
+        parts,
+    )
     return {"tokens_per_sec": tokens}
 
 

@@ -23,10 +23,11 @@ class Summaries:
     Each kind of entry, such as `train` or `eval`, is one curve in a TensorBoard chart.
 
     Args:
-        output_dir: The folder of the run. Events are written to one subfolder for each kind of
-            entry, and JSON lines to `metrics.jsonl`.
-        step: The number of steps done. Events and JSON lines of later steps are removed; a run that
-            was killed may have left them. TensorBoard shows the removal when it is started again.
+        output_dir: The folder of the run. Events are written to one subfolder for each
+            kind of entry, and JSON lines to `metrics.jsonl`.
+        step: The number of steps done. Events and JSON lines of later steps are
+            removed; a run that was killed may have left them. TensorBoard shows the
+            removal when it is started again.
 
     Raises:
         InputError: `metrics.jsonl` or an event file cannot be read or written.
@@ -56,7 +57,10 @@ class Summaries:
         with self._writer(kind):
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
-        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        finite = {
+            name: value if math.isfinite(value) else None
+            for name, value in values.items()
+        }
         self._lines.append(json.dumps({"step": step, "kind": kind, **finite}))
 
     def write_text(self, kind: str, step: int, name: str, markdown: str) -> None:
@@ -65,7 +69,8 @@ class Summaries:
         Args:
             kind: "train", or the name of a held-out data set such as "eval".
             step: The number of steps done.
-            name: Tag of the text; for each tag, TensorBoard shows the texts in the order of steps.
+            name: Tag of the text; for each tag, TensorBoard shows the texts in the
+                order of steps.
             markdown: The text.
         """
         with self._writer(kind):
@@ -75,9 +80,9 @@ class Summaries:
         """Adds a row to TensorBoard's HParams tab, unless the run already has a row.
 
         Args:
-            values: Hyperparameters by name. The entries of a nested mapping are named `name.key`.
-                Values that are not numbers, booleans or strings are converted to strings, and None
-                is converted to "".
+            values: Hyperparameters by name. The entries of a nested mapping are named
+                `name.key`. Values that are not numbers, booleans or strings are
+                converted to strings, and None is converted to "".
         """
         if self._has_hyperparameters:
             return
@@ -100,7 +105,8 @@ class Summaries:
         Raises:
             InputError: The disk is full.
         """
-        # The lines name the folders of the events, so they are written before the events.
+        # The lines name the folders of the events, so they are written before the
+        # events.
         files.write_text(self._path, "".join(f"{line}\n" for line in self._lines))
         for kind, writer in self._writers.items():
             with files.explain_write_errors(os.path.join(self._dir, kind)):
@@ -125,7 +131,10 @@ def _event_files(folder: str) -> list[str]:
 
 
 def _remove_events_after(path: str, step: int) -> set[str]:
-    """Removes the events of later steps from an event file; returns the tags of the others."""
+    """Removes the events of later steps from an event file.
+
+    Returns the tags of the others.
+    """
     kept: list[bytes] = []
     tags: set[str] = set()
     is_changed = False
@@ -138,10 +147,15 @@ def _remove_events_after(path: str, step: int) -> set[str]:
                     continue
                 kept.append(record)
                 tags.update(value.tag for value in event.summary.value)
-        except tf.errors.DataLossError:  # a killed run wrote only a part of its last event
+        except (
+            tf.errors.DataLossError
+        ):  # a killed run wrote only a part of its last event
             is_changed = True
     if is_changed:
-        with files.atomic_replace(path) as temporary, tf.io.TFRecordWriter(temporary) as file:
+        with (
+            files.atomic_replace(path) as temporary,
+            tf.io.TFRecordWriter(temporary) as file,
+        ):
             for record in kept:
                 file.write(record)
     return tags
@@ -149,4 +163,6 @@ def _remove_events_after(path: str, step: int) -> set[str]:
 
 def write_results(path: str, values: Mapping[str, float]) -> None:
     """Writes sorted `name = value` lines, as google-research/bert does in eval_results.txt."""
-    files.write_text(path, "".join(f"{name} = {values[name]}\n" for name in sorted(values)))
+    files.write_text(
+        path, "".join(f"{name} = {values[name]}\n" for name in sorted(values))
+    )

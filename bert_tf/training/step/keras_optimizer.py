@@ -10,10 +10,20 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_tf.errors import InputError, check_at_least, check_between, check_choice, positive
+from bert_tf.errors import (
+    InputError,
+    check_at_least,
+    check_between,
+    check_choice,
+    positive,
+)
 from bert_tf.training.config import MAX_BETA, SCHEDULES
 from bert_tf.training.step import schedule
-from bert_tf.training.step.gradient_clipping import clip_gradients, sum_over_replicas, to_dense
+from bert_tf.training.step.gradient_clipping import (
+    clip_gradients,
+    sum_over_replicas,
+    to_dense,
+)
 from bert_tf.training.step.optimizer import (
     BETAS,
     NO_DECAY,
@@ -22,10 +32,14 @@ from bert_tf.training.step.optimizer import (
 )
 from bert_tf.training.step.update_rules import EPSILON, adam_weight_decay
 
-# The options of Keras's optimizers that the base class implements, and those that are refused.
+# The options of Keras's optimizers that the base class implements, and those that are
+# refused.
 _OPTIONS = (
-    "use_ema", "ema_momentum", "ema_overwrite_frequency", "gradient_accumulation_steps"
-)  # fmt: skip
+    "use_ema",
+    "ema_momentum",
+    "ema_overwrite_frequency",
+    "gradient_accumulation_steps",
+)
 _REFUSED = {
     "clipnorm": "It would limit the norm of each gradient. Give clip_norm or global_clipnorm",
     "clipvalue": "Give clip_norm or global_clipnorm",
@@ -40,11 +54,14 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     Args:
         learning_rate: The peak learning rate.
-        num_train_steps: The number of optimizer steps; the decay ends after this number.
-        num_warmup_steps: The number of steps in which the learning rate rises from 0 to its peak.
-        decay: "released": linear decay to 0 as in google-research/bert, counted from step 0, so
-            that the rate drops at the end of the warm-up. "linear" or "cosine": decay from the peak
-            at the end of the warm-up to 0. "constant": no decay.
+        num_train_steps: The number of optimizer steps; the decay ends after this
+            number.
+        num_warmup_steps: The number of steps in which the learning rate rises from 0 to
+            its peak.
+        decay: "released": linear decay to 0 as in google-research/bert, counted from
+            step 0, so that the rate drops at the end of the warm-up. "linear" or
+            "cosine": decay from the peak at the end of the warm-up to 0. "constant": no
+            decay.
 
     Call arguments:
         step: Integer scalar; the first step is 0.
@@ -66,7 +83,10 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         decay: str = "released",
     ) -> None:
         self.learning_rate = positive("learning_rate", learning_rate)
-        self.num_train_steps, self.num_warmup_steps = int(num_train_steps), int(num_warmup_steps)
+        self.num_train_steps, self.num_warmup_steps = (
+            int(num_train_steps),
+            int(num_warmup_steps),
+        )
         self.decay = decay
         check_at_least(1, self, "num_train_steps")
         check_between(0, self.num_train_steps, self, "num_warmup_steps")
@@ -96,44 +116,51 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
 class AdamWeightDecay(keras.optimizers.Optimizer):
     """The optimizer of google-research/bert: Adam without bias correction, with weight decay.
 
-    A step sums the gradients over all replicas, clips them by their global norm, and updates each
-    weight by `weight -= learning_rate * (m / (sqrt(v) + epsilon) + weight_decay_rate * weight)`,
-    where m and v are the moments. For clipping, the norm of a sparse gradient of an embedding table
-    counts the row of each look-up separately. A variable without a gradient does not change.
+    A step sums the gradients over all replicas, clips them by their global norm, and
+    updates each weight by `weight -= learning_rate * (m / (sqrt(v) + epsilon) +
+    weight_decay_rate * weight)`, where m and v are the moments. For clipping, the norm
+    of a sparse gradient of an embedding table counts the row of each look-up
+    separately. A variable without a gradient does not change.
 
-    The optimizer works in `compile` and `fit`, on one device or in a `MirroredStrategy`, and in
-    custom loops whose `strategy.run` calls `apply`. On several replicas, `jit_compile` must be
-    False. With `mixed_float16`, Keras wraps every optimizer in a `LossScaleOptimizer`; this
-    optimizer refuses that, because the weights would become NaN.
+    The optimizer works in `compile` and `fit`, on one device or in a
+    `MirroredStrategy`, and in custom loops whose `strategy.run` calls `apply`. On
+    several replicas, `jit_compile` must be False. With `mixed_float16`, Keras wraps
+    every optimizer in a `LossScaleOptimizer`; this optimizer refuses that, because the
+    weights would become NaN.
 
     Args:
-        learning_rate: A number, a schedule such as `WarmupSchedule`, or a function without
-            arguments.
-        weight_decay_rate: Decoupled weight decay; each step multiplies this rate by the learning
-            rate.
-        clip_norm: The largest global norm of the gradients; larger gradients are scaled down.
-            None does not limit the norm.
-        exclude_from_weight_decay: Regular expressions. A variable does not decay if its `path`
-            contains a match of one of the expressions. By default, biases and the variables of
-            normalization layers do not decay.
+        learning_rate: A number, a schedule such as `WarmupSchedule`, or a function
+            without arguments.
+        weight_decay_rate: Decoupled weight decay; each step multiplies this rate by the
+            learning rate.
+        clip_norm: The largest global norm of the gradients; larger gradients are scaled
+            down. None does not limit the norm.
+        exclude_from_weight_decay: Regular expressions. A variable does not decay if its
+            `path` contains a match of one of the expressions. By default, biases and
+            the variables of normalization layers do not decay.
         name: Name of the optimizer.
         beta_1: Decay of the first moment (the average of the gradients), in [0, 1).
-        beta_2: Decay of the second moment (the average of the squared gradients), in [0, 1).
+        beta_2: Decay of the second moment (the average of the squared gradients), in
+            [0, 1).
         epsilon: The number that is added to the root of the second moment.
-        global_clipnorm: The name of `clip_norm` in Keras; replaces `clip_norm` if it is given.
+        global_clipnorm: The name of `clip_norm` in Keras; replaces `clip_norm` if it is
+            given.
         **options: `use_ema`, `ema_momentum`, `ema_overwrite_frequency` and
-            `gradient_accumulation_steps` of Keras's optimizers, with the same meaning. With
-            accumulation, the mean gradient of so many batches is clipped and applied, and a
-            schedule counts batches, not updates. Accumulation and overwriting work on one replica.
+            `gradient_accumulation_steps` of Keras's optimizers, with the same meaning.
+            With accumulation, the mean gradient of so many batches is clipped and
+            applied, and a schedule counts batches, not updates. Accumulation and
+            overwriting work on one replica.
 
     Raises:
-        InputError: A value is out of range, or an option is not supported, such as `clipnorm`,
-            `clipvalue` and `loss_scale_factor`. Later: the optimizer is used with `mixed_float16`,
-            or with several replicas without `build`, or with `jit_compile`.
+        InputError: A value is out of range, or an option is not supported, such as
+            `clipnorm`, `clipvalue` and `loss_scale_factor`. Later: the optimizer is
+            used with `mixed_float16`, or with several replicas without `build`, or with
+            `jit_compile`.
 
     Example:
-        A pretraining step as in google-research/bert. The masked-LM loss is the mean over the
-        predictions if `fit` gets `masked_lm_weights` as the sample weights of this output::
+        A pretraining step as in google-research/bert. The masked-LM loss is the mean
+        over the predictions if `fit` gets `masked_lm_weights` as the sample weights of
+        this output::
 
             cross_entropy = keras.losses.SparseCategoricalCrossentropy
             masked_lm = cross_entropy(from_logits=True, reduction="mean_with_sample_weight")
@@ -162,7 +189,9 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     ) -> None:
         for refused, instead in _REFUSED.items():
             if options.pop(refused, None) is not None:
-                raise InputError(f"AdamWeightDecay does not support {refused}. {instead}.")
+                raise InputError(
+                    f"AdamWeightDecay does not support {refused}. {instead}."
+                )
         if not callable(learning_rate):
             learning_rate = positive("learning_rate", learning_rate)
         super().__init__(learning_rate, name=name, **options)
@@ -172,7 +201,9 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         check_between(0, MAX_BETA, self, "beta_1", "beta_2")
         self.epsilon = positive("epsilon", epsilon)
         clip_norm = clip_norm if global_clipnorm is None else global_clipnorm
-        self.clip_norm = clip_norm if clip_norm is None else positive("clip_norm", clip_norm)
+        self.clip_norm = (
+            clip_norm if clip_norm is None else positive("clip_norm", clip_norm)
+        )
         self._no_decay = _regular_expressions(exclude_from_weight_decay)
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
@@ -183,11 +214,15 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         if context is not None and context.num_replicas_in_sync > 1:
             raise InputError(
                 "AdamWeightDecay must be built before strategy.run. Call "
-                "optimizer.build(model.trainable_variables) in the scope of the strategy."
+                "optimizer.build(model.trainable_variables) in the scope of the "
+                "strategy."
             )
         super().build(variables)
         self._adam_m, self._adam_v = (
-            [self.add_variable_from_reference(variable, name=slot) for variable in variables]
+            [
+                self.add_variable_from_reference(variable, name=slot)
+                for variable in variables
+            ]
             for slot in ("adam_m", "adam_v")
         )
         self._weight_decay = [
@@ -196,23 +231,34 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         ]
 
     def _backend_update_step(
-        self, grads: Sequence[Any], trainable_variables: Sequence[Any], learning_rate: Any
+        self,
+        grads: Sequence[Any],
+        trainable_variables: Sequence[Any],
+        learning_rate: Any,
     ) -> None:
-        """Updates the weights; Keras calls this method with the gradients of one replica.
+        """Updates the weights.
 
-        Keras clips before it calls this method, and the method of the base class sums over the
-        replicas. The sum has to be first, so this method does both. If a version of Keras does not
-        call this method, it calls `update_step`, which this class does not have, and training
-        fails.
+        Keras calls this method with the gradients of one replica.
+
+        Keras clips before it calls this method, and the method of the base class sums
+        over the replicas. The sum has to be first, so this method does both. If a
+        version of Keras does not call this method, it calls `update_step`, which this
+        class does not have, and training fails.
         """
         context = tf.distribute.get_replica_context()
         replicas = context.num_replicas_in_sync
-        if replicas > 1 and tf.__internal__.distribute.strategy_supports_no_merge_call():
+        if (
+            replicas > 1
+            and tf.__internal__.distribute.strategy_supports_no_merge_call()
+        ):
             raise InputError(
-                f"jit_compile=True with {replicas} replicas is not supported, because one XLA "
-                "program cannot update the weights of several replicas. Give jit_compile=False."
+                f"jit_compile=True with {replicas} replicas is not supported, because "
+                "one XLA program cannot update the weights of several replicas. Give "
+                "jit_compile=False."
             )
-        indices = [self._get_variable_index(variable) for variable in trainable_variables]
+        indices = [
+            self._get_variable_index(variable) for variable in trainable_variables
+        ]
         by_index = dict(zip(map(str, indices), grads, strict=True))
         gradients, squares = sum_over_replicas(*to_dense(by_index))
         clipped, _ = clip_gradients(gradients, squares, self.clip_norm, loss_scale=1.0)
@@ -222,32 +268,45 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             for index, variable, gradient in zip(
                 indices, trainable_variables, gradients, strict=True
             ):
-                slots = {"adam_m": self._adam_m[index].value, "adam_v": self._adam_v[index].value}
+                slots = {
+                    "adam_m": self._adam_m[index].value,
+                    "adam_v": self._adam_v[index].value,
+                }
                 decay = self._weight_decay[index]
                 betas = (self.beta_1, self.beta_2)
-                update_on_each_device(variable.value, rule, slots, gradient, rate, decay, betas)
+                update_on_each_device(
+                    variable.value, rule, slots, gradient, rate, decay, betas
+                )
 
         rate = tf.cast(tf.convert_to_tensor(learning_rate), tf.float32)
         context.merge_call(update, args=(list(clipped.values()), rate))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Sets an attribute; raises `InputError` if a `LossScaleOptimizer` wraps this optimizer."""
-        # The constructor of the base class assigns `loss_scale_factor` for the first time.
-        # `LossScaleOptimizer` assigns it to the optimizer that it wraps. Its check for infinite
-        # gradients misses some rows of repeated words, and the gradients of the other replicas.
+        """Sets an attribute.
+
+        Raises `InputError` if a `LossScaleOptimizer` wraps this optimizer.
+        """
+        # The constructor of the base class assigns `loss_scale_factor` for the first
+        # time. `LossScaleOptimizer` assigns it to the optimizer that it wraps. Its
+        # check for infinite gradients misses some rows of repeated words, and the
+        # gradients of the other replicas.
         if name == "loss_scale_factor" and hasattr(self, name):
             raise InputError(
-                "AdamWeightDecay does not work with mixed_float16: Keras's LossScaleOptimizer "
-                "misses infinite gradients of word embeddings, and the weights become NaN. Use "
-                "mixed_bfloat16, or bert_tf's Trainer with precision='float16'."
+                "AdamWeightDecay does not work with mixed_float16: Keras's "
+                "LossScaleOptimizer misses infinite gradients of word embeddings, and "
+                "the weights become NaN. Use mixed_bfloat16, or bert_tf's Trainer with "
+                "precision='float16'."
             )
         super().__setattr__(name, value)
 
-    def exclude_from_weight_decay(self, var_list: Any = None, var_names: Any = None) -> None:
+    def exclude_from_weight_decay(
+        self, var_list: Any = None, var_names: Any = None
+    ) -> None:
         """Raises `InputError`: the constructor takes the excluded variables."""
         raise InputError(
             "AdamWeightDecay takes the excluded variables when it is created. Give "
-            "AdamWeightDecay(exclude_from_weight_decay=[...]), a list of regular expressions."
+            "AdamWeightDecay(exclude_from_weight_decay=[...]), a list of regular "
+            "expressions."
         )
 
     def get_config(self) -> dict[str, Any]:
@@ -269,7 +328,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
 def _regular_expressions(patterns: Sequence[str]) -> tuple[str, ...]:
     if isinstance(patterns, str):
         raise InputError(
-            "exclude_from_weight_decay must be a list of regular expressions. Received the string "
-            f"{patterns!r}. Give [{patterns!r}]."
+            "exclude_from_weight_decay must be a list of regular expressions. Received "
+            f"the string {patterns!r}. Give [{patterns!r}]."
         )
     return tuple(patterns)

@@ -2,8 +2,8 @@
 
 Without the factor, small gradients would be rounded to 0 in float16.
 
-The scale starts at `INITIAL`. It is halved after each step whose gradient is not finite, and
-doubled after 2,000 consecutive steps with finite gradients.
+The scale starts at `INITIAL`. It is halved after each step whose gradient is not
+finite, and doubled after 2,000 consecutive steps with finite gradients.
 """
 
 from typing import Any
@@ -18,7 +18,8 @@ def after_finite_step(scale: Any, steps_at_scale: Any) -> None:
 
     Args:
         scale: float32 scalar variable.
-        steps_at_scale: float32 scalar variable: the number of steps since the scale last changed.
+        steps_at_scale: float32 scalar variable: the number of steps since the scale
+            last changed.
     """
     steps_at_scale.assign_add(1.0)
     due = steps_at_scale >= STEPS_TO_DOUBLE

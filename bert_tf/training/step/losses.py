@@ -9,8 +9,9 @@ import tensorflow as tf
 def cross_entropy(logits: Any, labels: Any) -> Any:
     """Returns the negative logarithm of the probability that the softmax gives to each label.
 
-    The result equals `tf.nn.sparse_softmax_cross_entropy_with_logits`. TensorFlow's kernel reads
-    the logits more often: for 8,000 classes, that kernel takes several times as long on a CPU.
+    The result equals `tf.nn.sparse_softmax_cross_entropy_with_logits`. TensorFlow's
+    kernel reads the logits more often: for 8,000 classes, that kernel takes several
+    times as long on a CPU.
 
     Args:
         logits: float32 [..., V], where V is the number of classes.
@@ -20,7 +21,9 @@ def cross_entropy(logits: Any, labels: Any) -> Any:
         float32 [...].
     """
     rows = tf.reshape(logits, [-1, logits.shape[-1]])
-    return tf.reshape(_cross_entropy_of_rows(rows, tf.reshape(labels, [-1])), tf.shape(labels))
+    return tf.reshape(
+        _cross_entropy_of_rows(rows, tf.reshape(labels, [-1])), tf.shape(labels)
+    )
 
 
 @tf.custom_gradient
@@ -33,13 +36,16 @@ def _cross_entropy_of_rows(
     sums = tf.reduce_sum(powers, axis=-1)
 
     def gradient(upstream: Any) -> tuple[Any, None]:
-        # `powers` is kept from the forward pass, because `tf.exp` is the most expensive operation.
+        # `powers` is kept from the forward pass, because `tf.exp` is the most expensive
+        # operation.
         softmax = powers * (upstream / sums)[:, None]
         rows = tf.range(tf.shape(labels)[0])
         indices = tf.stack([rows, tf.cast(labels, rows.dtype)], axis=1)
         return tf.tensor_scatter_nd_sub(softmax, indices, upstream), None
 
-    return tf.math.log(sums) + maxima - tf.gather(logits, labels, batch_dims=1), gradient
+    return tf.math.log(sums) + maxima - tf.gather(
+        logits, labels, batch_dims=1
+    ), gradient
 
 
 def correct_predictions(logits: Any, labels: Any) -> Any:
@@ -59,9 +65,9 @@ def correct_predictions(logits: Any, labels: Any) -> Any:
 def divergence(teacher: Any, student: Any, temperature: float) -> Any:
     """Returns the squared temperature times the KL divergence of two softened softmaxes.
 
-    The divergence of the student's from the teacher's is their cross entropy, less the entropy of
-    the teacher's, which has no gradient; it is 0 if both are equal. The factor keeps the size of
-    the gradient independent of the temperature.
+    The divergence of the student's from the teacher's is their cross entropy, less the
+    entropy of the teacher's, which has no gradient; it is 0 if both are equal. The
+    factor keeps the size of the gradient independent of the temperature.
 
     Args:
         teacher: Logits, float32 [..., V], where V is the number of classes.

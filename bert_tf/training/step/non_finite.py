@@ -43,8 +43,8 @@ def find_cause(objective: Objective, batch: Tensors, seed: Any) -> str:
 def _record_first_non_finite() -> Iterator[list[str]]:
     """Yields a list to which the path of the first layer with non-finite output is appended."""
     found: list[str] = []
-    # The names of the layers whose calls are in progress, outermost first. `layer.path` is not
-    # used, because Keras sets the path only in layers that Keras built.
+    # The names of the layers whose calls are in progress, outermost first. `layer.path`
+    # is not used, because Keras sets the path only in layers that Keras built.
     stack: list[str] = []
     call = keras.layers.Layer.__call__
 

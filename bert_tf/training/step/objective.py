@@ -7,23 +7,25 @@ import numpy as np
 
 Tensors = Mapping[str, Any]
 
-# The name of a feature of a batch, int64 [B, 2]. For each example, the feature contains the index
-# of the file and the index of the record in that file. The engine does not pass this
-# feature to the objective.
+# The name of a feature of a batch, int64 [B, 2]. For each example, the feature contains
+# the index of the file and the index of the record in that file. The engine does not
+# pass this feature to the objective.
 ORIGIN = "origin"
 
 
 class Objective(Protocol):
     """Forward pass, loss and metrics of one kind of training.
 
-    A global batch is split into parts, for the replicas and for gradient accumulation. `loss`
-    divides the numerators (`sums`) of one part by the denominators (`counts`) of the global batch.
-    The sum of the losses of all parts, and its gradient, therefore do not depend on how the batch
-    is split. For example, the mean masked-LM loss divides by the number of predictions in the
-    global batch, not by the number of predictions in one part.
+    A global batch is split into parts, for the replicas and for gradient accumulation.
+    `loss` divides the numerators (`sums`) of one part by the denominators (`counts`) of
+    the global batch. The sum of the losses of all parts, and its gradient, therefore do
+    not depend on how the batch is split. For example, the mean masked-LM loss divides
+    by the number of predictions in the global batch, not by the number of predictions
+    in one part.
 
-    The methods with tensors run in the graph of a step, without AutoGraph: where a Python statement
-    would depend on a tensor, use an operation such as `tf.where` or `tf.cond`.
+    The methods with tensors run in the graph of a step, without AutoGraph: where a
+    Python statement would depend on a tensor, use an operation such as `tf.where` or
+    `tf.cond`.
     """
 
     @property
@@ -32,7 +34,10 @@ class Objective(Protocol):
 
     @property
     def depths(self) -> Mapping[str, int]:
-        """The number of layers below each variable's layer, by variable name; 0 for embeddings."""
+        """The number of layers below each variable's layer, by variable name.
+
+        0 for embeddings.
+        """
 
     @property
     def best_by(self) -> tuple[str, int]:
@@ -50,7 +55,8 @@ class Objective(Protocol):
         Args:
             batch: A part of a global batch.
             training: Whether dropout is on.
-            seed: int32 [2], different for each step and replica; None if `training` is False.
+            seed: int32 [2], different for each step and replica; None if `training` is
+                False.
         """
 
     def loss(self, sums: Tensors, counts: Tensors) -> Any:
@@ -61,15 +67,17 @@ class Objective(Protocol):
             counts: Denominators of the global batch, or total denominators.
         """
 
-    def metrics(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+    def metrics(
+        self, sums: Mapping[str, float], counts: Mapping[str, float]
+    ) -> dict[str, float]:
         """Returns the reported metrics except the loss, from totals over any number of batches."""
 
 
 class MakeObjective(Protocol):
     """Builds the model and the objective of a run.
 
-    The initial weights must depend on `seed` only, so that they are the same in each process of the
-    run and in each run with the same seed.
+    The initial weights must depend on `seed` only, so that they are the same in each
+    process of the run and in each run with the same seed.
     """
 
     def __call__(self, *, seed: int, dtype: str) -> Objective:
@@ -93,9 +101,14 @@ def loss_and_metrics(
         counts: Total denominators. A loss or metric whose denominator is 0 is NaN.
     """
     total_sums, total_counts = (
-        {name: np.float64(value) for name, value in totals.items()} for totals in (sums, counts)
+        {name: np.float64(value) for name, value in totals.items()}
+        for totals in (sums, counts)
     )
     with np.errstate(divide="ignore", invalid="ignore"):
-        loss = objective.loss(total_sums, total_counts) if any(total_counts.values()) else np.nan
+        loss = (
+            objective.loss(total_sums, total_counts)
+            if any(total_counts.values())
+            else np.nan
+        )
         metrics = {"loss": loss, **objective.metrics(total_sums, total_counts)}
     return {name: float(value) for name, value in metrics.items()}

@@ -13,8 +13,9 @@ from bert_tf.training.step import loss_scale
 from bert_tf.training.step.update_rules import UPDATE_RULES, Betas, UpdateRule
 
 # Biases, and the variables of normalization layers. The expressions match the names of
-# google-research/bert as well as the paths of Keras variables. They look at the last part of the
-# name only, because users choose the other parts, such as the name of a model.
+# google-research/bert as well as the paths of Keras variables. They look at the last
+# part of the name only, because users choose the other parts, such as the name of a
+# model.
 NO_DECAY = (r"bias$", r"(^|/)(gamma|beta|scale)$")
 BETAS: Betas = (TrainingConfig.adam_beta_1, TrainingConfig.adam_beta_2)
 
@@ -22,24 +23,29 @@ BETAS: Betas = (TrainingConfig.adam_beta_1, TrainingConfig.adam_beta_2)
 class Optimizer:
     """Applies an update rule to all variables and keeps the optimizer state.
 
-    The optimizer must be built inside the strategy's scope. `apply` and `skip` are called in a
-    cross-replica context, with gradients that are already summed over the replicas.
+    The optimizer must be built inside the strategy's scope. `apply` and `skip` are
+    called in a cross-replica context, with gradients that are already summed over the
+    replicas.
 
     Args:
-        variables: Keras variables by name. Those that are not trainable keep their values and have
-            no state.
+        variables: Keras variables by name. Those that are not trainable keep their
+            values and have no state.
         rule: The update of one variable.
-        weight_decay_rate: Decoupled weight decay; each step multiplies this rate by the learning
-            rate.
-        rate_scales: Factors of the learning rate, by variable name; the default factor is 1.
-        ema_decay: Decay of the exponential moving average of the weights; 0 keeps no average.
-        scales_loss: Whether the loss is scaled up so that float16 gradients do not become 0.
-        exclude_from_weight_decay: Regular expressions. A variable does not decay if the variable's
-            name contains a match of one of the expressions.
+        weight_decay_rate: Decoupled weight decay; each step multiplies this rate by the
+            learning rate.
+        rate_scales: Factors of the learning rate, by variable name; the default factor
+            is 1.
+        ema_decay: Decay of the exponential moving average of the weights; 0 keeps no
+            average.
+        scales_loss: Whether the loss is scaled up so that float16 gradients do not
+            become 0.
+        exclude_from_weight_decay: Regular expressions. A variable does not decay if the
+            variable's name contains a match of one of the expressions.
         betas: Decay of the first and of the second moment.
 
     Attributes:
-        slots: The variables of the optimizer state, by name, such as `<variable>/adam_m`.
+        slots: The variables of the optimizer state, by name, such as
+            `<variable>/adam_m`.
     """
 
     def __init__(
@@ -59,8 +65,12 @@ class Optimizer:
             name: weight_decay_rate if decays(name, exclude_from_weight_decay) else 0.0
             for name in self.variables
         }
-        self.slots: dict[str, tf.Variable] = {"updates": _slot(0.0)} if rule.uses_count else {}
-        self._trainable = {n: each for n, each in self.variables.items() if each.trainable}
+        self.slots: dict[str, tf.Variable] = (
+            {"updates": _slot(0.0)} if rule.uses_count else {}
+        )
+        self._trainable = {
+            n: each for n, each in self.variables.items() if each.trainable
+        }
         for name, variable in self._trainable.items():
             for slot in (*rule.slots, *(("ema",) if ema_decay else ())):
                 self.slots[f"{name}/{slot}"] = _slot(tf.zeros(variable.shape))
@@ -72,9 +82,9 @@ class Optimizer:
         """Updates the weights, the slots and the average of the weights in place.
 
         Args:
-            gradients: Gradients by variable name: float32, of the variable's shape. As in
-                google-research/bert, a variable whose gradient is None does not decay, and keeps
-                its value and slots.
+            gradients: Gradients by variable name: float32, of the variable's shape. As
+                in google-research/bert, a variable whose gradient is None does not
+                decay, and keeps its value and slots.
             learning_rate: float32 scalar.
         """
         count = self.slots.get("updates")
@@ -88,7 +98,14 @@ class Optimizer:
             decay = self._weight_decay[name]
             weight = self.variables[name].value
             update_on_each_device(
-                weight, self._rule.update, slots, gradient, rate, decay, self._betas, count
+                weight,
+                self._rule.update,
+                slots,
+                gradient,
+                rate,
+                decay,
+                self._betas,
+                count,
             )
         if self._ema_decay:
             for name, variable in self._trainable.items():
@@ -107,8 +124,15 @@ class Optimizer:
 
     @property
     def loss_scale(self) -> Any:
-        """The factor that multiplies the loss and divides the gradients; float32 scalar."""
-        return self.slots["loss_scale"] + 0.0 if "loss_scale" in self.slots else tf.constant(1.0)
+        """The factor that multiplies the loss and divides the gradients.
+
+        Float32 scalar.
+        """
+        return (
+            self.slots["loss_scale"] + 0.0
+            if "loss_scale" in self.slots
+            else tf.constant(1.0)
+        )
 
     @property
     def loss_scale_is_minimal(self) -> Any:
@@ -131,7 +155,9 @@ class Optimizer:
         if not self._ema_decay:
             yield
             return
-        trained = {name: _as_array(variable.value) for name, variable in self.variables.items()}
+        trained = {
+            name: _as_array(variable.value) for name, variable in self.variables.items()
+        }
         self.replace_weights_by_average()
         try:
             yield
@@ -141,11 +167,13 @@ class Optimizer:
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Returns two dicts of arrays to save: the weights to use, and the state to resume from.
 
-        If `ema_decay` is above 0, the weights to use are the average of the weights. The second
-        dict then also contains the trained weights, as `<variable>/trained`. Later training steps
-        do not change the arrays.
+        If `ema_decay` is above 0, the weights to use are the average of the weights.
+        The second dict then also contains the trained weights, as `<variable>/trained`.
+        Later training steps do not change the arrays.
         """
-        weights = {name: _as_array(variable.value) for name, variable in self.variables.items()}
+        weights = {
+            name: _as_array(variable.value) for name, variable in self.variables.items()
+        }
         slots = {name: _as_array(slot) for name, slot in self.slots.items()}
         if not self._ema_decay:
             return weights, slots
@@ -153,11 +181,19 @@ class Optimizer:
         trained = {f"{name}/trained": weights[name] for name in self._trainable}
         return weights | averages, slots | trained
 
-    def load(self, weights: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]) -> None:
+    def load(
+        self, weights: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]
+    ) -> None:
         """Restores the arrays that `state` returned."""
         if self._ema_decay:
-            slots = {**slots, **{f"{name}/ema": weights[name] for name in self._trainable}}
-            weights = {**weights, **{name: slots[f"{name}/trained"] for name in self._trainable}}
+            slots = {
+                **slots,
+                **{f"{name}/ema": weights[name] for name in self._trainable},
+            }
+            weights = {
+                **weights,
+                **{name: slots[f"{name}/trained"] for name in self._trainable},
+            }
         self._assign(weights)
         for name, slot in self.slots.items():
             slot.assign(np.reshape(slots[name], slot.shape))
@@ -178,12 +214,15 @@ def make_optimizer(
     Args:
         variables: Trainable Keras variables by name.
         config: Defines the update rule and its settings.
-        depths: The number of layers below each variable; used only if `layer_decay` is not 1.
+        depths: The number of layers below each variable; used only if `layer_decay` is
+            not 1.
     """
     scales = {}
     if config.layer_decay != 1.0:
         top = max(depths.values())
-        scales = {name: config.layer_decay ** (top - depths[name]) for name in variables}
+        scales = {
+            name: config.layer_decay ** (top - depths[name]) for name in variables
+        }
     return Optimizer(
         variables,
         UPDATE_RULES[config.optimizer],
@@ -200,8 +239,8 @@ def decays(name: str, exclude_from_weight_decay: Sequence[str] = NO_DECAY) -> bo
 
     Args:
         name: Name of the variable as in google-research/bert, or its Keras path.
-        exclude_from_weight_decay: Regular expressions. The variable does not decay if its name
-            contains a match of one of the expressions.
+        exclude_from_weight_decay: Regular expressions. The variable does not decay if
+            its name contains a match of one of the expressions.
 
     Source: google-research/bert `optimization.AdamWeightDecayOptimizer`.
     """
@@ -229,7 +268,7 @@ def _slot(value: Any) -> tf.Variable:
 def _as_array(variable: Any) -> np.ndarray:
     """Returns the value as an array.
 
-    On a CPU, the array shares the variable's buffer. A later update of the variable does not change
-    the array, because TensorFlow then copies the buffer first.
+    On a CPU, the array shares the variable's buffer. A later update of the variable
+    does not change the array, because TensorFlow then copies the buffer first.
     """
     return np.asarray(tf.convert_to_tensor(variable))

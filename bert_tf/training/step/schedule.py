@@ -11,16 +11,17 @@ def learning_rate(
 ) -> Any:
     """Returns the learning rate of a step: a linear warm-up from 0, then a decay.
 
-    released: the linear decay of google-research/bert, from the peak at step 0 to 0. The rate is
-        discontinuous at the end of the warm-up: it drops from just below the peak to the peak times
-        `1 - num_warmup_steps / num_train_steps`.
+    released: the linear decay of google-research/bert, from the peak at step 0 to 0.
+        The rate is discontinuous at the end of the warm-up: it drops from just below
+        the peak to the peak times `1 - num_warmup_steps / num_train_steps`.
     linear: linear decay from the peak at the end of the warm-up to 0.
     cosine: half a cosine period, from the peak at the end of the warm-up to 0.
     constant: the peak.
 
     Args:
-        step: Integer or float32 scalar tensor: the number of the step. With a time budget, it is
-            the share of the time that has passed, times `num_train_steps`.
+        step: Integer or float32 scalar tensor: the number of the step. With a time
+            budget, it is the share of the time that has passed, times
+            `num_train_steps`.
         peak: The peak learning rate.
         num_train_steps: The step at which the decay ends.
         num_warmup_steps: The number of warm-up steps.
@@ -35,7 +36,9 @@ def learning_rate(
     decay_start = 0 if decay == "released" else num_warmup_steps
     if decay_start == num_train_steps:  # the rate rises in all steps, and is then 0
         decay_start -= 1
-    progress = tf.clip_by_value((step - decay_start) / (num_train_steps - decay_start), 0.0, 1.0)
+    progress = tf.clip_by_value(
+        (step - decay_start) / (num_train_steps - decay_start), 0.0, 1.0
+    )
     decayed = {
         "released": 1.0 - progress,
         "linear": 1.0 - progress,

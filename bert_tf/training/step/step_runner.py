@@ -10,7 +10,11 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.step import non_finite, schedule, step_scalars
-from bert_tf.training.step.gradient_clipping import clip_gradients, sum_over_replicas, to_dense
+from bert_tf.training.step.gradient_clipping import (
+    clip_gradients,
+    sum_over_replicas,
+    to_dense,
+)
 from bert_tf.training.step.objective import ORIGIN, Objective, Tensors
 from bert_tf.training.step.optimizer import make_optimizer
 from bert_tf.training.strategy import make_strategy
@@ -22,18 +26,21 @@ MAX_BAD_STEPS = 3
 class StepResult:
     """The result of one or more steps, as totals over all replicas.
 
-    A step is bad if its gradient is not finite although the loss scale is already minimal.
+    A step is bad if its gradient is not finite although the loss scale is already
+    minimal.
 
     Attributes:
         steps: The number of steps, including skipped ones.
         sums: Total numerators; see `Objective.sums`.
         counts: Total denominators; see `Objective.counts`.
         scalars: Further scalars, combined by `step_scalars.combine`.
-        bad_in_a_row: The number of consecutive bad steps up to the last step. Bad steps of earlier
-            calls count too.
-        bad_origin: int64 [B, 2], the feature `objective.ORIGIN` of the examples of the last bad
-            step that this process reads; B is 0 if the batches do not have this feature.
-        cause: Describes the first value that is not finite; set by `train_one_checked` only.
+        bad_in_a_row: The number of consecutive bad steps up to the last step. Bad steps
+            of earlier calls count too.
+        bad_origin: int64 [B, 2], the feature `objective.ORIGIN` of the examples of the
+            last bad step that this process reads; B is 0 if the batches do not have
+            this feature.
+        cause: Describes the first value that is not finite; set by `train_one_checked`
+            only.
     """
 
     steps: int
@@ -51,7 +58,10 @@ class StepResult:
 
     @property
     def time_is_up(self) -> bool:
-        """Whether the time budget was used up when the last step started; equal on all workers."""
+        """Whether the time budget was used up when the last step started.
+
+        Equal on all workers.
+        """
         return self.scalars.get("time_budget_used", 0.0) >= 1.0
 
 
@@ -64,12 +74,15 @@ class StepRunner:
         runtime: Defines the strategy, gradient accumulation and compilation.
 
     Attributes:
-        optimizer: Holds the weights, the optimizer state and the average of the weights.
-        replicas_of_batch: The number of replicas among which a batch for training is divided: all
-            replicas, or those of this process if its batches have the examples of these only.
+        optimizer: Holds the weights, the optimizer state and the average of the
+            weights.
+        replicas_of_batch: The number of replicas among which a batch for training is
+            divided: all replicas, or those of this process if its batches have the
+            examples of these only.
 
     Raises:
-        InputError: The batch does not divide evenly among replicas and accumulation steps.
+        InputError: The batch does not divide evenly among replicas and accumulation
+            steps.
     """
 
     def __init__(
@@ -86,10 +99,10 @@ class StepRunner:
         with self._strategy.scope():
             depths = objective.depths if config.layer_decay != 1 else {}
             self.optimizer = make_optimizer(objective.variables, config, depths)
-        # AutoGraph converts Python statements to graph operations. It takes seconds, and only the
-        # loop over the steps needs it.
-        # XLA compiles only the forward and backward pass, because one XLA program cannot update
-        # the variables of several replicas.
+        # AutoGraph converts Python statements to graph operations. It takes seconds,
+        # and only the loop over the steps needs it. XLA compiles only the forward and
+        # backward pass, because one XLA program cannot update the variables of several
+        # replicas.
         self._gradients = tf.function(
             self._compute_gradients, jit_compile=runtime.jit_compile, autograph=False
         )
@@ -100,7 +113,10 @@ class StepRunner:
         )
 
     def _check_batch_size(self) -> None:
-        size, replicas = self._config.global_batch_size, self._strategy.num_replicas_in_sync
+        size, replicas = (
+            self._config.global_batch_size,
+            self._strategy.num_replicas_in_sync,
+        )
         parts = replicas * self._accumulation_steps
         if size % parts:
             steps = self._accumulation_steps
@@ -120,17 +136,24 @@ class StepRunner:
     ) -> StepResult:
         """Runs `steps` steps in one graph call.
 
-        Runs fewer steps if `MAX_BAD_STEPS` in a row are bad, or if the time budget is used up.
+        Runs fewer steps if `MAX_BAD_STEPS` in a row are bad, or if the time budget is
+        used up.
 
         Args:
-            iterator: Yields global batches, or this process's parts; see `replicas_of_batch`.
+            iterator: Yields global batches, or this process's parts; see
+                `replicas_of_batch`.
             step: Index of the first step, counted from the start of the run, from 0.
             steps: The number of steps to run.
-            bad_in_a_row: The number of consecutive bad steps directly before the first step.
+            bad_in_a_row: The number of consecutive bad steps directly before the first
+                step.
             elapsed_secs: The seconds of training so far; used only with a time budget.
         """
-        numbers = [tf.constant(number, tf.int64) for number in (step, steps, bad_in_a_row)]
-        totals, done, bad, origin = self._train_steps(iterator, *numbers, _start(elapsed_secs))
+        numbers = [
+            tf.constant(number, tf.int64) for number in (step, steps, bad_in_a_row)
+        ]
+        totals, done, bad, origin = self._train_steps(
+            iterator, *numbers, _start(elapsed_secs)
+        )
         return _to_result(totals, int(done), int(bad), origin.numpy())
 
     def train_one_checked(
@@ -141,34 +164,46 @@ class StepRunner:
         bad_in_a_row: int = 0,
         elapsed_secs: float = 0.0,
     ) -> StepResult:
-        """Runs one step as `train` does; if the step is bad, finds the layer that is the cause."""
+        """Runs one step as `train` does.
+
+        If the step is bad, finds the layer that is the cause.
+        """
         batch, number = next(iterator), tf.constant(step, tf.int64)
         *totals, is_bad = self._train_step(batch, number, _start(elapsed_secs))
         bad, cause = int(is_bad), ""
         if bad:
             seed = self._seed(step, 0)
             cause = non_finite.find_cause(self._objective, _without_origin(batch), seed)
-        return _to_result(totals, 1, bad * (bad_in_a_row + 1), _origin(batch).numpy(), cause)
+        return _to_result(
+            totals, 1, bad * (bad_in_a_row + 1), _origin(batch).numpy(), cause
+        )
 
     def evaluate(self, batch: Tensors) -> tuple[dict[str, Any], dict[str, Any]]:
         """Runs the model on one batch without dropout, and returns sums and counts.
 
-        The batch is split over the replicas if its size is a multiple of the number of replicas.
+        The batch is split over the replicas if its size is a multiple of the number of
+        replicas.
         """
         return self._evaluate(_without_origin(batch))
 
     def _loop_over_steps(
         self, iterator: Any, step: Any, steps: Any, bad: Any, start: Any
     ) -> tuple[Any, ...]:
-        # The graph of a step is large: tracing and optimizing it take seconds. So the step is one
-        # function, with a single call in the body of the loop, and the totals start at 0.
+        # The graph of a step is large: tracing and optimizing it take seconds. So the
+        # step is one function, with a single call in the body of the loop, and the
+        # totals start at 0.
         run_step = self._train_step.get_concrete_function(
-            iterator.element_spec, tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.float64)
+            iterator.element_spec,
+            tf.TensorSpec([], tf.int64),
+            tf.TensorSpec([], tf.float64),
         )
         *results, _ = run_step.structured_outputs
-        # Totals of float32 values are exact in float64. They do not depend on how the steps are
-        # divided among graph calls, and the log entries of a resumed run are the same.
-        totals = tf.nest.map_structure(lambda _: tf.zeros([], tf.float64), tuple(results))
+        # Totals of float32 values are exact in float64. They do not depend on how the
+        # steps are divided among graph calls, and the log entries of a resumed run are
+        # the same.
+        totals = tf.nest.map_structure(
+            lambda _: tf.zeros([], tf.float64), tuple(results)
+        )
         done, origin = tf.constant(0, tf.int64), tf.zeros([0, 2], tf.int64)
         while self._continues(done < steps, bad, totals):
             tf.autograph.experimental.set_loop_options(
@@ -180,12 +215,17 @@ class StepRunner:
             bad = (bad + 1) * is_bad
             if is_bad > 0:
                 origin = _origin(batch)
-            results = tf.nest.map_structure(lambda value: tf.cast(value, tf.float64), results)
+            results = tf.nest.map_structure(
+                lambda value: tf.cast(value, tf.float64), results
+            )
             totals = _combine(totals, results)
         return totals, done, bad, origin
 
     def _continues(self, has_steps_left: Any, bad: Any, totals: Any) -> Any:
-        """Returns whether the loop runs a further step; `totals` are those of the steps so far."""
+        """Returns whether the loop runs a further step.
+
+        `totals` are those of the steps so far.
+        """
         continues = tf.logical_and(has_steps_left, bad < MAX_BAD_STEPS)
         if self._config.time_budget_secs:
             _, _, scalars = totals
@@ -196,10 +236,14 @@ class StepRunner:
         """Runs one step; `start` is a result of `_start`.
 
         Returns:
-            Sums, counts and scalars for all replicas together, and 1 for a bad step, else 0.
+            Sums, counts and scalars for all replicas together, and 1 for a bad step,
+            else 0.
         """
-        # The clock is read outside of `run`: a TPU has no clock, and one call runs many steps.
-        elapsed = tf.timestamp() - start if self._config.time_budget_secs else tf.zeros([])
+        # The clock is read outside of `run`: a TPU has no clock, and one call runs many
+        # steps.
+        elapsed = (
+            tf.timestamp() - start if self._config.time_budget_secs else tf.zeros([])
+        )
         arguments = (_without_origin(batch), step, tf.cast(elapsed, tf.float32))
         results = self._strategy.run(self._replica_step, args=arguments)
         return self._of_first_replica(results)
@@ -209,10 +253,14 @@ class StepRunner:
         first = self._strategy.experimental_local_results
         return tf.nest.map_structure(lambda value: first(value)[0], results)
 
-    def _replica_step(self, batch: Tensors, step: Any, elapsed_secs: Any) -> tuple[Any, ...]:
+    def _replica_step(
+        self, batch: Tensors, step: Any, elapsed_secs: Any
+    ) -> tuple[Any, ...]:
         context = tf.distribute.get_replica_context()
         replica = context.replica_id_in_sync_group
-        part = _part_of_batch(batch, self.replicas_of_batch, replica % self.replicas_of_batch)
+        part = _part_of_batch(
+            batch, self.replicas_of_batch, replica % self.replicas_of_batch
+        )
         counts = _all_reduce(self._objective.counts(part), context)
         loss_scale = self.optimizer.loss_scale
         sums, gradients, squares = self._accumulate_gradients(
@@ -220,13 +268,21 @@ class StepRunner:
         )
         sums = _all_reduce(sums, context)
         gradients, squares = sum_over_replicas(gradients, squares)
-        clipped, norm = clip_gradients(gradients, squares, self._config.clip_norm, loss_scale)
+        clipped, norm = clip_gradients(
+            gradients, squares, self._config.clip_norm, loss_scale
+        )
         finite = tf.math.is_finite(norm)
-        config, schedule_step = self._config, self._schedule_step(step, elapsed_secs, context)
+        config, schedule_step = (
+            self._config,
+            self._schedule_step(step, elapsed_secs, context),
+        )
         rate = schedule.learning_rate(
-            schedule_step, config.learning_rate, config.num_train_steps, config.num_warmup_steps,
+            schedule_step,
+            config.learning_rate,
+            config.num_train_steps,
+            config.num_warmup_steps,
             config.schedule,
-        )  # fmt: skip
+        )
         is_bad = tf.logical_and(~finite, self.optimizer.loss_scale_is_minimal)
         context.merge_call(self._apply_or_skip, args=(clipped, rate, finite))
         # The reported means exclude skipped steps.
@@ -244,9 +300,10 @@ class StepRunner:
     def _schedule_step(self, step: Any, elapsed_secs: Any, context: Any) -> Any:
         """Returns the step, float32, that determines the learning rate.
 
-        With a time budget, it is the used share of the budget times the number of steps. The share
-        is the mean over the replicas, because the clocks of the workers differ, and all workers
-        must use the same learning rate and stop after the same step.
+        With a time budget, it is the used share of the budget times the number of
+        steps. The share is the mean over the replicas, because the clocks of the
+        workers differ, and all workers must use the same learning rate and stop after
+        the same step.
         """
         budget = self._config.time_budget_secs
         if not budget:
@@ -293,11 +350,17 @@ class StepRunner:
         gradients = tape.gradient(
             loss, {name: variable.value for name, variable in variables.items()}
         )
-        gradients = {name: value for name, value in gradients.items() if value is not None}
+        gradients = {
+            name: value for name, value in gradients.items() if value is not None
+        }
         return sums, *to_dense(gradients)
 
     def _apply_or_skip(
-        self, strategy: tf.distribute.Strategy, gradients: Tensors, rate: Any, finite: Any
+        self,
+        strategy: tf.distribute.Strategy,
+        gradients: Tensors,
+        rate: Any,
+        finite: Any,
     ) -> None:
         """Applies the update, or skips the step if a gradient is not finite."""
         first = strategy.experimental_local_results
@@ -313,21 +376,28 @@ class StepRunner:
         tf.cond(first(finite)[0], apply, skip)
 
     def _evaluate_on_replicas(self, batch: Tensors) -> tuple[dict[str, Any], ...]:
-        return self._of_first_replica(self._strategy.run(self._replica_evaluate, args=(batch,)))
+        return self._of_first_replica(
+            self._strategy.run(self._replica_evaluate, args=(batch,))
+        )
 
     def _replica_evaluate(self, batch: Tensors) -> tuple[dict[str, Any], ...]:
         context = tf.distribute.get_replica_context()
-        replicas, replica = context.num_replicas_in_sync, context.replica_id_in_sync_group
+        replicas, replica = (
+            context.num_replicas_in_sync,
+            context.replica_id_in_sync_group,
+        )
         size = next(iter(batch.values())).shape[0]
-        # If a batch does not divide evenly, each replica evaluates the complete batch, and only the
-        # results of the first replica count.
+        # If a batch does not divide evenly, each replica evaluates the complete batch,
+        # and only the results of the first replica count.
         weight = 1.0
         if size is not None and size % replicas == 0:
             batch = _part_of_batch(batch, replicas, replica)
         elif replicas > 1:
             weight = tf.cast(tf.equal(replica, 0), tf.float32)
         return tuple(
-            _all_reduce({name: value * weight for name, value in values.items()}, context)
+            _all_reduce(
+                {name: value * weight for name, value in values.items()}, context
+            )
             for values in (
                 self._objective.sums(batch, training=False),
                 self._objective.counts(batch),
@@ -338,8 +408,8 @@ class StepRunner:
 def _start(elapsed_secs: float) -> Any:
     """Returns the time at which training would have started without pauses.
 
-    It is a float64 scalar in seconds, on the clock of `tf.timestamp`. Each graph call gets a new
-    value, so that a change of the system clock affects one call only.
+    It is a float64 scalar in seconds, on the clock of `tf.timestamp`. Each graph call
+    gets a new value, so that a change of the system clock affects one call only.
     """
     return tf.constant(time.time() - elapsed_secs, tf.float64)
 

@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-# Scalars that are in neither of the two tuples are 0 in skipped steps. Their average is over the
-# steps that are not skipped.
+# Scalars that are in neither of the two tuples are 0 in skipped steps. Their average is
+# over the steps that are not skipped.
 _LAST_VALUE = ("learning_rate", "time_budget_used")
 _TOTAL = ("skipped_steps",)
 

@@ -1,7 +1,7 @@
 """Update rules: how one optimizer step changes a weight and its slots (optimizer state).
 
-A rule is a function without state that assigns to the variables in its arguments. The optimizer of
-the training engine calls the rule for each variable on each device.
+A rule is a function without state that assigns to the variables in its arguments. The
+optimizer of the training engine calls the rule for each variable on each device.
 """
 
 import dataclasses
@@ -19,13 +19,12 @@ class UpdateRule:
     """An update rule, and the names of the slots that each weight needs for this rule.
 
     Attributes:
-        update: Called as
-            `update(weight, slots, gradient, learning_rate, weight_decay, betas, count)`:
-            `weight` is a float32 variable, `slots` maps each slot name to a variable of the
-            weight's shape, `gradient` is a float32 tensor of the weight's shape, `learning_rate`
-            and `count` are float32 scalars, and `weight_decay` is a number. `betas` are two
-            numbers: the decay of the first and of the second moment. `count` is the number of
-            earlier updates plus 1.
+        update: Called as `update(weight, slots, gradient, learning_rate, weight_decay,
+            betas, count)`: `weight` is a float32 variable, `slots` maps each slot name
+            to a variable of the weight's shape, `gradient` is a float32 tensor of the
+            weight's shape, `learning_rate` and `count` are float32 scalars, and
+            `weight_decay` is a number. `betas` are two numbers: the decay of the first
+            and of the second moment. `count` is the number of earlier updates plus 1.
         slots: Names of the slots, which start at 0.
         uses_count: Whether the rule reads `count`. If False, `count` is None.
     """
@@ -47,15 +46,17 @@ def adam_weight_decay(
 ) -> None:
     """Applies Adam without bias correction, with decoupled weight decay.
 
-    `weight -= learning_rate * (m / (sqrt(v) + epsilon) + weight_decay * weight)`, where m and v
-    are the moments.
+    `weight -= learning_rate * (m / (sqrt(v) + epsilon) + weight_decay * weight)`, where
+    m and v are the moments.
 
     Source: google-research/bert `optimization.AdamWeightDecayOptimizer`.
     """
-    # If both powers of beta are 0, TensorFlow's fused Adam kernel applies no bias correction, and
-    # computes the update of google-research/bert in a single operation.
+    # If both powers of beta are 0, TensorFlow's fused Adam kernel applies no bias
+    # correction, and computes the update of google-research/bert in a single operation.
     _decay_weight(weight, learning_rate, weight_decay)
-    _apply_fused_adam(weight, slots, gradient, learning_rate, betas, (0.0, 0.0), epsilon)
+    _apply_fused_adam(
+        weight, slots, gradient, learning_rate, betas, (0.0, 0.0), epsilon
+    )
 
 
 def adamw(
@@ -69,15 +70,15 @@ def adamw(
 ) -> None:
     """Applies Adam with bias correction and decoupled weight decay.
 
-    `weight -= learning_rate * (m' / (sqrt(v') + 1e-6) + weight_decay * weight)`, where m' and v'
-    are the bias-corrected moments.
+    `weight -= learning_rate * (m' / (sqrt(v') + 1e-6) + weight_decay * weight)`, where
+    m' and v' are the bias-corrected moments.
 
     Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, algorithm 2.
     """
     powers = tf.pow(betas[0], count), tf.pow(betas[1], count)
     _decay_weight(weight, learning_rate, weight_decay)
-    # AdamW adds epsilon after the bias correction of v, but the kernel adds epsilon before
-    # the correction. Scaling epsilon gives the same result.
+    # AdamW adds epsilon after the bias correction of v, but the kernel adds epsilon
+    # before the correction. Scaling epsilon gives the same result.
     epsilon = EPSILON * tf.sqrt(1.0 - powers[1])
     _apply_fused_adam(weight, slots, gradient, learning_rate, betas, powers, epsilon)
 
@@ -93,11 +94,12 @@ def lamb(
 ) -> None:
     """Applies AdamW, but scales the change of each variable to the norm of the variable.
 
-    As in the authors' code, the change of a variable without weight decay (LayerNorm, biases) is
-    not scaled. The change is also not scaled if the norm of the variable or of the change is 0.
+    As in the authors' code, the change of a variable without weight decay (LayerNorm,
+    biases) is not scaled. The change is also not scaled if the norm of the variable or
+    of the change is 0.
 
-    Source: You et al., Large Batch Optimization for Deep Learning, algorithm 2, where phi is the
-        identity.
+    Source: You et al., Large Batch Optimization for Deep Learning, algorithm 2, where
+        phi is the identity.
     """
     m, v = slots["adam_m"], slots["adam_v"]
     beta_1, beta_2 = betas

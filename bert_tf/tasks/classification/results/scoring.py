@@ -21,7 +21,8 @@ _MANY = 20  # examples, among which one expects more than one label
 class ClassificationResults(TextResults):
     """Accuracy, the mean cross entropy, and further metrics.
 
-    The names of these are "f1" (of the second label), "macro_f1" and "matthews_correlation".
+    The names of these are "f1" (of the second label), "macro_f1" and
+    "matthews_correlation".
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -30,7 +31,9 @@ class ClassificationResults(TextResults):
         self._pairs: Counter[int] = Counter()
         self._predicted: Counter[str] = Counter()  # in the files
 
-    def _add(self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs) -> float:
+    def _add(
+        self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs
+    ) -> float:
         ids = np.array([self._index[label] for label in labels])
         pairs, counts = np.unique(
             ids * len(self._names) + logits.argmax(axis=-1), return_counts=True
@@ -56,12 +59,16 @@ class ClassificationResults(TextResults):
 
     def _constant_metrics(self) -> Mapping[str, float]:
         true, _, counts = self._weighted_pairs()
-        return self._metrics_of(true, np.full_like(true, self._frequencies().argmax()), counts)
+        return self._metrics_of(
+            true, np.full_like(true, self._frequencies().argmax()), counts
+        )
 
     def undefined(self, metric: str) -> str:
         """Returns the labels without an example, if F1 or Matthews correlation need one of them."""
         counts = self._frequencies()
-        missing = [name for name, count in zip(self._names, counts, strict=True) if not count]
+        missing = [
+            name for name, count in zip(self._names, counts, strict=True) if not count
+        ]
         needs = {"f1": counts[1], "matthews_correlation": np.count_nonzero(counts) > 1}
         return "" if needs.get(metric, True) else f"no example of {', '.join(missing)}"
 
@@ -81,21 +88,28 @@ class ClassificationResults(TextResults):
                 true == 1, predicted == 1, sample_weight=counts, zero_division=0
             ),
             "macro_f1": lambda: sklearn.metrics.f1_score(
-                true, predicted, labels=classes, average="macro", sample_weight=counts,
+                true,
+                predicted,
+                labels=classes,
+                average="macro",
+                sample_weight=counts,
                 zero_division=0,
             ),
             "matthews_correlation": lambda: sklearn.metrics.matthews_corrcoef(
                 true, predicted, sample_weight=counts
             ),
-        }  # fmt: skip
+        }
         accuracy = counts[true == predicted].sum() / self._count
-        return {"accuracy": accuracy, **{name: functions[name]() for name in self._metric_names}}
+        return {
+            "accuracy": accuracy,
+            **{name: functions[name]() for name in self._metric_names},
+        }
 
     def report(self) -> str:
         """Returns accuracy, scores of each label, and the confusion matrix.
 
-        The scores are precision, recall, F1 and support. With more than 100 labels, the confusion
-        matrix is omitted.
+        The scores are precision, recall, F1 and support. With more than 100 labels, the
+        confusion matrix is omitted.
         """
         self._flush()
         import sklearn.metrics
@@ -108,16 +122,19 @@ class ClassificationResults(TextResults):
         frequencies = self._frequencies()
         accuracy = counts[true == predicted].sum() / self._count
         by_label = (
-            f"accuracy {accuracy:.4f}; {frequencies.max() / self._count:.4f} if the most frequent "
-            f"label, {self._names[frequencies.argmax()]}, is always predicted\n\n"
-            f"{_class_report(self._names, scores)}\n"
+            f"accuracy {accuracy:.4f}; {frequencies.max() / self._count:.4f} if the "
+            f"most frequent label, {self._names[frequencies.argmax()]}, is always "
+            f"predicted\n\n{_class_report(self._names, scores)}\n"
         )
         if len(classes) > _MAX_MATRIX:
             return by_label
         matrix = sklearn.metrics.confusion_matrix(
             true, predicted, labels=classes, sample_weight=counts
         )
-        rows = [[name, *map(str, row)] for name, row in zip(self._names, matrix, strict=True)]
+        rows = [
+            [name, *map(str, row)]
+            for name, row in zip(self._names, matrix, strict=True)
+        ]
         return (
             f"{by_label}\nConfusion matrix (rows: labels; columns: predicted labels):\n"
             f"{aligned([['', *self._names], *rows])}\n"
@@ -126,7 +143,10 @@ class ClassificationResults(TextResults):
     def _as_json(self, values: np.ndarray) -> dict[str, Any]:
         best = int(values.argmax())
         self._predicted[self._names[best]] += 1
-        return {"predicted": self._names[best], "probability": shortest_float(values[best])}
+        return {
+            "predicted": self._names[best],
+            "probability": shortest_float(values[best]),
+        }
 
     def complete(self, folder: str) -> None:
         """Logs the order of the labels, and warns if many examples have the same prediction."""
@@ -134,9 +154,12 @@ class ClassificationResults(TextResults):
         count = self._predicted.total()
         if count >= _MANY and len(self._predicted) == 1 and self._split:
             _LOGGER.warning(
-                "warning: the model predicts %r for all %s examples of %s. Evaluate it on labelled "
-                "examples before you use it.", *self._predicted, f"{count:,}", self._split.name,
-            )  # fmt: skip
+                "warning: the model predicts %r for all %s examples of %s. Evaluate it "
+                "on labelled examples before you use it.",
+                *self._predicted,
+                f"{count:,}",
+                self._split.name,
+            )
 
 
 class MultiLabelResults(TextResults):
@@ -144,7 +167,8 @@ class MultiLabelResults(TextResults):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        # The number of examples, by class, 2 * (class is a label) + (class is predicted).
+        # The number of examples, by class, 2 * (class is a label) + (class is
+        # predicted).
         self._outcomes: np.ndarray = np.zeros([len(self._names), 4], np.int64)
 
     def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
@@ -157,12 +181,14 @@ class MultiLabelResults(TextResults):
         """Returns which labels are predicted: bool, with the shape of the probabilities."""
         return probabilities >= np.float32(self._threshold)
 
-    def _add(self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs) -> float:
+    def _add(
+        self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs
+    ) -> float:
         true = np.zeros(logits.shape, np.int64)
         for row, names in zip(true, labels, strict=True):
             row[[self._index[name] for name in names]] = 1
-        # The probabilities select the labels, so that the metrics count the same predictions as
-        # the prediction files contain.
+        # The probabilities select the labels, so that the metrics count the same
+        # predictions as the prediction files contain.
         outcomes = 2 * true + self._is_predicted(outputs["probabilities"])
         for outcome in range(4):
             self._outcomes[:, outcome] += np.count_nonzero(outcomes == outcome, axis=0)
@@ -187,7 +213,9 @@ class MultiLabelResults(TextResults):
     def _metrics_of(self, outcomes: np.ndarray) -> Mapping[str, float]:
         functions = {
             "micro_f1": lambda: self._scores(outcomes.sum(axis=0))[2],
-            "macro_f1": lambda: float(np.mean([self._scores(row)[2] for row in outcomes])),
+            "macro_f1": lambda: float(
+                np.mean([self._scores(row)[2] for row in outcomes])
+            ),
         }
         return {name: functions[name]() for name in self._metric_names}
 
@@ -196,7 +224,11 @@ class MultiLabelResults(TextResults):
         import sklearn.metrics
 
         precision, recall, f1, _ = sklearn.metrics.precision_recall_fscore_support(
-            [0, 0, 1, 1], [0, 1, 0, 1], average="binary", sample_weight=outcomes, zero_division=0
+            [0, 0, 1, 1],
+            [0, 1, 0, 1],
+            average="binary",
+            sample_weight=outcomes,
+            zero_division=0,
         )
         return float(precision), float(recall), float(f1), int(outcomes[2:].sum())
 
@@ -208,8 +240,12 @@ class MultiLabelResults(TextResults):
 
     def _as_json(self, values: np.ndarray) -> dict[str, Any]:
         return {
-            "predicted": [self._names[each] for each in np.flatnonzero(self._is_predicted(values))],
-            "probabilities": dict(zip(self._names, map(shortest_float, values), strict=True)),
+            "predicted": [
+                self._names[each] for each in np.flatnonzero(self._is_predicted(values))
+            ],
+            "probabilities": dict(
+                zip(self._names, map(shortest_float, values), strict=True)
+            ),
         }
 
 
@@ -222,7 +258,9 @@ class RegressionResults(TextResults):
         super().__init__(*arguments, **options)
         self._true, self._predicted = array.array("d"), array.array("f")
 
-    def _add(self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs) -> float:
+    def _add(
+        self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs
+    ) -> float:
         true = np.array(labels, np.float64)
         self._true.frombytes(true.tobytes())
         self._predicted.frombytes(logits[:, 0].astype(np.float32).tobytes())

@@ -1,7 +1,8 @@
 """The format of the files that the GLUE server accepts.
 
-Each test file has one submission file: a header line `index<tab>prediction`, then a line for each
-example in the order of the test file, with the number of the example from 0.
+Each test file has one submission file: a header line `index<tab>prediction`, then a
+line for each example in the order of the test file, with the number of the example from
+0.
 """
 
 import dataclasses
@@ -15,9 +16,10 @@ class Submission:
     """The submission files of a task.
 
     Attributes:
-        file_names: The official file name for each test split, by the suffix of the split.
-        score_range: The lowest and the highest score that the server accepts, if the predictions
-            are scores; None if they are labels.
+        file_names: The official file name for each test split, by the suffix of the
+            split.
+        score_range: The lowest and the highest score that the server accepts, if the
+            predictions are scores; None if they are labels.
 
     Source: gluebenchmark.com/faq.
     """
@@ -29,8 +31,8 @@ class Submission:
         """Returns the text of a prediction in the column `prediction`.
 
         Args:
-            prediction: A label, or a score. A score is limited to `score_range` and is written
-                with three decimals.
+            prediction: A label, or a score. A score is limited to `score_range` and is
+                written with three decimals.
         """
         if isinstance(prediction, str):
             return prediction

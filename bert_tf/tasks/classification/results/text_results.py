@@ -1,7 +1,7 @@
 """`TextResults`: the parts of the results that all task types of texts share.
 
-SciPy and scikit-learn are imported inside functions, because the programs show their help without
-them.
+SciPy and scikit-learn are imported inside functions, because the programs show their
+help without them.
 """
 
 import json
@@ -27,22 +27,23 @@ _SHOWN_LABELS = 1000
 class TextResults(TaskResults):
     """The metrics of texts with labels or scores, and the files with the predictions.
 
-    A line of `predictions.jsonl` has the columns of the file, or at least those of the texts and of
-    the label, and then the prediction.
+    A line of `predictions.jsonl` has the columns of the file, or at least those of the
+    texts and of the label, and then the prediction.
 
-    Counts are kept instead of examples where possible, so that a split of any size fits in memory.
-    Metrics without a definition for the given examples, such as the correlation with constant
-    predictions, are 0.
+    Counts are kept instead of examples where possible, so that a split of any size fits
+    in memory. Metrics without a definition for the given examples, such as the
+    correlation with constant predictions, are 0.
 
-    The files are `test_results.tsv`, `predictions.jsonl`, and the file for a benchmark's server, if
-    the format has a name for the split.
+    The files are `test_results.tsv`, `predictions.jsonl`, and the file for a
+    benchmark's server, if the format has a name for the split.
 
     Args:
         labels: The labels in the order of the model outputs; () for regression.
-        metric_names: The metrics in addition to the loss, and to the accuracy of a classification
-            task.
+        metric_names: The metrics in addition to the loss, and to the accuracy of a
+            classification task.
         threshold: Probability in (0, 1) from which a multi-label task predicts a label.
-        split: The split, whose suffix is the end of the file names; None if no file is written.
+        split: The split, whose suffix is the end of the file names; None if no file is
+            written.
         submission: The format of the file for a benchmark's server, or None.
 
     Source: google-research/bert `run_classifier.main` (test_results.tsv).
@@ -72,21 +73,29 @@ class TextResults(TaskResults):
         """The names of the files with predictions."""
         assert self._split is not None
         with_suffix, submission = self._split.with_suffix, self._submission
-        names = [f"{with_suffix('test_results')}.tsv", f"{with_suffix('predictions')}.jsonl"]
+        names = [
+            f"{with_suffix('test_results')}.tsv",
+            f"{with_suffix('predictions')}.jsonl",
+        ]
         name = submission.file_names.get(self._split.suffix) if submission else None
         return [*names, name] if name else names
 
     def decode(self, example: TextExample, outputs: Sequence[Outputs]) -> Outputs:
         """Returns the mean of the outputs for the windows of a text; see `LongTexts`.
 
-        The logits are those of the mean probabilities, or the mean score, so that the loss is that
-        of the averaged prediction.
+        The logits are those of the mean probabilities, or the mean score, so that the
+        loss is that of the averaged prediction.
         """
         if len(outputs) == 1:
             return outputs[0]
-        of_windows = {name: np.stack([each[name] for each in outputs]) for name in outputs[0]}
+        of_windows = {
+            name: np.stack([each[name] for each in outputs]) for name in outputs[0]
+        }
         means = {name: values.mean(axis=0) for name, values in of_windows.items()}
-        return {**means, "logits": self._mean_logits(of_windows["logits"].astype(np.float64))}
+        return {
+            **means,
+            "logits": self._mean_logits(of_windows["logits"].astype(np.float64)),
+        }
 
     def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
         """Returns the logits [C] of the mean prediction of windows with the logits [W, C]."""
@@ -104,12 +113,23 @@ class TextResults(TaskResults):
     def _flush(self) -> None:
         if self._block:
             labels = [label for label, _ in self._block]
-            names = [name for name in ("logits", "probabilities") if name in self._block[0][1]]
-            stacked = {name: np.stack([each[name] for _, each in self._block]) for name in names}
-            self._loss += float(self._add(labels, stacked["logits"].astype(np.float64), stacked))
+            names = [
+                name
+                for name in ("logits", "probabilities")
+                if name in self._block[0][1]
+            ]
+            stacked = {
+                name: np.stack([each[name] for _, each in self._block])
+                for name in names
+            }
+            self._loss += float(
+                self._add(labels, stacked["logits"].astype(np.float64), stacked)
+            )
             self._block = []
 
-    def _add(self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs) -> float:
+    def _add(
+        self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs
+    ) -> float:
         """Adds a block of N examples; returns the sum of its losses.
 
         Args:
@@ -161,12 +181,14 @@ class TextResults(TaskResults):
         if self._names:
             _LOGGER.info(
                 "%s has a column for each label, in this order: %s.",
-                self.file_names[0], shortened(self._names, _SHOWN_LABELS),
-            )  # fmt: skip
+                self.file_names[0],
+                shortened(self._names, _SHOWN_LABELS),
+            )
 
 
 def _as_floats(metrics: Callable[[], Mapping[str, float]]) -> dict[str, float]:
     with warnings.catch_warnings():
-        # scikit-learn and SciPy warn about metrics without a definition; see `TextResults`.
+        # scikit-learn and SciPy warn about metrics without a definition; see
+        # `TextResults`.
         warnings.simplefilter("ignore")
         return {name: float(value) for name, value in metrics().items()}

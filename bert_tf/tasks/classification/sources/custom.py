@@ -6,18 +6,25 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError, check_choice, check_label_names
-from bert_tf.tasks.classification.classification_task import TABLES, ClassificationTask, SplitReader
+from bert_tf.tasks.classification.classification_task import (
+    TABLES,
+    ClassificationTask,
+    SplitReader,
+)
 from bert_tf.tasks.classification.long_texts import LongTexts
 from bert_tf.tasks.classification.sources.labels import in_order
-from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
+from bert_tf.tasks.classification.sources.row_examples import (
+    LabelParser,
+    examples_of_rows,
+)
 from bert_tf.tasks.classification.sources.tfds_reader import TfdsReader, TfdsSource
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import DataLocation, FileSource, Split, share_of
 from bert_tf.tasks.tables import column_values
 from bert_tf.tasks.task import TaskInputs
 
-# The metrics in addition to the loss and the accuracy, and the metric that selects the best
-# weights, by task type.
+# The metrics in addition to the loss and the accuracy, and the metric that selects the
+# best weights, by task type.
 _METRICS: dict[str, tuple[tuple[str, ...], str]] = {
     "classification": (("macro_f1",), "accuracy"),
     "regression": (("pearson", "spearman"), "spearman"),
@@ -34,14 +41,15 @@ class TextColumns:
     """The columns of the user's data.
 
     Attributes:
-        text_a: Task custom: column of the sentence, or of the first sentence of a pair. With
-            --tfds_name, the default is the text feature of the data set.
-        text_b: Task custom: column of the second sentence of a pair. Default: single sentences.
-        label: Task custom: column of the label; test files may lack this column. For multi_label,
-            several columns, separated by commas, are the labels: each has 1 for texts with its
-            label, and 0 for others.
-        label_separator: Task custom, multi_label: text between the labels of an example. JSON lines
-            and Parquet files may contain lists instead.
+        text_a: Task custom: column of the sentence, or of the first sentence of a pair.
+            With --tfds_name, the default is the text feature of the data set.
+        text_b: Task custom: column of the second sentence of a pair. Default: single
+            sentences.
+        label: Task custom: column of the label; test files may lack this column. For
+            multi_label, several columns, separated by commas, are the labels: each has
+            1 for texts with its label, and 0 for others.
+        label_separator: Task custom, multi_label: text between the labels of an
+            example. JSON lines and Parquet files may contain lists instead.
 
     Raises:
         InputError: Two columns have the same name.
@@ -80,7 +88,9 @@ class CustomReader(SplitReader):
     labels: tuple[str, ...] | None
     task_type: str = "classification"
 
-    def prepare(self, task: ClassificationTask, inputs: TaskInputs) -> ClassificationTask:
+    def prepare(
+        self, task: ClassificationTask, inputs: TaskInputs
+    ) -> ClassificationTask:
         """Returns the task with its labels: those of the trained model, or of the train split."""
         if self.labels is not None:
             return task
@@ -88,7 +98,9 @@ class CustomReader(SplitReader):
         if labels is None and len(self._label_columns) > 1:
             labels = self._label_columns
         if labels is None:
-            labels = inputs.in_stated_order(self._labels_of_train_split(inputs.location))
+            labels = inputs.in_stated_order(
+                self._labels_of_train_split(inputs.location)
+            )
         _check_labels(labels, self.task_type)
         reader = dataclasses.replace(self, labels=tuple(labels))
         return dataclasses.replace(task, labels=tuple(labels), reader=reader)
@@ -100,10 +112,12 @@ class CustomReader(SplitReader):
         return tuple(label.split(",")) if self.task_type == "multi_label" else (label,)
 
     def _labels_of_train_split(self, location: DataLocation) -> list[str]:
-        """Returns the labels of the train split, `in_order`; with `eval_fraction`, of its file.
+        """Returns the labels of the train split, `in_order`.
 
-        A data set of tensorflow-datasets can have names for its labels. These names are returned in
-        their own order.
+        With `eval_fraction`, of its file.
+
+        A data set of tensorflow-datasets can have names for its labels. These names are
+        returned in their own order.
         """
         location = dataclasses.replace(location, eval_fraction=0.0, test_fraction=0.0)
         (split, *_) = self.splits("train", location)
@@ -117,9 +131,10 @@ class CustomReader(SplitReader):
             found.update((label,) if isinstance(label, str) else label)
             if len(found) > _MAX_LABELS:
                 raise InputError(
-                    f"{split.source.name} has more than {_MAX_LABELS} different values in the "
-                    f"column {self.columns.label!r}. Give the column of the labels, use the task "
-                    "type regression for scores, or give all labels."
+                    f"{split.source.name} has more than {_MAX_LABELS} different values "
+                    f"in the column {self.columns.label!r}. Give the column of the "
+                    "labels, use the task type regression for scores, or give all "
+                    "labels."
                 )
         return in_order(found)
 
@@ -127,7 +142,8 @@ class CustomReader(SplitReader):
         """Returns the only split of a kind, or those of a data set of tensorflow-datasets.
 
         Raises:
-            InputError: There is no file or no data set; see `find_table` and `TfdsReader`.
+            InputError: There is no file or no data set; see `find_table` and
+                `TfdsReader`.
         """
         if location.tfds_name:
             return self._tfds().splits(kind, location)
@@ -156,9 +172,13 @@ class CustomReader(SplitReader):
             rows = ((number, _with_one_label(row, labels)) for number, row in rows)
         if source.part:
             (first, last), texts = source.part, 1 if columns.text_b is None else 2
-            rows = ((n, row) for n, row in rows if first <= share_of(*row[:texts]) < last)
+            rows = (
+                (n, row) for n, row in rows if first <= share_of(*row[:texts]) < last
+            )
             path = f"The {split.kind} part of {path}"
-        parser = LabelParser(columns.label, self.task_type, self.labels, columns.label_separator)
+        parser = LabelParser(
+            columns.label, self.task_type, self.labels, columns.label_separator
+        )
         return examples_of_rows(rows, path, split.kind, names, parser, counts)
 
     def _tfds(self) -> TfdsReader:
@@ -171,7 +191,11 @@ def _with_one_label(row: Sequence[Any], labels: Sequence[str]) -> list[Any]:
     end = 2 + len(labels)
     values = row[2:end]
     is_known = values != [None] * len(labels)
-    return [*row[:2], dict(zip(labels, values, strict=True)) if is_known else None, *row[end:]]
+    return [
+        *row[:2],
+        dict(zip(labels, values, strict=True)) if is_known else None,
+        *row[end:],
+    ]
 
 
 def custom_task(
@@ -185,22 +209,26 @@ def custom_task(
 
     Args:
         columns: The columns.
-        task_type: "classification" (one label), "regression" (a score) or "multi_label" (any number
-            of labels).
-        labels: All labels, in the order of the outputs, or None for those of the trained model or
-            of the train split, which are sorted (whole numbers by their size) unless a model that
-            the run starts from has the same labels. Blanks at both ends are removed. Regression has
-            no labels.
-        threshold: Probability in (0, 1) from which a label is predicted, for "multi_label".
-        long_texts: The reading of texts that are longer than the model. Default: truncation.
+        task_type: "classification" (one label), "regression" (a score) or "multi_label"
+            (any number of labels).
+        labels: All labels, in the order of the outputs, or None for those of the
+            trained model or of the train split, which are sorted (whole numbers by
+            their size) unless a model that the run starts from has the same labels.
+            Blanks at both ends are removed. Regression has no labels.
+        threshold: Probability in (0, 1) from which a label is predicted, for
+            "multi_label".
+        long_texts: The reading of texts that are longer than the model. Default:
+            truncation.
 
     Raises:
-        InputError: There are too few labels, a label is repeated or empty, or another value is not
-            valid.
+        InputError: There are too few labels, a label is repeated or empty, or another
+            value is not valid.
     """
     check_choice(TABLES, "task_type", task_type)
     if not 0 < threshold < 1:
-        raise InputError(f"threshold must be above 0 and below 1. Received: {threshold}.")
+        raise InputError(
+            f"threshold must be above 0 and below 1. Received: {threshold}."
+        )
     labels = () if task_type == "regression" else labels
     if labels is not None:
         labels = tuple(label.strip() for label in labels)
@@ -223,8 +251,8 @@ def _check_labels(labels: Sequence[str], task_type: str) -> None:
     """Checks the number of labels, and that they differ and are not empty."""
     if "" in labels:
         raise InputError(
-            f"labels has an empty label. Received: {','.join(labels)!r}. Separate labels with one "
-            "comma; a label cannot contain a comma."
+            f"labels has an empty label. Received: {','.join(labels)!r}. Separate "
+            "labels with one comma; a label cannot contain a comma."
         )
     repeated = [label for label, count in Counter(labels).items() if count > 1]
     if repeated:

@@ -10,7 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.classification_task import ClassificationTask, SplitReader
+from bert_tf.tasks.classification.classification_task import (
+    ClassificationTask,
+    SplitReader,
+)
 from bert_tf.tasks.classification.results.submission import Submission
 from bert_tf.tasks.classification.sources import tfds_reader
 from bert_tf.tasks.classification.sources.labels import check_label, nearest
@@ -26,14 +29,18 @@ NLI = ("contradiction", "entailment", "neutral")
 LOWEST_SCORE, HIGHEST_SCORE = 0.0, 5.0
 # Values in the label column of a test file whose labels are not public.
 _HIDDEN_LABELS = (None, "", "-1")
-_FILES = {"train": {"": ("train.tsv",)}, "dev": {"": ("dev.tsv",)}, "test": {"": ("test.tsv",)}}
+_FILES = {
+    "train": {"": ("train.tsv",)},
+    "dev": {"": ("dev.tsv",)},
+    "test": {"": ("test.tsv",)},
+}
 _MNLI_FILES = {
     "train": {"": ("train.tsv",)},
     "dev": {"": ("dev_matched.tsv",), "mismatched": ("dev_mismatched.tsv",)},
     "test": {"": ("test_matched.tsv",), "mismatched": ("test_mismatched.tsv",)},
 }
-# AX has no train file. The suffix "ax" keeps its results apart from those of MNLI, because both are
-# written into the folder of the MNLI run.
+# AX has no train file. The suffix "ax" keeps its results apart from those of MNLI,
+# because both are written into the folder of the MNLI run.
 _AX_FILES: dict[str, dict[str, tuple[str, ...]]] = {
     "dev": {"ax": ("diagnostic-full.tsv", "diagnostic/diagnostic-full.tsv")},
     "test": {"ax": ("diagnostic.tsv", "diagnostic/diagnostic.tsv", "AX.tsv")},
@@ -48,17 +55,18 @@ class GlueReader(SplitReader):
 
     Attributes:
         folder: The folder of the task in the official archive, such as "SST-2".
-        layouts: The names of the columns: the sentence, or the first one of a pair; the second
-            sentence of a pair, or None; the label or the score. The first layout whose first name
-            is in the header line is used.
+        layouts: The names of the columns: the sentence, or the first one of a pair; the
+            second sentence of a pair, or None; the label or the score. The first layout
+            whose first name is in the header line is used.
         labels: The labels; () for scores in [0, 5].
-        files: For each kind of split, for each suffix, the file names to look for in `data_dir`
-            and in its subfolder `folder`.
-        skips_short_rows: Whether rows with too few fields in train and dev files are skipped and
-            counted as "short rows skipped". Short rows are errors otherwise, and in test files,
-            because the numbers in a submission file count all rows.
-        header: The names of the columns of files without a header line; None if all files have
-            one.
+        files: For each kind of split, for each suffix, the file names to look for in
+            `data_dir` and in its subfolder `folder`.
+        skips_short_rows: Whether rows with too few fields in train and dev files are
+            skipped and counted as "short rows skipped". Short rows are errors
+            otherwise, and in test files, because the numbers in a submission file count
+            all rows.
+        header: The names of the columns of files without a header line; None if all
+            files have one.
     """
 
     folder: str
@@ -70,10 +78,17 @@ class GlueReader(SplitReader):
     skips_short_rows: bool = False
     header: tuple[str, ...] | None = None
 
-    def prepare(self, task: ClassificationTask, inputs: TaskInputs) -> ClassificationTask:
-        """Returns the task; it reads tensorflow-datasets if the location is a data set of it."""
+    def prepare(
+        self, task: ClassificationTask, inputs: TaskInputs
+    ) -> ClassificationTask:
+        """Returns the task.
+
+        It reads tensorflow-datasets if the location is a data set of it.
+        """
         location = inputs.location
-        return tfds_reader.read_from_tfds(task, location) if location.tfds_name else task
+        return (
+            tfds_reader.read_from_tfds(task, location) if location.tfds_name else task
+        )
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Finds the files of a kind of split.
@@ -83,14 +98,17 @@ class GlueReader(SplitReader):
         """
         if kind not in self.files and not location.explicit_file(kind):
             raise InputError(
-                f"The task {self.folder} has no {kind} file. Give a file in the official format as "
-                f"{kind}_file, or use the weights of a run of the task mnli."
+                f"The task {self.folder} has no {kind} file. Give a file in the "
+                f"official format as {kind}_file, or use the weights of a run of the "
+                "task mnli."
             )
         by_suffix = self.files.get(kind, _FILES[kind])
         if location.explicit_file(kind):
             by_suffix = dict(itertools.islice(by_suffix.items(), 1))
         return [
-            Split(kind, FileSource(location.find_file(kind, self._paths(names))), suffix)
+            Split(
+                kind, FileSource(location.find_file(kind, self._paths(names))), suffix
+            )
             for suffix, names in by_suffix.items()
         ]
 
@@ -107,18 +125,25 @@ class GlueReader(SplitReader):
             counts: Receives the number of "short rows skipped".
 
         Raises:
-            InputError: The file has no examples or lacks a column, or a row is malformed.
+            InputError: The file has no examples or lacks a column, or a row is
+                malformed.
         """
         path, is_test = split.source.name, split.kind == "test"
         first, header = first_row(path), self.header
-        columns = next((each for each in self.layouts if each[0] in first), self.layouts[0])
+        columns = next(
+            (each for each in self.layouts if each[0] in first), self.layouts[0]
+        )
         if header and (columns[0] in first or (is_test and len(first) < len(header))):
             header = None
         optional = {columns[2]} if is_test else set()
         skipped = counts if self.skips_short_rows and not is_test else None
         rows = released_rows(path, columns, optional, header=header, counts=skipped)
         for number, (text_a, text_b, text) in rows:
-            label = None if is_test and text in _HIDDEN_LABELS else self._label(text, path, number)
+            label = (
+                None
+                if is_test and text in _HIDDEN_LABELS
+                else self._label(text, path, number)
+            )
             yield TextExample(text_a, text_b, label, columns)
 
     def _label(self, text: str, path: str, line: int) -> str | float:
@@ -146,8 +171,8 @@ def read_score(text: str, path: str, line: int) -> float:
     if LOWEST_SCORE <= score <= HIGHEST_SCORE:
         return score
     raise InputError(
-        f"{path}, line {line}: the score {text[:60]!r} is not a number from {LOWEST_SCORE:g} to "
-        f"{HIGHEST_SCORE:g}."
+        f"{path}, line {line}: the score {text[:60]!r} is not a number from "
+        f"{LOWEST_SCORE:g} to {HIGHEST_SCORE:g}."
     )
 
 
@@ -190,10 +215,19 @@ _TASKS = (
     _task("CoLA", _SENTENCE, BINARY, "matthews_correlation", header=_COLA_HEADER),
     _task("SST-2", _SENTENCE, BINARY),
     _task("MRPC", ("#1 String", "#2 String", "Quality"), BINARY, "f1"),
-    _task("QQP", ("question1", "question2", "is_duplicate"), BINARY, "f1", skips_short_rows=True),
+    _task(
+        "QQP",
+        ("question1", "question2", "is_duplicate"),
+        BINARY,
+        "f1",
+        skips_short_rows=True,
+    ),
     _task("STS-B", ("sentence1", "sentence2", "score"), (), "pearson", "spearman"),
     _task(
-        "MNLI", ("sentence1", "sentence2", "gold_label"), NLI, files=_MNLI_FILES,
+        "MNLI",
+        ("sentence1", "sentence2", "gold_label"),
+        NLI,
+        files=_MNLI_FILES,
         file_names={"": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"},
     ),
     _task("QNLI", ("question", "sentence", "label"), ENTAILMENT),
@@ -201,10 +235,16 @@ _TASKS = (
     _task("WNLI", _PAIR, BINARY),
     # The other columns are those of diagnostic-full.tsv, which has labels.
     _task(
-        "AX", _PAIR, NLI, "matthews_correlation", files=_AX_FILES, file_names={"ax": "AX.tsv"},
-        trained_as="mnli", other_columns=[("Premise", "Hypothesis", "Label")],
+        "AX",
+        _PAIR,
+        NLI,
+        "matthews_correlation",
+        files=_AX_FILES,
+        file_names={"ax": "AX.tsv"},
+        trained_as="mnli",
+        other_columns=[("Premise", "Hypothesis", "Label")],
     ),
-)  # fmt: skip
+)
 GLUE_TASKS: dict[str, ClassificationTask] = {task.name: task for task in _TASKS}
 ALIASES = {"sst2": "sst-2", "stsb": "sts-b"}
 

@@ -33,8 +33,8 @@ def check_one_line(label: str, place: str) -> None:
     """
     if "\t" in label or label.splitlines() != [label]:
         raise InputError(
-            f"{place} has the label {label[:60]!r}, and a label must be in one line, without tabs. "
-            "Correct the label, or give another label_column."
+            f"{place} has the label {label[:60]!r}, and a label must be in one line, "
+            "without tabs. Correct the label, or give another label_column."
         )
 
 
@@ -48,7 +48,8 @@ def check_label(label: str, labels: Sequence[str], path: str, line: int) -> None
         line: The number of the line or row, from 1, for the error message.
 
     Raises:
-        InputError: The label is unknown. The message suggests the most similar known label.
+        InputError: The label is unknown. The message suggests the most similar known
+            label.
     """
     if label in labels:
         return

@@ -30,8 +30,8 @@ def released_rows(
         columns: The names of the columns; the value of None is None.
         optional: The columns that a file or a row may lack; a missing value is None.
         header: The names of the columns of a file without a header line.
-        counts: Receives the number of rows that lack a value, which are skipped. If it is None,
-            such a row is an error.
+        counts: Receives the number of rows that lack a value, which are skipped. If it
+            is None, such a row is an error.
 
     Raises:
         InputError: A column is missing, or a row is malformed.
@@ -39,17 +39,22 @@ def released_rows(
     required = [name for name in columns if name is not None and name not in optional]
     remedy = f"Give the official file of this task, with {', '.join(required)} in its first line."
     names = (lambda _: header) if header else None
-    rows = column_values(path, columns, optional, header=names, remedy=remedy, is_released=True)
+    rows = column_values(
+        path, columns, optional, header=names, remedy=remedy, is_released=True
+    )
     for number, values in rows:
         missing = [
-            name for name, value in zip(columns, values, strict=True)
+            name
+            for name, value in zip(columns, values, strict=True)
             if value is None and name in required
-        ]  # fmt: skip
+        ]
         place = f"{path}, line {number}"
         if not missing:
             yield number, values
         elif counts is not None:
-            counts.add(SHORT_ROWS, f"{place}: {missing[0]!r} is missing", is_skipped=True)
+            counts.add(
+                SHORT_ROWS, f"{place}: {missing[0]!r} is missing", is_skipped=True
+            )
         else:
             raise InputError(
                 f"{place} has too few columns: {missing[0]!r} is missing. Remove the "

@@ -20,8 +20,8 @@ _HIGHEST_SCORE = float(np.finfo(np.float32).max)
 def text_of(value: Any, place: str) -> str:
     """Returns the text form of a value.
 
-    The text form of a JSON or Parquet value is its form in JSON: true and false for bools, 1 for an
-    integer and 1.0 for a float.
+    The text form of a JSON or Parquet value is its form in JSON: true and false for
+    bools, 1 for an integer and 1.0 for a float.
 
     Args:
         value: A text, a bool or a number.
@@ -35,13 +35,16 @@ def text_of(value: Any, place: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(f"{place} has the number {value}. Write a text or a finite number.")
+        raise InputError(
+            f"{place} has the number {value}. Write a text or a finite number."
+        )
     if isinstance(value, (int, float)):
         return str(value)
     if value is None:
         raise InputError(f"{place} has no value.")
     raise InputError(
-        f"{place} has a value of type {type(value).__name__}. Write a text, a number or a bool."
+        f"{place} has a value of type {type(value).__name__}. Write a text, a number "
+        "or a bool."
     )
 
 
@@ -58,7 +61,11 @@ class LabelParser:
     """
 
     def __init__(
-        self, column: str, task_type: str, labels: Sequence[str] | None, separator: str = ","
+        self,
+        column: str,
+        task_type: str,
+        labels: Sequence[str] | None,
+        separator: str = ",",
     ) -> None:
         self._column, self._separator = column, separator
         self._labels = labels
@@ -79,7 +86,8 @@ class LabelParser:
             line: The number of the line or row, from 1, for error messages.
 
         Raises:
-            InputError: The value is missing, is not a known label, or is not a finite float32.
+            InputError: The value is missing, is not a known label, or is not a finite
+                float32.
         """
         return self._parse(value, path, line)
 
@@ -98,10 +106,14 @@ class LabelParser:
 
     def _several_labels(self, value: Any, path: str, line: int) -> tuple[str, ...]:
         if isinstance(value, dict):
-            value = [name for name in value if self._is_set(name, value[name], path, line)]
+            value = [
+                name for name in value if self._is_set(name, value[name], path, line)
+            ]
         if not isinstance(value, (list, tuple)):
             text = text_of(value, f"{place_of(path, line)}: column {self._column!r}")
-            value = [part for part in map(str.strip, text.split(self._separator)) if part]
+            value = [
+                part for part in map(str.strip, text.split(self._separator)) if part
+            ]
         return tuple(dict.fromkeys(self._one_label(part, path, line) for part in value))
 
     def _is_set(self, name: str, value: Any, path: str, line: int) -> bool:
@@ -109,7 +121,9 @@ class LabelParser:
         place = f"{place_of(path, line)}: column {name!r}"
         text = text_of(value, place).strip().lower().removesuffix(".0")
         if text not in ("0", "1", "false", "true"):
-            raise InputError(f"{place} of a label must have 0 or 1. Received: {value!r:.60}.")
+            raise InputError(
+                f"{place} of a label must have 0 or 1. Received: {value!r:.60}."
+            )
         return text in ("1", "true")
 
     def _score(self, value: Any, path: str, line: int) -> float:
@@ -121,7 +135,8 @@ class LabelParser:
             score = math.nan
         if not abs(score) <= _HIGHEST_SCORE:  # also true for NaN
             raise InputError(
-                f"{place} has {text[:60]!r}. Write a finite number of at most {_HIGHEST_SCORE:.2g}."
+                f"{place} has {text[:60]!r}. Write a finite number of at most "
+                f"{_HIGHEST_SCORE:.2g}."
             )
         return score
 
@@ -136,12 +151,13 @@ def examples_of_rows(
 ) -> Iterator[TextExample]:
     """Yields an example for each row.
 
-    In a test split, a label that is missing, unknown or malformed becomes None, and so does an
-    empty one, except for "multi_label". Labels that are unknown or malformed are counted.
+    In a test split, a label that is missing, unknown or malformed becomes None, and so
+    does an empty one, except for "multi_label". Labels that are unknown or malformed
+    are counted.
 
     Args:
-        rows: The number of each row, and its first text, second text and label, and for a test
-            split optionally a dict with all columns.
+        rows: The number of each row, and its first text, second text and label, and for
+            a test split optionally a dict with all columns.
         path: The file, for error messages.
         kind: "train", "dev" or "test".
         columns: The names of the three columns.

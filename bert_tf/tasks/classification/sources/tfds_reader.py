@@ -7,34 +7,47 @@ from typing import Any
 
 from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.classification_task import ClassificationTask, SplitReader
-from bert_tf.tasks.classification.sources.row_examples import LabelParser, examples_of_rows
+from bert_tf.tasks.classification.classification_task import (
+    ClassificationTask,
+    SplitReader,
+)
+from bert_tf.tasks.classification.sources.row_examples import (
+    LabelParser,
+    examples_of_rows,
+)
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import DataLocation, Split
 from bert_tf.tfds_builders import open_builder
 
 _EXAMPLES_PER_BATCH = 1024
 _PAIRS = (
-    ("sentence1", "sentence2"), ("question1", "question2"), ("premise", "hypothesis"),
+    ("sentence1", "sentence2"),
+    ("question1", "question2"),
+    ("premise", "hypothesis"),
     ("question", "sentence"),
-)  # fmt: skip
-# The names of the splits in tensorflow-datasets, by kind; the first one that exists is read,
-# together with the other split of a matched and a mismatched one. Sets without a dev split, such as
-# imdb_reviews, are evaluated on their test split.
+)
+# The names of the splits in tensorflow-datasets, by kind; the first one that exists is
+# read, together with the other split of a matched and a mismatched one. Sets without a
+# dev split, such as imdb_reviews, are evaluated on their test split.
 _SPLITS = {
     "train": ("train",),
     "dev": ("validation", "validation_matched", "dev", "test"),
     "test": ("test", "test_matched"),
 }
-# The labels of the official GLUE files, by the label names of tensorflow-datasets. A name that is
-# itself a label of the task is not replaced.
+# The labels of the official GLUE files, by the label names of tensorflow-datasets. A
+# name that is itself a label of the task is not replaced.
 _GLUE_LABELS = {
-    "unacceptable": "0", "acceptable": "1",  # CoLA
-    "negative": "0", "positive": "1",  # SST-2
-    "not_equivalent": "0", "equivalent": "1",  # MRPC
-    "not_duplicate": "0", "duplicate": "1",  # QQP
-    "not_entailment": "0", "entailment": "1",  # WNLI
-}  # fmt: skip
+    "unacceptable": "0",
+    "acceptable": "1",  # CoLA
+    "negative": "0",
+    "positive": "1",  # SST-2
+    "not_equivalent": "0",
+    "equivalent": "1",  # MRPC
+    "not_duplicate": "0",
+    "duplicate": "1",  # QQP
+    "not_entailment": "0",
+    "entailment": "1",  # WNLI
+}
 WITHOUT_LABEL = "examples without a label skipped"
 
 
@@ -43,7 +56,8 @@ class TfdsSource:
     """A split of a data set as the `splits.Source` of a split.
 
     Attributes:
-        name: The name of the data set with its version, a colon, and the name of the split.
+        name: The name of the data set with its version, a colon, and the name of the
+            split.
         builder: The `tfds.core.DatasetBuilder`.
         split: The name of the split, or a part of it such as "train[:90%]".
         columns: The names of the features that are read; None for those that are not.
@@ -59,7 +73,9 @@ class TfdsSource:
         import tensorflow as tf
 
         paths = map(str, self.builder.info.splits[self.split].filepaths)
-        hashes = [files.sha256_of_file(path) for path in paths if tf.io.gfile.exists(path)]
+        hashes = [
+            files.sha256_of_file(path) for path in paths if tf.io.gfile.exists(path)
+        ]
         digest = files.sha256("".join(hashes).encode())
         return f"{self.name} SHA-256 {digest} {self.columns}"
 
@@ -69,13 +85,15 @@ class TfdsReader(SplitReader):
     """Reads a data set of tensorflow-datasets.
 
     Attributes:
-        text_a: Name of the feature with the sentence, or with the first sentence of a pair.
+        text_a: Name of the feature with the sentence, or with the first sentence of a
+            pair.
         text_b: Name of the feature with the second sentence of a pair, or None.
         label: Name of the feature with the label.
         labels: The labels of the task; None accepts any label.
         task_type: "classification", "regression" or "multi_label".
         label_separator: The text between the labels of an example, for "multi_label".
-        label_by_name: The label of the task for each label name of the data set that differs.
+        label_by_name: The label of the task for each label name of the data set that
+            differs.
         suffix: The suffix of the first dev split and the first test split.
     """
 
@@ -91,32 +109,42 @@ class TfdsReader(SplitReader):
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Downloads and prepares the data set if needed, and finds the splits of a kind.
 
-        The explicit file of a kind is the name of a split, such as "train[90%:]". Without it, the
-        splits are train, validation and test; a data set without a validation split is evaluated on
-        its test split.
+        The explicit file of a kind is the name of a split, such as "train[90%:]".
+        Without it, the splits are train, validation and test; a data set without a
+        validation split is evaluated on its test split.
 
         Args:
             kind: One of `splits.KINDS`.
             location: The place of the data set.
 
         Raises:
-            InputError: The data set or the split does not exist, or the data set has no feature of
-                these names.
+            InputError: The data set or the split does not exist, or the data set has no
+                feature of these names.
         """
         builder = _builder(location, prepare=True)
         _check_features(builder, self._columns)
         existing = builder.info.splits
-        conventional = next((name for name in _SPLITS[kind] if name in existing), _SPLITS[kind][0])
+        conventional = next(
+            (name for name in _SPLITS[kind] if name in existing), _SPLITS[kind][0]
+        )
         name = location.explicit_file(kind) or conventional
         names = {"" if kind == "train" else self.suffix: name}
         mismatched = name.removesuffix("_matched") + "_mismatched"
-        if name == conventional and name.endswith("_matched") and mismatched in existing:
+        if (
+            name == conventional
+            and name.endswith("_matched")
+            and mismatched in existing
+        ):
             names["mismatched"] = mismatched
         for name in names.values():
             _check_split(name, builder, location, kind)
         data_set = builder.info.full_name
         return [
-            Split(kind, TfdsSource(f"{data_set}:{name}", builder, name, self._columns), suffix)
+            Split(
+                kind,
+                TfdsSource(f"{data_set}:{name}", builder, name, self._columns),
+                suffix,
+            )
             for suffix, name in names.items()
         ]
 
@@ -129,7 +157,9 @@ class TfdsReader(SplitReader):
 
         Examples without a label in a train or dev split are skipped and counted.
         """
-        parser = LabelParser(self.label, self.task_type, self.labels, self.label_separator)
+        parser = LabelParser(
+            self.label, self.task_type, self.labels, self.label_separator
+        )
         name, rows = split.source.name, self._rows(split, counts)
         return examples_of_rows(rows, name, split.kind, self._columns, parser, counts)
 
@@ -142,7 +172,9 @@ class TfdsReader(SplitReader):
         number = 0
         for batch in _batches(source, list(filter(None, self._columns))):
             labels, texts_a = _as_list(batch[self.label]), _texts(batch[self.text_a])
-            texts_b = _texts(batch[self.text_b]) if self.text_b else [None] * len(labels)
+            texts_b = (
+                _texts(batch[self.text_b]) if self.text_b else [None] * len(labels)
+            )
             for text_a, text_b, value in zip(texts_a, texts_b, labels, strict=True):
                 number += 1
                 label = convert(value)
@@ -198,30 +230,39 @@ def find_text_features(location: DataLocation) -> tuple[str, str | None]:
         if name in texts and (name in ("sentence", "text") or len(texts) == 1):
             return name, None
     raise InputError(
-        f"The text features of {location.tfds_name} are: {', '.join(sorted(texts)) or 'none'}. "
-        "Give the one to read as text_a_column, and for pairs a second one as text_b_column."
+        f"The text features of {location.tfds_name} are: "
+        f"{', '.join(sorted(texts)) or 'none'}. Give the one to read as text_a_column, "
+        "and for pairs a second one as text_b_column."
     )
 
 
-def read_from_tfds(task: ClassificationTask, location: DataLocation) -> ClassificationTask:
+def read_from_tfds(
+    task: ClassificationTask, location: DataLocation
+) -> ClassificationTask:
     """Returns a GLUE task that reads a data set such as "glue/mrpc" instead of the official files.
 
-    Labels are mapped by their names, because their order can differ from the order of the task.
+    Labels are mapped by their names, because their order can differ from the order of
+    the task.
 
     Args:
         task: The task.
         location: The place of the data set.
 
     Raises:
-        InputError: There is no such data set, or it does not have the text features and labels of
-            the task.
+        InputError: There is no such data set, or it does not have the text features and
+            labels of the task.
     """
     text_a, text_b = find_text_features(location)
     suffix = next(iter(task.submission.file_names), "") if task.submission else ""
     reader = TfdsReader(
-        text_a, text_b, "label", task.labels or None, task.task_type, label_by_name=_GLUE_LABELS,
+        text_a,
+        text_b,
+        "label",
+        task.labels or None,
+        task.task_type,
+        label_by_name=_GLUE_LABELS,
         suffix=suffix,
-    )  # fmt: skip
+    )
     builder = _builder(location)
     _check_features(builder, ["label"])
     names = set(reader.label_names(builder))
@@ -240,8 +281,8 @@ def _check_split(name: str, builder: Any, location: DataLocation, kind: str) -> 
     except (KeyError, ValueError) as error:
         raise InputError(
             f"{location.tfds_name} has no split {name!r}. Its splits are: "
-            f"{', '.join(builder.info.splits)}. Give the name of one of them, or a part such as "
-            f"'train[90%:]', as {kind}_file."
+            f"{', '.join(builder.info.splits)}. Give the name of one of them, or a "
+            f"part such as 'train[90%:]', as {kind}_file."
         ) from error
 
 
@@ -263,7 +304,11 @@ def _text_features(builder: Any) -> set[str]:
     import tensorflow as tf
 
     features = builder.info.features.items()
-    return {name for name, value in features if value.dtype == tf.string and value.shape == ()}
+    return {
+        name
+        for name, value in features
+        if value.dtype == tf.string and value.shape == ()
+    }
 
 
 def _check_features(builder: Any, names: Sequence[str | None]) -> None:

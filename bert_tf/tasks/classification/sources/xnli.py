@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.classification_task import ClassificationTask, SplitReader
+from bert_tf.tasks.classification.classification_task import (
+    ClassificationTask,
+    SplitReader,
+)
 from bert_tf.tasks.classification.sources.labels import check_label
 from bert_tf.tasks.classification.sources.released_files import first_row, released_rows
 from bert_tf.tasks.classification.text_examples import TextExample
@@ -16,8 +19,8 @@ LABELS = ("contradiction", "entailment", "neutral")
 _LANGUAGE = "language"
 _EVALUATION_COLUMNS = ("sentence1", "sentence2", "gold_label", _LANGUAGE)
 _TRAIN_COLUMNS = ("premise", "hypo", "label", _LANGUAGE)
-# The folders of the files, relative to data_dir: data_dir contains the files, is the folder above
-# the unzipped archives, or is the folder of the other archive.
+# The folders of the files, relative to data_dir: data_dir contains the files, is the
+# folder above the unzipped archives, or is the folder of the other archive.
 _EVALUATION_FOLDERS = ("", "XNLI-1.0", "../XNLI-1.0")
 _TRAIN_FOLDERS = ("multinli", "", "XNLI-MT-1.0/multinli", "../XNLI-MT-1.0/multinli")
 
@@ -25,16 +28,19 @@ _TRAIN_FOLDERS = ("multinli", "", "XNLI-MT-1.0/multinli", "../XNLI-MT-1.0/multin
 def xnli(language: str = "zh") -> ClassificationTask:
     """Returns the XNLI task of a language.
 
-    The train file is the machine translation of MNLI into the language. It is a part of the archive
-    XNLI-MT-1.0; the dev and test files are a part of XNLI-1.0. `data_dir` contains the files of
-    both archives, or is the folder of one of the unzipped archives, or the folder above them.
+    The train file is the machine translation of MNLI into the language. It is a part of
+    the archive XNLI-MT-1.0; the dev and test files are a part of XNLI-1.0. `data_dir`
+    contains the files of both archives, or is the folder of one of the unzipped
+    archives, or the folder above them.
 
     Args:
         language: The code of the language in the files, such as "zh" or "de".
 
     Source: google-research/bert `run_classifier.XnliProcessor`.
     """
-    return ClassificationTask(name="xnli", labels=LABELS, pair=True, reader=XnliReader(language))
+    return ClassificationTask(
+        name="xnli", labels=LABELS, pair=True, reader=XnliReader(language)
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +63,10 @@ class XnliReader(SplitReader):
             name = f"multinli.train.{self.language}.tsv"
             names = [os.path.join(folder, name) for folder in _TRAIN_FOLDERS]
         else:
-            names = [os.path.join(folder, f"xnli.{kind}.tsv") for folder in _EVALUATION_FOLDERS]
+            names = [
+                os.path.join(folder, f"xnli.{kind}.tsv")
+                for folder in _EVALUATION_FOLDERS
+            ]
         path = location.find_file(kind, names)
         return [Split(kind, FileSource(path, (self.language,)))]
 
@@ -69,14 +78,16 @@ class XnliReader(SplitReader):
             counts: Not changed.
 
         Raises:
-            InputError: The file is empty, has no row of the language or lacks a column, or a row is
-                malformed.
+            InputError: The file is empty, has no row of the language or lacks a column,
+                or a row is malformed.
         """
         path = split.source.name
         is_train_file = _TRAIN_COLUMNS[0] in first_row(path)
         columns = _TRAIN_COLUMNS if is_train_file else _EVALUATION_COLUMNS
         optional = {columns[2]} if split.kind == "test" else set()
-        rows = released_rows(path, columns, {*optional, *([_LANGUAGE] if is_train_file else [])})
+        rows = released_rows(
+            path, columns, {*optional, *([_LANGUAGE] if is_train_file else [])}
+        )
         languages = set()
         for number, (text_a, text_b, text, language) in rows:
             languages.add(language)
@@ -88,6 +99,6 @@ class XnliReader(SplitReader):
                 yield TextExample(text_a, text_b, label, columns[:3])
         if not languages & {None, self.language}:
             raise InputError(
-                f"{path} has no row of xnli_language {self.language!r}. Its languages are: "
-                f"{', '.join(sorted(languages))[:200]}."
+                f"{path} has no row of xnli_language {self.language!r}. Its languages "
+                f"are: {', '.join(sorted(languages))[:200]}."
             )

@@ -6,9 +6,7 @@ import re
 import setuptools
 
 HERE = pathlib.Path(__file__).parent
-VERSION = re.search(
-    r'^__version__ = "(.+)"$', (HERE / "bert_tf/__init__.py").read_text("utf-8"), re.M
-)[1]
+VERSION = "0.2.0"
 CORE = [
     line
     for line in (HERE / "requirements.txt").read_text("utf-8").splitlines()

@@ -14,9 +14,9 @@ import time
 import numpy as np
 
 import bert_tf
-from bert_tf.tasks import batches
+from bert_tf.fine_tuning import batches
+from bert_tf.fine_tuning.task_data import TaskData
 from bert_tf.tasks.task import TaskInputs
-from bert_tf.tasks.task_data import TaskData
 from bert_tf.training.step.step_runner import StepRunner
 
 TURNS, STEPS = 3, 16

@@ -13,9 +13,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import tensorflow as tf
 from absl import flags
 
-from bert_tf import command_line
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, variables_by_name
+from bert_tf.program import command_line
 from bert_tf.training.config import TrainingConfig
 from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder

@@ -35,8 +35,8 @@ import time
 
 from absl import flags
 
-from bert_tf import command_line
 from bert_tf.errors import InputError
+from bert_tf.program import command_line
 
 ROOT = pathlib.Path(__file__).parent.parent
 PEER = ROOT / "benchmarks/fine_tuning_peer.py"

@@ -22,7 +22,7 @@ import time
 import numpy as np
 from absl import flags
 
-from bert_tf import command_line
+from bert_tf.program import command_line
 
 ROOT = pathlib.Path(__file__).parent.parent
 CONFIG = {

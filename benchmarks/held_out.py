@@ -26,8 +26,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 from absl import flags
 
-from bert_tf import command_line
 from bert_tf.config import BertConfig
+from bert_tf.program import command_line
 
 ROOT = pathlib.Path(__file__).parent.parent
 BETAS, EPSILON, DECAY, CLIP = (0.9, 0.999), 1e-6, 0.01, 1.0

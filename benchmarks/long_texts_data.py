@@ -14,13 +14,13 @@ import random
 
 from absl import flags
 
-from bert_tf import command_line
 from bert_tf.data_prep.sample_data import documentation, sentences
 from bert_tf.data_prep.sample_data import train_dev_test_split as split
 from bert_tf.data_prep.sample_data.sentence_sets import (
     CLASSIFICATION_COLUMNS,
     LIBRARY_NAMES,
 )
+from bert_tf.program import command_line
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("output_dir", None, "Folder for train.csv, dev.csv and test.csv.")

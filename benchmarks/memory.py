@@ -19,8 +19,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 from absl import flags
 
-from bert_tf import command_line
 from bert_tf.config import SIZES, BertConfig
+from bert_tf.program import command_line
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum(

@@ -31,7 +31,7 @@ import fine_tuning
 import numpy as np
 from absl import flags
 
-from bert_tf import command_line
+from bert_tf.program import command_line
 
 ROOT = pathlib.Path(__file__).parent.parent
 PEER = ROOT / "benchmarks/record_training_peer.py"

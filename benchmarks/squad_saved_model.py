@@ -17,7 +17,7 @@ import json
 import numpy as np
 from absl import flags
 
-from bert_tf import command_line
+from bert_tf.program import command_line
 
 FLAGS = flags.FLAGS
 BATCH_SIZE = 32
@@ -172,8 +172,8 @@ def main():
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
-    from bert_tf import files, json_files
     from bert_tf.pretrained import load
+    from bert_tf.storage import files, json_files
     from bert_tf.tasks.row_counts import RowCounts
     from bert_tf.tasks.squad.squad_examples import read_examples
     from bert_tf.tasks.squad.squad_results import THRESHOLD

@@ -37,9 +37,9 @@ from absl import flags
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "tests"))
 from reference import tokenizer as reference
 
-from bert_tf import command_line
 from bert_tf.data_prep import vocabulary_learning, word_counts
 from bert_tf.data_prep.corpus import text_blocks
+from bert_tf.program import command_line
 from bert_tf.tokenization import BertTokenizer, load_vocabulary
 
 _LINES_PER_BATCH = 1000

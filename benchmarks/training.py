@@ -34,9 +34,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 from absl import flags
 
-from bert_tf import command_line
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
+from bert_tf.program import command_line
 
 # The key is the name of a shape. The values are the name of the model size, the batch
 # size, and the numbers of tokens and of predicted tokens of each example.

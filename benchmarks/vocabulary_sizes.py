@@ -16,9 +16,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import tokenizers
 from absl import flags
 
-from bert_tf import command_line
 from bert_tf.data_prep import vocabulary_learning, word_counts
 from bert_tf.data_prep.corpus import text_blocks
+from bert_tf.program import command_line
 from bert_tf.tokenization import BertTokenizer
 
 FLAGS = flags.FLAGS

@@ -5,17 +5,19 @@ that `import bert_tf` does not import TensorFlow.
 
 Read in this order; each package imports only packages listed before it:
 
-1. The foundation: `config`, `features`, `weights` and `manifest` define the
-   architecture, the record format, the weights folder and the manifest of records. All
-   programs use `errors`, `files`, `progress` and `command_line`.
-2. `tokenization` (text -> ids), `modeling` (ids -> hidden states -> logits).
+1. The foundation: `errors`, and `storage` with all that is read and written: files,
+   record files, weights folders. `config`, `features` and `task_facts` define the
+   architecture, the record format and the facts about a task.
+2. `tokenization` (text -> ids), `masking` (which tokens are predicted), `modeling` (ids
+   -> hidden states -> logits).
 3. `training`: the training loop for any objective; it does not depend on BERT.
 4. `pretraining`, `tasks`: data, objective and metrics of pretraining and of each
    fine-tuning task; `feature_extraction`: hidden states of texts.
 5. `conversion` reads and writes checkpoints of all dialects, `pretrained` loads and
    saves models, `fine_tuning` trains a model for a task, `export` creates models for
    serving.
-6. `data_prep` (text -> vocabulary -> records) and `run_scripts` contain the programs.
+6. `program` has what every main needs. `data_prep` (text -> vocabulary -> records) and
+   `run_scripts` contain the programs.
 
 `CONTRIBUTING.md` lists the permitted imports; `tests/test_architecture.py` enforces
 them.
@@ -24,13 +26,17 @@ them.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+__version__: str
+
 if TYPE_CHECKING:
     from bert_tf.config import BertConfig
     from bert_tf.errors import InputError, TrainingInterrupted
     from bert_tf.export.exporter import export_model
     from bert_tf.export.predictor import Predictor
     from bert_tf.export.settings import ServingSettings
-    from bert_tf.fine_tuning import fine_tune
+    from bert_tf.fine_tuning.distillation_config import DistillationConfig
+    from bert_tf.fine_tuning.fine_tune import fine_tune
+    from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
     from bert_tf.head_config import HeadConfig
     from bert_tf.modeling import (
         BertClassifier,
@@ -45,8 +51,6 @@ if TYPE_CHECKING:
     from bert_tf.tasks.classification.long_texts import LongTexts
     from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
     from bert_tf.tasks.classification.sources.glue import glue_task
-    from bert_tf.tasks.distillation_config import DistillationConfig
-    from bert_tf.tasks.fine_tuning_config import FineTuningConfig
     from bert_tf.tasks.ner.ner_task import NerTask
     from bert_tf.tasks.splits import DataLocation
     from bert_tf.tasks.squad.best_answers import AnswerSettings
@@ -58,8 +62,6 @@ if TYPE_CHECKING:
     from bert_tf.training.lifecycle.run_folder import RunFolder
     from bert_tf.training.step.keras_optimizer import AdamWeightDecay, WarmupSchedule
     from bert_tf.training.trainer import Trainer, TrainingData
-
-__version__ = "0.2.0"
 
 _MODULES = {
     "AdamWeightDecay": "training.step.keras_optimizer",
@@ -74,8 +76,8 @@ _MODULES = {
     "BertTokenizer": "tokenization",
     "ChoiceTask": "tasks.choice.choice_task",
     "DataLocation": "tasks.splits",
-    "DistillationConfig": "tasks.distillation_config",
-    "FineTuningConfig": "tasks.fine_tuning_config",
+    "DistillationConfig": "fine_tuning.distillation_config",
+    "FineTuningConfig": "fine_tuning.fine_tuning_config",
     "HeadConfig": "head_config",
     "InputError": "errors",
     "LongTexts": "tasks.classification.long_texts",
@@ -96,7 +98,7 @@ _MODULES = {
     "WindowSettings": "tasks.squad.squad_encoding",
     "custom_task": "tasks.classification.sources.custom",
     "export_model": "export.exporter",
-    "fine_tune": "fine_tuning",
+    "fine_tune": "fine_tuning.fine_tune",
     "glue_task": "tasks.classification.sources.glue",
     "load": "pretrained",
     "save_checkpoint": "pretrained",
@@ -108,7 +110,7 @@ _WITH_KERAS = (
     "export",
     "training.step",
     "training.trainer",
-    "fine_tuning",
+    "fine_tuning.fine_tune",
     "tasks.choice",
     "tasks.ner",
     "tasks.squad.squad_task",
@@ -117,6 +119,8 @@ _WITH_KERAS = (
 
 def __getattr__(name: str) -> Any:
     """Imports a public name when it is first used (PEP 562)."""
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("bert-tf")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = _MODULES[name]

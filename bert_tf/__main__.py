@@ -5,18 +5,15 @@ import importlib.metadata
 import importlib.util
 import pathlib
 
-from bert_tf import __version__
-
 
 def main() -> None:
     """Prints the version, and the name and purpose of each program."""
+    package = importlib.metadata.distribution("bert-tf")
     print(
-        f"bert-tf {__version__}: a complete BERT for TensorFlow and Keras "
-        "3.\n\nPrograms:"
+        f"bert-tf {package.version}: a complete BERT for TensorFlow and Keras 3.\n\n"
+        "Programs:"
     )
-    scripts = importlib.metadata.distribution("bert-tf").entry_points.select(
-        group="console_scripts"
-    )
+    scripts = package.entry_points.select(group="console_scripts")
     for script in sorted(scripts, key=lambda script: script.name):
         print(f"  {script.name:34s}{_purpose(script.module)}")
     print("\nEach program describes its flags with --help. In Python: import bert_tf.")

@@ -13,7 +13,7 @@ from bert_tf.errors import (
     check_choice,
     check_positive,
 )
-from bert_tf.json_files import LENGTH, NUMBER, TEXT, check, parse, shorten
+from bert_tf.storage.json_files import LENGTH, NUMBER, TEXT, check, parse, shorten
 
 # Values: hidden_size, num_hidden_layers, num_attention_heads, intermediate_size.
 # Sources: paper, section 3 (base, large); google-research/bert README, "Smaller BERT

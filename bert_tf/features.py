@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import wire_format
 from bert_tf.errors import InputError
+from bert_tf.storage import wire_format
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import keras
 import numpy as np
 
-from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import (
     AssignmentReport,
@@ -34,8 +33,9 @@ from bert_tf.conversion.weight_table import HEADS_WITH_LABELS, OUTPUT_LAYERS
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertHeadModel, BertTaskModel, arrays_by_name
+from bert_tf.storage import files
+from bert_tf.storage.weights import ENCODER_FACTS, MODEL_FACTS
 from bert_tf.tokenization import BertTokenizer, check_size
-from bert_tf.weights import ENCODER_FACTS, MODEL_FACTS
 
 _LOG = logging.getLogger(__name__)
 Path = str | os.PathLike[str]

@@ -34,10 +34,10 @@ import sys
 
 from absl import flags
 
-from bert_tf import command_line, config_flags
 from bert_tf.data_prep.pretraining_data import settings, stats
 from bert_tf.data_prep.runners import beam, dask_workers, local
 from bert_tf.errors import InputError
+from bert_tf.program import command_line, config_flags
 
 flags.DEFINE_string("input_file", None, "Comma list of globs: the text files.")
 flags.DEFINE_string(

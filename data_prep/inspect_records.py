@@ -29,8 +29,8 @@ import sys
 
 from absl import flags
 
-from bert_tf import command_line, config_flags, startup
 from bert_tf.data_prep.pretraining_data import settings
+from bert_tf.program import command_line, config_flags, startup
 
 flags.DEFINE_string(
     "input_file", None, "TFRecord files, a comma list of globs.", required=True

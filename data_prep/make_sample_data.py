@@ -32,8 +32,8 @@ classified library.
 
 from absl import flags
 
-from bert_tf import command_line, config_flags, startup
 from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_data
+from bert_tf.program import command_line, config_flags, startup
 
 flags.DEFINE_string(
     "output_dir", None, "The folder to write. It is written atomically."

@@ -28,9 +28,10 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from bert_tf import command_line, config_flags, output_paths, startup
 from bert_tf.data_prep import vocabulary_learning, word_counts
 from bert_tf.data_prep.corpus import text_blocks
+from bert_tf.program import command_line, config_flags, startup
+from bert_tf.storage import output_paths
 from bert_tf.tokenization.unknown_share import unknown_warning
 from bert_tf.tokenization.vocabulary import write_vocabulary
 

@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from bert_tf import command_line, config_flags, startup
 from bert_tf.data_prep import domain_words, word_counts
 from bert_tf.data_prep.corpus import formats, held_out, text_blocks
 from bert_tf.errors import InputError
-from bert_tf.help_text import name_programs
+from bert_tf.program import command_line, config_flags, startup
+from bert_tf.program.help_text import name_programs
 from bert_tf.run_scripts import flags as shared
 
 if TYPE_CHECKING:

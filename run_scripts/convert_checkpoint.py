@@ -14,7 +14,7 @@ give equal outputs for a fixed input.
 
 from absl import flags
 
-from bert_tf import command_line, startup
+from bert_tf.program import command_line, startup
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("from", None, "The checkpoint to read.")

@@ -29,8 +29,8 @@ differ from those of the original model.
 
 from absl import flags
 
-from bert_tf import command_line, config_flags, startup
 from bert_tf.export.settings import ServingSettings
+from bert_tf.program import command_line, config_flags, startup
 from bert_tf.tasks.ner.schemes import SCHEMES
 
 FLAGS = flags.FLAGS

@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator
 
 from absl import flags
 
-from bert_tf import command_line, config_flags, startup
 from bert_tf.data_prep.corpus import formats
 from bert_tf.errors import LARGEST_INT32, InputError
 from bert_tf.feature_extraction.extraction_config import FORMATS, ExtractionConfig
+from bert_tf.program import command_line, config_flags, startup
 from bert_tf.progress import Progress
 from bert_tf.run_scripts import flags as shared
 

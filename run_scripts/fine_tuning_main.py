@@ -10,14 +10,15 @@ from typing import Any
 
 from absl import flags
 
-from bert_tf import config_flags, files, startup
 from bert_tf.errors import InputError
-from bert_tf.file_checks import is_inside
-from bert_tf.help_text import name_programs
-from bert_tf.output_paths import check_output_folder
+from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
+from bert_tf.program import config_flags, startup
+from bert_tf.program.help_text import name_programs
 from bert_tf.run_scripts import flags as shared
 from bert_tf.run_scripts import head_flags
-from bert_tf.tasks.fine_tuning_config import FineTuningConfig
+from bert_tf.storage import files
+from bert_tf.storage.file_checks import is_inside
+from bert_tf.storage.output_paths import check_output_folder
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Task
 from bert_tf.training.config import RunPhases
@@ -111,8 +112,8 @@ def run_task(
         )
     _check_flags()
     startup.import_tensorflow()
-    from bert_tf import fine_tuning
     from bert_tf.export.layout import next_version
+    from bert_tf.fine_tuning import fine_tune
 
     if FLAGS.export_dir:
         next_version(FLAGS.export_dir)
@@ -120,7 +121,7 @@ def run_task(
     task: Any = make_task(location)
     if "head" in FLAGS and phases.train:  # else the head is that of the trained model
         task = dataclasses.replace(task, head=head_flags.head_config())
-    results = fine_tuning.run(
+    results = fine_tune.run(
         task,
         location,
         model,

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from bert_tf import config_flags
-from bert_tf.command_line import FLAG_OF_PARAMETER
 from bert_tf.errors import InputError
-from bert_tf.file_checks import is_inside
-from bert_tf.output_paths import check_output_folder
-from bert_tf.tasks.distillation_config import DistillationConfig
-from bert_tf.tasks.fine_tuning_config import FineTuningConfig
+from bert_tf.fine_tuning.distillation_config import DistillationConfig
+from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
+from bert_tf.program import config_flags
+from bert_tf.program.command_line import FLAG_OF_PARAMETER
+from bert_tf.storage.file_checks import is_inside
+from bert_tf.storage.output_paths import check_output_folder
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 
 if TYPE_CHECKING:
-    from bert_tf.run_model import RunModel
+    from bert_tf.fine_tuning.run_model import RunModel
 
 FLAGS = flags.FLAGS
 # --help then lists the flags of this module with the program's.
@@ -158,7 +158,7 @@ def run_model() -> "RunModel":
 
     What is not given is that of the run in --output_dir, if the program has this flag.
     """
-    from bert_tf.run_model import RunModel
+    from bert_tf.fine_tuning.run_model import RunModel
 
     casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
     trains = "do_train" in FLAGS and FLAGS.do_train

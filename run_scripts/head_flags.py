@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from bert_tf import config_flags
 from bert_tf.errors import InputError
 from bert_tf.head_config import FEATURE_LAYERS, HeadConfig
+from bert_tf.program import config_flags
 from bert_tf.run_scripts.flags import check_effect, run_model
 
 if TYPE_CHECKING:
-    from bert_tf.tasks.feature_cache import FeatureSettings
+    from bert_tf.fine_tuning.feature_cache import FeatureSettings
 
 FLAGS = flags.FLAGS
 # --help then lists the flags of this module with the program's.
@@ -89,7 +89,7 @@ def feature_settings() -> "FeatureSettings | None":
     """
     if not trains_features():
         return None
-    from bert_tf.tasks.feature_cache import FeatureSettings
+    from bert_tf.fine_tuning.feature_cache import FeatureSettings
 
     if not (FLAGS.init_checkpoint or FLAGS.init_layers or run_model().trained_run):
         raise InputError(

@@ -11,7 +11,7 @@ those that are missing.
 
 from absl import flags
 
-from bert_tf import command_line, startup
+from bert_tf.program import command_line, startup
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list(

@@ -39,11 +39,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 from absl import flags
 
-from bert_tf import command_line, config_flags, files, startup
 from bert_tf.errors import InputError
-from bert_tf.output_paths import check_output_file
+from bert_tf.program import command_line, config_flags, startup
 from bert_tf.progress import Progress
 from bert_tf.run_scripts import prediction_tables
+from bert_tf.storage import files
+from bert_tf.storage.output_paths import check_output_file
 from bert_tf.tasks.results import with_prediction
 from bert_tf.tasks.tables import ENDINGS, TableFormat
 

@@ -21,13 +21,13 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from bert_tf import command_line, startup
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.files import write_json, write_text
-from bert_tf.output_paths import check_output_folder
+from bert_tf.program import command_line, startup
 from bert_tf.run_scripts import quickstart_report as report
-from bert_tf.workspace import Workspace
+from bert_tf.storage.files import write_json, write_text
+from bert_tf.storage.output_paths import check_output_folder
+from bert_tf.storage.workspace import Workspace
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("output_dir", "quickstart_output", "The folder for all results.")

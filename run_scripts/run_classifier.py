@@ -30,8 +30,9 @@ from typing import Any
 
 from absl import flags
 
-from bert_tf import command_line, config_flags
 from bert_tf.errors import InputError
+from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
+from bert_tf.program import command_line, config_flags
 from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.classification.classification_task import TABLES
@@ -39,7 +40,6 @@ from bert_tf.tasks.classification.long_texts import WINDOWS, LongTexts
 from bert_tf.tasks.classification.sources import custom, tfds_reader
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
 from bert_tf.tasks.classification.sources.xnli import xnli
-from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DataLocation, Task
 

@@ -26,10 +26,10 @@ test_results.txt and test_report.txt. The same command resumes an interrupted ru
 
 from absl import flags
 
-from bert_tf import command_line, config_flags
+from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
+from bert_tf.program import command_line, config_flags
 from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
-from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.schemes import DETECT, SCHEMES
 from bert_tf.tasks.tables import TableFormat

@@ -26,7 +26,6 @@ from typing import Any
 
 from absl import flags
 
-from bert_tf import command_line, config_flags, startup
 from bert_tf.errors import InputError
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.pretraining_config import (
@@ -34,6 +33,7 @@ from bert_tf.pretraining.pretraining_config import (
     PretrainingModel,
     PretrainingRecords,
 )
+from bert_tf.program import command_line, config_flags, startup
 from bert_tf.run_scripts import flags as shared
 from bert_tf.training.config import RunPhases, TrainingConfig
 

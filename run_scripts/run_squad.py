@@ -31,11 +31,11 @@ An ensemble: the mean probability of each answer over several runs.
 
 from absl import flags
 
-from bert_tf import command_line, config_flags
 from bert_tf.errors import InputError
+from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
+from bert_tf.program import command_line, config_flags
 from bert_tf.run_scripts import fine_tuning_main, head_flags
 from bert_tf.run_scripts import flags as shared
-from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.task import DataLocation, Task

@@ -24,9 +24,9 @@ interrupted run.
 
 from absl import flags
 
-from bert_tf import command_line, config_flags
+from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
+from bert_tf.program import command_line, config_flags
 from bert_tf.run_scripts import fine_tuning_main
-from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DataLocation, Task
 

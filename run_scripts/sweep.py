@@ -23,13 +23,14 @@ from collections.abc import Mapping
 
 from absl import flags
 
-from bert_tf import command_line, files, startup
-from bert_tf.help_text import name_programs
+from bert_tf.program import command_line, startup
+from bert_tf.program.help_text import name_programs
 from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts.sweeps import cells
 from bert_tf.run_scripts.sweeps.execution import execute
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan
 from bert_tf.run_scripts.sweeps.store import CSV, TENSORBOARD, SweepStore, best_run
+from bert_tf.storage import files
 
 FLAGS = flags.FLAGS
 flags.DEFINE_multi_string(

@@ -6,7 +6,7 @@ import struct
 
 import tensorflow as tf
 
-from bert_tf.tfrecords import masked_crc32c
+from bert_tf.storage.tfrecords import masked_crc32c
 
 SIZES = {"S": 8, "P": 2, "V": 9, "T": 2}
 VALUES = {

@@ -8,9 +8,9 @@ because only a valid checkpoint can be read as weights.
 import os
 import posixpath
 
-from bert_tf import files
 from bert_tf.errors import InputError
-from bert_tf.file_checks import is_inside
+from bert_tf.storage import files
+from bert_tf.storage.file_checks import is_inside
 
 
 def find_file(folder: str, name: str) -> str | None:

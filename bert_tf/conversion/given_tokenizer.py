@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.errors import InputError
+from bert_tf.storage.weights import vocabulary_sha256
 from bert_tf.tokenization.released_casing import (
     released_casing,
     validate_case_matches_checkpoint,
@@ -17,7 +18,6 @@ from bert_tf.tokenization.vocabulary import (
     known_casing,
     load_vocabulary,
 )
-from bert_tf.weights import vocabulary_sha256
 
 _LOG = logging.getLogger(__name__)
 

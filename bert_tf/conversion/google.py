@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import tensorflow_checkpoint, weight_table
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE
 from bert_tf.conversion.tensorflow_checkpoint import get_weight
 from bert_tf.errors import InputError
-from bert_tf.weights import CONFIG_FILE, VOCABULARY_FILE, vocabulary_text
+from bert_tf.storage import files
+from bert_tf.storage.weights import CONFIG_FILE, VOCABULARY_FILE, vocabulary_text
 
 SLOTS = ("adam_m", "adam_v")
 STEP = "global_step"

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import files, json_files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import sentence_transformers, weight_table
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
@@ -19,8 +18,9 @@ from bert_tf.conversion.hugging_face_tokenizer import (
 )
 from bert_tf.conversion.weight_values import to_float32
 from bert_tf.errors import InputError, check_label_names
-from bert_tf.file_checks import check_plain_name
-from bert_tf.weights import (
+from bert_tf.storage import files, json_files
+from bert_tf.storage.file_checks import check_plain_name
+from bert_tf.storage.weights import (
     VOCABULARY_FILE,
     from_safetensors,
     read_vocabulary,

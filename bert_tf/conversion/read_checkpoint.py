@@ -9,13 +9,13 @@ import zipfile
 
 from tensorflow.io import gfile
 
-from bert_tf import file_checks, files, json_files
 from bert_tf.config import SIZES, BertConfig
 from bert_tf.conversion import hugging_face
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.dialects import DIALECTS
 from bert_tf.conversion.weight_values import check_weights
 from bert_tf.errors import InputError
+from bert_tf.storage import file_checks, files, json_files
 from bert_tf.tokenization.released_casing import released_casing
 from bert_tf.tokenization.vocabulary import load_vocabulary
 

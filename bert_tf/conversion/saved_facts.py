@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf import json_files
 from bert_tf.errors import InputError, check_label_names
 from bert_tf.modeling import BertEncoder, BertTaskModel
-from bert_tf.weights import EMBEDDING_SCHEMA, FACTS_SCHEMA
+from bert_tf.storage import json_files
+from bert_tf.storage.weights import EMBEDDING_SCHEMA, FACTS_SCHEMA
 
 
 def check_labels(

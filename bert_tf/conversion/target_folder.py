@@ -5,10 +5,10 @@ import re
 
 from tensorflow.io import gfile
 
-from bert_tf import files, json_files, output_paths
 from bert_tf.conversion.sentence_transformers import POOLING_FOLDER
 from bert_tf.errors import InputError
-from bert_tf.file_checks import is_inside
+from bert_tf.storage import files, json_files, output_paths
+from bert_tf.storage.file_checks import is_inside
 from bert_tf.training.lifecycle.run_state import run_of
 
 # The file that the writer of each dialect writes last.

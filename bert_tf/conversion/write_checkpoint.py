@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import google
 from bert_tf.conversion.checkpoint_contents import (
@@ -30,6 +29,7 @@ from bert_tf.conversion.weight_values import check_weights
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder
+from bert_tf.storage import files
 
 
 def write_weights(

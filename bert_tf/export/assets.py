@@ -10,12 +10,12 @@ import keras
 import tensorflow as tf
 import tensorflow_text
 
-from bert_tf import files, json_files, weights
 from bert_tf.export.job import ExportJob
 from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
 from bert_tf.export.model_files.report import NAMES, TEXT_DIFFERENCES, table_of
 from bert_tf.export.predictions import SEPARATORS, separator_of
 from bert_tf.export.served.load import served_class
+from bert_tf.storage import files, json_files, weights
 from bert_tf.tasks.task import DEV_EXAMPLES
 
 LABELS_FILE = "labels.txt"

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bert_tf import files, json_files
 from bert_tf.errors import InputError
 from bert_tf.export import assets, gate_process, saved_model
 from bert_tf.export.job import ExportJob, read_results, read_training
@@ -21,6 +20,7 @@ from bert_tf.export.served.load import complete_facts, served_class
 from bert_tf.export.settings import TASKS, ServingSettings
 from bert_tf.modeling import BertEncoder, BertTaskModel
 from bert_tf.pretrained import read_pretrained, save_checkpoint
+from bert_tf.storage import files, json_files
 from bert_tf.tasks.squad.squad_results import THRESHOLD
 from bert_tf.tasks.task import DEV_EXAMPLES
 from bert_tf.tokenization import BertTokenizer

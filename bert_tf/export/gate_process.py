@@ -12,7 +12,7 @@ import numpy as np
 
 from bert_tf.errors import InputError
 from bert_tf.export.requests import Request
-from bert_tf.files import path_without_globs
+from bert_tf.storage.files import path_without_globs
 
 # As `startup.set_environment` sets it for programs; in Python, this process may lack
 # it.

@@ -16,8 +16,8 @@ from typing import Any
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import op_def_registry
 
-from bert_tf import files
 from bert_tf.errors import InputError
+from bert_tf.storage import files
 
 # The operations that write and read the weights; only the functions of the saver may
 # use them. Some programs, such as TensorFlow Serving, run the function that restores

@@ -11,7 +11,6 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf import fingerprint_pb2
 
-from bert_tf import files
 from bert_tf.export import gate, server_files, warm_up
 from bert_tf.export.gate_process import Gate, GateError
 from bert_tf.export.job import ExportJob
@@ -20,6 +19,7 @@ from bert_tf.export.requests import Request, example_requests, labelled_requests
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import Pretrained
+from bert_tf.storage import files
 from bert_tf.training.strategy import emulation_of_bfloat16
 
 _LOGGER = logging.getLogger(__name__)

@@ -6,11 +6,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import files, json_files
 from bert_tf.errors import InputError, plain_message
 from bert_tf.export import operations
 from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
-from bert_tf.weights import FACTS_FILE, FACTS_SCHEMA
+from bert_tf.storage import files, json_files
+from bert_tf.storage.weights import FACTS_FILE, FACTS_SCHEMA
 
 _WEIGHTS = "variables/variables.data-00000-of-00001"
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import files
 from bert_tf.export import warm_up
 from bert_tf.export.job import ExportJob
 from bert_tf.export.layout import EXTRA
 from bert_tf.export.served import ServedModel
+from bert_tf.storage import files
 
 _BATCHING = """\
 max_batch_size { value: 32 }

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files, output_paths
 from bert_tf.errors import InputError
 from bert_tf.feature_extraction.extraction_config import ExtractionConfig
 from bert_tf.feature_extraction.extractor import LineFeatures
-from bert_tf.file_checks import is_inside
+from bert_tf.storage import files, output_paths
+from bert_tf.storage.file_checks import is_inside
 
 # The names of files of checkpoints of all dialects.
 _OF_CHECKPOINTS = re.compile(

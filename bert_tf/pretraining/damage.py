@@ -2,7 +2,7 @@
 
 TensorFlow's reader cannot read the records that follow a damaged record.
 
-`bert_tf.tfrecords` describes the format of the files.
+`bert_tf.storage.tfrecords` describes the format of the files.
 """
 
 import gzip
@@ -17,10 +17,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
-from bert_tf.tfrecords import CHECKSUM, HEADER, compression, masked_crc32c
+from bert_tf.storage import files
+from bert_tf.storage.tfrecords import CHECKSUM, HEADER, compression, masked_crc32c
 
 _LOGGER = logging.getLogger(__name__)
 _INTACT, _DAMAGED, _LOST = "intact", "damaged", "lost"  # the states of records

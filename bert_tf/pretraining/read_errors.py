@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_tf.errors import InputError, plain_message
 from bert_tf.pretraining import record_checks
 from bert_tf.progress import Progress
-from bert_tf.tfrecords import open_records
+from bert_tf.storage.tfrecords import open_records
 from bert_tf.training.lifecycle.failures import READ_ERRORS
 
 _RECORDS_AT_ONCE = 1024

@@ -9,13 +9,19 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import features, files, tfrecords
+from bert_tf import features
 from bert_tf.errors import InputError, plain_message
-from bert_tf.manifest import Manifest, find_records, list_shards, manifests_next_to
 from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.masking.row_format import Vocabulary
 from bert_tf.pretraining.pretraining_config import PretrainingModel, PretrainingRecords
+from bert_tf.storage import files, tfrecords
+from bert_tf.storage.manifest import (
+    Manifest,
+    find_records,
+    list_shards,
+    manifests_next_to,
+)
 
 # For each feature with bounds: the number of allowed values, from 0 on, or its key in
 # `sizes`.

@@ -4,8 +4,8 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from bert_tf import files
 from bert_tf.errors import InputError
+from bert_tf.storage import files
 
 _ROWS_PER_BATCH = 1024
 _BUFFER_BYTES = 1 << 19

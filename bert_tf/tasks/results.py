@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import files
 from bert_tf.errors import InputError
+from bert_tf.storage import files
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_SAMPLES = 10

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from bert_tf import files
 from bert_tf.errors import InputError, check_at_least
+from bert_tf.storage import files
 from bert_tf.tasks.tables import ENDINGS, TableFormat
 
 KINDS = ("train", "dev", "test")

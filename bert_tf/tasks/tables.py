@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, ClassVar
 
-from bert_tf import file_checks, files, json_files
 from bert_tf.errors import InputError, check_choice
+from bert_tf.storage import file_checks, files, json_files
 from bert_tf.tasks import parquet_table
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")

@@ -23,6 +23,8 @@ from bert_tf.training.config import RunPhases
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
 
+# The default number of tokens of a sequence, as in the released programs.
+DEFAULT_LENGTH = 128
 # The features of a batch that take the place of the encoder, if it is frozen: hidden
 # states, float32 [B, T, K, H], and their mask, int32 [B, T]; see `feature_cache`.
 CACHED_FEATURES, CACHED_MASK = "cached_features", "cached_features_mask"

@@ -8,13 +8,13 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError, plain_message
+from bert_tf.storage.weights import vocabulary_sha256
 from bert_tf.tokenization import offsets, packing
 from bert_tf.tokenization.basic_tokenizer import BasicTokenizer
 from bert_tf.tokenization.input_checks import ids_as_ragged, texts_as_batch
 from bert_tf.tokenization.special_tokens import SpecialTokenFinder
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, known_casing, to_token_list
 from bert_tf.tokenization.wordpiece import WordPiece
-from bert_tf.weights import vocabulary_sha256
 
 
 def _on_cpu(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bert_tf import atomic_files, files, json_files, output_paths
 from bert_tf.errors import InputError
-from bert_tf.weights import read_vocabulary, vocabulary_sha256
+from bert_tf.storage import atomic_files, files, json_files, output_paths
+from bert_tf.storage.weights import read_vocabulary, vocabulary_sha256
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _MAX_TOKEN_BYTES = 256  # The WordPiece operation stores a length in 8 bits.

@@ -17,10 +17,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bert_tf import files, tfrecords
 from bert_tf.data_prep.corpus.prose import hint_about
 from bert_tf.errors import InputError
-from bert_tf.json_files import unique_keys
+from bert_tf.storage import files, tfrecords
+from bert_tf.storage.json_files import unique_keys
 
 FORMATS = ("text", "wikiextractor", "jsonl", "tfrecord", "parquet")
 # What error messages call one document, by format.
@@ -145,8 +145,7 @@ def input_files(
     return found
 
 
-# Files with lines
-# ----------------------------------------------------------------------------
+# Files with lines ---------------------------------------------------------------------
 
 
 def read_text(path: str, input_format: str) -> Iterator[bytes]:
@@ -272,8 +271,7 @@ def not_utf8(source: str, place: str, error: UnicodeDecodeError) -> InputError:
     return InputError(f"{source} is not UTF-8: {byte}. Convert it first.")
 
 
-# Documents
-# ------------------------------------------------------------------------------------
+# Documents ----------------------------------------------------------------------------
 
 
 def read_documents(path: str, file_format: str, feature: str) -> Iterator[bytes]:

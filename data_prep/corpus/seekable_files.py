@@ -8,8 +8,8 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 
-from bert_tf import files
 from bert_tf.data_prep.corpus import formats
+from bert_tf.storage import files
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from bert_tf import files, output_paths
 from bert_tf.data_prep.corpus import formats, tfds_splits
 from bert_tf.errors import InputError
+from bert_tf.storage import files, output_paths
 from bert_tf.tokenization.vocabulary import check_casing_file
 
 BLOCK_BYTES = 1 << 20

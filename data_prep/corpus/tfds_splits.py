@@ -5,7 +5,7 @@ from typing import Any
 
 from bert_tf.data_prep.corpus.formats import no_text
 from bert_tf.errors import InputError
-from bert_tf.files import explain_read_errors
+from bert_tf.storage.files import explain_read_errors
 from bert_tf.tfds_builders import open_builder
 
 

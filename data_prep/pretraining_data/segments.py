@@ -14,7 +14,7 @@ from bert_tf.data_prep.corpus.seekable_files import SeekableFile
 from bert_tf.data_prep.corpus.tfds_splits import TfdsSplit
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.errors import InputError
-from bert_tf.files import explain_read_errors, gfile
+from bert_tf.storage.files import explain_read_errors, gfile
 
 # A document must fit in memory together with the segments that supply random next
 # sentences.

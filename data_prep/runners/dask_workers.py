@@ -6,6 +6,7 @@ output and work folder lie on a file system that all workers see under the same 
 
 import dataclasses
 import functools
+import importlib.metadata
 import logging
 import os
 import socket
@@ -14,11 +15,11 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bert_tf import __version__, files
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import local, stages
 from bert_tf.data_prep.runners.workers import WorkerKilledError, Workers, use_one_core
 from bert_tf.errors import InputError
+from bert_tf.storage import files
 
 _LOGGER = logging.getLogger(__name__)
 _POLL_SECS = 5
@@ -194,13 +195,12 @@ class DaskWorkers(Workers):
         self._client.close()
 
 
-# The workers run these functions
-# --------------------------------------------------------------
+# The workers run these functions ------------------------------------------------------
 
 
 def _versions() -> str:
     python = ".".join(map(str, sys.version_info[:2]))
-    return f"bert-tf {__version__} with Python {python}"
+    return f"bert-tf {importlib.metadata.version('bert-tf')} with Python {python}"
 
 
 def _run(marker: str, function: Callable[..., Any], *arguments: Any) -> Any:

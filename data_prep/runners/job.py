@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from bert_tf import files, manifest
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.storage import files, manifest
 
 # Increase this number when names or formats of intermediate files change, so that files
 # of the previous version are not reused.

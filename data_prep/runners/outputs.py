@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import files, json_files, output_paths
 from bert_tf.data_prep.corpus import formats
 from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.segments import tfds_split
@@ -19,7 +18,8 @@ from bert_tf.data_prep.runners import shuffling, stages, work_folder
 from bert_tf.data_prep.runners.job import RecordsJob, output_stem, shard_paths
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.errors import InputError
-from bert_tf.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path
+from bert_tf.storage import files, json_files, output_paths
+from bert_tf.storage.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path
 from bert_tf.tokenization.vocabulary import known_casing
 
 # Shorter sequences lose half of ordinary sentences too. Of books and of WikiText-2,

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf import files
 from bert_tf.data_prep.corpus.seekable_files import seekable_files, unpack
 from bert_tf.data_prep.pretraining_data import segments
 from bert_tf.data_prep.runners import outputs, shuffling, stages
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.data_prep.runners.workers import Workers
+from bert_tf.storage import files
 
 
 class Task(NamedTuple):

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import features, manifest, tfrecords
+from bert_tf import features
 from bert_tf.errors import InputError, plain_message
 from bert_tf.masking.dynamic_masks import DynamicMasks
+from bert_tf.storage import manifest, tfrecords
 
 _BATCH = 4096
 Columns = dict[str, np.ndarray]

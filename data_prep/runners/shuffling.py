@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import files
+from bert_tf.storage import files
 
 _BIN_BITS = 20
 _BIN_SHIFT = 64 - _BIN_BITS

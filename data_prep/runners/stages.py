@@ -31,7 +31,8 @@ from bert_tf.data_prep.pretraining_data.documents import Documents, tokenize
 from bert_tf.data_prep.pretraining_data.segments import Segment
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import shuffling
-from bert_tf.files import (
+from bert_tf.masking import masked_lm, row_format
+from bert_tf.storage.files import (
     atomic_replace,
     exists,
     open_binary,
@@ -39,7 +40,6 @@ from bert_tf.files import (
     size_and_sha256,
     write_bytes,
 )
-from bert_tf.masking import masked_lm, row_format
 
 _ENCODE_BATCH = 2048
 _COPY_BYTES = 1 << 22
@@ -122,8 +122,7 @@ def plan_parts(
     return shuffling.plan_parts(bins, shard_count, row_dtype(config).itemsize)
 
 
-# The stages that worker processes run
-# ---------------------------------------------------------
+# The stages that worker processes run -------------------------------------------------
 
 
 def read_segment(files: IntermediateFiles, number: int, segment: Segment) -> None:

@@ -7,11 +7,11 @@ import re
 import tempfile
 from collections.abc import Collection, Iterator
 
-from bert_tf import files
 from bert_tf.data_prep.runners.job import RecordsJob
 from bert_tf.data_prep.runners.workers import WorkerKilledError
 from bert_tf.errors import InputError
-from bert_tf.workspace import Workspace
+from bert_tf.storage import files
+from bert_tf.storage.workspace import Workspace
 
 _LOCK = "lock"  # the name of a file, which also shows that a folder is a work folder
 

@@ -10,8 +10,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from bert_tf import startup
 from bert_tf.errors import InputError
+from bert_tf.program import startup
 
 # A terminal sends these signals to all processes. This process handles them for the
 # workers.

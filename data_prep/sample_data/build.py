@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from bert_tf import files, json_files, output_paths
 from bert_tf.data_prep.sample_data import (
     documentation,
     sentence_sets,
@@ -22,6 +21,7 @@ from bert_tf.data_prep.sample_data import (
 )
 from bert_tf.data_prep.sample_data.cleaning import Document
 from bert_tf.errors import InputError, check_at_least, check_between
+from bert_tf.storage import files, json_files, output_paths
 
 STATS = "stats.json"
 # The maximum number of examples of each labeled set.

@@ -7,9 +7,9 @@ import math
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from bert_tf.fine_tuning.dev_result import DevResult
 from bert_tf.run_scripts.sweeps.plan import PlannedRun
 from bert_tf.run_scripts.sweeps.store import best_run
-from bert_tf.tasks.dev_result import DevResult
 from bert_tf.tasks.text_tables import aligned
 
 

@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Sequence
 
 from bert_tf.errors import InputError
+from bert_tf.fine_tuning import dev_result
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun
 from bert_tf.run_scripts.sweeps.processes import run_commands
 from bert_tf.run_scripts.sweeps.store import SweepStore
-from bert_tf.tasks import dev_result
 
 _LOGGER = logging.getLogger(__name__)
 

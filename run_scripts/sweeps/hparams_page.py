@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 from tensorboard.plugins.hparams import api
 
-from bert_tf import files
 from bert_tf.run_scripts.sweeps.cells import Cell
+from bert_tf.storage import files
 
 # The columns of sweep.csv that are the same for all runs of a cell.
 _OF_CELL = ("std", "best", "failed", "degenerate")

@@ -5,8 +5,8 @@ import subprocess
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 
-from bert_tf import files
 from bert_tf.run_scripts.sweeps.plan import PlannedRun
+from bert_tf.storage import files
 
 _POLL_SECS = 0.05
 

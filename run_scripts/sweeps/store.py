@@ -15,12 +15,12 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bert_tf import files, json_files
 from bert_tf.errors import InputError
+from bert_tf.fine_tuning import dev_result
+from bert_tf.fine_tuning.dev_result import DevResult
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun
-from bert_tf.tasks import dev_result
-from bert_tf.tasks.dev_result import DevResult
-from bert_tf.workspace import Workspace
+from bert_tf.storage import files, json_files
+from bert_tf.storage.workspace import Workspace
 
 SWEEP_FILE, LOCK, CSV, TENSORBOARD = (
     "sweep.json",

@@ -6,7 +6,7 @@ import linear_runs as runs
 import pytest
 
 from bert_tf.errors import InputError
-from bert_tf.tasks import record_files
+from bert_tf.fine_tuning import record_files
 from bert_tf.tasks.squad import ensemble
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 

@@ -10,7 +10,7 @@ from run_programs import assert_refused, run_mains
 from tiny_bert import CONFIG, VOCABULARY
 
 import bert_tf
-from bert_tf import atomic_files, manifest, output_paths
+from bert_tf.storage import atomic_files, manifest, output_paths
 from bert_tf.tokenization.vocabulary import write_vocabulary
 from bert_tf.training.config import TrainingConfig, to_json_dict
 

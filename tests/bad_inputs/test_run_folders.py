@@ -5,11 +5,11 @@ import shutil
 
 import pytest
 
-from bert_tf import weights
 from bert_tf.config import BertConfig
 from bert_tf.conversion import read_weights
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertEncoder, arrays_by_name
+from bert_tf.storage import weights
 from bert_tf.training.config import to_json_dict
 from bert_tf.training.lifecycle import run_state
 from bert_tf.training.lifecycle.run_folder import RunFolder

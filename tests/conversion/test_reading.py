@@ -15,11 +15,11 @@ import tensorflow as tf
 from tiny_bert import small_config
 
 from bert_tf import modeling
-from bert_tf import weights as our_folder
 from bert_tf.config import BertConfig
 from bert_tf.conversion import assign, read_weights
 from bert_tf.errors import InputError
 from bert_tf.pretrained import save_checkpoint
+from bert_tf.storage import weights as our_folder
 from bert_tf.training.config import to_json_dict
 from bert_tf.training.lifecycle import run_state
 

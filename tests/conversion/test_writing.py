@@ -12,7 +12,6 @@ import tensorflow as tf
 from reference import tokenizer as reference
 from run_programs import run_main
 
-from bert_tf import files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import (
     WRITABLE_DIALECTS,
@@ -32,6 +31,7 @@ from bert_tf.modeling import (
     variables_by_name,
 )
 from bert_tf.pretrained import load
+from bert_tf.storage import files
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 CONFIG = BertConfig(60, 16, 2, 2, 24, max_position_embeddings=20, type_vocab_size=2)

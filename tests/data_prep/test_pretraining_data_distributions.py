@@ -233,8 +233,7 @@ def test_truncation_removes_tokens_from_the_front_and_the_back_with_equal_probab
         assert chi_square(heads.tolist(), expected.tolist()) < 6
 
 
-# Exact details of the released rules
-# ----------------------------------------------------------
+# Exact details of the released rules --------------------------------------------------
 
 
 def test_prediction_counts_are_rounded_half_to_even_as_released():

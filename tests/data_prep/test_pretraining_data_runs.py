@@ -251,7 +251,7 @@ def test_a_run_that_is_killed_at_any_moment_resumes(job, tmp_path):
 
 SIGNALLED = """
 import sys
-from bert_tf import command_line
+from bert_tf.program import command_line
 from bert_tf.data_prep import create_pretraining_data
 from bert_tf.data_prep.runners import local
 if __name__ == "__main__":

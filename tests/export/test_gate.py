@@ -13,13 +13,13 @@ from processors import EMULATION, needs_bfloat16
 from run_programs import assert_refused, run_main
 
 import bert_tf
-from bert_tf import files
 from bert_tf.export import exporter, gate, layout
 from bert_tf.export.served import ServedClassifier, load_served
 from bert_tf.export.served.choice import ServedChoice
 from bert_tf.export.served.fill_mask import ServedPretrainer
 from bert_tf.export.served.span_predictor import ServedSpanPredictor
 from bert_tf.export.settings import ServingSettings
+from bert_tf.storage import files
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.training import strategy
 from bert_tf.training.config import TrainingConfig, to_json_dict

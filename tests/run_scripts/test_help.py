@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bert_tf.command_line import _PATH_FLAG
+from bert_tf.program.command_line import _PATH_FLAG
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 MAINS = {

@@ -16,7 +16,7 @@ import bert_tf
 DRIVER = """
 import importlib, json, os, shutil, signal, sys
 import tensorflow_text
-from bert_tf import atomic_files
+from bert_tf.storage import atomic_files
 import bert_tf.conversion, bert_tf.feature_extraction.output, bert_tf.export.exporter
 
 module, argv, every = json.loads(sys.argv[1])

@@ -16,12 +16,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 from bert_tf.errors import InputError
-from bert_tf.locks import try_lock
+from bert_tf.fine_tuning.dev_result import DevResult
 from bert_tf.run_scripts.sweeps import cells, hparams_page
 from bert_tf.run_scripts.sweeps.execution import execute
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan, parse_grid
 from bert_tf.run_scripts.sweeps.store import SweepStore, best_run
-from bert_tf.tasks.dev_result import DevResult
+from bert_tf.storage.locks import try_lock
 
 MODULE = "bert_tf.run_scripts.sweep"
 PROGRAM = ["run_classifier.py", "--task_name=sst-2"]

@@ -9,15 +9,15 @@ import tensorflow as tf
 from reference import long_texts as reference
 from tiny_objectives import make_objective
 
-from bert_tf.tasks import batches
-from bert_tf.tasks.class_weights import weights_of_records
+from bert_tf.fine_tuning import batches
+from bert_tf.fine_tuning.class_weights import weights_of_records
+from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
+from bert_tf.fine_tuning.task_data import TaskData
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.long_texts import LongTexts
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.classification.text_examples import TextExample
-from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.task import LABEL_WEIGHTS, RECORD_WEIGHTS, DataLocation
-from bert_tf.tasks.task_data import TaskData
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.config import RunPhases
 

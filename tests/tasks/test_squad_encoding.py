@@ -23,7 +23,7 @@ from squad_data import (
 
 from bert_tf import features
 from bert_tf.errors import InputError
-from bert_tf.tasks import record_files
+from bert_tf.fine_tuning import record_files
 from bert_tf.tasks import windows as task_windows
 from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.splits import FileSource, Split

@@ -9,7 +9,7 @@ import numpy as np
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
-from bert_tf import atomic_files
+from bert_tf.storage import atomic_files
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.reporting import metrics
 from bert_tf.training.reporting.step_cost import log_step_cost

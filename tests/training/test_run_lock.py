@@ -8,8 +8,8 @@ import signal
 import linear_runs as runs
 import pytest
 
-from bert_tf import locks
 from bert_tf.errors import InputError, TrainingInterrupted
+from bert_tf.storage import locks
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.lifecycle.stop_signals import record_stop_signals

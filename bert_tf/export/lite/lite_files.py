@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from bert_tf import files
 from bert_tf.errors import InputError
 from bert_tf.export.assets import LABELS_FILE
 from bert_tf.export.gate_process import Gate
@@ -19,7 +18,8 @@ from bert_tf.export.model_files.model_file import ModelFile
 from bert_tf.export.model_files.packages import check_installed
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.head_config import HeadConfig
-from bert_tf.weights import VOCABULARY_FILE
+from bert_tf.storage import files
+from bert_tf.storage.weights import VOCABULARY_FILE
 
 _LOGGER = logging.getLogger(__name__)
 

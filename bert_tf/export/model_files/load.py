@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import files, json_files
 from bert_tf.config import BertConfig
 from bert_tf.conversion import CheckpointContents
 from bert_tf.errors import InputError
@@ -18,7 +17,8 @@ from bert_tf.export.onnx.onnx_metadata import check_graph, read_metadata
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import Pretrained
-from bert_tf.weights import VOCABULARY_FILE
+from bert_tf.storage import files, json_files
+from bert_tf.storage.weights import VOCABULARY_FILE
 
 _NAMES = (FACTS_FILE, VOCABULARY_FILE)
 

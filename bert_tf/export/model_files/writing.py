@@ -9,7 +9,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import json_files
 from bert_tf.export import assets
 from bert_tf.export.gate_process import Gate, GateError
 from bert_tf.export.job import ExportJob
@@ -19,6 +18,7 @@ from bert_tf.export.model_files.model_file import FACTS_FILE, FileFacts, ModelFi
 from bert_tf.export.model_files.report import NAMES, table_of
 from bert_tf.export.requests import labelled_requests
 from bert_tf.export.served import ServedModel
+from bert_tf.storage import json_files
 
 _LOGGER = logging.getLogger(__name__)
 # Converts a model, and writes it as a file to a folder.

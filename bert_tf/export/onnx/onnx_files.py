@@ -9,7 +9,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import files
 from bert_tf.export.gate_process import Gate
 from bert_tf.export.job import ExportJob
 from bert_tf.export.layout import EXTRA
@@ -19,6 +18,7 @@ from bert_tf.export.model_files.packages import check_installed
 from bert_tf.export.onnx.onnx_conversion import convert, quantize
 from bert_tf.export.onnx.onnx_metadata import with_metadata
 from bert_tf.export.served import ServedModel, load_served
+from bert_tf.storage import files
 
 _LOGGER = logging.getLogger(__name__)
 _CLIENT = "onnx_client.py"

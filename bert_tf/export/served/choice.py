@@ -8,13 +8,13 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.export.served.graph_functions import Tensors, adjacent_ties, best_ties
-from bert_tf.export.served.served_model import DEFAULT_LENGTH, ServedModel
+from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertMultipleChoice
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.choice.choice_examples import read_examples
 from bert_tf.tasks.choice.choice_objective import MISSING_CHOICE
-from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 
 
 class ServedChoice(ServedModel):

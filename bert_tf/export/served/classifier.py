@@ -11,7 +11,7 @@ from bert_tf.errors import InputError
 from bert_tf.export.predictions import separator_of
 from bert_tf.export.served import windows
 from bert_tf.export.served.graph_functions import Tensors, adjacent_ties, best_ties
-from bert_tf.export.served.served_model import DEFAULT_LENGTH, ServedModel
+from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import TASK_TYPES, ServingSettings
 from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import Pretrained
@@ -24,7 +24,7 @@ from bert_tf.tasks.classification.results.text_results import TextResults
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, text_of
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.tables import column_values, place_of
-from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 
 DEFAULT_THRESHOLD = 0.5
 

@@ -7,10 +7,11 @@ import tensorflow as tf
 from bert_tf.conversion.sentence_transformers import check_supported
 from bert_tf.errors import check_choice
 from bert_tf.export.served.graph_functions import Tensors
-from bert_tf.export.served.served_model import DEFAULT_LENGTH, ServedModel
+from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import POOLINGS, ServingSettings
 from bert_tf.modeling import BertEncoder
 from bert_tf.pretrained import Pretrained
+from bert_tf.tasks.task import DEFAULT_LENGTH
 
 _SMALLEST_NORM = 1e-12  # as in PyTorch's normalize, which sentence-transformers uses
 

@@ -6,12 +6,12 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.export.served.graph_functions import Tensors, adjacent_ties, in_parts
-from bert_tf.export.served.served_model import DEFAULT_LENGTH, ServedModel
+from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertPretrainer
 from bert_tf.modeling.inputs import POSITIONS
 from bert_tf.pretrained import Pretrained
-from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 from bert_tf.tokenization import BertTokenizer
 
 

@@ -13,11 +13,8 @@ from bert_tf.export.served.graph_functions import Tensors, in_parts
 from bert_tf.export.served.id_checks import checked_ids, checked_lengths
 from bert_tf.modeling import variables_by_name
 from bert_tf.modeling.inputs import INPUT_NAMES
-from bert_tf.tasks.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.task import Outputs
 from bert_tf.tokenization import BertTokenizer
-
-DEFAULT_LENGTH = FineTuningConfig().max_seq_length
 
 
 @dataclasses.dataclass(frozen=True)

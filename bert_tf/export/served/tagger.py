@@ -9,7 +9,7 @@ from bert_tf.conversion.saved_facts import check_labels
 from bert_tf.errors import check_choice
 from bert_tf.export.served import windows
 from bert_tf.export.served.graph_functions import Tensors, substrings
-from bert_tf.export.served.served_model import DEFAULT_LENGTH, ServedModel
+from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.served.tags import TagTable
 from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertTagger
@@ -20,7 +20,7 @@ from bert_tf.tasks.ner.ner_task import NerTask
 from bert_tf.tasks.ner.schemes import SCHEMES, scheme_of_labels
 from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.splits import FileSource, Split
-from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 from bert_tf.tasks.windows import stride_of
 from bert_tf.tasks.words import is_word_start
 

@@ -5,8 +5,8 @@ import os
 import zipfile
 from collections.abc import Sequence
 
-from bert_tf import files, output_paths
 from bert_tf.errors import InputError
+from bert_tf.storage import files, output_paths
 from bert_tf.tasks.classification.results.submission import HEADER
 from bert_tf.tasks.tables import tab_separated
 

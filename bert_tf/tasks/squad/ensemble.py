@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf import files, json_files
 from bert_tf.errors import InputError
+from bert_tf.storage import files, json_files
 from bert_tf.tasks.results import check_not_replaced, with_baselines
 from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.squad.best_answers import Answer, AnswerSettings, BestAnswers

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bert_tf import files, json_files
 from bert_tf.errors import InputError
+from bert_tf.storage import files, json_files
 from bert_tf.tasks.row_counts import RowCounts
 
 # The white space of google-research/bert's run_squad; U+202F is a narrow no-break

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_tf import files
+from bert_tf.storage import files
 from bert_tf.tasks.results import Outputs, TaskResults
 from bert_tf.tasks.squad import squad_metrics
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings, BestAnswers

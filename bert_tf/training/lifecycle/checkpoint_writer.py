@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files, weights
 from bert_tf.errors import InputError
+from bert_tf.storage import files, weights
 from bert_tf.training.config import TrainingConfig, to_json_dict
 from bert_tf.training.lifecycle import restoring, run_folder, run_state
 from bert_tf.training.lifecycle.run_folder import RunFolder

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import files, json_files, weights
 from bert_tf.errors import InputError
+from bert_tf.storage import files, json_files, weights
 from bert_tf.training.config import first_difference
 from bert_tf.training.lifecycle.run_state import (
     OPTIMIZER_FILE,

@@ -3,7 +3,7 @@
 <output_dir>/training_config.json      settings of the run; they must not change on resume
 <output_dir>/bert_config.json
 <output_dir>/checkpoints/step-00001000/
-    model.safetensors, bert_config.json, vocab.txt, weights.json     see `bert_tf.weights`
+    model.safetensors, bert_config.json, vocab.txt, weights.json     see `bert_tf.storage.weights`
     optimizer.safetensors              all variables of the optimizer's state
     data_position.*                    position of the input pipeline
     training_config.json, runtime_config.json
@@ -22,10 +22,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import files, json_files, weights
-from bert_tf.atomic_files import remove_leftovers
 from bert_tf.errors import InputError
-from bert_tf.file_checks import check_file_system
+from bert_tf.storage import files, json_files, weights
+from bert_tf.storage.atomic_files import remove_leftovers
+from bert_tf.storage.file_checks import check_file_system
+from bert_tf.storage.workspace import Workspace
 from bert_tf.training.config import TrainingConfig, first_difference, to_json_dict
 from bert_tf.training.lifecycle.run_state import (
     CHECKPOINT_NAME,
@@ -36,7 +37,6 @@ from bert_tf.training.lifecycle.run_state import (
     has_settings,
     run_of,
 )
-from bert_tf.workspace import Workspace
 
 _LOGGER = logging.getLogger(__name__)
 # `TRAINING_FILE` is removed last: if the removal is interrupted, the folder still shows

@@ -14,11 +14,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import files, json_files
 from bert_tf.errors import InputError
+from bert_tf.storage import files, json_files
+from bert_tf.storage.weights import verify_checksum
 from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 from bert_tf.training.step.step_scalars import StepTotals
-from bert_tf.weights import verify_checksum
 
 TRAINING_FILE, RUNTIME_FILE, STATE_FILE, OPTIMIZER_FILE = (
     "training_config.json",

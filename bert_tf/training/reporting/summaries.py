@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
-from bert_tf import atomic_files, files
+from bert_tf.storage import atomic_files, files
 
 _EVENT_FILES = "events.out.tfevents.*"
 _HYPERPARAMETERS_TAG = "_hparams_/session_start_info"

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_tf import files
 from bert_tf.errors import InputError
+from bert_tf.storage import files
 from bert_tf.tasks.classification.classification_task import (
     ClassificationTask,
     SplitReader,

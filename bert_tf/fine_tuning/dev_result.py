@@ -1,0 +1,83 @@
+"""`DevResult`: the result of a run on the dev split, in the file results.json of its folder."""
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping
+
+from bert_tf.storage import files, json_files
+from bert_tf.tasks.task import RESULTS, Task
+
+
+@dataclasses.dataclass(frozen=True)
+class DevResult:
+    """The result of a run on the first dev split.
+
+    Attributes:
+        task: The name of the task.
+        metric: The name, in `results`, of the metric that selects the best weights.
+        higher_is_better: Whether higher values of this metric are better.
+        value: The value of this metric.
+        baseline: Its value for a constant prediction; None if it is unknown.
+        results: All metrics, by name; None for a metric that is not finite.
+    """
+
+    task: str
+    metric: str
+    higher_is_better: bool
+    value: float
+    baseline: float | None
+    results: Mapping[str, float | None]
+
+    @property
+    def is_degenerate(self) -> bool:
+        """Whether the value is no better than the baseline.
+
+        NaN is no better than anything.
+        """
+        if self.baseline is None:
+            return False
+        sign = 1 if self.higher_is_better else -1
+        return not sign * self.value > sign * self.baseline
+
+    def write(self, folder: str) -> None:
+        """Writes results.json atomically."""
+        files.write_json(os.path.join(folder, RESULTS), dataclasses.asdict(self))
+
+
+def make_result(
+    task: Task,
+    suffixed: str,
+    results: Mapping[str, float],
+    baseline: Mapping[str, float],
+) -> DevResult | None:
+    """Returns the result of a run.
+
+    None if the results do not contain the metric of the task.
+
+    Args:
+        task: The task.
+        suffixed: The name of the task's metric in the results, such as "eval_accuracy".
+        results: The metrics by name.
+        baseline: The values of the metrics for a constant prediction; see
+            `TaskResults.baseline`.
+    """
+    if suffixed not in results:
+        return None
+    metric, sign = task.best_by
+    finite = {
+        name: value if math.isfinite(value) else None for name, value in results.items()
+    }
+    return DevResult(
+        task.name, suffixed, sign > 0, results[suffixed], baseline.get(metric), finite
+    )
+
+
+def read(folder: str) -> DevResult | None:
+    """Reads the results.json of a run; returns None if there is none.
+
+    Raises:
+        InputError: The file is damaged.
+    """
+    path = os.path.join(folder, RESULTS)
+    return DevResult(**json_files.read(path, own=True)) if files.exists(path) else None

@@ -1,0 +1,139 @@
+"""Distillation: a model, the student, learns the outputs of a teacher for the training examples.
+
+Shape letters: B batch, T tokens of a record, or 1, C outputs.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.fine_tuning import feature_cache
+from bert_tf.fine_tuning.distillation_config import DistillationConfig
+from bert_tf.fine_tuning.feature_cache import FeatureCache, FeatureSettings
+from bert_tf.fine_tuning.task_data import SplitData
+from bert_tf.tasks.head_objective import HeadObjective, weighted
+from bert_tf.tasks.task import RECORD_WEIGHTS, TEACHER_LOGITS
+
+
+@dataclasses.dataclass(frozen=True)
+class Teacher:
+    """A fine-tuned model from which a student learns.
+
+    Attributes:
+        config: The settings.
+        sha256: A checksum of its weights.
+        cache: The place and the dtype of the cache of its logits.
+        make_objective: Builds its model and objective, with its weights, from the
+            keyword argument `dtype`.
+    """
+
+    config: DistillationConfig
+    sha256: str
+    cache: FeatureSettings
+    make_objective: Callable[..., HeadObjective]
+
+    def of_run(self) -> dict[str, Any]:
+        """Returns the values that identify the loss and the initial weights of a run."""
+        config = self.config
+        return {
+            "teacher": f"weights with SHA-256 {self.sha256}",
+            "distillation_temperature": config.distillation_temperature,
+            "distillation_weight": config.distillation_weight,
+            "init_layers": list(config.layers) or None,
+        }
+
+
+class DistillationObjective:
+    """The objective of a student: its loss is a mean of the loss of the labels and the teacher's.
+
+    Everything else is that of the objective of the task. The metrics need labels for
+    all examples, so they are left out if there are examples without labels.
+
+    Args:
+        student: The objective of the task.
+        config: The settings.
+
+    Source: Hinton et al. 2015 (arXiv:1503.02531), section 2.
+    """
+
+    def __init__(self, student: HeadObjective, config: DistillationConfig) -> None:
+        self._student, self._config = student, config
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._student, name)
+
+    def sums(
+        self, batch: Mapping[str, Any], training: bool, seed: Any = None
+    ) -> dict[str, Any]:
+        """Returns the sums of the task with the mean of both losses, and that of the teacher."""
+        outputs = self._student.outputs_of_model(batch, training, seed)
+        sums = self._student.sums_of_outputs(outputs, batch)
+        teacher, weight = (
+            batch[TEACHER_LOGITS][:, :, 0],
+            self._config.distillation_weight,
+        )
+        temperature = self._config.distillation_temperature
+        losses = self._student.teacher_losses(outputs, teacher, batch, temperature)
+        loss = tf.reduce_sum(weighted(losses, batch, RECORD_WEIGHTS))
+        mean = (1 - weight) * sums["loss"] + weight * loss
+        return {**sums, "loss": mean, "teacher_loss": loss}
+
+    def metrics(
+        self, sums: Mapping[str, float], counts: Mapping[str, float]
+    ) -> dict[str, float]:
+        """Returns the metrics of the task, and the mean of the teacher's loss."""
+        loss = self._student.loss({"loss": sums["teacher_loss"]}, counts)
+        metrics = (
+            {} if self._config.unlabelled_file else self._student.metrics(sums, counts)
+        )
+        return {**metrics, "teacher_loss": loss}
+
+
+def cache_teacher(
+    settings: FeatureSettings,
+    teacher: HeadObjective,
+    split: SplitData,
+    load: Callable[[Any], dict[str, Any]],
+    precision: str,
+) -> None:
+    """Computes the missing part of the cache of a teacher's logits, float [R, T, 1, C].
+
+    The cache is added to `RecordFile.caches`.
+
+    Args:
+        settings: The place and the dtype of the cache.
+        teacher: The objective of the teacher.
+        split: The split.
+        load: Converts indices of its records to a batch; see `batches.make_loader`.
+        precision: The precision of the run.
+
+    Raises:
+        InputError: See `FeatureCache.write`.
+    """
+    logits = feature_cache.function_of_records(
+        lambda batch: teacher.logits_to_learn(teacher.outputs_of_model(batch))[
+            :, :, None
+        ],
+        load,
+    )
+    _, tokens, _, size = logits.get_concrete_function().structured_outputs.shape
+    name, lengths = split.split.name, split.records.index.num_tokens
+    sha256 = feature_cache.sha256_of_weights(teacher.model.config, teacher.variables)
+    cache = FeatureCache(
+        os.path.join(settings.folder, f"{name}-teacher"),
+        np.ones_like(lengths) if tokens == 1 else lengths,
+        (1, size),
+        settings.dtype,
+        {
+            **split.key,
+            "precision": precision,
+            "dtype": settings.dtype,
+            "teacher_sha256": sha256,
+        },
+    )
+    cache.write(logits, f"{name} with the teacher")
+    split.records.caches[TEACHER_LOGITS] = cache

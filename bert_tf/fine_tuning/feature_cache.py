@@ -1,0 +1,322 @@
+"""`FeatureCache`: the hidden states of a frozen encoder for each record, on disk.
+
+The logits of a teacher are cached in the same way; see `distillation`. A cache is a
+folder with `cache.json` and arrays in .npy files (shards). It is written once, before
+the training, and read at random positions.
+
+Shape letters: R records, B batch, T tokens of a record, K hidden states of a token, H
+hidden size.
+"""
+
+import dataclasses
+import functools
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError, check_choice
+from bert_tf.fine_tuning.record_files import check_disk_space
+from bert_tf.fine_tuning.task_data import SplitData
+from bert_tf.progress import Progress
+from bert_tf.storage import files, json_files
+from bert_tf.storage.workspace import Workspace
+from bert_tf.tasks.task import CACHED_FEATURES
+from bert_tf.training.config import first_difference
+
+DTYPES = ("float16", "float32")
+_SHARD_BYTES = 64 << 20
+_OPEN_SHARDS = 128
+_RECORDS_PER_BATCH = 32
+_FACTS_FILE, _LOCK_FILE = "cache.json", "cache.lock"
+_SCHEMA = {"key": json_files.OBJECT, "sha256": json_files.OBJECT}
+
+
+@dataclasses.dataclass(frozen=True)
+class FeatureSettings:
+    """The settings of the cache of a frozen encoder's hidden states.
+
+    Attributes:
+        folder: A local folder with one cache for each split. Runs with the same data
+            and the same encoder can share it, such as runs with other seeds or learning
+            rates.
+        dtype: One of `DTYPES`.
+
+    Raises:
+        InputError: A value is invalid.
+    """
+
+    folder: str
+    dtype: str = "float16"
+
+    def __post_init__(self) -> None:
+        check_choice(DTYPES, "feature_dtype", self.dtype)
+        if "://" in self.folder:
+            raise InputError(
+                "The cache of features must be in a local folder. Received: "
+                f"{self.folder}. Give a local folder as feature_cache_dir."
+            )
+
+
+class FeatureCache:
+    """The hidden states of each record.
+
+    Args:
+        folder: The folder of the cache.
+        lengths: int [R], the number T of vectors of each record.
+        shape: K and H.
+        dtype: One of `DTYPES`.
+        key: JSON values that identify the content.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        lengths: np.ndarray,
+        shape: tuple[int, int],
+        dtype: str,
+        key: Mapping[str, Any],
+    ) -> None:
+        self.folder, self._shape, self._dtype = folder, shape, np.dtype(dtype)
+        self._key = json.loads(json.dumps(key))
+        self._lengths: np.ndarray = lengths.astype(np.int64)
+        ends = np.cumsum(self._lengths)
+        per_shard = max(_SHARD_BYTES // (shape[0] * shape[1] * self._dtype.itemsize), 1)
+        starts = ends - self._lengths
+        firsts = np.flatnonzero(np.diff(starts // per_shard, prepend=-1))
+        self._shard_of = np.searchsorted(firsts, np.arange(len(ends)), side="right") - 1
+        self._starts = starts - starts[firsts][self._shard_of]
+        self._bounds: np.ndarray = np.append(firsts, len(ends))
+        self._workspace = Workspace(folder, "cache", "feature_cache_dir", _LOCK_FILE)
+        # A process can open about 1,000 files at a time.
+        self._array = functools.lru_cache(_OPEN_SHARDS)(self._open)
+
+    def _open(self, shard: int) -> np.ndarray:
+        return np.load(self._path(shard), mmap_mode="r")
+
+    def _path(self, shard: int) -> str:
+        return os.path.join(self.folder, f"shard-{shard:05d}.npy")
+
+    def _records(self, shard: int) -> np.ndarray:
+        return np.arange(self._bounds[shard], self._bounds[shard + 1])
+
+    def write(self, compute: Callable[[np.ndarray], Any], name: str) -> None:
+        """Computes the shards that do not exist yet.
+
+        Waits for another run that does it.
+
+        Args:
+            compute: Takes the indices of records, int64 [B]; returns float [B, T, K,
+                H], where T is at least the largest length of these records.
+            name: The name of the split, for the progress display.
+
+        Raises:
+            InputError: The folder contains the cache of other data or another encoder,
+                a shard is damaged or cannot be written, the disk has not enough space,
+                or a hidden state is not finite.
+        """
+        busy = f"Another run computes {self.folder}."
+        with self._workspace.locked(busy, wait=True):
+            checksums = self._checksums()
+            shards = range(len(self._bounds) - 1)
+            missing = [
+                n for n in shards if os.path.basename(self._path(n)) not in checksums
+            ]
+            if not missing:
+                return
+            records = np.concatenate([self._records(shard) for shard in missing])
+            values_per_token = self._shape[0] * self._shape[1]
+            size = (
+                int(self._lengths[records].sum())
+                * values_per_token
+                * self._dtype.itemsize
+            )
+            check_disk_space(self.folder, size, f"the cache {self.folder}")
+            with Progress(
+                f"computing features of {name}", len(records), "records"
+            ) as progress:
+                for shard in missing:
+                    values = self._compute(shard, compute, progress.update)
+                    checksums[os.path.basename(self._path(shard))] = self._save(
+                        shard, values
+                    )
+                    facts = {"key": self._key, "sha256": checksums}
+                    files.write_json(os.path.join(self.folder, _FACTS_FILE), facts)
+
+    def _save(self, shard: int, values: np.ndarray) -> str:
+        """Writes a shard, and returns its checksum."""
+        with files.atomic_replace(self._path(shard)) as temporary:
+            with open(temporary, "wb") as file:
+                np.save(file, values)
+            return files.sha256_of_file(temporary)
+
+    def _checksums(self) -> dict[str, str]:
+        """Returns the checksums of the complete shards, by file name."""
+        path = os.path.join(self.folder, _FACTS_FILE)
+        if not os.path.exists(path):
+            paths = map(self._path, range(len(self._bounds) - 1))
+            self._workspace.check_owned([_LOCK_FILE], map(os.path.basename, paths))
+            return {}
+        facts = json_files.read(path, _SCHEMA, own=True, required=True)
+        if difference := first_difference(facts["key"], self._key):
+            name, old, new = difference
+            raise InputError(
+                f"{self.folder} is a cache with {name}={old!r}, but this run has "
+                f"{name}={new!r}. Give another feature_cache_dir, or remove the folder."
+            )
+        found = {}
+        for name, sha256 in facts["sha256"].items():
+            shard = os.path.join(self.folder, name)
+            if not os.path.exists(shard):
+                continue
+            if files.sha256_of_file(shard) != sha256:
+                raise InputError(
+                    f"{shard} is incomplete or damaged. Remove this file; the same "
+                    "command then computes it again."
+                )
+            found[name] = sha256
+        return found
+
+    def _compute(
+        self,
+        shard: int,
+        compute: Callable[[np.ndarray], Any],
+        update: Callable[[int], None],
+    ) -> np.ndarray:
+        """Returns the vectors of the records of a shard, one after the other: [sum of T, K, H]."""
+        records = self._records(shard)
+        values: np.ndarray = np.empty(
+            [self._lengths[records].sum(), *self._shape], self._dtype
+        )
+        # Batches of similar lengths need little padding.
+        by_length = records[np.argsort(self._lengths[records], kind="stable")]
+        for first in range(0, len(by_length), _RECORDS_PER_BATCH):
+            batch = by_length[first : first + _RECORDS_PER_BATCH]
+            with np.errstate(over="ignore"):  # reported below
+                for record, vectors in zip(
+                    batch, np.asarray(compute(batch)), strict=True
+                ):
+                    start, length = self._starts[record], self._lengths[record]
+                    values[start : start + length] = vectors[:length]
+            update(len(batch))
+        if not np.isfinite(values).all():
+            raise InputError(
+                f"Hidden states of the encoder are not finite in {self._dtype}. Give "
+                "feature_dtype=float32, or check the checkpoint."
+            )
+        return values
+
+    def read(self, records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the hidden states of records, padded with 0.
+
+        Args:
+            records: Indices of records, int64 [B].
+
+        Returns:
+            Float [B, T, K, H], where T is the largest length; and the lengths, int32
+            [B].
+        """
+        lengths = self._lengths[records]
+        values: np.ndarray = np.zeros(
+            [len(records), lengths.max(), *self._shape], self._dtype
+        )
+        places = zip(
+            self._shard_of[records], self._starts[records], lengths, strict=True
+        )
+        for row, (shard, start, length) in zip(values, places, strict=True):
+            row[:length] = self._array(int(shard))[start : start + length]
+        return values, lengths.astype(np.int32)
+
+    def tensors(self, records: Any, length: Any) -> tuple[Any, Any]:
+        """Returns the vectors of records, padded with 0, and their mask.
+
+        Args:
+            records: Indices of records, int64 [B].
+            length: The number of tokens to which the sequences of the batch are padded.
+
+        Returns:
+            float32 [B, T, K, H] and int32 [B, T]. T is `length`, or 1 if the cache has
+            one vector for each record.
+        """
+        values, lengths = tf.numpy_function(
+            self.read, [records], [self._dtype, tf.int32]
+        )
+        values = tf.ensure_shape(values, [*records.shape, None, *self._shape])
+        lengths = tf.ensure_shape(lengths, records.shape)
+        size = 1 if self._lengths.max() == 1 else length
+        missing = size - tf.shape(values)[1]
+        values = tf.pad(
+            tf.cast(values, tf.float32), [[0, 0], [0, missing], [0, 0], [0, 0]]
+        )
+        return values, tf.sequence_mask(lengths, size, tf.int32)
+
+
+def cache_features(
+    settings: FeatureSettings,
+    model: Any,
+    split: SplitData,
+    load: Callable[[Any], dict[str, Any]],
+    precision: str,
+) -> None:
+    """Computes the missing part of the cache of hidden states, and adds it to `RecordFile.caches`.
+
+    Args:
+        settings: The place and the dtype of the cache.
+        model: A `BertHeadModel` whose encoder has its final weights.
+        split: The split.
+        load: Converts indices of its records to a batch; see `batches.make_loader`.
+        precision: The precision of the run.
+
+    Raises:
+        InputError: See `FeatureCache.write`.
+    """
+    name, lengths = split.split.name, split.records.index.num_tokens
+    sha256 = sha256_of_weights(model.config, model.bert.variables_by_name())
+    numbers = model.head_config.states(model.config.num_hidden_layers)
+    pools = model.head_layers.pools_states
+    folder = "-".join([name, *map(str, numbers), *(["mean"] if pools else [])])
+    cache = FeatureCache(
+        os.path.join(settings.folder, folder),
+        np.ones_like(lengths) if pools else lengths,
+        (len(numbers), model.config.hidden_size),
+        settings.dtype,
+        {
+            **split.key,
+            "precision": precision,
+            "encoder_sha256": sha256,
+            "dtype": settings.dtype,
+            "hidden_states": numbers,
+            "mean": pools,
+        },
+    )
+    cache.write(function_of_records(model.features, load), name)
+    split.records.caches[CACHED_FEATURES] = cache
+
+
+def function_of_records(
+    features: Callable[[Any], Any], load: Callable[[Any], dict[str, Any]]
+) -> Any:
+    """Returns a `tf.function` from the indices of records, int64 [B], to their vectors, float32.
+
+    Args:
+        features: Converts a batch to float [B, T, K, H].
+        load: Converts indices of records to a batch; see `batches.make_loader`.
+    """
+    return tf.function(
+        lambda indices: tf.cast(features(load(indices)), tf.float32),
+        input_signature=[tf.TensorSpec([None], tf.int64)],
+        autograph=False,
+    )
+
+
+def sha256_of_weights(config: BertConfig, variables: Mapping[str, Any]) -> str:
+    """Returns a checksum of the weights of a model, by name, and of its architecture."""
+    parts = [files.sha256(repr(sorted(config.to_dict().items())).encode())]
+    for name, variable in variables.items():
+        array = np.asarray(tf.convert_to_tensor(variable.value), np.float32)
+        parts.append(f"{name} {files.sha256(array.tobytes())}")
+    return files.sha256("\n".join(parts).encode())

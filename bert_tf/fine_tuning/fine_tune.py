@@ -1,0 +1,338 @@
+"""`fine_tune`: trains a BERT for a task, evaluates it and predicts, in one call.
+
+The programs `run_classifier`, `run_squad`, `run_ner` and `run_swag` call `run`.
+"""
+
+import dataclasses
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bert_tf.errors import InputError
+from bert_tf.fine_tuning.distillation import Teacher
+from bert_tf.fine_tuning.distillation_config import DistillationConfig
+from bert_tf.fine_tuning.feature_cache import FeatureSettings
+from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig, parse_class_weights
+from bert_tf.fine_tuning.run_model import RunModel
+from bert_tf.fine_tuning.run_phases import FineTuningRun, PhaseResults
+from bert_tf.fine_tuning.task_data import TaskData
+from bert_tf.head_config import HeadConfig
+from bert_tf.tasks.head_objective import HeadObjective
+from bert_tf.tasks.task import DataLocation, Task, TaskInputs
+from bert_tf.tokenization import BertTokenizer
+from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
+from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+from bert_tf.training.strategy import make_strategy
+
+_LOGGER = logging.getLogger(__name__)
+_TRAIN_AND_EVALUATE = RunPhases(train=True, evaluate=True)
+
+
+def fine_tune(
+    task: Task,
+    data: DataLocation,
+    output_dir: str,
+    *,
+    init_checkpoint: str | None = None,
+    bert_config_file: str | None = None,
+    vocab_file: str | None = None,
+    do_lower_case: bool | None = None,
+    init_head: bool | None = None,
+    overwrite: bool = False,
+    phases: RunPhases = _TRAIN_AND_EVALUATE,
+    config: FineTuningConfig | None = None,
+    training: TrainingConfig | None = None,
+    runtime: RuntimeConfig | None = None,
+    features: FeatureSettings | None = None,
+    distillation: DistillationConfig | None = None,
+) -> dict[str, float]:
+    """Trains a model for a task, evaluates it and writes predictions.
+
+    The files in `output_dir` are those of the programs for fine-tuning. The same call
+    resumes an interrupted run. Without training, the model is that of the run in
+    `output_dir`, or else `init_checkpoint`.
+
+    Args:
+        task: The task: `glue_task`, `custom_task`, `SquadTask`, `NerTask`,
+            `ChoiceTask`, or your own subclass of `Task`.
+        data: The place of the data set.
+        output_dir: The folder of the run.
+        init_checkpoint: The pretrained model; see `bert_tf.load`. None for random
+            weights.
+        bert_config_file: The architecture: a file, or a size such as "tiny". None for
+            that of the checkpoint.
+        vocab_file: The vocabulary. None for that of the checkpoint.
+        do_lower_case: Whether the tokenizer lower-cases text. None for that of the
+            checkpoint.
+        init_head: Whether the head comes from `init_checkpoint` too. By default, it
+            does if that is a run of the same task with the same labels.
+        overwrite: Whether to remove an earlier run in `output_dir` instead of resuming
+            it.
+        phases: The phases to run.
+        config: Lengths, epochs and batch sizes of evaluations.
+        training: The settings that affect the trained weights. The numbers of steps are
+            calculated from the epochs of `config`; those of `training` are ignored.
+        runtime: Devices, logging and checkpoints.
+        features: If given, only the head is trained, on cached hidden states of the
+            frozen encoder.
+        distillation: If given, the model also learns the outputs of a teacher.
+
+    Returns:
+        The results on the dev splits, such as "eval_accuracy", and on test splits with
+        labels.
+
+    Raises:
+        InputError: A setting or a file is not valid, or `output_dir` contains another
+            run.
+    """
+    model = RunModel(
+        init_checkpoint,
+        bert_config_file,
+        vocab_file,
+        do_lower_case,
+        output_dir,
+        phases.train,
+        overwrite,
+    )
+    results = run(
+        task,
+        data,
+        model,
+        phases,
+        config or FineTuningConfig(),
+        training or TrainingConfig(),
+        runtime or RuntimeConfig(),
+        features,
+        distillation,
+        init_head,
+    )
+    return results.values
+
+
+def run(
+    task: Task,
+    location: DataLocation,
+    model: RunModel,
+    phases: RunPhases,
+    config: FineTuningConfig,
+    training: TrainingConfig,
+    runtime: RuntimeConfig,
+    features: FeatureSettings | None = None,
+    distillation: DistillationConfig | None = None,
+    init_head: bool | None = None,
+    check_only: bool = False,
+) -> PhaseResults:
+    """Runs the phases in `model.output_dir`; see `fine_tune`.
+
+    Args:
+        task: As in `fine_tune`, with the layers of the head.
+        location: The place of the data set.
+        model: The model, and the folder of the run.
+        phases: As in `fine_tune`.
+        config: As in `fine_tune`.
+        training: As in `fine_tune`.
+        runtime: As in `fine_tune`.
+        features: As in `fine_tune`.
+        distillation: As in `fine_tune`.
+        init_head: As in `fine_tune`.
+        check_only: Whether to stop after all checks, before anything is written.
+
+    Raises:
+        InputError: As in `fine_tune`.
+    """
+    distillation = distillation if phases.train else None
+    if distillation:
+        model = _student(distillation, model)
+    if init_head is not None and not model.init_checkpoint:
+        raise InputError("init_head needs init_checkpoint. Give both or none.")
+    make_strategy(runtime)  # reports missing devices before anything is read
+    pretrained = model.pretrained
+    tokenizer = pretrained.tokenizer
+    pretrained.config.check_length(config.max_seq_length)
+    length, texts = (
+        config.max_seq_length,
+        distillation.unlabelled_file if distillation else None,
+    )
+    source = RunModel(distillation.teacher) if distillation else model
+
+    # The labels of a teacher must have its order; a head of init_checkpoint is kept
+    # only with its.
+    stated = (model.run_data, source.pretrained.facts, pretrained.facts)
+    labels = [each["labels"] for each in stated if each.get("labels")]
+    inputs = TaskInputs(location, phases, tokenizer, length, model.facts, labels)
+    task = _with_trained_head(task, model.facts).prepare(inputs)
+    teacher = (
+        _read_teacher(distillation, source, task, model, length)
+        if distillation
+        else None
+    )
+    data = TaskData(
+        task, location, tokenizer, config, phases, model.output_dir or "", texts
+    )
+    steps, warmup_steps = data.num_steps(training.global_batch_size)
+    selects_by_dev = phases.train and runtime.early_stopping_evals > 0
+    settings = _run_settings(
+        data, model, tokenizer, selects_by_dev, features, init_head
+    )
+    settings |= teacher.of_run() if teacher else {}
+    training = dataclasses.replace(
+        training, num_train_steps=steps, num_warmup_steps=warmup_steps, data=settings
+    )
+    fine_tuning_run = FineTuningRun(
+        phases,
+        data,
+        pretrained.config,
+        _run_folder(data, model, phases),
+        training,
+        runtime,
+        _initializer(task, model, phases, init_head),
+        features,
+        teacher,
+    )
+    return fine_tuning_run.run(check_only)
+
+
+def _run_folder(data: TaskData, model: RunModel, phases: RunPhases) -> RunFolder:
+    """Returns the folder of the run, with what is saved about its model."""
+    task, tokenizer = data.task, model.pretrained.tokenizer
+    metadata = CheckpointMetadata(
+        config=model.pretrained.config.to_dict(),
+        vocabulary=tokenizer.vocabulary,
+        do_lower_case=tokenizer.do_lower_case,
+        # A trained model may be used for another task with the same labels, with
+        # another length.
+        extra={**task.facts.saved(), "max_seq_length": data.config.max_seq_length}
+        if phases.train
+        else task.facts.of_model(),
+        notes=data.notes,
+    )
+    overwrite = phases.train and model.overwrite
+    return RunFolder(model.output_dir or "", metadata, overwrite, task.output_files)
+
+
+def _student(distillation: DistillationConfig, model: RunModel) -> RunModel:
+    """Returns the initial model of a student: that of `init_layers`, or else the given one.
+
+    Raises:
+        InputError: There are two initial models.
+    """
+    teacher, layers = distillation.teacher, distillation.layers
+    if not layers:
+        return model
+    if model.init_checkpoint or model.bert_config_file:
+        raise InputError(
+            f"init_layers builds the model from teacher={teacher}, and init_checkpoint "
+            "or bert_config_file gives another model. Give one of them."
+        )
+    return dataclasses.replace(model, init_checkpoint=teacher, checkpoint_layers=layers)
+
+
+def _read_teacher(
+    settings: DistillationConfig,
+    source: RunModel,
+    task: Task,
+    student: RunModel,
+    length: int,
+) -> Teacher:
+    """Returns the teacher of a run, after a check that the model can learn its outputs.
+
+    Raises:
+        InputError: The teacher has another task, other labels, another vocabulary or
+            casing, or fewer positions, or the folder of the cache is not local.
+    """
+    folder = settings.feature_cache_dir or os.path.join(
+        student.output_dir or "", "features"
+    )
+    cache, pretrained = FeatureSettings(folder, "float32"), source.pretrained
+    task = _with_trained_head(task, pretrained.facts)
+    facts = task.facts.saved()
+    pretrained.check_task(facts, "teacher")
+    pretrained.config.check_length(length)
+    own, tokenizer = pretrained.tokenizer, student.pretrained.tokenizer
+    for name in ("vocabulary_sha256", "do_lower_case"):
+        if getattr(own, name) != getattr(tokenizer, name):
+            raise InputError(
+                f"teacher={settings.teacher} has {name}={getattr(own, name)}, and the "
+                f"model has {name}={getattr(tokenizer, name)}. Both must read the same "
+                "ids: give a teacher or an init_checkpoint with the same vocabulary "
+                "and casing."
+            )
+
+    def make_objective(dtype: str) -> HeadObjective:
+        objective: HeadObjective = task.make_objective(
+            pretrained.config, seed=0, dtype=dtype
+        )
+        pretrained.initialize_task(objective.model, facts, init_head=True)
+        return objective
+
+    sha256 = pretrained.contents.sha256() if pretrained.contents else ""
+    return Teacher(settings, sha256, cache, make_objective)
+
+
+def _with_trained_head(task: Any, trained: Mapping[str, Any]) -> Task:
+    """Returns the task with the layers of the head of the trained model, if there is one."""
+    if not trained or not hasattr(task, "head"):
+        return task
+    return dataclasses.replace(task, head=HeadConfig.from_dict(trained.get("head")))
+
+
+def _run_settings(
+    data: TaskData,
+    model: RunModel,
+    tokenizer: BertTokenizer,
+    selects_by_dev: bool,
+    features: FeatureSettings | None,
+    init_head: bool | None,
+) -> dict[str, Any]:
+    """Returns the values that identify the examples and initial weights of a run."""
+    weights = data.config.class_weights
+    return {
+        **data.task.facts.of_run(),
+        "train_split": data.fingerprint(),
+        "dev_split": data.fingerprint("dev") if selects_by_dev else None,
+        # With layers of a teacher, `Teacher.of_run` identifies the initial weights.
+        "init_checkpoint": None if model.checkpoint_layers else model.initial_weights,
+        "init_head": init_head,
+        "max_seq_length": data.config.max_seq_length,
+        "vocabulary_sha256": tokenizer.vocabulary_sha256,
+        "do_lower_case": tokenizer.do_lower_case,
+        **(
+            {"approach": "features", "feature_dtype": features.dtype}
+            if features
+            else {}
+        ),
+        **(
+            {}
+            if weights is None
+            else {"class_weights": parse_class_weights(weights) or weights}
+        ),
+    }
+
+
+def _initializer(
+    task: Task, model: RunModel, phases: RunPhases, init_head: bool | None
+) -> Callable[[Any], None] | None:
+    """Returns a function that assigns the initial weights.
+
+    None if they must be those of a run.
+    """
+    if not model.init_checkpoint:
+        return _report_random_weights if phases.train else None
+    if not phases.train and model.trained_run:
+        _LOGGER.info(
+            "Using the weights of the run in %s, and not those of init_checkpoint.",
+            model.output_dir,
+        )
+    if init_head is None and (not phases.train or model.checkpoint_layers):
+        # A head with random weights is of no use, or worse than that of a teacher.
+        init_head = True
+
+    def initialize(objective: Any) -> None:
+        model.pretrained.initialize_task(objective.model, task.facts.saved(), init_head)
+
+    return initialize
+
+
+def _report_random_weights(_: Any) -> None:
+    _LOGGER.info("Without init_checkpoint, the initial weights are random.")

@@ -1,0 +1,405 @@
+"""The phases of a fine-tuning run: training, evaluation and prediction."""
+
+import dataclasses
+import functools
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.fine_tuning import (
+    batches,
+    dev_examples,
+    dev_result,
+    record_files,
+    run_checks,
+    step_costs,
+)
+from bert_tf.fine_tuning.class_weights import (
+    describe_weights,
+    weights_of_records,
+    with_label_weights,
+)
+from bert_tf.fine_tuning.distillation import (
+    DistillationObjective,
+    Teacher,
+    cache_teacher,
+)
+from bert_tf.fine_tuning.evaluation import SplitEvaluator
+from bert_tf.fine_tuning.feature_cache import FeatureSettings, cache_features
+from bert_tf.fine_tuning.task_data import SplitData, TaskData
+from bert_tf.storage import files
+from bert_tf.tasks.head_objective import HeadObjective
+from bert_tf.tasks.results import TaskResults, with_baselines
+from bert_tf.tasks.task import RESULTS
+from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData
+from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
+from bert_tf.training.lifecycle import restoring
+from bert_tf.training.lifecycle.failures import RecordLookup
+from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.reporting.summaries import write_results
+from bert_tf.training.trainer import Trainer, TrainingData
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class PhaseResults:
+    """The results of a run.
+
+    Attributes:
+        values: The results on the dev splits, and on test splits whose predictions have
+            metrics.
+        summary: A sentence with the metric that selects the best weights; "" if there
+            is none.
+        is_chief: Whether this process is the one that writes files.
+    """
+
+    values: dict[str, float]
+    summary: str
+    is_chief: bool
+
+
+@dataclasses.dataclass
+class FineTuningRun:
+    """Starts or resumes training, then evaluates and predicts.
+
+    Attributes:
+        phases: The phases to run.
+        data: The examples of the task.
+        config: The architecture.
+        folder: The output folder of the run.
+        training: The settings that affect the trained weights.
+        runtime: The other settings, such as devices, logging and checkpoints.
+        initialize: Function that assigns pretrained weights to the model of a given
+            objective. The function is called only if the run does not resume. None
+            keeps the random weights.
+        features: If not None, only the head is trained, on hidden states of the frozen
+            encoder, which are computed once for the train and dev splits. The head must
+            not be the default.
+        teacher: If not None, the model also learns the outputs of the teacher, which
+            are computed once for the train split.
+
+    Raises:
+        InputError: An earlier run in the output folder has different settings.
+    """
+
+    phases: RunPhases
+    data: TaskData
+    config: BertConfig
+    folder: RunFolder
+    training: TrainingConfig
+    runtime: RuntimeConfig
+    initialize: Callable[[Any], None] | None = None
+    features: FeatureSettings | None = None
+    teacher: Teacher | None = None
+
+    def __post_init__(self) -> None:
+        if self.runtime.eval_steps and not self.phases.evaluate:
+            raise InputError(
+                "eval_steps evaluates on the dev split: give do_eval=True too."
+            )
+        self.folder.check_same_run(self.training if self.phases.train else None)
+        self._trainer = Trainer(
+            self._make_objective,
+            self.folder,
+            self.training,
+            self.runtime,
+            self.initialize,
+        )
+        objective: Any = self._trainer.objective
+        self._first_step = 0  # known only with a frozen encoder
+        if self.features and (checkpoint := self.folder.checkpoint_to_resume()):
+            self._first_step = restoring.restore_weights(
+                checkpoint, objective.variables
+            )
+        table, sizes = self.data.task.table, self.data.sizes
+        self._parse = batches.make_parser(table, sizes, self._skips_padding)
+        self._evaluator = SplitEvaluator(self.data, objective.outputs, self._parse)
+        self._baselines: dict[
+            str, dict[str, float]
+        ] = {}  # of each evaluated split, by its name
+
+    def run(self, check_only: bool = False) -> PhaseResults:
+        """Runs the phases.
+
+        Args:
+            check_only: Whether to stop after all checks, before anything is written.
+
+        Raises:
+            InputError: Another run writes to the output folder, or there are no weights
+                to evaluate.
+        """
+        is_chief, step = self._trainer.is_chief, 0
+        if not self.phases.train:
+            step = self._trainer.load_result(required=self.initialize is None)
+        if check_only:
+            self.data.report()
+            return PhaseResults({}, "", is_chief)
+        with self._trainer.locked_folder():
+            values = self._run_phases(step)
+        self.data.report_warnings()  # again, next to the results
+        return PhaseResults(values, self._summary(values), is_chief)
+
+    def _run_phases(self, step: int) -> dict[str, float]:
+        """Returns the results.
+
+        `step` is that of the weights, if the run does not train.
+        """
+        phases, splits, is_chief = self.phases, self.data.splits, self._trainer.is_chief
+        if phases.train and is_chief:
+            # The result of an earlier run must not be taken for that of this run.
+            files.remove(os.path.join(self.folder.path, RESULTS))
+        self._write_records()
+        if phases.train and (self.features or self.teacher):
+            self._cache_outputs()
+        step = self._train() if phases.train else step
+        # The predictions of a labelled dev split contain its metrics.
+        same_splits = phases.predict and splits["dev"] == splits["test"]
+        results = self._evaluate(step) if phases.evaluate and not same_splits else {}
+        if phases.predict and is_chief:
+            results |= self._predict(step)
+        # The split to predict has results if it has labels.
+        labelled = splits["dev"] or (splits["test"] if results else ())
+        if labelled and labelled[0].split.kind == "dev" and is_chief:
+            dev_examples.write(
+                self.folder.path, self._evaluator.sampled[labelled[0].split.name]
+            )
+            self._write_result(results)
+        return results
+
+    def _make_objective(self, *, seed: int, dtype: str) -> HeadObjective:
+        objective: Any = self.data.task.make_objective(
+            self.config, seed=seed, dtype=dtype, recompute=self.runtime.recompute
+        )
+        if self.features:
+            objective.model.bert.trainable = False
+        run_checks.check_compilation(objective.model, self.runtime)
+        self._skips_padding = (
+            self.runtime.has_dynamic_shapes and not objective.full_length
+        )
+        objective.model.skip_padding = self._skips_padding
+        if not self.teacher:
+            return objective
+        self._teacher_objective = self.teacher.make_objective(dtype=dtype)
+        self._teacher_objective.model.skip_padding = self._skips_padding
+        wrapped: Any = DistillationObjective(objective, self.teacher.config)
+        return wrapped
+
+    def _cache_outputs(self) -> None:
+        """Computes what the training reads from caches.
+
+        The chief computes it first, as in `_write_records`. If all steps are done, the
+        hidden states of the train split are not needed.
+        """
+        precision = self.training.precision
+        if not self._trainer.is_chief:
+            self._trainer.wait_for_workers()
+        if (
+            self.teacher
+        ):  # it would read hidden states of the student that exist already
+            (split,) = self.data.splits["train"]
+            load = batches.make_loader(split.records, self._parse)
+            cache_teacher(
+                self.teacher.cache, self._teacher_objective, split, load, precision
+            )
+            del self._teacher_objective
+        if self.features:
+            needed = [*self.data.splits["dev"]]
+            if self._first_step < self.training.num_train_steps:
+                needed += self.data.splits["train"]
+            objective: Any = self._trainer.objective
+            for split in needed:
+                load = batches.make_loader(split.records, self._parse)
+                cache_features(self.features, objective.model, split, load, precision)
+        if self._trainer.is_chief:
+            self._trainer.wait_for_workers()
+
+    def _write_records(self) -> None:
+        """Moves the records of all splits to the folder.
+
+        The chief moves them first. Other processes then move only those that they do
+        not find, because they have a folder of their own.
+        """
+        if self._trainer.is_chief:
+            self.data.write_all_records()
+        self._trainer.wait_for_workers()
+        self.data.write_all_records()
+
+    def _train(self) -> int:
+        """Trains, and returns the step of the final weights."""
+        data, training = self.data, self.training
+        data.warn_about_equal_sources()
+        if self.features is None:
+            run_checks.advise_on_learning_rate(training)
+        (split,) = data.splits["train"]
+        records = split.records
+        lengths = records.index.num_tokens
+        order = batches.TrainingOrder(
+            lengths if data.task.groups_by_length else np.zeros_like(lengths),
+            training.global_batch_size,
+            training.seed,
+        )
+        held_out = self._held_out() if self.runtime.eval_steps else HeldOutData()
+        per_step: dict[str, float] = {"examples_per_sec": training.global_batch_size}
+        if self._trainer.is_chief and self.features is None:
+            length = float(data.config.max_seq_length)
+            if self._skips_padding:
+                length = step_costs.mean_length(order, records, training)
+            per_step |= step_costs.log_cost(
+                data, self.config, training, self.runtime, self._trainer, length
+            )
+        parse, weights = self._parse, data.label_weights
+        if weights is not None:
+            _LOGGER.info("class weights: %s.", describe_weights(data.task, weights))
+            parse = with_label_weights(parse, weights)
+        from_step = functools.partial(
+            batches.training_batches,
+            records,
+            order,
+            parse,
+            weights=weights_of_records(data.task, records),
+        )
+        lookup = RecordLookup(
+            describe=functools.partial(
+                record_files.describe, split.split.source.name, records
+            )
+        )
+        return self._trainer.train(TrainingData(from_step, lookup), held_out, per_step)
+
+    def _held_out(self) -> HeldOutData:
+        """Returns the evaluation on the first dev split, with its report as text."""
+        dev, reports = self.data.splits["dev"][0], [""]
+
+        def evaluate() -> dict[str, float]:
+            found, values = self._evaluator.score(dev)
+            reports[0] = found.report()
+            return values
+
+        evaluations: dict[str, Evaluate] = {"eval": evaluate}
+        return HeldOutData(
+            evaluations=evaluations,
+            samples=lambda: f"```\n{reports[0]}```" if reports[0] else "",
+        )
+
+    def _evaluate(self, step: int) -> dict[str, float]:
+        """Evaluates on all dev splits, and writes eval_results.txt and the reports.
+
+        If the first split has a suffix, it is the end of the names of both files.
+        """
+        results: dict[str, float] = {"global_step": step}
+        for number, split in enumerate(self.data.splits["dev"]):
+            found, values = self._evaluator.score(split)
+            if number == 0 and "loss" in values:
+                results["loss"] = values[
+                    "loss"
+                ]  # google-research/bert writes the loss twice
+            self._keep_baseline(split, found)
+            with_suffix = split.split.with_suffix
+            results |= {
+                with_suffix(f"eval_{name}"): value for name, value in values.items()
+            }
+            if self._trainer.is_chief:
+                self._write_report(split, found)
+        if self._trainer.is_chief:
+            name = self.data.splits["dev"][0].split.with_suffix("eval_results")
+            write_results(os.path.join(self.folder.path, f"{name}.txt"), results)
+        return results
+
+    def _predict(self, step: int) -> dict[str, float]:
+        """Writes the predictions for all test splits.
+
+        Returns:
+            The metrics of the splits, if the task computes metrics of predictions. They
+            are then also written to eval_results.txt or, for splits of the kind "test",
+            to test_results.txt.
+        """
+        results: dict[str, float] = {}
+        for split in self.data.splits["test"]:
+            # The metrics of earlier predictions may be those of another file.
+            names = [
+                f"{split.split.result_name(each)}.txt" for each in ("results", "report")
+            ]
+            for name in [*names, *([RESULTS] if split.split.kind == "dev" else [])]:
+                files.remove(os.path.join(self.folder.path, name))
+            found = self._evaluator.write(split, self.folder.path)
+            values = with_baselines(found) if found.scores_predictions else {}
+            if not values:
+                continue
+            self._keep_baseline(split, found)
+            if (
+                split.split.kind == "test"
+            ):  # the report of a dev split is that of the evaluation
+                self._write_report(split, found)
+            results |= {
+                split.split.result_name(name): value for name, value in values.items()
+            }
+        if results:
+            results = {"global_step": step, **results}
+            name = f"{self.data.splits['test'][0].split.result_name('results')}.txt"
+            write_results(os.path.join(self.folder.path, name), results)
+        return results
+
+    def _keep_baseline(self, split: SplitData, found: TaskResults) -> None:
+        """Keeps the metrics of a constant prediction, or warns that there is no metric."""
+        metric = self.data.task.best_by[0]
+        reason = found.undefined(metric)
+        if reason:
+            _LOGGER.warning(
+                "warning: %s has %s, so %s is not defined: the value 0 does not show "
+                "how good the model is. Give another %s file.",
+                split.split.source.name,
+                reason,
+                metric,
+                split.split.kind,
+            )
+        self._baselines[split.split.name] = {} if reason else found.baseline()
+
+    def _write_result(self, results: dict[str, float]) -> None:
+        """Writes results.json, if the results are those of a dev split.
+
+        Logs a warning if the model is no better than a constant prediction.
+        """
+        task, splits = self.data.task, self.data.splits
+        split, metric = (splits["dev"] or splits["test"])[0].split, task.best_by[0]
+        result = dev_result.make_result(
+            task,
+            split.with_suffix(f"eval_{metric}"),
+            results,
+            self._baselines.get(split.name, {}),
+        )
+        if result is None:
+            return
+        result.write(self.folder.path)
+        if result.is_degenerate:
+            _LOGGER.warning(
+                "warning: the model is no better than a constant prediction: %s %.4f, "
+                "and %.4f if all predictions are the same. Try a lower learning rate, "
+                "more warm-up or another seed.",
+                metric,
+                result.value,
+                result.baseline,
+            )
+
+    def _summary(self, results: Mapping[str, float]) -> str:
+        """Returns the metric that selects the best weights as a sentence, or ""."""
+        task, splits = self.data.task, self.data.splits
+        metric, evaluated = task.best_by[0], [*splits["dev"], *splits["test"]]
+        name = evaluated[0].split.result_name(metric) if evaluated else ""
+        if name not in results:
+            return ""
+        kind = evaluated[0].split.kind
+        baseline = self._baselines[evaluated[0].split.name].get(metric)
+        note = f" ({baseline:.4f} for a constant prediction)" if baseline else ""
+        return f"{task.name}: {metric} {results[name]:.4f} on the {kind} split{note}."
+
+    def _write_report(self, split: SplitData, found: TaskResults) -> None:
+        if report := found.report():
+            path = os.path.join(
+                self.folder.path, f"{split.split.result_name('report')}.txt"
+            )
+            files.write_text(path, report)

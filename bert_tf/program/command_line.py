@@ -1,0 +1,267 @@
+"""Runs the main programs: parses flags, prints help, reports an `InputError` in one line.
+
+This module defines no flags. It does not import TensorFlow, so that `--help` and errors
+in flags take a fraction of a second.
+"""
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import inspect
+import io
+import logging
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+from absl import app, flags
+from absl import logging as absl_logging
+
+from bert_tf import progress
+from bert_tf.errors import InputError, TrainingInterrupted
+from bert_tf.program import startup
+from bert_tf.program.help_text import REQUIRED, help_text, name_programs
+from bert_tf.program.stop_program import StopSignals
+
+EXIT_OK, EXIT_INPUT = 0, 2
+# The name of the flag for each library parameter whose flag has another name.
+FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
+# The names of the flags that have paths as values.
+_PATH_FLAG = re.compile(
+    r"(^|_)(file|dirs?|checkpoint|model|teacher|from|to|data|nbest)$"
+)
+_NOT_BOOLEAN = re.compile(r"flag (--\w+=.*): \('Non-boolean argument")
+_PACKAGES = ("tensorflow", "keras", "tensorflow-text")
+_HELP_FLAGS = {
+    "-?",
+    "-h",
+    "--help",
+    "-help",
+    "--helpshort",
+    "--helpfull",
+    "--help=true",
+}
+
+
+def run(main: Callable[..., None], takes_command: bool = False) -> None:
+    """Parses the flags, calls `main` and exits.
+
+    Every main program ends with a call of `run`.
+
+    Exit codes: 0 success; 2 invalid flag or input (one line on stderr states the
+    remedy); 128 + N if the signal N (SIGINT, SIGTERM or SIGHUP) ended the program. Any
+    other exception is a bug and is reported with a traceback.
+
+    The log records of bert-tf appear on stderr as bare messages.
+
+    Args:
+        main: A function that reads its flags from `absl.flags.FLAGS`. `--help` prints
+            the docstring and the key flags of the module that defines `main`. `main`
+            checks the flags, calls `startup.import_tensorflow` and then imports the
+            modules that import TensorFlow.
+        takes_command: Whether `main` has one argument, the list of the words after "--"
+            on the command line.
+    """
+    for output in (sys.stdout, sys.stderr):
+        if isinstance(
+            output, io.TextIOWrapper
+        ):  # and not a stream that a caller has set
+            output.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+    def call(argv: Sequence[str]) -> None:
+        show_log_records()
+        if len(argv) > 1 and not takes_command:
+            fail(
+                f"{argv[1]!r} is not a flag. Flags are written --name=value; see "
+                "--help."
+            )
+        stop_signals = StopSignals()
+        try:
+            with stop_signals.handled(), _explained_stdout_errors():
+                if _has_remote_path():
+                    startup.import_tensorflow()
+                main(argv[1:]) if takes_command else main()
+        except InputError as error:
+            fail(str(error))
+        except TrainingInterrupted as stopped:
+            without = " without --overwrite" if stopped.overwrite else ""
+            command = f"the same command{without}"
+            print(
+                f"Stopped at step {stopped.step}. To resume, give {command}.",
+                file=sys.stderr,
+            )
+            sys.exit(128 + stopped.signal_number)
+        except KeyboardInterrupt:
+            _explain_interruption()
+            sys.exit(128 + signal.SIGINT)
+        finally:
+            if stop_signals.received:
+                _explain_interruption()
+
+    app.run(call, flags_parser=lambda argv: _parse(argv, inspect.getmodule(main)))
+
+
+def _explain_interruption() -> None:
+    # The program may have removed the earlier files already, or not yet.
+    without = ", without --overwrite if the earlier files are removed already"
+    print(
+        "Interrupted. To continue, give the same "
+        f"command{without * _is_given('overwrite')}.",
+        file=sys.stderr,
+    )
+
+
+def _has_remote_path() -> bool:
+    """Returns whether a check of the flags may need TensorFlow's file systems."""
+    return any("://" in str(flags.FLAGS[name].value) for name in _path_flags())
+
+
+def _path_flags() -> Iterator[str]:
+    return filter(_PATH_FLAG.search, flags.FLAGS)
+
+
+def _is_given(flag: str) -> bool:
+    return flag in flags.FLAGS and bool(flags.FLAGS[flag].value)
+
+
+@contextlib.contextmanager
+def _explained_stdout_errors() -> Iterator[None]:
+    """Flushes stdout at the end; fails with one line if stdout cannot be written.
+
+    If the program that reads stdout, such as `head`, has ended, the rest of the output
+    is ignored.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_stdout()
+    except OSError as error:
+        # Without a buffer, a flush has nothing to write, so the text of another line is
+        # written.
+        if error.filename is not None or _can_write_stdout("\n"):
+            raise
+        fail(f"The standard output cannot be written: {error.strerror}.")
+
+
+def _can_write_stdout(text: str = "") -> bool:
+    """Writes a text and flushes stdout.
+
+    Returns False and discards the text if that fails.
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError:
+        _discard_stdout()
+        return False
+    return True
+
+
+def _discard_stdout() -> None:
+    """Redirects stdout to /dev/null, so that the flush at the exit of Python does not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _BareMessages(logging.Formatter):
+    """Formats the records of bert-tf as bare messages, and all others as absl does."""
+
+    def __init__(self, others: logging.Formatter | None) -> None:
+        super().__init__()
+        self._others = others or logging.Formatter()
+
+    def format(self, record: logging.LogRecord) -> str:
+        is_own = record.name.partition(".")[0] == "bert_tf"
+        if not is_own:
+            return self._others.format(record)
+        return name_programs(super().format(record), sys.argv[0])
+
+
+def show_log_records() -> None:
+    """Shows the log records and the progress of bert-tf on stderr.
+
+    Without --verbosity, shows records of bert-tf from level INFO and of other libraries
+    from level WARNING. On a terminal, progress is shown as a bar.
+    """
+    handler = absl_logging.get_absl_handler().python_handler
+    handler.setFormatter(_BareMessages(handler.formatter))
+    if not flags.FLAGS["verbosity"].present:
+        # TensorFlow logs every saved file at level INFO, through absl and through
+        # logging.
+        absl_logging.set_verbosity(absl_logging.WARNING)
+        logging.getLogger("tensorflow").setLevel(logging.WARNING)
+        own = logging.getLogger("bert_tf")
+        own.setLevel(
+            own.level or logging.INFO
+        )  # --logger_levels may have set the level
+    if sys.stderr.isatty():
+        progress.draw_bars()
+
+
+def flag_values(config_class: type) -> dict[str, Any]:
+    """Returns the values of the flags that have the same names as fields of a dataclass."""
+    names = (field.name for field in dataclasses.fields(config_class))
+    return {name: flags.FLAGS[name].value for name in names if name in flags.FLAGS}
+
+
+def fail(message: str) -> NoReturn:
+    """Prints the message as one line on stderr and exits with code 2."""
+    _can_write_stdout()
+    line = name_programs(" ".join(_name_flags(message).split()), sys.argv[0])
+    print(f"error: {line}", file=sys.stderr)
+    sys.exit(EXIT_INPUT)
+
+
+def _name_flags(message: str) -> str:
+    """Replaces parameter names with flag names in an error message of the library.
+
+    A name without an underscore may be an ordinary word, so such a name is replaced
+    only in `name=value` and, at the start of the message, `name must be` and `name has
+    no`.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        name = FLAG_OF_PARAMETER.get(match[0], match[0])
+        ends = ("=", *([" must be", " has no"] if match.start() == 0 else []))
+        is_parameter = "_" in name or message.startswith(ends, match.end())
+        return f"--{name}" if name in flags.FLAGS and is_parameter else match[0]
+
+    return re.sub(r"(?<![\w/.-])[a-z]\w*(?![\w/-]|\.\w)", replace, message)
+
+
+def _parse(argv: Sequence[str], module: Any) -> list[str]:
+    if _HELP_FLAGS.intersection(argv[1:]):
+        with _explained_stdout_errors():
+            print(help_text(module, argv[0]))
+        sys.exit(EXIT_OK)
+    if "--version" in argv[1:]:
+        version = importlib.metadata.version
+        versions = [f"{name} {version(name)}" for name in _PACKAGES]
+        print(f"bert-tf {version('bert-tf')} ({', '.join(versions)})")
+        sys.exit(EXIT_OK)
+    try:
+        words = flags.FLAGS(list(argv))
+    except (
+        flags.Error,
+        ValueError,
+    ) as error:  # ValueError: a flag of absl, or a --flagfile
+        message = str(error).removeprefix("ERROR:: ")
+        if missing := re.search(rf"Flag --(\S+) {REQUIRED}", message):
+            message = f"--{missing[1]} is required."
+        if wrong := _NOT_BOOLEAN.match(message):
+            message = f"{wrong[1]} must be true or false."
+        fail(f"{message}{'' if message.endswith(('.', '?')) else '.'} See --help.")
+    for name in _path_flags():
+        flags.FLAGS[name].value = _expand_home(flags.FLAGS[name].value)
+    return words
+
+
+def _expand_home(value: Any) -> Any:
+    """Replaces ~ at the start of paths, where the shell does not: in --input_file=~/a,~/b."""
+    if isinstance(value, list):
+        return [_expand_home(each) for each in value]
+    is_text = isinstance(value, str)
+    return ",".join(map(os.path.expanduser, value.split(","))) if is_text else value

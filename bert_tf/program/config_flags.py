@@ -1,0 +1,102 @@
+"""Defines flags from the fields of dataclasses, and builds the dataclasses from the flags."""
+
+import collections.abc
+import dataclasses
+import inspect
+import re
+import types
+import typing
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from absl import flags
+
+from bert_tf.program import command_line
+
+flags.disclaim_key_flags()  # --help then lists the flags of `define` with the program's
+_DEFINE = {
+    bool: flags.DEFINE_bool,
+    int: flags.DEFINE_integer,
+    float: flags.DEFINE_float,
+}
+_LISTS = (collections.abc.Sequence, tuple, list)
+
+
+def define(
+    config_class: Any,
+    names: Collection[str] = (),
+    without: Collection[str] = (),
+    flag_names: Mapping[str, str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    texts: Mapping[str, str] | None = None,
+) -> None:
+    """Defines one flag per field of a dataclass, with the field's name, default and description.
+
+    Args:
+        config_class: A dataclass. The section "Attributes:" of its docstring, and of
+            those of its base classes, describes the fields. The dataclass may have a
+            class attribute CHOICES, which maps names of fields to allowed values. A
+            field without a default gets no flag.
+        names: Names of the fields that get a flag. If empty, all fields get one.
+        without: Names of fields that get no flag.
+        flag_names: For fields whose flag has another name, that name.
+        defaults: Defaults of flags that differ from those of the fields.
+        texts: Descriptions of flags that differ from those of the fields.
+    """
+    described = {**descriptions(config_class, flag_names or {}), **(texts or {})}
+    choices = getattr(config_class, "CHOICES", {})
+    for field in dataclasses.fields(config_class):
+        if field.name in without or field.default is dataclasses.MISSING:
+            continue
+        if names and field.name not in names:
+            continue
+        flag = (flag_names or {}).get(field.name, field.name)
+        default = (defaults or {}).get(field.name, field.default)
+        kind = _kind(field.type)
+        if field.name in choices:
+            flags.DEFINE_enum(flag, default, choices[field.name], described[field.name])
+        elif typing.get_origin(kind) in _LISTS:
+            flags.DEFINE_list(flag, default and list(default), described[field.name])
+        else:
+            define_flag: Any = _DEFINE.get(kind, flags.DEFINE_string)
+            define_flag(flag, default, described[field.name])
+
+
+def _kind(annotation: Any) -> Any:
+    """Returns the type of a field, without None."""
+    if isinstance(annotation, types.UnionType):
+        return next(
+            each for each in typing.get_args(annotation) if each is not types.NoneType
+        )
+    return annotation
+
+
+def descriptions(
+    config_class: Any, flag_names: Mapping[str, str] = {}
+) -> dict[str, str]:
+    """Returns the description of each field as the text of a flag, with `name` as --name."""
+    # Those of a base class come first.
+    classes = filter(dataclasses.is_dataclass, reversed(config_class.__mro__))
+    section = "\n".join(inspect.getdoc(each) or "" for each in classes)
+    found = re.findall(r"^    (\w+(?:, \w+)*): (.+(?:\n {8}.+)*)", section, re.M)
+    fields = {field.name for field in dataclasses.fields(config_class)}
+
+    def name(match: re.Match[str]) -> str:
+        flag = flag_names.get(match[1], match[1])
+        return f"--{flag}" if match[1] in fields or flag in flags.FLAGS else match[1]
+
+    texts = {
+        names: re.sub(r"`([\w.]+)`", name, " ".join(text.split()))
+        for names, text in found
+    }
+    return {each: text for names, text in texts.items() for each in names.split(", ")}
+
+
+def build(config_class: Any, **values: Any) -> Any:
+    """Builds a dataclass from the flags that have the same names as its fields.
+
+    Args:
+        config_class: The dataclass.
+        **values: Values of fields that the flags do not give.
+    """
+    return config_class(**{**command_line.flag_values(config_class), **values})

@@ -1,0 +1,11 @@
+"""Files and folders: how they are found, read, written, replaced, locked and described.
+
+Read in this order:
+
+1. `files` finds files and reads lines; `file_checks` and `output_paths` check the paths
+   that a program is given before it starts.
+2. `atomic_files` writes a file or folder completely or not at all; `locks` and
+   `workspace` keep two programs from writing the same one.
+3. `json_files`, `tfrecords` and `wire_format` are the formats; `weights` is a folder of
+   weights with the facts about them, and `manifest` describes a set of record files.
+"""

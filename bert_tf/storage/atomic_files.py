@@ -1,0 +1,356 @@
+"""Writes files and folders atomically, local or gs://, and protects the user's other files.
+
+Each function that writes a named output of a program uses `atomic_replace` or
+`atomic_folder`, so the rules for outputs are the same everywhere
+(`output_paths.resolve_output`).
+
+An output is written to a temporary path, which is always the same for this output and
+is locked. So two processes do not write it at the same time, and the next write removes
+what a killed process has left.
+
+Local files are written without TensorFlow: the main process of record creation does not
+import it, because the import takes seconds and hundreds of megabytes of memory.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bert_tf.errors import InputError, plain_message
+from bert_tf.storage import locks
+from bert_tf.storage.output_paths import is_stdout, resolve_output
+
+_TEMPORARY, _OLD = ".bert_tf.tmp", ".bert_tf.old"  # ends of names
+# TensorFlow's errors about a path, by name, because TensorFlow may not be imported. It
+# raises OutOfRangeError for a file that is larger than the limit of the process.
+_REFUSALS = (
+    "PermissionDeniedError",
+    "FailedPreconditionError",
+    "NotFoundError",
+    "OutOfRangeError",
+    "ResourceExhaustedError",
+    "AbortedError",
+    "UnavailableError",
+)
+
+
+def gfile() -> Any:
+    """Returns TensorFlow's module for files, which is imported when it is needed."""
+    from tensorflow.io import gfile
+
+    return gfile
+
+
+@contextmanager
+def atomic_replace(path: str) -> Iterator[str]:
+    """Yields a temporary path next to `path`, and on success renames the temporary file to `path`.
+
+    Globs for finished files do not match the temporary path (see `temporary_path`).
+    After an error the temporary file is removed, and `path` is unchanged. What is
+    written to the standard output, `/dev/stdout`, is copied there on success.
+
+    A process must not write an output inside of another write of the same output: it
+    would wait for itself.
+
+    Args:
+        path: The file to write. An existing file is replaced; of a link, its target is
+            replaced.
+
+    Raises:
+        InputError: `path` is not a regular file (see `resolve_output`), or cannot be
+            written: no permission, no such folder, no space.
+    """
+    if is_stdout(path):
+        with _copied_to_stdout(path) as temporary:
+            yield temporary
+        return
+    target = resolve_output(path)
+    with _temporary(target, is_folder=False) as temporary:
+        yield temporary
+        if "://" in target:
+            gfile().rename(temporary, target, overwrite=True)
+            return
+        _keep_mode(target, temporary)
+        _sync_entry(temporary)
+        os.replace(temporary, target)
+        _sync_entry(os.path.dirname(target) or ".")
+
+
+@contextmanager
+def _copied_to_stdout(path: str) -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder, explain_write_errors(path):
+        temporary = os.path.join(folder, "stdout")
+        yield temporary
+        with open(temporary, "rb") as content, open(1, "wb", closefd=False) as stdout:
+            shutil.copyfileobj(content, stdout)
+
+
+@contextmanager
+def atomic_folder(folder: str, marker: str, replace: bool = True) -> Iterator[str]:
+    """Yields the path of a folder to write files into.
+
+    Readers see only complete folders.
+
+    A local folder gets a temporary name and is renamed on success. Object stores
+    (`gs://`) and `ram://` cannot rename a folder in one operation. For these file
+    systems the yielded path is `folder` itself, and the folder is valid when it
+    contains the marker file, which is written last. After an error all files written so
+    far are removed.
+
+    Args:
+        folder: The folder to write; an existing one is replaced. Of a link, its target
+            is replaced.
+        marker: The file that the caller writes last. A reader treats a folder without
+            this file as unfinished.
+        replace: Whether to replace an existing local folder.
+
+    Raises:
+        InputError: `folder` is not a folder (see `resolve_output`), or cannot be
+            written; or it exists, and `replace` is False.
+    """
+    target = resolve_output(folder, is_folder=True)
+    if "://" not in folder:
+        with _temporary(target, is_folder=True) as temporary:
+            yield temporary
+            if not replace and os.path.exists(target):
+                reason = f"Another program has written {target} meanwhile. Start this one again."
+                raise InputError(reason)
+            _replace_folder(target, temporary)
+        return
+    # The marker is removed first, so that an interrupted removal does not leave a valid
+    # folder.
+    remove(os.path.join(folder, marker))
+    remove(folder)
+    try:
+        with explain_write_errors(folder):
+            yield folder
+    except BaseException:
+        remove(folder)
+        raise
+
+
+def _replace_folder(target: str, new: str) -> None:
+    """Renames a folder.
+
+    A folder `target` gets another name first, and is removed at the end.
+    """
+    _keep_mode(target, new)
+    _sync_folder(new)
+    if os.path.exists(target):
+        os.rename(target, _old_path(target))
+    try:
+        os.rename(new, target)
+        _sync_entry(os.path.dirname(target) or ".")
+    finally:
+        _restore(target)
+
+
+def temporary_path(path: str) -> str:
+    """Returns the temporary path of an output.
+
+    Dots in the name are replaced, because globs of TensorFlow match names with a
+    leading dot too. A hash tells apart the outputs whose names differ only in these
+    characters or at their end.
+    """
+    folder, name = os.path.split(path)
+    key = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
+    return os.path.join(folder, f".{name[:50].replace('.', '_')}-{key}{_TEMPORARY}")
+
+
+def _old_path(folder: str) -> str:
+    """Returns the path of a folder while another one replaces it."""
+    parent, name = os.path.split(folder)
+    return os.path.join(parent, f".{name}{_OLD}")
+
+
+def _restore(target: str) -> None:
+    """Ends the replacement of a folder: removes the old one, or gives it its name again."""
+    old = _old_path(target)
+    if os.path.lexists(target):
+        with contextlib.suppress(FileNotFoundError):  # another process removes it too
+            remove(old)
+    elif os.path.lexists(old):
+        os.rename(old, target)
+
+
+def remove_leftovers(folder: str) -> None:
+    """Removes the temporary files and folders that killed processes have left in a local folder.
+
+    If a process was killed while it replaced a folder, the old folder gets its name
+    again.
+    """
+    names = os.listdir(folder) if "://" not in folder and os.path.isdir(folder) else []
+    for name in (name for name in names if name.startswith(".")):
+        path = os.path.join(folder, name)
+        if name.endswith(_OLD):
+            target = os.path.join(folder, name[1 : -len(_OLD)])
+            with _locked_if_unused(temporary_path(target)) as is_unused:
+                if is_unused:
+                    _restore(target)
+        elif name.endswith(_TEMPORARY):
+            with _locked_if_unused(path) as is_unused:
+                if is_unused:
+                    remove(path)
+
+
+@contextmanager
+def _locked_if_unused(temporary: str) -> Iterator[bool]:
+    """Yields whether no living process writes a temporary file or folder, which may be absent.
+
+    On a file system without locks, this is not known, and the result is False.
+    """
+    try:
+        descriptor = os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError as error:
+        yield isinstance(error, FileNotFoundError)
+        return
+    try:
+        yield bool(locks.try_lock(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _temporary(path: str, is_folder: bool) -> Iterator[str]:
+    """Yields the temporary path of an output; removes at the end what is there.
+
+    A local file or folder exists already, is empty and locked.
+    """
+    parent, temporary = os.path.dirname(path), ""
+    if parent:
+        make_folder(parent)
+    try:
+        with explain_write_errors(path), contextlib.ExitStack() as stack:
+            if "://" in path:
+                temporary = f"{temporary_path(path)}-{uuid.uuid4().hex}"
+                stack.callback(remove, temporary)
+            else:
+                temporary = stack.enter_context(_created(path, is_folder))
+            yield temporary
+    except InputError as error:
+        if temporary and temporary in str(error):
+            raise InputError(str(error).replace(temporary, path)) from error
+        raise
+
+
+@contextmanager
+def _created(path: str, is_folder: bool) -> Iterator[str]:
+    """Yields an empty, locked file or folder.
+
+    Waits for a process that writes the same output.
+    """
+    temporary = temporary_path(path)
+    while True:
+        try:
+            descriptor = _open_or_create(temporary, is_folder)
+        except FileNotFoundError:
+            if not is_folder:
+                raise
+            continue  # the other process has removed or renamed the folder
+        try:
+            locks.wait_for_lock(
+                descriptor, f"Waiting for another process that writes {path}."
+            )
+            if not locks.is_at(descriptor, temporary):
+                continue  # the other process has renamed or removed it
+            for name in os.listdir(temporary) if is_folder else ():
+                remove(os.path.join(temporary, name))
+            if not is_folder:
+                os.truncate(descriptor, 0)
+            _restore(path)
+            try:
+                yield temporary
+            finally:
+                # After it was renamed, the path may be that of the next process.
+                if locks.is_at(descriptor, temporary):
+                    remove(temporary)
+            return
+        finally:
+            os.close(descriptor)
+
+
+def _open_or_create(temporary: str, is_folder: bool) -> int:
+    if is_folder:
+        os.makedirs(temporary, exist_ok=True)
+        return os.open(temporary, os.O_RDONLY)
+    return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+
+
+def remove(path: str) -> None:
+    """Removes a file or a folder, if it exists; of a link, only the link."""
+    if "://" not in path:
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.remove(path)
+        return
+    if gfile().exists(path):
+        gfile().rmtree(path) if gfile().isdir(path) else gfile().remove(path)
+
+
+@contextmanager
+def explain_write_errors(path: str) -> Iterator[None]:
+    """Converts errors of the file system to an `InputError` that names the path.
+
+    Raises:
+        InputError: The path cannot be written: no permission, no such folder, no space.
+        BrokenPipeError: The path is a pipe whose reader has ended.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written: {error.strerror or error}."
+        ) from error
+    except Exception as error:
+        if type(error).__name__ not in _REFUSALS:
+            raise
+        raise InputError(f"{path} cannot be written: {reason_of(error)}.") from error
+
+
+def make_folder(path: str) -> None:
+    """Creates a folder and its parents.
+
+    Raises:
+        InputError: The folder cannot be created.
+    """
+    with explain_write_errors(path):
+        gfile().makedirs(path) if "://" in path else os.makedirs(path, exist_ok=True)
+
+
+def reason_of(error: Any) -> str:
+    """Returns the text after the semicolon in a message such as "path.
+
+    No space left on device".
+    """
+    return plain_message(error).splitlines()[0].split("; ")[-1]
+
+
+def _keep_mode(target: str, new: str) -> None:
+    """Gives a new file or folder the permissions of the one that it replaces, if there is one."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copymode(target, new)
+
+
+def _sync_folder(path: str) -> None:
+    """Flushes a local folder with its files to disk."""
+    for folder, _, names in os.walk(path):
+        for name in names:
+            _sync_entry(os.path.join(folder, name))
+        _sync_entry(folder)
+
+
+def _sync_entry(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

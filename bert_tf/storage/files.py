@@ -1,0 +1,419 @@
+"""Reads files, and writes whole files atomically, local or gs://.
+
+The functions of `atomic_files`, with which files and folders are written in parts, are
+also available here.
+"""
+
+import codecs
+import gzip
+import hashlib
+import json
+import os
+import re
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+from bert_tf.errors import InputError
+from bert_tf.storage.atomic_files import atomic_folder as atomic_folder
+from bert_tf.storage.atomic_files import atomic_replace, reason_of
+from bert_tf.storage.atomic_files import explain_write_errors as explain_write_errors
+from bert_tf.storage.atomic_files import gfile as gfile
+from bert_tf.storage.atomic_files import make_folder as make_folder
+from bert_tf.storage.atomic_files import remove as remove
+from bert_tf.storage.file_checks import check_is_regular, check_no_file_scheme
+
+_CHUNK_BYTES = 1 << 20
+_GLOB = re.compile(r"[\[\]\\]")  # TensorFlow finds files with * and ? in their paths
+MAX_LINE_BYTES = 64 << 20  # a line is read into memory
+# The SHA-256 of local files whose lines were all read, after their size and time: a
+# task reads the labels in its data, before the hash of the data identifies the run.
+_hashes: dict[str, tuple[tuple[int, int], str]] = {}
+_OTHER_MARKS = {
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+
+
+def read_bytes(path: str) -> bytes:
+    """Reads a file.
+
+    Raises:
+        InputError: The file is missing or cannot be read.
+    """
+    check_is_file(path)
+    check_is_regular(path)
+    with explain_read_errors(path), gfile().GFile(path, "rb") as file:
+        return file.read()
+
+
+def exists(path: str) -> bool:
+    """Returns whether there is a file or a folder.
+
+    False for a path such as hf://owner/name.
+
+    Raises:
+        InputError: The file system cannot be read.
+    """
+    import tensorflow as tf
+
+    try:
+        return bool(gfile().exists(path))
+    except tf.errors.UnimplementedError:  # TensorFlow does not know the scheme
+        return False
+    except tf.errors.OpError as error:  # such as gs:// without a network
+        raise InputError(f"{path} cannot be read: {reason_of(error)}.") from error
+
+
+def list_folder(path: str) -> list[str]:
+    """Returns the sorted names in a folder, without slashes; [] if the folder does not exist.
+
+    Bytes of local names that are not UTF-8 are surrogates, as in `os.listdir`.
+
+    Raises:
+        InputError: The path is not a folder, or cannot be read.
+    """
+    if "://" not in path:
+        try:
+            return sorted(os.listdir(path or "."))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    with explain_read_errors(path):
+        names = gfile().listdir(path) if exists(path) else []
+    return sorted(name.rstrip("/") for name in names)
+
+
+def is_file(path: str) -> bool:
+    """Returns whether there is a file, and not a folder, with this path."""
+    return exists(path) and not gfile().isdir(path)
+
+
+def check_is_file(path: str) -> None:
+    """Checks that a file exists.
+
+    Raises:
+        InputError: There is no such file, or the path is a folder.
+    """
+    if not exists(path):
+        raise InputError(f"There is no file {path}.")
+    if gfile().isdir(path):
+        raise InputError(f"{path} is a folder; give a file.")
+
+
+@contextmanager
+def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
+    """Converts errors of the libraries that read files to an `InputError` that names the path.
+
+    Args:
+        path: The file.
+        content: Text to put after "cannot be read" in the message, such as " as gzip".
+
+    Raises:
+        InputError: The file cannot be read, or its content does not have the expected
+            format.
+    """
+    import tensorflow as tf
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    # pyarrow raises subclasses of OSError, ValueError and NotImplementedError.
+    others = DecodeError, zlib.error, OSError, EOFError, ValueError, NotImplementedError
+    try:
+        yield
+    except InputError:
+        raise
+    except tf.errors.OpError as error:
+        raise InputError(
+            f"{path} cannot be read{content}: {reason_of(error)}."
+        ) from error
+    except others as error:
+        reason = str(error).rstrip(".")
+        raise InputError(f"{path} cannot be read{content}: {reason}.") from error
+
+
+@contextmanager
+def path_without_globs(path: str) -> Iterator[str]:
+    r"""Yields a path at which TensorFlow can read a checkpoint or a SavedModel.
+
+    TensorFlow reads such paths as globs, and finds no files if they contain [, ] or \.
+    These files are read through links in a temporary folder; those of an object store
+    are copied there.
+
+    Args:
+        path: A file, a folder, or the prefix of the files `<path>.<ending>`.
+    """
+    if not _GLOB.search(path):
+        yield path
+        return
+
+    is_remote = "://" in path
+    folder, name = os.path.split(path if is_remote else os.path.abspath(path))
+    with tempfile.TemporaryDirectory() as place:
+        plain_path = f"{place}/{_GLOB.sub('_', name)}"
+        for each in list_folder(folder):
+            if each == name or each.startswith(f"{name}."):
+                link = _copy if is_remote else os.symlink
+                link(f"{folder}/{each}", plain_path + each.removeprefix(name))
+        yield plain_path
+
+
+def _copy(source: str, target: str) -> None:
+    """Copies a file or a folder."""
+    if not gfile().isdir(source):
+        gfile().copy(source, target)
+        return
+    gfile().makedirs(target)
+    for name in list_folder(source):
+        _copy(f"{source}/{name}", f"{target}/{name}")
+
+
+def read_text(path: str) -> str:
+    """Reads a UTF-8 file.
+
+    Raises:
+        InputError: The file is missing, cannot be read, or is not UTF-8. For a file
+            that is not UTF-8, the message gives the number of the invalid line.
+    """
+    raw = read_bytes(path)
+    check_byte_order_mark(path, raw)
+    return _decode(path, raw, 1)
+
+
+def _decode(path: str, raw: bytes, first_line: int, remedy: str = "") -> str:
+    """Decodes lines of a UTF-8 file.
+
+    `first_line` is the number of the first one, from 1.
+    """
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = first_line + raw.count(b"\n", 0, error.start)
+        raise InputError(
+            f"{path} is not UTF-8: byte 0x{raw[error.start]:02x} in line {line}. "
+            f"Convert it first{remedy}."
+        ) from error
+
+
+def read_lines(path: str, encoding: str | None = None) -> Iterator[str]:
+    r"""Yields the lines of a text file without their line ends, \n or \r\n, as a stream.
+
+    A byte-order mark at the start is removed, and gzip is unpacked.
+
+    Args:
+        path: The file.
+        encoding: The encoding, a parameter of the caller; None for UTF-8.
+
+    Raises:
+        InputError: As in `read_text`, or a line has more than 64 MiB.
+    """
+    check_is_file(path)
+    rest, number = b"", 1
+    remedy = ", or give its encoding, such as encoding=latin-1" if encoding else ""
+    for chunk in _utf8_chunks(path, encoding or "utf-8"):
+        if number == 1 and not rest:
+            check_lines(path, chunk)
+            chunk = chunk.removeprefix(codecs.BOM_UTF8)
+        complete, line_end, end = (rest + chunk).rpartition(b"\n")
+        rest = end
+        if line_end:
+            lines = _decode(path, complete, number, remedy).split("\n")
+            yield from (line.removesuffix("\r") for line in lines)
+            number += len(lines)
+        if len(rest) > MAX_LINE_BYTES:
+            raise InputError(
+                f"Line {number} of {path} has more than {MAX_LINE_BYTES >> 20} MiB. "
+                "Split it."
+            )
+    if rest:
+        yield _decode(path, rest, number, remedy).removesuffix("\r")
+
+
+def _utf8_chunks(path: str, encoding: str) -> Iterator[bytes]:
+    """Yields the text of a file in UTF-8.
+
+    Remembers the SHA-256 of a file that is UTF-8 itself.
+    """
+    # The times of remote files do not show each change.
+    state, digest = None if "://" in path else size_and_mtime(path), hashlib.sha256()
+    is_utf8 = codecs.lookup(encoding).name == "utf-8"
+    content = "" if is_utf8 else f" as {encoding}"
+    with explain_read_errors(path, content), gfile().GFile(path, "rb") as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        stream = gzip.GzipFile(fileobj=file) if is_packed else file
+
+        chunks = iter(lambda: stream.read(_CHUNK_BYTES), b"")
+        if not is_utf8:
+            chunks = (text.encode() for text in codecs.iterdecode(chunks, encoding))
+        for chunk in chunks:
+            digest.update(chunk)
+            yield chunk
+    if state and is_utf8 and not is_packed:
+        _hashes[path] = state, digest.hexdigest()
+
+
+def size_and_mtime(path: str) -> tuple[int, int]:
+    """Returns the size of a file in bytes, and the time of its last change in nanoseconds."""
+    if "://" not in path:
+        facts = os.stat(path)  # TensorFlow rounds the time to seconds
+        return facts.st_size, facts.st_mtime_ns
+    stored = gfile().stat(path)
+    return stored.length, stored.mtime_nsec
+
+
+def _chunks(path: str) -> Iterator[bytes]:
+    with explain_read_errors(path), gfile().GFile(path, "rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def sha256_of_file(path: str) -> str:
+    """Returns the hexadecimal SHA-256 of a file.
+
+    The file is read in chunks, unless `read_lines` has read all of it and it has not
+    changed since.
+
+    Raises:
+        InputError: The file is missing, cannot be read, or is a pipe or a device.
+    """
+    check_is_file(path)
+    state, digest = _hashes.get(path, (None, ""))
+    return (
+        digest if state and state == size_and_mtime(path) else size_and_sha256(path)[1]
+    )
+
+
+def size_and_sha256(path: str) -> tuple[int, str]:
+    """Returns the size of a file in bytes and its hexadecimal SHA-256.
+
+    Raises:
+        InputError: The file cannot be read, or is a pipe or a device.
+    """
+    check_is_regular(path)
+    digest, size = hashlib.sha256(), 0
+    for chunk in _chunks(path):
+        digest.update(chunk)
+        size += len(chunk)
+    return size, digest.hexdigest()
+
+
+def check_byte_order_mark(path: str, start: bytes) -> None:
+    """Checks that a file does not start with the byte-order mark of another encoding.
+
+    Args:
+        path: Path of the file, for the error message.
+        start: The first bytes of the file, at least four unless the file is shorter.
+
+    Raises:
+        InputError: The file starts with the byte-order mark of UTF-16 or UTF-32.
+    """
+    mark = next((mark for mark in _OTHER_MARKS if start.startswith(mark)), None)
+    if mark:
+        raise InputError(
+            f"{path} is {_OTHER_MARKS[mark]}, according to its byte-order mark. "
+            f"Convert it to UTF-8: iconv -f {_OTHER_MARKS[mark]} -t UTF-8."
+        )
+
+
+def check_lines(path: str, start: bytes) -> None:
+    """Checks that a file is not text in another encoding or with other line ends.
+
+    Args:
+        path: Path of the file, for the error message.
+        start: The first bytes of the file.
+
+    Raises:
+        InputError: The file is encoded in UTF-16 or UTF-32, or its line ends are CR.
+    """
+    check_byte_order_mark(path, start)
+    # Without a mark, most zero bytes of UTF-16 are at even or at odd positions. Other
+    # text has few zero bytes, which the tokenizer drops.
+    even, odd = start[::2].count(0), start[1::2].count(0)
+    if even + odd >= max(len(start) // 100, 4) and max(even, odd) > 4 * min(even, odd):
+        kind = "UTF-16BE" if even > odd else "UTF-16LE"
+        raise InputError(
+            f"{path} is {kind}. Convert it to UTF-8: iconv -f {kind} -t UTF-8."
+        )
+    if even + odd > len(start) // 2:
+        raise InputError(
+            f"{path} is not UTF-8 text (UTF-32?): most of its bytes are zero."
+        )
+    if start[:-1].count(b"\r") > 2 * start.count(b"\n"):
+        raise InputError(
+            f"{path} has the line ends CR, not LF. Convert them: tr '\\r' '\\n'."
+        )
+
+
+def open_binary(path: str, mode: str) -> IO[bytes]:
+    """Opens a file in a binary mode; a local file without TensorFlow."""
+    return gfile().GFile(path, mode) if "://" in path else open(path, mode)
+
+
+def write_bytes(path: str, content: bytes) -> None:
+    """Writes a file atomically; a local file without TensorFlow."""
+    with atomic_replace(path) as temporary, open_binary(temporary, "wb") as file:
+        file.write(content)
+
+
+def write_text(path: str, content: str) -> None:
+    """Writes a UTF-8 file atomically."""
+    write_bytes(path, content.encode("utf-8"))
+
+
+def write_json(path: str, value: Any) -> None:
+    """Writes indented JSON with sorted keys atomically."""
+    write_text(
+        path, json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    )
+
+
+def expand_globs(
+    patterns: str | Iterable[str], what: str = "input", without: tuple[str, ...] = ()
+) -> list[str]:
+    """Returns the files that match comma-separated globs, sorted within each glob, each file once.
+
+    Args:
+        patterns: Comma-separated globs such as `a.txt,b/*.txt`, or an iterable of
+            globs.
+        what: The kind of file, such as "input", for the error message.
+        without: Ends of names; a file with such a name is left out, unless it is itself
+            given.
+
+    Raises:
+        InputError: A glob matches no file, or its file system is unknown.
+    """
+    if isinstance(patterns, str):
+        patterns = patterns.split(",")
+    found: dict[str, str] = {}  # paths by their real path
+    for pattern in patterns:
+        pattern = pattern.strip()
+        if not pattern:
+            continue
+        check_no_file_scheme(pattern)
+        if "**" in pattern and not exists(pattern):
+            raise InputError(
+                f"{pattern} has **. Give a glob for each level, such as a/*,a/*/*."
+            )
+        # The name of an existing file may contain glob characters such as "[".
+        with explain_read_errors(pattern):
+            matches = [pattern] if gfile().exists(pattern) else gfile().glob(pattern)
+        matches = [
+            each for each in matches if each == pattern or not each.endswith(without)
+        ]
+        if not matches:
+            raise InputError(f"No {what} file matches {pattern}.")
+        for each in sorted(matches):
+            found.setdefault(each if "://" in each else os.path.realpath(each), each)
+    if not found:
+        raise InputError(f"No {what} file was given.")
+    return list(found.values())
+
+
+def sha256(content: bytes) -> str:
+    """Returns the hexadecimal SHA-256."""
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,172 @@
+"""Reads JSON that a user or another program may have written, and checks it with a literal schema.
+
+A schema is a dict from a key to a `Rule`.
+"""
+
+import collections
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from bert_tf.errors import InputError
+from bert_tf.storage import files
+
+_SHOWN = 60  # characters of a value in a message
+_SURROGATE = re.compile(r"[\ud800-\udfff]|\\u[dD][89a-fA-F]")  # or half of a pair
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """The values that a key may have, apart from null, which means that there is no value.
+
+    Attributes:
+        description: The allowed values, for the message, such as "a list of strings".
+        types: The allowed Python types. `float` includes int; no type includes bool.
+        minimum: The smallest allowed number.
+        maximum: The largest allowed number.
+        items: The types of the values in a list, or () for all types.
+    """
+
+    description: str
+    types: tuple[type, ...]
+    minimum: float = -math.inf
+    maximum: float = math.inf
+    items: tuple[type, ...] = ()
+
+    def accepts(self, value: Any) -> bool:
+        """Whether a value that is not null follows the rule."""
+        if not _has_type(value, self.types):
+            return False
+        if _has_type(value, (float,)) and not self.minimum <= value <= self.maximum:
+            return False
+        return not self.items or all(_has_type(each, self.items) for each in value)
+
+
+Schema = Mapping[str, Rule]
+TEXT, TRUTH = Rule("a string", (str,)), Rule("true or false", (bool,))
+COUNT = Rule("a whole number from 0 to 2^63", (int,), minimum=0, maximum=1 << 63)
+LENGTH = Rule("a whole number from 1 to 2^31", (int,), minimum=1, maximum=1 << 31)
+NUMBER = Rule("a number", (float,))
+OBJECT = Rule("a JSON object", (dict,))
+TEXTS = Rule("a list of strings", (list,), items=(str,))
+
+
+def _has_type(value: Any, types: tuple[type, ...]) -> bool:
+    if isinstance(value, bool):
+        return bool in types
+    return isinstance(value, (*types, int) if float in types else types)
+
+
+def read(
+    path: str, schema: Schema | None = None, own: bool = False, required: bool = False
+) -> dict[str, Any]:
+    """Reads a file that contains one JSON object.
+
+    Args:
+        path: The file, local or gs://.
+        schema: The rules of known keys. Other keys may have any value.
+        own: Whether bert-tf wrote the file. The message then calls an invalid file
+            damaged.
+        required: Whether each key of the schema must have a value that is not null.
+
+    Raises:
+        InputError: The file is missing or is not a JSON object, or a value breaks its
+            rule.
+    """
+    text = files.read_text(path)
+    try:
+        values = parse(text, path)
+        return check(values, schema or {}, path, required)
+    except InputError as error:
+        if not own:
+            raise
+        reason = str(error).removeprefix(f"{path}: ").replace(f"{path} ", "it ", 1)
+        raise InputError(f"{path} is damaged: {reason}") from error
+
+
+def parse(text: str, source: str) -> Any:
+    """Parses JSON as the package `json` does, but refuses repeated keys and lone surrogates.
+
+    Args:
+        text: JSON.
+        source: The origin of the text, such as a path, for the message.
+
+    Raises:
+        InputError: The text is not JSON; or it has a duplicate key or a lone surrogate.
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=unique_keys)
+        if _SURROGATE.search(text):
+            _check_strings(value)
+    except ValueError as error:
+        raise InputError(f"{source} is not JSON: {error}.") from error
+    return value
+
+
+def check(
+    values: Any, schema: Schema, source: str, required: bool = False
+) -> dict[str, Any]:
+    """Checks the values of a JSON object, and returns them.
+
+    The arguments are as in `read`.
+
+    Raises:
+        InputError: `values` is not a dict, or a value breaks its rule.
+    """
+    if not isinstance(values, dict):
+        raise InputError(
+            f"{source} must contain one JSON object. Received: {shorten(values)}."
+        )
+    for key, rule in schema.items():
+        value = values.get(key)
+        is_valid = not required if value is None else rule.accepts(value)
+        if not is_valid:
+            raise InputError(
+                f"{source}: {key} must be {rule.description}. Received: "
+                f"{shorten(value)}."
+            )
+    return values
+
+
+def sha256_of_values(values: Mapping[str, Any]) -> str:
+    """Returns the SHA-256 of JSON values, except `facts_sha256`.
+
+    The layout has no effect.
+    """
+    read_back = json.loads(json.dumps(values))
+    read_back.pop("facts_sha256", None)
+    return files.sha256(json.dumps(read_back, sort_keys=True).encode())
+
+
+def shorten(value: Any) -> str:
+    """Returns the start of a value as Python writes it, for a message."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns a dict of the pairs; an `object_pairs_hook` of the package `json`.
+
+    Raises:
+        ValueError: A key occurs twice.
+    """
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        (repeated, _), *_ = collections.Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {shorten(repeated)} occurs twice")
+    return values
+
+
+def _check_strings(value: Any) -> None:
+    """Raises `ValueError` for a string that UTF-8 cannot encode."""
+    items = [*value, *value.values()] if isinstance(value, dict) else value
+    for each in items if isinstance(items, list) else ():
+        _check_strings(each)
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{shorten(value)} has a lone surrogate") from error

@@ -1,0 +1,187 @@
+"""The manifest of pretraining records: the settings of the run, and a checksum per file.
+
+A shard is one of the record files that a run of `create_pretraining_data` writes.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from bert_tf.errors import InputError
+from bert_tf.storage import files, json_files
+
+SUFFIX, STATS_SUFFIX, COMPLETED_SUFFIX = ".manifest.json", ".stats.json", ".COMPLETED"
+_FORMAT = {"format": "bert_tf pretraining records", "version": 1}
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """A record file that a manifest lists.
+
+    Attributes:
+        path: The file: an absolute local path or a URL such as
+            gs://bucket/train.tfrecord.
+        bytes: Size of the file.
+        sha256: Hexadecimal SHA-256 of the file.
+        split: "train" or "eval".
+        examples: Number of records.
+    """
+
+    path: str
+    bytes: int
+    sha256: str
+    split: str = ""
+    examples: int = 0
+
+    def has_recorded_size(self) -> bool:
+        """Whether the file exists and has the size that the manifest records."""
+        return (
+            files.is_file(self.path)
+            and files.gfile().stat(self.path).length == self.bytes
+        )
+
+    def has_recorded_checksum(self) -> bool:
+        """Whether the file has the SHA-256 in the manifest.
+
+        This method reads the whole file.
+
+        Raises:
+            InputError: The file cannot be read.
+        """
+        return files.size_and_sha256(self.path)[1] == self.sha256
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """The contents of a manifest file, `<stem>.manifest.json`.
+
+    Attributes:
+        path: Path of the manifest file.
+        shards: The record files of all splits.
+        facts: All other entries. `create_pretraining_data` writes fingerprint (a hash
+            of all values that determine the bytes of the records), flags,
+            vocabulary_sha256, vocab_size, do_lower_case, max_seq_length,
+            max_predictions_per_seq, documents, sentences and examples (their numbers in
+            each split), and inputs (for each input file the path, the size in bytes and
+            the SHA-256).
+    """
+
+    path: str
+    shards: tuple[Shard, ...]
+    facts: dict[str, Any]
+
+    @classmethod
+    def read(cls, path: str) -> "Manifest":
+        """Reads a manifest.
+
+        Raises:
+            InputError: The file does not exist or is damaged.
+        """
+        facts, folder = json_files.read(path, own=True), os.path.dirname(path)
+        try:
+            listed = facts.pop("shards", [])
+            shards = [
+                Shard(absolute_path(each.pop("name"), folder), **each)
+                for each in listed
+            ]
+        except (AttributeError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{path} is damaged: it is not a JSON object that lists shards with "
+                "name, bytes and sha256. Copy it again, or create the records again."
+            ) from error
+        return cls(path, tuple(shards), facts)
+
+    def write(self) -> None:
+        """Writes the manifest to its path, atomically."""
+        folder = os.path.dirname(self.path)
+        shards = [dataclasses.asdict(shard) for shard in self.shards]
+        for shard in shards:
+            shard["name"] = relative_path(shard.pop("path"), folder)
+        files.write_json(self.path, {**_FORMAT, **self.facts, "shards": shards})
+
+    def find_shard(self, path: str) -> Shard | None:
+        """Returns the entry of a record file, or None if the manifest does not list it."""
+        wanted = [absolute_path(each) for each in _with_target(path)]
+        return next((shard for shard in self.shards if shard.path in wanted), None)
+
+
+def find_records(patterns: str) -> list[str]:
+    """Returns the record files that match comma-separated globs.
+
+    See `files.expand_globs`.
+
+    Globs such as `records/*` also match the files that record creation writes next to
+    its shards. These are left out.
+
+    Raises:
+        InputError: A glob matches no other file.
+    """
+    suffixes = (SUFFIX, STATS_SUFFIX, COMPLETED_SUFFIX)
+    return files.expand_globs(patterns, "record", without=suffixes)
+
+
+def manifests_next_to(
+    paths: Iterable[str], skip_damaged: bool = False
+) -> list[Manifest]:
+    """Reads all manifests in the folders of the given record files, sorted by path.
+
+    Args:
+        paths: Record files. For links, the folders of their targets are read too.
+        skip_damaged: Whether to leave out damaged manifests instead of raising.
+
+    Raises:
+        InputError: A manifest is damaged.
+    """
+    folders: dict[str, str] = {}
+    for path in itertools.chain.from_iterable(map(_with_target, paths)):
+        folder = os.path.dirname(path)
+        folders.setdefault(
+            folder if "://" in folder else os.path.realpath(folder), folder
+        )
+    manifests = []
+    for folder in sorted(folders.values()):
+        for name in sorted(files.gfile().listdir(folder or ".")):
+            if name.endswith(SUFFIX):
+                with contextlib.suppress(*[InputError] if skip_damaged else []):
+                    manifests.append(Manifest.read(os.path.join(folder, name)))
+    return manifests
+
+
+def _with_target(path: str) -> list[str]:
+    """Returns a path and, if it is a link, the path of its target."""
+    return [path, *([os.path.realpath(path)] if os.path.islink(path) else [])]
+
+
+def list_shards(
+    manifests: Iterable[Manifest], path: str
+) -> list[tuple[Manifest, Shard]]:
+    """Returns all entries of a record file, and for each entry the manifest that contains it.
+
+    A file has several entries if two runs of `create_pretraining_data` wrote it. The
+    size and the checksum of the file then match only the entry of the newer run.
+    """
+    entries = [(manifest, manifest.find_shard(path)) for manifest in manifests]
+    return [(manifest, shard) for manifest, shard in entries if shard is not None]
+
+
+def absolute_path(path: str, folder: str = "") -> str:
+    """Converts a path, absolute or relative to `folder`, to a URL or an absolute local path."""
+    joined = path if "://" in path else os.path.join(folder, path)
+    return joined if "://" in joined else os.path.abspath(joined)
+
+
+def relative_path(path: str, folder: str) -> str:
+    """Makes a path relative to `folder`, so that the file and the folder can be moved together.
+
+    A path on another file system stays absolute.
+    """
+    if "://" in path:
+        return path.removeprefix(f"{folder}/")
+    return (
+        os.path.abspath(path)
+        if "://" in folder
+        else os.path.relpath(path, folder or ".")
+    )

@@ -1,0 +1,95 @@
+"""Checks the paths of outputs, so that no program replaces its inputs, devices or links."""
+
+import os
+import stat
+from collections.abc import Iterable
+
+from bert_tf.errors import InputError
+from bert_tf.storage.file_checks import check_file_system
+
+_STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+_KINDS = {
+    stat.S_IFDIR: "folder",
+    stat.S_IFREG: "file",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
+
+
+def is_stdout(path: str) -> bool:
+    """Returns whether a path names the standard output."""
+    return path.startswith("/") and f"/{path.lstrip('/')}" in _STDOUT
+
+
+def resolve_output(path: str, is_folder: bool = False) -> str:
+    """Returns the path to write: the target of a link, else the path itself.
+
+    Args:
+        path: The path of an output, local or gs://.
+        is_folder: Whether the output is a folder.
+
+    Raises:
+        InputError: The path is empty, or in a file system that TensorFlow does not
+            know; or it exists and is something other than a regular file or, with
+            `is_folder`, a folder.
+    """
+    check_file_system(path)
+    if "://" in path:
+        return path
+    kind = "folder" if is_folder else "file"
+    if not path or (path.endswith("/") and not is_folder):
+        raise InputError(f"Give the path of a {kind} to write. Received: {path!r}.")
+    path = path.rstrip("/") or "/"
+    found = _KINDS[stat.S_IFMT(os.stat(path).st_mode)] if os.path.exists(path) else kind
+    if found != kind:
+        raise InputError(f"{path} is a {found}. Give the path of a new {kind}.")
+    has_own_name = os.path.basename(path) not in ("", ".", "..") and not os.path.islink(
+        path
+    )
+    return path if has_own_name else os.path.realpath(path)
+
+
+def check_output_file(path: str, inputs: Iterable[str] = ()) -> None:
+    """Checks, before the work of a program, that its output file can be written.
+
+    Args:
+        path: The file to write, local or gs://, or the standard output.
+        inputs: The files that the program reads.
+
+    Raises:
+        InputError: See `resolve_output`; or the file is an input too, also under
+            another name, or its folder cannot be written.
+    """
+    target = path if is_stdout(path) else resolve_output(path)
+    for each in inputs if "://" in path or os.path.exists(target) else ():
+        if each == path or _is_same_file(each, target):
+            raise InputError(f"output_file {path} is an input too. Give another name.")
+    if "://" in target or is_stdout(target):
+        return
+    parent = os.path.dirname(os.path.abspath(target))
+    while not os.path.lexists(parent):
+        parent = os.path.dirname(parent)
+    if not os.path.isdir(parent):
+        raise InputError(f"{path} cannot be written: {parent} is not a folder.")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"{path} cannot be written: {parent} is not writable.")
+
+
+def check_output_folder(folder: str, name: str) -> None:
+    """Checks, before the work of a program, that a file can be written to its output folder.
+
+    Args:
+        folder: The folder, local or gs://, which may be absent.
+        name: The file, which the message names.
+
+    Raises:
+        InputError: See `check_output_file`; or the path is not that of a folder.
+    """
+    check_output_file(os.path.join(resolve_output(folder, is_folder=True), name))
+
+
+def _is_same_file(one: str, two: str) -> bool:
+    """Returns whether two paths are the same local regular file, through links too."""
+    return os.path.isfile(one) and os.path.isfile(two) and os.path.samefile(one, two)

@@ -1,0 +1,63 @@
+"""Opens TFRecord files, compressed or not.
+
+A TFRecord file is a sequence of frames, with one record in each frame. A frame consists
+of the length of the record as uint64, the checksum of the 8 bytes of the length as
+uint32, the record, and the checksum of the record as uint32. All integers are little
+endian.
+
+Source: TensorFlow's `record_writer.h`. The checksum is CRC-32C (RFC 3720, B.4), rotated
+right by 15
+bits and added to a constant.
+"""
+
+import struct
+from typing import Any
+
+import google_crc32c
+
+from bert_tf.errors import InputError
+from bert_tf.storage import files
+from bert_tf.storage.file_checks import check_is_regular
+
+HEADER, CHECKSUM = struct.Struct("<QI"), struct.Struct("<I")
+_GZIP_MAGIC = b"\x1f\x8b\x08"  # as the length of a record, more than half a megabyte
+
+
+def open_records(path: str) -> Any:
+    """Returns a `tf.data.TFRecordDataset` of a file.
+
+    Raises:
+        InputError: As in `compression`.
+    """
+    import tensorflow as tf
+
+    return tf.data.TFRecordDataset(path, compression(path))
+
+
+def compression(path: str) -> str:
+    """Returns the compression type for `tf.data.TFRecordDataset`: "GZIP", or "" for none.
+
+    The first bytes of the file decide, not its name.
+
+    Raises:
+        InputError: The path is not that of a regular file, or the file cannot be read.
+    """
+    _check_regular(path)
+    with files.explain_read_errors(path), files.gfile().GFile(path, "rb") as file:
+        return "GZIP" if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC else ""
+
+
+def masked_crc32c(content: bytes) -> int:
+    """Returns the checksum of `content` as defined for TFRecord files, a uint32."""
+    crc = google_crc32c.value(content)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _check_regular(path: str) -> None:
+    """Checks that a path is that of a file; reading from a named pipe would block."""
+    if files.gfile().isdir(path):
+        raise InputError(
+            f"{path} is a folder. Give the record files in it, such as "
+            f"{path.rstrip('/')}/*."
+        )
+    check_is_regular(path)

@@ -1,0 +1,350 @@
+"""The weights folder: weights, config and vocabulary of a model, without its training state.
+
+    model.safetensors   every variable under its google-research/bert name, such as
+                        `bert/encoder/layer_0/attention/self/query/kernel`
+    bert_config.json    the architecture
+    vocab.txt           the vocabulary, one entry per line
+    weights.json        casing, checksums, and values from the caller, such as labels or step
+
+`weights.json` contains the SHA-256 of the weights, of the config, of the vocabulary and
+of its own values, so that a change in any file is noticed. Folders of earlier versions
+(format 1) have no checksum of the config and of the values of `weights.json`; they are
+read without this check.
+"""
+
+import dataclasses
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from bert_tf.errors import InputError
+from bert_tf.storage import files, json_files
+from bert_tf.storage.json_files import (
+    COUNT,
+    LENGTH,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    TEXTS,
+    TRUTH,
+    Rule,
+)
+
+WEIGHTS_FILE = "model.safetensors"
+CONFIG_FILE = "bert_config.json"
+VOCABULARY_FILE = "vocab.txt"
+FACTS_FILE = "weights.json"
+RESERVED_FACTS = (
+    "format",
+    "do_lower_case",
+    "vocabulary_sha256",
+    "weights_sha256",
+    "config_sha256",
+    "facts_sha256",
+)
+# The types of the facts that the programs use. Users may save further facts.
+FACTS_SCHEMA = {
+    **dict.fromkeys(RESERVED_FACTS, TEXT),
+    "format": COUNT,
+    "do_lower_case": TRUTH,
+    "step": COUNT,
+    "eval": OBJECT,
+    "head": OBJECT,
+    "embedding": OBJECT,
+    "task": TEXT,
+    "task_type": TEXT,
+    "labels": TEXTS,
+    "pair": TRUTH,
+    "threshold": Rule(
+        "above 0 and below 1", (float,), minimum=5e-324, maximum=1 - 2**-53
+    ),
+    "scheme": TEXT,
+    "document_context": TRUTH,
+    "num_choices": COUNT,
+    "max_seq_length": LENGTH,
+    "doc_stride": LENGTH,
+    "max_query_length": LENGTH,
+    "n_best_size": LENGTH,
+    "max_answer_length": LENGTH,
+    "null_score_diff_threshold": NUMBER,
+    "version_2_with_negative": TRUTH,
+    "padding_as_released": TRUTH,
+    "long_texts": TEXT,
+    "max_windows": LENGTH,
+}
+EMBEDDING_SCHEMA = {
+    "pooling": TEXT,
+    "normalize": TRUTH,
+    "max_seq_length": LENGTH,
+    "problem": TEXT,
+}
+# The facts that a model in memory keeps: how its head, or the vectors of an encoder,
+# are used.
+ENCODER_FACTS = ("embedding", "max_seq_length")
+_NOT_OF_HEADS = (*RESERVED_FACTS, "step", "eval", "head", "embedding", "task")
+MODEL_FACTS = tuple(name for name in FACTS_SCHEMA if name not in _NOT_OF_HEADS)
+_FORMAT, _WITHOUT_CHECKSUMS = 2, 1
+# White space is not stripped from these two entries of the released Chinese vocabulary,
+# since stripping would change them to "" and "##".
+_UNSTRIPPED_ENTRIES = ("\u2028", "##\u2028")
+_DTYPES = {
+    **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
+    **{
+        f"{kind}{8 * size}": f"<{kind.lower()}{size}"
+        for kind in "IU"
+        for size in (1, 2, 4, 8)
+    },
+    "BOOL": "?",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightsFolder:
+    """The contents of a weights folder.
+
+    Attributes:
+        arrays: Each variable by its google-research/bert name.
+        config: The keys of `bert_config.json`.
+        vocabulary: The entries in the order of their ids, or None if the folder has no
+            vocabulary.
+        do_lower_case: Whether the tokenizer lower-cases text, or None if unknown.
+        extra: Other values from `weights.json`, such as `labels` (list of strings) or
+            `step`.
+    """
+
+    arrays: dict[str, np.ndarray]
+    config: dict[str, Any]
+    vocabulary: list[str] | None
+    do_lower_case: bool | None
+    extra: dict[str, Any]
+
+
+def vocabulary_text(vocabulary: Sequence[str]) -> bytes:
+    """Returns the bytes of a `vocab.txt`: UTF-8, each entry followed by a line feed."""
+    return "".join(f"{entry}\n" for entry in vocabulary).encode("utf-8")
+
+
+def vocabulary_sha256(vocabulary: Sequence[str]) -> str:
+    r"""Returns the hexadecimal SHA-256 of the vocabulary's entries, joined by \n."""
+    return files.sha256("\n".join(vocabulary).encode("utf-8"))
+
+
+def write_into(
+    folder: str,
+    arrays: Mapping[str, np.ndarray],
+    config: Mapping[str, Any],
+    vocabulary: Sequence[str] | None,
+    do_lower_case: bool | None,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes the files of a weights folder, but not atomically.
+
+    Atomicity is up to the caller.
+
+    Args:
+        folder: The folder, local or gs://.
+        arrays: Each variable by its google-research/bert name.
+        config: The keys of `bert_config.json`.
+        vocabulary: The entries in the order of their ids, or None to write no
+            `vocab.txt`.
+        do_lower_case: Whether the tokenizer lower-cases text, or None if unknown.
+        extra: Further JSON values for `weights.json`, such as `labels` or `step`; not
+            those of `RESERVED_FACTS`.
+
+    Raises:
+        InputError: The folder cannot be written.
+    """
+    content = to_safetensors(arrays)
+    facts = {
+        **(extra or {}),
+        "format": _FORMAT,
+        "do_lower_case": do_lower_case,
+        "vocabulary_sha256": None
+        if vocabulary is None
+        else vocabulary_sha256(vocabulary),
+        "weights_sha256": files.sha256(content),
+        "config_sha256": json_files.sha256_of_values(config),
+    }
+    facts["facts_sha256"] = json_files.sha256_of_values(facts)
+    files.write_bytes(posixpath.join(folder, WEIGHTS_FILE), content)
+    files.write_json(posixpath.join(folder, CONFIG_FILE), dict(config))
+    if vocabulary is not None:
+        path = posixpath.join(folder, VOCABULARY_FILE)
+        files.write_bytes(path, vocabulary_text(vocabulary))
+    files.write_json(posixpath.join(folder, FACTS_FILE), facts)
+
+
+def is_weights_folder(path: str) -> bool:
+    """Whether the path is a weights folder."""
+    return files.exists(posixpath.join(path, FACTS_FILE))
+
+
+def read_weights_folder(folder: str) -> WeightsFolder:
+    """Reads a weights folder and verifies its checksums.
+
+    Args:
+        folder: The folder, local or gs://.
+
+    Raises:
+        InputError: A file is missing, damaged, or from another weights folder.
+    """
+    facts = read_facts(folder)
+    weights_path = posixpath.join(folder, WEIGHTS_FILE)
+    weights = files.read_bytes(weights_path)
+    verify_checksum(weights_path, files.sha256(weights), facts.get("weights_sha256"))
+    config_path = posixpath.join(folder, CONFIG_FILE)
+    config = json_files.read(config_path, own=True)
+    if facts["format"] == _FORMAT:
+        verify_checksum(
+            config_path, json_files.sha256_of_values(config), facts.get("config_sha256")
+        )
+    vocabulary = None
+    if facts.get("vocabulary_sha256"):
+        path = posixpath.join(folder, VOCABULARY_FILE)
+        text = files.read_text(path).removesuffix("\n")
+        verify_checksum(path, files.sha256(text.encode()), facts["vocabulary_sha256"])
+        # White space is kept here but not in `read_vocabulary`: the checksum includes
+        # white space.
+        vocabulary = text.split("\n")
+    return WeightsFolder(
+        arrays=from_safetensors(weights, weights_path),
+        config=config,
+        vocabulary=vocabulary,
+        do_lower_case=facts.get("do_lower_case"),
+        extra={key: value for key, value in facts.items() if key not in RESERVED_FACTS},
+    )
+
+
+def read_facts(folder: str) -> dict[str, Any]:
+    """Reads the `weights.json` of a weights folder, and verifies its checksum and the types.
+
+    Returns:
+        The values, without those of `FACTS_SCHEMA` that are null.
+
+    Raises:
+        InputError: The file is missing, damaged, or of another format.
+    """
+    path = posixpath.join(folder, FACTS_FILE)
+    facts = json_files.read(path, FACTS_SCHEMA, own=True)
+    if facts.get("format") not in (_FORMAT, _WITHOUT_CHECKSUMS):
+        raise InputError(
+            f'{path} must contain "format": {_FORMAT}. Received: '
+            f"{facts.get('format')!r}. Write "
+            "the folder again with this version of bert-tf."
+        )
+    # A format 1 with this checksum was changed: versions with format 1 did not write
+    # it.
+    if facts["format"] == _FORMAT or "facts_sha256" in facts:
+        verify_checksum(
+            path, json_files.sha256_of_values(facts), facts.get("facts_sha256")
+        )
+    json_files.check(facts.get("embedding") or {}, EMBEDDING_SCHEMA, path)
+    return {k: v for k, v in facts.items() if v is not None or k not in FACTS_SCHEMA}
+
+
+def verify_checksum(
+    path: str, actual: str, expected: str | None, listed_in: str = FACTS_FILE
+) -> None:
+    """Compares the SHA-256 of a file with the one that another file lists.
+
+    Raises:
+        InputError: They differ.
+    """
+    if actual != expected:
+        raise InputError(
+            f"{path} is damaged or was replaced: its SHA-256 differs from the one in "
+            f"{listed_in}. Copy the folder again from its source."
+        )
+
+
+def to_safetensors(
+    arrays: Mapping[str, np.ndarray], metadata: dict[str, str] | None = None
+) -> bytes:
+    """Returns the bytes of a safetensors file.
+
+    Args:
+        arrays: Tensors by name.
+        metadata: Entries of the file's `__metadata__`, or None for no metadata.
+    """
+    # `np.ascontiguousarray` would give a scalar the shape (1,).
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    return safetensors.numpy.save(contiguous, metadata)
+
+
+def from_safetensors(content: bytes, path: str) -> dict[str, np.ndarray]:
+    """Returns the tensors of a safetensors file.
+
+    Bfloat16 tensors are converted to float32.
+
+    Args:
+        content: The bytes of the file.
+        path: The path of the file, for error messages.
+
+    Raises:
+        InputError: The file is damaged, or a tensor has a dtype that numpy does not
+            support.
+    """
+    try:
+        tensors = safetensors.deserialize(content)
+        return {
+            name: _array(each["dtype"], each["data"], f"{path}: {name}").reshape(
+                each["shape"]
+            )
+            for name, each in tensors
+        }
+    except InputError:
+        raise
+    # numpy refuses some shapes of empty tensors that safetensors accepts.
+    except (safetensors.SafetensorError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"{path} is not a valid safetensors file: {error}. Copy it again from its "
+            "source."
+        ) from error
+
+
+def _array(dtype: str, data: bytes, name: str) -> np.ndarray:
+    if dtype == "BF16":
+        # numpy has no bfloat16. The bits of a bfloat16 are the upper half of a float32.
+        return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
+    if dtype not in _DTYPES:
+        raise InputError(
+            f"{name} has the dtype {dtype}, which is not supported. Save the model as "
+            "float32."
+        )
+    return np.frombuffer(data, _DTYPES[dtype])
+
+
+def read_vocabulary(path: str) -> list[str]:
+    r"""Reads a `vocab.txt`: one entry per line.
+
+    The id of an entry is its line number from 0.
+
+    Lines end with \n or \r\n only, because entries may contain other line separators.
+    As in the released `load_vocab`, white space around an entry is removed, except from
+    two entries of the released Chinese vocabulary (U+2028 and ##U+2028). A byte order
+    mark and empty lines at the end are dropped. This function does not check the
+    entries; `BertTokenizer` does.
+
+    Args:
+        path: The file, UTF-8, local or gs://.
+
+    Raises:
+        InputError: The file is missing or not UTF-8, or its line ends are CR.
+
+    Source: google-research/bert `tokenization.load_vocab`.
+    """
+    text = files.read_text(path).removeprefix("\ufeff")
+    files.check_lines(path, text.encode())
+    entries = [_strip_entry(line) for line in text.split("\n")]
+    while entries and not entries[-1]:
+        entries.pop()
+    return entries
+
+
+def _strip_entry(line: str) -> str:
+    entry = line.strip(" \t\r")
+    return entry if entry in _UNSTRIPPED_ENTRIES else entry.strip()

@@ -1,0 +1,130 @@
+"""`Workspace`: a folder that a program owns, such as that of a run, a sweep or a cache."""
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+from bert_tf.errors import InputError
+from bert_tf.storage import atomic_files, files, locks
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class Workspace:
+    """A folder that one process at a time writes, and that contains no files of others.
+
+    Object stores (`gs://`) have no locks; there, the user must not start two programs
+    in a folder.
+
+    Args:
+        path: The folder, local or gs://. Nothing is written before `locked`.
+        content: The content of the folder, for messages, such as "run".
+        parameter: The parameter with the path of the folder.
+        lock: The name of the lock file; not needed if the folder is only checked.
+
+    Attributes:
+        path: The argument `path`.
+    """
+
+    def __init__(
+        self, path: str, content: str, parameter: str, lock: str = "lock"
+    ) -> None:
+        self.path, self._content, self._parameter, self._lock = (
+            path,
+            content,
+            parameter,
+            lock,
+        )
+        self._is_locked = False
+
+    def has(self, name: str) -> bool:
+        """Returns whether the folder contains a file or folder with this name."""
+        path = os.path.join(self.path, name)
+        # TensorFlow, whose import takes seconds, is imported only for a remote folder.
+        return files.exists(path) if "://" in path else os.path.lexists(path)
+
+    def check_owned(self, marks: Iterable[str], outputs: Iterable[str]) -> None:
+        """Checks that the program replaces no files of others.
+
+        Args:
+            marks: Names of files which show, each of them, that the program has written
+                the folder.
+            outputs: The names that the program writes.
+
+        Raises:
+            InputError: An output exists, and no mark does.
+        """
+        found = next(filter(self.has, outputs), None)
+        if found is not None and not any(map(self.has, marks)):
+            raise InputError(
+                f"{os.path.join(self.path, found)} would be replaced, but {self.path} "
+                f"contains no {self._content} of bert-tf. Give another "
+                f"{self._parameter}."
+            )
+
+    @contextlib.contextmanager
+    def locked(self, busy: str, wait: bool = False) -> Iterator[int | None]:
+        """Creates and locks the folder until the end of the context, and removes leftovers.
+
+        A context inside another one of the same object has no effect. After an error, a
+        new folder into which nothing was written is removed.
+
+        Args:
+            busy: What another process does that has the lock, for the message.
+            wait: Whether to wait for the end of this process.
+
+        Yields:
+            The descriptor of the lock file; processes that inherit it have the lock
+            too. None if the folder is not local, or if it is already locked.
+
+        Raises:
+            InputError: Another process has the lock, or the folder cannot be written.
+        """
+        if self._is_locked or "://" in self.path:
+            yield None
+            return
+        is_new = not os.path.exists(self.path)
+        with self._locked_file(busy, wait) as file:
+            self._is_locked = True
+            try:
+                atomic_files.remove_leftovers(self.path)
+                yield file.fileno()
+            except BaseException:
+                if (
+                    is_new
+                    and os.path.isdir(self.path)
+                    and os.listdir(self.path) == [self._lock]
+                ):
+                    files.remove(self.path)
+                raise
+            finally:
+                self._is_locked = False
+
+    def _locked_file(self, busy: str, wait: bool) -> IO[str]:
+        path = os.path.join(self.path, self._lock)
+        while True:
+            files.make_folder(self.path)
+            with files.explain_write_errors(path):
+                file = locks.open_file(path)
+            if wait:
+                is_locked = locks.wait_for_lock(file, f"Waiting: {busy}")
+            else:
+                is_locked = locks.try_lock(file)
+            if is_locked is None:
+                _LOGGER.warning(
+                    "warning: %s cannot be locked. Do not start a second program in "
+                    "this folder.",
+                    self.path,
+                )
+            elif not is_locked:
+                file.close()
+                raise InputError(
+                    f"{busy} Wait for its end, or give another {self._parameter}."
+                )
+            # The process that had the lock may have removed the file before this one
+            # locked it.
+            if is_locked is None or locks.is_at(file, path):
+                return file
+            file.close()

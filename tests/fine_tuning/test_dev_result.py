@@ -1,0 +1,50 @@
+"""results.json: the value, the baseline, and whether a run is degenerate."""
+
+import json
+import math
+
+import pytest
+
+from bert_tf.fine_tuning import dev_result
+from bert_tf.fine_tuning.dev_result import DevResult
+from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
+
+
+@pytest.mark.parametrize(
+    ("higher_is_better", "value", "baseline", "expected"),
+    [
+        (True, 0.7, 0.6, False), (True, 0.6, 0.6, True), (True, 0.5, 0.6, True),
+        (False, 0.7, 0.6, True), (False, 0.5, 0.6, False), (True, math.nan, 0.6, True),
+        (True, 0.0, None, False),
+    ],
+)  # fmt: skip
+def test_a_degenerate_run_is_not_better_than_the_baseline(
+    higher_is_better, value, baseline, expected
+):
+    result = DevResult("mrpc", "eval_accuracy", higher_is_better, value, baseline, {})
+    assert result.is_degenerate == expected
+
+
+def test_the_file_contains_the_metric_of_the_task(tmp_path):
+    assert dev_result.read(str(tmp_path)) is None
+    results = {
+        "eval_matthews_correlation": 0.5,
+        "eval_accuracy": 0.8,
+        "eval_loss": math.inf,
+    }
+    baseline = {"accuracy": 0.7, "matthews_correlation": 0.0}
+    task = GLUE_TASKS["cola"]
+    result = dev_result.make_result(
+        task, "eval_matthews_correlation", results, baseline
+    )
+    result.write(str(tmp_path))
+    assert json.loads((tmp_path / "results.json").read_text()) == {
+        "task": "cola", "metric": "eval_matthews_correlation", "higher_is_better": True,
+        "value": 0.5, "baseline": 0.0, "results": {**results, "eval_loss": None},
+    }  # fmt: skip
+    assert not dev_result.read(str(tmp_path)).is_degenerate
+    # Results of a test split have other names.
+    assert (
+        dev_result.make_result(task, "eval_matthews_correlation", {"test_f1": 1}, {})
+        is None
+    )

@@ -1,0 +1,173 @@
+"""The cache of hidden states: values, shards, resumption, and refused caches."""
+
+import collections
+import pathlib
+import resource
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.errors import InputError
+from bert_tf.fine_tuning import feature_cache
+from bert_tf.fine_tuning.feature_cache import FeatureCache
+
+SHAPE = (2, 3)
+KEY = {"source": "a"}
+
+
+def vectors_of(record, length):
+    """Returns the hidden states of a record; each vector differs from all others."""
+    numbers = (
+        100 * record + np.arange(length)[:, None, None] + np.arange(6).reshape(2, 3) / 8
+    )
+    return numbers.astype(np.float32)
+
+
+class Encoder:
+    """Computes batches of hidden states, with padding of other values.
+
+    Counts the records.
+    """
+
+    def __init__(self, lengths, fails_after=None):
+        self.lengths, self.computed, self._fails_after = lengths, [], fails_after
+
+    def __call__(self, records):
+        if self._fails_after is not None and len(self.computed) >= self._fails_after:
+            raise KeyboardInterrupt
+        self.computed += records.tolist()
+        rows = np.full(
+            [len(records), self.lengths[records].max() + 2, *SHAPE], -7, np.float32
+        )
+        for row, record in zip(rows, records, strict=True):
+            row[: self.lengths[record]] = vectors_of(record, self.lengths[record])
+        return rows
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    monkeypatch.setattr(feature_cache, "_SHARD_BYTES", 1000)
+    monkeypatch.setattr(feature_cache, "_RECORDS_PER_BATCH", 4)
+
+
+def lengths_of(count):
+    return np.random.default_rng(count).integers(1, 12, count).astype(np.uint16)
+
+
+def write(folder, lengths, compute=None, key=KEY, dtype="float32"):
+    cache = FeatureCache(str(folder), lengths, SHAPE, dtype, key)
+    cache.write(compute or Encoder(lengths), "train")
+    return cache
+
+
+def bytes_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("count", [1, 2, 300])
+def test_records_are_read_in_any_order(small_shards, tmp_path, count, dtype):
+    lengths = lengths_of(count)
+    cache = write(tmp_path / "cache", lengths, dtype=dtype)
+    records = np.random.default_rng(0).permutation(count)[:7]
+    values, found = cache.read(records)
+    assert found.tolist() == lengths[records].tolist() and values.dtype == dtype
+    assert values.shape == (len(records), lengths[records].max(), *SHAPE)
+    for row, record in zip(values, records, strict=True):
+        length = lengths[record]
+        np.testing.assert_array_equal(
+            row[:length], vectors_of(record, length).astype(dtype)
+        )
+        assert not row[length:].any()
+    assert (len(list((tmp_path / "cache").glob("*.npy"))) > 10) == (count == 300)
+
+
+def test_a_record_longer_than_a_shard(small_shards, tmp_path):
+    lengths = np.array([100, 1, 90, 2], np.uint16)
+    cache = write(tmp_path / "cache", lengths)
+    values, _ = cache.read(np.arange(4))
+    for record, length in enumerate(lengths):
+        np.testing.assert_array_equal(
+            values[record, :length], vectors_of(record, length)
+        )
+
+
+def test_batches_are_padded_to_the_length_of_the_sequences(small_shards, tmp_path):
+    cache = write(tmp_path / "cache", np.array([3, 5], np.uint16))
+    values, mask = cache.tensors(tf.constant([0], tf.int64), 7)
+    assert values.shape == (1, 7, *SHAPE)
+    assert mask.numpy().tolist() == [[1, 1, 1, 0, 0, 0, 0]]
+    # A classifier with a linear head has one vector for each record.
+    cache = write(tmp_path / "mean", np.array([1, 1], np.uint16))
+    assert cache.tensors(tf.constant([1], tf.int64), 7)[1].numpy().tolist() == [[1]]
+
+
+@pytest.mark.parametrize("fails_after", [0, 150])
+def test_an_interrupted_cache_is_completed(small_shards, tmp_path, fails_after):
+    lengths = lengths_of(300)
+    write(tmp_path / "complete", lengths)
+    first, second = Encoder(lengths, fails_after), Encoder(lengths)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "cache", lengths, first)
+    assert not list(tmp_path.glob("cache/.*"))
+    write(tmp_path / "cache", lengths, second)
+    assert bytes_of(tmp_path / "cache") == bytes_of(tmp_path / "complete")
+    repeated = collections.Counter(first.computed + second.computed)
+    assert sum(repeated.values()) - 300 < 40  # at most the records of one shard
+    third = Encoder(lengths)
+    write(tmp_path / "cache", lengths, third)
+    assert third.computed == []
+
+
+def test_a_damaged_shard_is_refused_and_kept(small_shards, tmp_path):
+    lengths = lengths_of(300)
+    write(tmp_path / "cache", lengths)
+    shard = tmp_path / "cache/shard-00003.npy"
+    shard.write_bytes(shard.read_bytes()[:-1] + b"\x07")
+    before = bytes_of(tmp_path / "cache")
+    with pytest.raises(
+        InputError, match=r"shard-00003.npy is incomplete or damaged. Remove this file"
+    ):
+        write(tmp_path / "cache", lengths)
+    assert bytes_of(tmp_path / "cache") == before
+
+
+def test_more_shards_than_open_files(small_shards, tmp_path, monkeypatch):
+    lengths = lengths_of(2000)
+    cache = write(tmp_path / "cache", lengths)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(list(pathlib.Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(feature_cache, "_OPEN_SHARDS", 8)
+    cache = write(tmp_path / "cache", lengths)
+    assert len(list((tmp_path / "cache").glob("*.npy"))) > 100
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 40, limits[1]))
+    try:
+        values, _ = cache.read(np.arange(2000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    np.testing.assert_array_equal(values[1999, :1], vectors_of(1999, 1))
+
+
+@pytest.mark.parametrize("value", [np.nan, 1e5])
+def test_values_that_the_dtype_cannot_hold_are_refused(tmp_path, value):
+    def compute(records):
+        return np.full([len(records), 3, *SHAPE], value)
+
+    with pytest.raises(InputError, match="not finite in float16"):
+        write(tmp_path / "cache", np.array([3, 2]), compute, dtype="float16")
+    assert not list((tmp_path / "cache").glob("*.npy"))
+
+
+def test_a_full_disk_is_noticed_before_the_computation(tmp_path, monkeypatch):
+    lengths = lengths_of(300)
+    usage = collections.namedtuple("usage", "total used free")
+    size = 4 * 6 * int(lengths.sum())
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(size, 0, size - 1))
+    encoder = Encoder(lengths)
+    with pytest.raises(InputError, match=r"has only 0\.0 MB of free space"):
+        write(tmp_path / "cache", lengths, encoder)
+    assert encoder.computed == [] and not (tmp_path / "cache").exists()
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(size, 0, size))
+    write(tmp_path / "cache", lengths, encoder)

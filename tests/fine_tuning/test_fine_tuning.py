@@ -1,0 +1,215 @@
+"""Fine-tuning runs of a tiny model: exact resume, best weights by the metric, files, streaming."""
+
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import sklearn.metrics
+from safetensors.numpy import load_file
+from tensorflow.python.framework import config as framework_config
+from tiny_bert import write_architecture
+
+import bert_tf
+from bert_tf.errors import InputError
+from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
+from bert_tf.tasks.classification.results.scoring import ClassificationResults
+from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
+from bert_tf.tasks.task import DataLocation
+from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
+
+WORDS = ["good", "bad", "film", "very", "not", "plot", "actor"]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+
+
+@pytest.fixture
+def data_dir(tmp_path):
+    rng = np.random.default_rng(0)
+    for split, count in (("train", 90), ("dev", 30), ("test", 20)):
+        lines = ["index\tsentence" if split == "test" else "sentence\tlabel"]
+        for number in range(count):
+            words = rng.choice(WORDS, rng.integers(1, 12)).tolist()
+            label = int(words.count("good") >= words.count("bad"))
+            text = " ".join(words)
+            lines.append(f"{number}\t{text}" if split == "test" else f"{text}\t{label}")
+        (tmp_path / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    write_architecture(tmp_path, VOCABULARY, 16)
+    return str(tmp_path)
+
+
+def run(
+    data_dir, output, phases=None, name="sst-2", location=None, model=None, **runtime
+):
+    return bert_tf.fine_tune(
+        GLUE_TASKS[name],
+        location or DataLocation(data_dir=data_dir),
+        str(output),
+        init_checkpoint=model,
+        bert_config_file=f"{data_dir}/config.json",
+        vocab_file=f"{data_dir}/vocab.txt",
+        do_lower_case=True,
+        phases=phases or RunPhases(True, True),
+        config=FineTuningConfig(max_seq_length=16, num_train_epochs=4),
+        training=TrainingConfig(seed=1, global_batch_size=8, learning_rate=1e-2),
+        runtime=RuntimeConfig(**runtime),
+    )
+
+
+def weights_of(output):
+    checkpoint = max(os.listdir(output / "checkpoints"))
+    return load_file(
+        output / "checkpoints" / checkpoint / "model.safetensors"
+    ), checkpoint
+
+
+@pytest.fixture
+def determinism_of_this_test():
+    """Ends deterministic operations after the test.
+
+    TensorFlow has no public function for it.
+    """
+    yield
+    framework_config.disable_op_determinism()
+
+
+@pytest.mark.usefixtures("determinism_of_this_test")
+def test_a_resumed_run_has_the_same_bits(data_dir, tmp_path):
+    results = run(data_dir, tmp_path / "straight", deterministic=True)
+    expected, name = weights_of(tmp_path / "straight")
+    assert name == "step-00000045"  # int(90 / 8 * 4)
+    # Step 7 is in the first epoch, and step 25 is in the third one and in the second
+    # window.
+    for stop in (7, 25):
+        run(data_dir, tmp_path / "resumed", deterministic=True, stop_at_step=stop)
+    assert run(data_dir, tmp_path / "resumed", deterministic=True) == results
+    found, _ = weights_of(tmp_path / "resumed")
+    assert expected.keys() == found.keys()
+    for key, value in expected.items():
+        np.testing.assert_array_equal(value, found[key], err_msg=key)
+    # The step determines the position in the data, so checkpoints do not contain it.
+    names = os.listdir(tmp_path / "resumed/checkpoints/step-00000045")
+    assert not [each for each in names if "position" in each]
+
+
+def test_the_metric_of_the_task_selects_the_best_weights(data_dir, tmp_path):
+    for name in (
+        "train",
+        "dev",
+    ):  # the files of CoLA: no header, text in the fourth column
+        path = f"{data_dir}/{name}.tsv"
+        rows = [
+            line.split("\t") for line in pathlib.Path(path).read_text().splitlines()[1:]
+        ]
+        with open(path, "w") as file:
+            file.writelines(f"x\t{label}\t\t{text}\n" for text, label in rows)
+    run(data_dir, tmp_path / "out", name="cola", eval_steps=5, early_stopping_evals=3)
+    lines = [
+        json.loads(line)
+        for line in (tmp_path / "out/metrics.jsonl").read_text().splitlines()
+    ]
+    evals = [line for line in lines if line["kind"] == "eval"]
+    best = max(line["matthews_correlation"] for line in evals)
+    saved = json.loads((tmp_path / "out/best/weights.json").read_text())
+    assert saved["eval"]["matthews_correlation"] == best
+    first_best = next(line for line in evals if line["matthews_correlation"] == best)
+    assert saved["step"] == first_best["step"]
+    # Training stops after three evaluations that are not better.
+    assert evals[-1]["step"] == min(first_best["step"] + 15, 45)
+
+
+def test_results_and_predictions_belong_to_the_files(data_dir, tmp_path):
+    results = run(data_dir, tmp_path / "out", RunPhases(True, True, True))
+    text = (tmp_path / "out/eval_results.txt").read_text()
+    values = dict(line.split(" = ") for line in text.splitlines())
+    assert {name: float(value) for name, value in values.items()} == pytest.approx(
+        results
+    )
+    assert values.keys() == {
+        "eval_accuracy", "eval_accuracy_baseline", "eval_loss", "global_step", "loss",
+    }  # fmt: skip
+    rows = (tmp_path / "out/test_results.tsv").read_text().splitlines()
+    assert len(rows) == 20
+    lines = pathlib.Path(data_dir, "dev.tsv").read_text().splitlines()[1:]
+    ones = sum(line[-1] == "1" for line in lines)
+    assert json.loads((tmp_path / "out/results.json").read_text()) == {
+        "task": "sst-2", "metric": "eval_accuracy", "higher_is_better": True,
+        "value": results["eval_accuracy"], "baseline": max(ones, 30 - ones) / 30,
+        "results": results,
+    }  # fmt: skip
+
+    # The dev file as a test file of another name: the same probabilities as in the
+    # evaluation.
+    location = DataLocation(test_file=f"{data_dir}/dev.tsv")
+    run(data_dir, tmp_path / "out", RunPhases(False, False, True), location=location)
+    rows = (tmp_path / "out/test_results.tsv").read_text().splitlines()
+    probabilities = np.array(
+        [[float(value) for value in row.split("\t")] for row in rows]
+    )
+    lines = pathlib.Path(data_dir, "dev.tsv").read_text().splitlines()[1:]
+    labels = [int(line[-1]) for line in lines]
+    loss = sklearn.metrics.log_loss(
+        labels, probabilities / probabilities.sum(1, keepdims=True)
+    )
+    assert results["eval_loss"] == pytest.approx(loss, abs=1e-5)
+    assert results["eval_accuracy"] == np.mean(probabilities.argmax(axis=1) == labels)
+
+
+def test_the_result_of_an_earlier_run_is_removed_before_training(data_dir, tmp_path):
+    run(data_dir, tmp_path / "out", stop_at_step=2)
+    assert (tmp_path / "out/results.json").exists()
+    run(data_dir, tmp_path / "out", RunPhases(True, False), stop_at_step=3)
+    assert not (tmp_path / "out/results.json").exists()
+
+
+def write_model(data_dir, bias):
+    """Writes a model whose biases have this value; returns its path."""
+    config = json.loads(pathlib.Path(data_dir, "config.json").read_text())
+    model = bert_tf.BertClassifier(bert_tf.BertConfig.from_dict(config), num_labels=2)
+    for variable in model.trainable_variables:
+        if variable.name == "bias":
+            variable.assign(np.full(variable.shape, bias, np.float32))
+    tokenizer, facts = (
+        bert_tf.BertTokenizer(VOCABULARY),
+        GLUE_TASKS["sst-2"].facts.saved(),
+    )
+    return bert_tf.save_checkpoint(model, tokenizer, f"{data_dir}/model", **facts)
+
+
+def test_predictions_that_are_not_finite_are_refused(data_dir, tmp_path):
+    phases, model = RunPhases(False, False, True), write_model(data_dir, 3e38)
+    with pytest.raises(
+        InputError, match="for example 1 of the test split are NaN or infinite"
+    ):
+        run(data_dir, tmp_path / "out", phases, model=model)
+    assert not list((tmp_path / "out").glob("*.tsv")), "no predictions"
+
+
+def test_a_model_that_is_no_better_than_the_most_frequent_label_is_reported(
+    data_dir, tmp_path, caplog
+):
+    path = pathlib.Path(data_dir, "dev.tsv")
+    header, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([header, *(f"{row[:-1]}1" for row in rows)]) + "\n")
+    with caplog.at_level("WARNING", "bert_tf"):
+        run(data_dir, tmp_path / "out", stop_at_step=2)
+    assert "no better than a constant prediction: accuracy" in caplog.text
+    assert "and 1.0000 if all predictions are the same" in caplog.text
+
+
+def test_limits_use_the_first_examples(data_dir, tmp_path):
+    location = DataLocation(
+        data_dir=data_dir, max_train_examples=16, max_eval_examples=7
+    )
+    run(data_dir, tmp_path / "out", RunPhases(True, True, True), location=location)
+    assert weights_of(tmp_path / "out")[1] == "step-00000008"  # int(16 / 8 * 4)
+    assert len((tmp_path / "out/test_results.tsv").read_text().splitlines()) == 7
+
+
+def test_an_evaluation_without_labels_is_refused(data_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr(ClassificationResults, "metrics", lambda _: {})
+    model = write_model(data_dir, 0)
+    with pytest.raises(
+        InputError, match=r"No example of .*dev\.tsv has a label or an answer"
+    ):
+        run(data_dir, tmp_path / "out", RunPhases(False, True), model=model)

@@ -1,0 +1,162 @@
+"""Weights folders: round trips, checksums, `vocab.txt`, and reading by the safetensors package."""
+
+import json
+import math
+import pathlib
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.storage import weights
+
+CONFIG = BertConfig(vocab_size=3, hidden_size=4, num_attention_heads=2)
+ARRAYS = {
+    "bert/embeddings/word_embeddings": np.arange(12, dtype=np.float32).reshape(3, 4),
+    "bert/pooler/dense/kernel": np.arange(16, dtype=np.float32).reshape(4, 4).T,
+}
+VOCABULARY = ["[PAD]", "a", "é"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = str(tmp_path / "model")
+    weights.write_into(
+        path, ARRAYS, CONFIG.to_dict(), VOCABULARY, True, {"labels": ["no", "yes"]}
+    )
+    return path
+
+
+def test_reading_returns_what_was_written(folder):
+    read = weights.read_weights_folder(folder)
+    assert read.config == CONFIG.to_dict()
+    assert read.vocabulary == VOCABULARY
+    assert read.do_lower_case is True
+    assert read.extra == {"labels": ["no", "yes"]}
+    assert read.arrays.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(read.arrays[name], array)
+
+
+def test_a_scalar_keeps_its_shape():
+    content = weights.to_safetensors(
+        {"scale": np.float32(3), "column": ARRAYS["bert/pooler/dense/kernel"].T[:, :1]}
+    )
+    for tensors in (
+        safetensors.numpy.load(content),
+        weights.from_safetensors(content, "x"),
+    ):
+        assert tensors["scale"].shape == () and tensors["scale"] == 3
+        np.testing.assert_array_equal(tensors["column"], [[0], [4], [8], [12]])
+
+
+def test_files_are_readable_without_our_code(folder):
+    tensors = safetensors.numpy.load_file(f"{folder}/model.safetensors")
+    np.testing.assert_array_equal(
+        tensors["bert/pooler/dense/kernel"], ARRAYS["bert/pooler/dense/kernel"]
+    )
+    with open(f"{folder}/vocab.txt", encoding="utf-8") as file:
+        assert file.read() == "[PAD]\na\né\n"
+    with open(f"{folder}/bert_config.json", encoding="utf-8") as file:
+        assert json.load(file)["hidden_size"] == 4
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "vocab.txt"])
+def test_a_changed_byte_is_refused(folder, name):
+    path = f"{folder}/{name}"
+    with open(path, "rb") as file:
+        content = bytearray(file.read())
+    content[-2] ^= 1
+    with open(path, "wb") as file:
+        file.write(content)
+    with pytest.raises(
+        InputError, match=f"{name} is damaged or was replaced: its SHA-256"
+    ):
+        weights.read_weights_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "weights.json is damaged"),
+        (
+            "[]",
+            r"weights.json is damaged: it must contain one JSON object. Received: \[\]",
+        ),
+        ('{"format": 2}', r"weights.json is damaged or was replaced: its SHA-256"),
+        ('{"format": 1, "labels": "no"}', "damaged: labels must be a list of strings"),
+    ],
+)
+def test_an_invalid_facts_file_is_refused(folder, content, message):
+    with open(f"{folder}/weights.json", "w", encoding="utf-8") as file:
+        file.write(content)
+    with pytest.raises(InputError, match=message):
+        weights.read_weights_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("bert_config.json", {"num_attention_heads": 4}),
+        ("weights.json", {"labels": ["yes", "no"]}),
+        ("weights.json", {"format": 1}),
+        ("weights.json", {"do_lower_case": False}),
+        ("weights.json", {"config_sha256": "0" * 64}),
+    ],
+)
+def test_changed_values_are_refused(folder, name, change):
+    path = pathlib.Path(folder, name)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(
+        InputError, match=f"{name} is damaged or was replaced: its SHA-256"
+    ):
+        weights.read_weights_folder(folder)
+
+
+def test_a_folder_of_format_1_is_read_without_checksums_of_config_and_facts(folder):
+    path = pathlib.Path(folder, "weights.json")
+    facts = json.loads(path.read_text())
+    del facts["facts_sha256"], facts["config_sha256"]
+    path.write_text(json.dumps({**facts, "format": 1, "eval": {"loss": float("nan")}}))
+    read = weights.read_weights_folder(folder)
+    assert read.extra["labels"] == ["no", "yes"] and read.config == CONFIG.to_dict()
+
+
+def test_facts_that_json_changes_have_the_same_checksum_when_they_are_read(tmp_path):
+    path = str(tmp_path / "model")
+    facts = {
+        "sizes": (10, 2),
+        "eval": {"loss": float("nan")},
+        "by_id": {10: "a", 2: "b"},
+    }
+    weights.write_into(path, ARRAYS, CONFIG.to_dict(), None, None, facts)
+    read = weights.read_weights_folder(path).extra
+    assert read["sizes"] == [10, 2] and read["by_id"] == {"10": "a", "2": "b"}
+    assert math.isnan(read["eval"]["loss"])
+
+
+def test_a_folder_without_vocabulary_is_written_and_read(tmp_path):
+    path = str(tmp_path / "model")
+    weights.write_into(path, ARRAYS, CONFIG.to_dict(), None, None)
+    read = weights.read_weights_folder(path)
+    assert read.vocabulary is None
+    assert read.do_lower_case is None
+
+
+def test_entries_in_a_weights_folder_keep_their_white_space(tmp_path):
+    path = str(tmp_path / "model")
+    vocabulary = ["[PAD]", "a\u2028", "\u3000b", "##\u2028"]
+    weights.write_into(path, ARRAYS, CONFIG.to_dict(), vocabulary, True)
+    assert weights.read_weights_folder(path).vocabulary == vocabulary
+
+
+def test_ram_paths_are_written_and_read():
+    weights.write_into(
+        "ram://weights-test/model", ARRAYS, CONFIG.to_dict(), VOCABULARY, False
+    )
+    assert weights.is_weights_folder("ram://weights-test/model")
+    assert (
+        weights.read_weights_folder("ram://weights-test/model").do_lower_case is False
+    )

@@ -31,7 +31,7 @@ from absl import flags
 from bert_tf.data_prep import vocabulary_learning, word_counts
 from bert_tf.data_prep.corpus import text_blocks
 from bert_tf.program import command_line, config_flags, startup
-from bert_tf.storage import output_paths
+from bert_tf.storage.paths import check_output_file, is_stdout
 from bert_tf.tokenization.unknown_share import unknown_warning
 from bert_tf.tokenization.vocabulary import write_vocabulary
 
@@ -51,7 +51,7 @@ def main() -> None:
     values = flags.FLAGS
     config = config_flags.build(vocabulary_learning.VocabularyConfig)
     source = config_flags.build(text_blocks.TextSource)
-    output_paths.check_output_file(values.output_file)
+    check_output_file(values.output_file)
     startup.import_tensorflow()
     counter = text_blocks.TextCounter()
     blocks, total_bytes = text_blocks.read_blocks(source, values.output_file, counter)
@@ -65,7 +65,7 @@ def main() -> None:
         f"{len(counts.words):,} distinct words. {learned.unknown:,} of "
         f"{counts.words.total():,} words become [UNK]. The text has "
         f"{counter.documents:,} documents and {counter.sentences:,} sentences.",
-        file=sys.stderr if output_paths.is_stdout(values.output_file) else None,
+        file=sys.stderr if is_stdout(values.output_file) else None,
     )
     for line in _warnings(counts, learned):
         print(line, file=sys.stderr)

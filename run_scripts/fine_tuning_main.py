@@ -17,8 +17,7 @@ from bert_tf.program.help_text import name_programs
 from bert_tf.run_scripts import flags as shared
 from bert_tf.run_scripts import head_flags
 from bert_tf.storage import files
-from bert_tf.storage.file_checks import is_inside
-from bert_tf.storage.output_paths import check_output_folder
+from bert_tf.storage.paths import check_output_folder, is_inside
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Task
 from bert_tf.training.config import RunPhases

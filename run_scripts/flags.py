@@ -13,8 +13,7 @@ from bert_tf.fine_tuning.distillation_config import DistillationConfig
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import config_flags
 from bert_tf.program.command_line import FLAG_OF_PARAMETER
-from bert_tf.storage.file_checks import is_inside
-from bert_tf.storage.output_paths import check_output_folder
+from bert_tf.storage.paths import check_output_folder, is_inside
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ from bert_tf.program import command_line, config_flags, startup
 from bert_tf.progress import Progress
 from bert_tf.run_scripts import prediction_tables
 from bert_tf.storage import files
-from bert_tf.storage.output_paths import check_output_file
+from bert_tf.storage.paths import check_output_file
 from bert_tf.tasks.results import with_prediction
 from bert_tf.tasks.tables import ENDINGS, TableFormat
 

@@ -26,7 +26,7 @@ from bert_tf.errors import InputError
 from bert_tf.program import command_line, startup
 from bert_tf.run_scripts import quickstart_report as report
 from bert_tf.storage.files import write_json, write_text
-from bert_tf.storage.output_paths import check_output_folder
+from bert_tf.storage.paths import check_output_folder
 from bert_tf.storage.workspace import Workspace
 
 FLAGS = flags.FLAGS

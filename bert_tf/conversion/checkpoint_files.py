@@ -10,7 +10,7 @@ import posixpath
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files
-from bert_tf.storage.file_checks import is_inside
+from bert_tf.storage.paths import is_inside
 
 
 def find_file(folder: str, name: str) -> str | None:

@@ -19,7 +19,7 @@ from bert_tf.conversion.hugging_face_tokenizer import (
 from bert_tf.conversion.weight_values import to_float32
 from bert_tf.errors import InputError, check_label_names
 from bert_tf.storage import files, json_files
-from bert_tf.storage.file_checks import check_plain_name
+from bert_tf.storage.paths import check_plain_name
 from bert_tf.storage.weights import (
     VOCABULARY_FILE,
     from_safetensors,

@@ -15,7 +15,8 @@ from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.dialects import DIALECTS
 from bert_tf.conversion.weight_values import check_weights
 from bert_tf.errors import InputError
-from bert_tf.storage import file_checks, files, json_files
+from bert_tf.storage import files, json_files
+from bert_tf.storage.paths import check_file_system
 from bert_tf.tokenization.released_casing import released_casing
 from bert_tf.tokenization.vocabulary import load_vocabulary
 
@@ -47,7 +48,7 @@ def read_weights(path: str, slots: bool = False) -> CheckpointContents:
     if path.startswith(_HUB):
         contents = _read_from_hub(path)
     else:
-        file_checks.check_file_system(path)
+        check_file_system(path)
         is_zip = path.endswith(".zip") and not gfile.isdir(path)
         contents = (
             _read_zip(path, slots) if is_zip else _read(path.rstrip("/") or path, slots)

@@ -7,8 +7,8 @@ from tensorflow.io import gfile
 
 from bert_tf.conversion.sentence_transformers import POOLING_FOLDER
 from bert_tf.errors import InputError
-from bert_tf.storage import files, json_files, output_paths
-from bert_tf.storage.file_checks import is_inside
+from bert_tf.storage import files, json_files
+from bert_tf.storage.paths import is_inside, resolve_output
 from bert_tf.training.lifecycle.run_state import run_of
 
 # The file that the writer of each dialect writes last.
@@ -41,7 +41,7 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
             source, or contains anything else than an undamaged checkpoint of this
             dialect.
     """
-    target = output_paths.resolve_output(folder, is_folder=True)
+    target = resolve_output(folder, is_folder=True)
     target = target if "://" in target else os.path.realpath(target)
     _check_place(folder, target, sources)
     names = files.list_folder(target)

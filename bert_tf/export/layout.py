@@ -8,7 +8,7 @@ from tensorflow.io import gfile
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files
-from bert_tf.storage.output_paths import resolve_output
+from bert_tf.storage.paths import resolve_output
 
 _LOGGER = logging.getLogger(__name__)
 EXTRA = "assets.extra"

@@ -16,7 +16,7 @@ from bert_tf.errors import InputError, plain_message
 from bert_tf.export.layout import is_model_file, newest_version
 from bert_tf.export.predictions import Prediction, decode
 from bert_tf.export.saved_model_loading import load_saved_model
-from bert_tf.storage.file_checks import check_no_file_scheme
+from bert_tf.storage.paths import check_no_file_scheme
 
 _LOGGER = logging.getLogger(__name__)
 # The order of inputs that are not in alphabetical order.

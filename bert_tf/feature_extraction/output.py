@@ -15,8 +15,8 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.feature_extraction.extraction_config import ExtractionConfig
 from bert_tf.feature_extraction.extractor import LineFeatures
-from bert_tf.storage import files, output_paths
-from bert_tf.storage.file_checks import is_inside
+from bert_tf.storage import files
+from bert_tf.storage.paths import check_output_file, is_inside, is_stdout
 
 # The names of files of checkpoints of all dialects.
 _OF_CHECKPOINTS = re.compile(
@@ -127,13 +127,13 @@ def check_output(
         shards: The number of shards to write.
 
     Raises:
-        InputError: See `output_paths.check_output_file`. Or a file would be written
+        InputError: See `paths.check_output_file`. Or a file would be written
             into the folder of the checkpoint or replace a file of it, or an earlier
             output has more shards.
     """
     paths = [path]
     if output_format != "jsonl":
-        if output_paths.is_stdout(path):
+        if is_stdout(path):
             raise InputError(
                 f"The format {output_format} has several files. Give a prefix of file "
                 f"names instead of {path}, or output_format=jsonl."
@@ -145,7 +145,7 @@ def check_output(
                 f"output_file {each} is in the folder of the checkpoint {checkpoint}. "
                 "Give a file in another folder."
             )
-        output_paths.check_output_file(each, [*inputs, checkpoint])
+        check_output_file(each, [*inputs, checkpoint])
     extra = _shard_path(path, shards, output_format)
     if output_format != "jsonl" and files.exists(extra):
         raise InputError(

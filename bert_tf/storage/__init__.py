@@ -2,8 +2,8 @@
 
 Read in this order:
 
-1. `files` finds files and reads lines; `file_checks` and `output_paths` check the paths
-   that a program is given before it starts.
+1. `paths` checks the paths that a program is given before it starts; `files` finds
+   files and reads lines.
 2. `atomic_files` writes a file or folder completely or not at all; `locks` and
    `workspace` keep two programs from writing the same one.
 3. `json_files`, `tfrecords` and `wire_format` are the formats; `weights` is a folder of

@@ -2,7 +2,7 @@
 
 Each function that writes a named output of a program uses `atomic_replace` or
 `atomic_folder`, so the rules for outputs are the same everywhere
-(`output_paths.resolve_output`).
+(`paths.resolve_output`).
 
 An output is written to a temporary path, which is always the same for this output and
 is locked. So two processes do not write it at the same time, and the next write removes
@@ -24,7 +24,7 @@ from typing import Any
 
 from bert_tf.errors import InputError, plain_message
 from bert_tf.storage import locks
-from bert_tf.storage.output_paths import is_stdout, resolve_output
+from bert_tf.storage.paths import is_stdout, resolve_output
 
 _TEMPORARY, _OLD = ".bert_tf.tmp", ".bert_tf.old"  # ends of names
 # TensorFlow's errors about a path, by name, because TensorFlow may not be imported. It

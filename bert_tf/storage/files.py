@@ -23,7 +23,7 @@ from bert_tf.storage.atomic_files import explain_write_errors as explain_write_e
 from bert_tf.storage.atomic_files import gfile as gfile
 from bert_tf.storage.atomic_files import make_folder as make_folder
 from bert_tf.storage.atomic_files import remove as remove
-from bert_tf.storage.file_checks import check_is_regular, check_no_file_scheme
+from bert_tf.storage.paths import check_is_regular, check_no_file_scheme
 
 _CHUNK_BYTES = 1 << 20
 _GLOB = re.compile(r"[\[\]\\]")  # TensorFlow finds files with * and ? in their paths

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, ClassVar
 
 from bert_tf.errors import InputError, check_choice
-from bert_tf.storage import file_checks, files, json_files
+from bert_tf.storage import files, json_files
+from bert_tf.storage.paths import check_is_regular
 from bert_tf.tasks import parquet_table
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
@@ -99,7 +100,7 @@ def lines(path: str, encoding: str | None = None) -> Iterator[tuple[int, str]]:
 def _check_file(path: str) -> None:
     """Checks that a file can be read several times: it is not a folder, a pipe or a device."""
     files.check_is_file(path)
-    file_checks.check_is_regular(path)
+    check_is_regular(path)
 
 
 def column_values(

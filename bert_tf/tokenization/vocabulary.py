@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
-from bert_tf.storage import atomic_files, files, json_files, output_paths
+from bert_tf.storage import atomic_files, files, json_files
+from bert_tf.storage.paths import check_output_file, is_stdout
 from bert_tf.storage.weights import read_vocabulary, vocabulary_sha256
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -144,10 +145,10 @@ def check_casing_file(path: str, inputs: Iterable[str] = ()) -> None:
         InputError: The file is an input or not a regular file, cannot be written, or
             has other content than a casing.
     """
-    if output_paths.is_stdout(path):
+    if is_stdout(path):
         return
     casing_file = _casing_files(path)[-1]
-    output_paths.check_output_file(casing_file, inputs)
+    check_output_file(casing_file, inputs)
     if files.is_file(casing_file):
         try:
             json_files.read(casing_file, _CASING, required=True)
@@ -171,7 +172,7 @@ def write_vocabulary(path: str, tokens: Sequence[str], do_lower_case: bool) -> N
             lower-cased.
     """
     text = "\n".join(tokens) + "\n"
-    if output_paths.is_stdout(path):
+    if is_stdout(path):
         files.write_text(path, text)
         return
     casing = {

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from bert_tf.data_prep.corpus import formats, tfds_splits
 from bert_tf.errors import InputError
-from bert_tf.storage import files, output_paths
+from bert_tf.storage import files
+from bert_tf.storage.paths import check_output_file
 from bert_tf.tokenization.vocabulary import check_casing_file
 
 BLOCK_BYTES = 1 << 20
@@ -118,7 +119,7 @@ def read_blocks(
             source.input_file, source.input_format, feature, True
         )
     if output_file:
-        output_paths.check_output_file(output_file, found)
+        check_output_file(output_file, found)
         check_casing_file(output_file, found)
     if source.tfds_name:
         split = tfds_splits.TfdsSplit(source.tfds_name, source.tfds_data_dir, feature)

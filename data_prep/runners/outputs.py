@@ -18,8 +18,9 @@ from bert_tf.data_prep.runners import shuffling, stages, work_folder
 from bert_tf.data_prep.runners.job import RecordsJob, output_stem, shard_paths
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.errors import InputError
-from bert_tf.storage import files, json_files, output_paths
+from bert_tf.storage import files, json_files
 from bert_tf.storage.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path
+from bert_tf.storage.paths import check_output_file, resolve_output
 from bert_tf.tokenization.vocabulary import known_casing
 
 # Shorter sequences lose half of ordinary sentences too. Of books and of WikiText-2,
@@ -57,7 +58,7 @@ def plan_job(
     """
     stages.forget_vocabulary()
     # A run through a link and a run on its target must have the same work folder.
-    output_files = tuple(map(output_paths.resolve_output, output_files))
+    output_files = tuple(map(resolve_output, output_files))
     if len(output_files) > 1:
         config = dataclasses.replace(config, num_output_shards=len(output_files))
     is_cased = known_casing(config.vocab_file, config.do_lower_case) is False
@@ -119,7 +120,7 @@ def _check_output_paths(
             f"output_file names a file twice: {job.shard_paths}. Give other names."
         )
     for path in job.output_paths:
-        output_paths.check_output_file(path, inputs)
+        check_output_file(path, inputs)
         if any(pathlib.PurePath(absolute_path(path)).match(glob) for glob in globs):
             raise InputError(
                 f"output_file {path} matches input_file, so the next run would read "

@@ -21,7 +21,8 @@ from bert_tf.data_prep.sample_data import (
 )
 from bert_tf.data_prep.sample_data.cleaning import Document
 from bert_tf.errors import InputError, check_at_least, check_between
-from bert_tf.storage import files, json_files, output_paths
+from bert_tf.storage import files, json_files
+from bert_tf.storage.paths import check_output_folder
 
 STATS = "stats.json"
 # The maximum number of examples of each labeled set.
@@ -133,7 +134,7 @@ def _check_config(config: SampleDataConfig) -> None:
     check_between(0.001, 0.5, config, "heldout_fraction")
     check_between(1, 256, config, "num_workers")
     check_at_least(0, config, "max_documents")
-    output_paths.check_output_folder(config.output_dir, STATS)
+    check_output_folder(config.output_dir, STATS)
     folder = config.output_dir
     if not files.list_folder(folder):
         return

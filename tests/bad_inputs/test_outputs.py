@@ -10,7 +10,8 @@ from run_programs import assert_refused, run_mains
 from tiny_bert import CONFIG, VOCABULARY
 
 import bert_tf
-from bert_tf.storage import atomic_files, manifest, output_paths
+from bert_tf.storage import atomic_files, manifest
+from bert_tf.storage.paths import check_output_file
 from bert_tf.tokenization.vocabulary import write_vocabulary
 from bert_tf.training.config import TrainingConfig, to_json_dict
 
@@ -167,7 +168,7 @@ def test_paths_that_no_program_may_write_as_a_file(folder, monkeypatch, path):
     monkeypatch.chdir(folder)
     before = contents(folder)
     with pytest.raises(bert_tf.InputError) as refused:
-        output_paths.check_output_file(path, ["in.txt"])
+        check_output_file(path, ["in.txt"])
     assert PATHS[path] in str(refused.value)
     with (
         pytest.raises(bert_tf.InputError),
@@ -181,7 +182,7 @@ def test_paths_that_no_program_may_write_as_a_file(folder, monkeypatch, path):
 def test_an_input_is_not_an_output(folder, monkeypatch, path):
     monkeypatch.chdir(folder)
     with pytest.raises(bert_tf.InputError, match=f"output_file {path} is an input too"):
-        output_paths.check_output_file(path, ["model/vocab.txt", "in.txt"])
+        check_output_file(path, ["model/vocab.txt", "in.txt"])
 
 
 def test_outputs_that_would_replace_something_else_are_refused(folder):

@@ -6,7 +6,7 @@ import pytest
 
 from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.errors import InputError
-from bert_tf.storage.file_checks import check_plain_name
+from bert_tf.storage.paths import check_plain_name
 
 
 @pytest.fixture

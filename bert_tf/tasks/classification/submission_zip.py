@@ -6,7 +6,8 @@ import zipfile
 from collections.abc import Sequence
 
 from bert_tf.errors import InputError
-from bert_tf.storage import files, output_paths
+from bert_tf.storage import files
+from bert_tf.storage.paths import check_output_file
 from bert_tf.tasks.classification.results.submission import HEADER
 from bert_tf.tasks.tables import tab_separated
 
@@ -47,7 +48,7 @@ def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
             the input files or is not a regular file.
     """
     paths = _find_files(folders)
-    output_paths.check_output_file(output_file, paths.values())
+    check_output_file(output_file, paths.values())
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, path in paths.items():

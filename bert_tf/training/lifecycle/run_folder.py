@@ -25,7 +25,7 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files, weights
 from bert_tf.storage.atomic_files import remove_leftovers
-from bert_tf.storage.file_checks import check_file_system
+from bert_tf.storage.paths import check_file_system
 from bert_tf.storage.workspace import Workspace
 from bert_tf.training.config import TrainingConfig, first_difference, to_json_dict
 from bert_tf.training.lifecycle.run_state import (

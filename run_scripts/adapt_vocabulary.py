@@ -62,7 +62,7 @@ def main() -> None:
     source = config_flags.build(text_blocks.TextSource)
     startup.import_tensorflow()
     from bert_tf.conversion import write_weights
-    from bert_tf.conversion.new_entries import with_new_words
+    from bert_tf.conversion.checkpoint_vocabulary import with_new_words
     from bert_tf.tokenization import BertTokenizer
 
     contents, old = _read_model()
@@ -92,7 +92,7 @@ def main() -> None:
 
 def _read_model() -> tuple["CheckpointContents", "BertTokenizer"]:
     """Reads the model, after a check that --output_dir can be written."""
-    from bert_tf.conversion.target_folder import check_target
+    from bert_tf.conversion.write_checkpoint import check_target
     from bert_tf.pretrained import read_pretrained
 
     given = FLAGS.init_checkpoint, FLAGS.bert_config_file, FLAGS.vocab_file

@@ -1,8 +1,7 @@
 """`CheckpointContents` holds a checkpoint of any dialect.
 
-`assign` copies the weights to a model.
-
-A dialect is a checkpoint format, such as "google" or "hugging_face".
+`check_weights` checks the values that were read, and `assign` copies the weights to a
+model. A dialect is a checkpoint format, such as "google" or "hugging_face".
 """
 
 import dataclasses
@@ -11,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import weight_table
@@ -328,3 +328,38 @@ def classifier_of(
             names = {row.hugging_face: row.google for row in rows}
             return {names[name]: array for name, array in contents.classifier.items()}
     return {}
+
+
+def to_float32(array: np.ndarray) -> np.ndarray:
+    """Returns floating-point numbers as float32, and other values unchanged.
+
+    A number that is too large for float32 becomes infinite, and `check_weights` refuses
+    it.
+    """
+    if not tf.as_dtype(array.dtype).is_floating:
+        return array
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32, copy=False)
+
+
+def check_weights(contents: CheckpointContents) -> None:
+    """Checks the weights and slots of a checkpoint.
+
+    Raises:
+        InputError: A tensor does not consist of floating-point numbers, or contains NaN
+            or infinite values. The message names it.
+    """
+    arrays = {**contents.arrays, **contents.classifier, **contents.slots}
+    for name, array in arrays.items():
+        if array.dtype != np.float32:
+            raise InputError(
+                f"{contents.source}: {name} has the dtype {array.dtype}, but weights "
+                "are floating-point numbers. Save the checkpoint again as float32."
+            )
+    invalid = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+    if invalid:
+        raise InputError(
+            f"{contents.source} has NaN or infinite values in {shorten(invalid, 3)}. "
+            "The training has diverged, or the file is damaged. Use an earlier "
+            "checkpoint."
+        )

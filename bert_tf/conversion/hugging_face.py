@@ -9,16 +9,15 @@ import numpy as np
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import sentence_transformers, weight_table
-from bert_tf.conversion.checkpoint_contents import CheckpointContents
-from bert_tf.conversion.checkpoint_files import find_file
+from bert_tf.conversion.checkpoint_contents import CheckpointContents, to_float32
 from bert_tf.conversion.hugging_face_tokenizer import (
     FILES,
     TOKENIZER_CONFIG_FILE,
     tokenizer_fields,
 )
-from bert_tf.conversion.weight_values import to_float32
 from bert_tf.errors import InputError, check_label_names
 from bert_tf.storage import files, json_files
+from bert_tf.storage.files import find_file
 from bert_tf.storage.paths import check_plain_name
 from bert_tf.storage.weights import (
     VOCABULARY_FILE,

@@ -11,9 +11,8 @@ from tensorflow.io import gfile
 
 from bert_tf.config import SIZES, BertConfig
 from bert_tf.conversion import hugging_face
-from bert_tf.conversion.checkpoint_contents import CheckpointContents
+from bert_tf.conversion.checkpoint_contents import CheckpointContents, check_weights
 from bert_tf.conversion.dialects import DIALECTS
-from bert_tf.conversion.weight_values import check_weights
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
 from bert_tf.storage.paths import check_file_system

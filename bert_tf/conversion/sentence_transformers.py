@@ -10,9 +10,9 @@ from typing import Any
 
 from tensorflow.io import gfile
 
-from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
+from bert_tf.storage.files import find_file
 
 MODULES_FILE, POOLING_FOLDER = "modules.json", "1_Pooling"
 _SETTINGS_FILE = "sentence_bert_config.json"

@@ -10,11 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion.checkpoint_files import find_file
+from bert_tf.conversion.checkpoint_contents import to_float32
 from bert_tf.conversion.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE
-from bert_tf.conversion.weight_values import to_float32
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
+from bert_tf.storage.files import find_file
 from bert_tf.storage.weights import CONFIG_FILE, VOCABULARY_FILE, read_vocabulary
 from bert_tf.tokenization.released_casing import released_casing
 

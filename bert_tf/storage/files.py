@@ -23,7 +23,7 @@ from bert_tf.storage.atomic_files import explain_write_errors as explain_write_e
 from bert_tf.storage.atomic_files import gfile as gfile
 from bert_tf.storage.atomic_files import make_folder as make_folder
 from bert_tf.storage.atomic_files import remove as remove
-from bert_tf.storage.paths import check_is_regular, check_no_file_scheme
+from bert_tf.storage.paths import check_is_regular, check_no_file_scheme, is_inside
 
 _CHUNK_BYTES = 1 << 20
 _GLOB = re.compile(r"[\[\]\\]")  # TensorFlow finds files with * and ? in their paths
@@ -92,6 +92,38 @@ def list_folder(path: str) -> list[str]:
 def is_file(path: str) -> bool:
     """Returns whether there is a file, and not a folder, with this path."""
     return exists(path) and not gfile().isdir(path)
+
+
+def find_file(folder: str, name: str) -> str | None:
+    """Returns the path of a file in a folder, or None if there is no such file.
+
+    For the small files of a checkpoint's folder: config, vocabulary, settings of the
+    tokenizer. In a downloaded folder, such a file may be a link to a private file of
+    the user, whose content would be copied to converted checkpoints and exports.
+    Weights may be links to any place, because only a valid checkpoint can be read as
+    weights.
+
+    Raises:
+        InputError: The file is a link that leads out of the folder. Links from a
+            snapshot in the cache of huggingface_hub to the `blobs` of the same model
+            are allowed.
+    """
+    path = os.path.join(folder, name)
+    if not exists(path):
+        return None
+    parent = os.path.dirname(os.path.realpath(folder))
+    is_snapshot = os.path.basename(parent) == "snapshots"
+    allowed = [
+        folder,
+        *([os.path.join(os.path.dirname(parent), "blobs")] if is_snapshot else []),
+    ]
+    if not any(is_inside(path, place) for place in allowed):
+        raise InputError(
+            f"{path} is a link to {os.path.realpath(path)}, outside of its folder. "
+            "Replace the link with a copy of the file, if the file belongs to the "
+            "checkpoint."
+        )
+    return path
 
 
 def check_is_file(path: str) -> None:

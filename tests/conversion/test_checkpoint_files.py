@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from bert_tf.conversion.checkpoint_files import find_file
 from bert_tf.errors import InputError
+from bert_tf.storage.files import find_file
 from bert_tf.storage.paths import check_plain_name
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
-from bert_tf.conversion.given_tokenizer import with_tokenizer
+from bert_tf.conversion.checkpoint_vocabulary import with_tokenizer
 from bert_tf.conversion.sentence_transformers import read_embedding
 from bert_tf.errors import InputError
 from bert_tf.pretrained import Pretrained

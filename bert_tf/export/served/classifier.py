@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.conversion.saved_facts import check_labels
+from bert_tf.conversion.head_facts import check_labels
 from bert_tf.errors import InputError
 from bert_tf.export.predictions import separator_of
 from bert_tf.export.served import windows

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.conversion.saved_facts import check_labels
+from bert_tf.conversion.head_facts import check_labels
 from bert_tf.errors import check_choice
 from bert_tf.export.served import windows
 from bert_tf.export.served.graph_functions import Tensors, substrings

@@ -15,7 +15,7 @@ from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
 from bert_tf.export.model_files.report import NAMES, TEXT_DIFFERENCES, table_of
 from bert_tf.export.predictions import SEPARATORS, separator_of
 from bert_tf.export.served.load import served_class
-from bert_tf.storage import files, json_files, weights
+from bert_tf.storage import files, sealed, weights
 from bert_tf.tasks.task import DEV_EXAMPLES
 
 LABELS_FILE = "labels.txt"
@@ -43,15 +43,8 @@ def write(folder: str, job: ExportJob, report: Mapping[str, Any]) -> None:
     """
     extra = os.path.join(folder, EXTRA)
     tf.io.gfile.makedirs(extra)
-    paths = {name: os.path.join(folder, name) for name in CHECKED_FILES}
-    facts = job.facts
-    facts[FILES_SHA256] = {
-        name: files.sha256_of_file(path)
-        for name, path in paths.items()
-        if files.exists(path)
-    }
-    facts["facts_sha256"] = json_files.sha256_of_values(facts)
-    files.write_json(os.path.join(extra, weights.FACTS_FILE), facts)
+    facts = {**job.facts, FILES_SHA256: sealed.checksums(folder, CHECKED_FILES)}
+    files.write_json(os.path.join(extra, weights.FACTS_FILE), sealed.seal(facts))
     config = job.checkpoint.config.to_dict()
     files.write_json(os.path.join(extra, weights.CONFIG_FILE), config)
     for name, content in text_files(job).items():

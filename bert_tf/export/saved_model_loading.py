@@ -1,5 +1,6 @@
 """Loads a SavedModel, after checks of its files."""
 
+import itertools
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +10,7 @@ import tensorflow as tf
 from bert_tf.errors import InputError, plain_message
 from bert_tf.export import operations
 from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
-from bert_tf.storage import files, json_files
+from bert_tf.storage import files, json_files, sealed
 from bert_tf.storage.weights import FACTS_FILE, FACTS_SCHEMA
 
 _WEIGHTS = "variables/variables.data-00000-of-00001"
@@ -63,14 +64,11 @@ def _check_graph(folder: str) -> None:
 
 
 def _check_checksums(folder: str, facts: Mapping[str, Any]) -> None:
-    own, stated = f"{EXTRA}/{FACTS_FILE}", facts.get(FILES_SHA256, {})
-    found = {own: (json_files.sha256_of_values(facts), facts.get("facts_sha256"))}
-    for name in CHECKED_FILES:
-        found[name] = files.sha256_of_file(os.path.join(folder, name)), stated.get(name)
-    for name, (actual, expected) in found.items():
-        if actual != expected:
-            raise InputError(
-                f"{os.path.join(folder, name)} was changed after the export: {own} "
-                "does not state its SHA-256. Export the model again, or give "
-                "trust=True."
-            )
+    own, listed = f"{EXTRA}/{FACTS_FILE}", facts.get(FILES_SHA256, {})
+    stated = {name: listed.get(name) for name in CHECKED_FILES}
+    changed = [] if sealed.is_sealed(facts) else [os.path.join(folder, own)]
+    for path in itertools.chain(changed, sealed.changed_files(folder, stated)):
+        raise InputError(
+            f"{path} was changed after the export: {own} does not state its SHA-256. "
+            "Export the model again, or give trust=True."
+        )

@@ -23,7 +23,7 @@ from bert_tf.errors import InputError, check_choice
 from bert_tf.fine_tuning.record_files import check_disk_space
 from bert_tf.fine_tuning.task_data import SplitData
 from bert_tf.progress import Progress
-from bert_tf.storage import files, json_files
+from bert_tf.storage import files, json_files, sealed
 from bert_tf.storage.workspace import Workspace
 from bert_tf.tasks.task import CACHED_FEATURES
 from bert_tf.training.config import first_difference
@@ -168,17 +168,16 @@ class FeatureCache:
                 f"{self.folder} is a cache with {name}={old!r}, but this run has "
                 f"{name}={new!r}. Give another feature_cache_dir, or remove the folder."
             )
-        found = {}
-        for name, sha256 in facts["sha256"].items():
-            shard = os.path.join(self.folder, name)
-            if not os.path.exists(shard):
-                continue
-            if files.sha256_of_file(shard) != sha256:
-                raise InputError(
-                    f"{shard} is incomplete or damaged. Remove this file; the same "
-                    "command then computes it again."
-                )
-            found[name] = sha256
+        found = {
+            name: sha256
+            for name, sha256 in facts["sha256"].items()
+            if os.path.exists(os.path.join(self.folder, name))
+        }
+        for shard in sealed.changed_files(self.folder, found):
+            raise InputError(
+                f"{shard} is incomplete or damaged. Remove this file; the same command "
+                "then computes it again."
+            )
         return found
 
     def _compute(

@@ -131,16 +131,6 @@ def check(
     return values
 
 
-def sha256_of_values(values: Mapping[str, Any]) -> str:
-    """Returns the SHA-256 of JSON values, except `facts_sha256`.
-
-    The layout has no effect.
-    """
-    read_back = json.loads(json.dumps(values))
-    read_back.pop("facts_sha256", None)
-    return files.sha256(json.dumps(read_back, sort_keys=True).encode())
-
-
 def shorten(value: Any) -> str:
     """Returns the start of a value as Python writes it, for a message."""
     text = repr(value)

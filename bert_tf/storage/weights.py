@@ -33,6 +33,13 @@ from bert_tf.storage.json_files import (
     TRUTH,
     Rule,
 )
+from bert_tf.storage.sealed import (
+    FACTS_SHA256,
+    seal,
+    sha256_of_values,
+    verify_checksum,
+    verify_facts,
+)
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "bert_config.json"
@@ -44,7 +51,7 @@ RESERVED_FACTS = (
     "vocabulary_sha256",
     "weights_sha256",
     "config_sha256",
-    "facts_sha256",
+    FACTS_SHA256,
 )
 # The types of the facts that the programs use. Users may save further facts.
 FACTS_SCHEMA = {
@@ -167,15 +174,14 @@ def write_into(
         if vocabulary is None
         else vocabulary_sha256(vocabulary),
         "weights_sha256": files.sha256(content),
-        "config_sha256": json_files.sha256_of_values(config),
+        "config_sha256": sha256_of_values(config),
     }
-    facts["facts_sha256"] = json_files.sha256_of_values(facts)
     files.write_bytes(posixpath.join(folder, WEIGHTS_FILE), content)
     files.write_json(posixpath.join(folder, CONFIG_FILE), dict(config))
     if vocabulary is not None:
         path = posixpath.join(folder, VOCABULARY_FILE)
         files.write_bytes(path, vocabulary_text(vocabulary))
-    files.write_json(posixpath.join(folder, FACTS_FILE), facts)
+    files.write_json(posixpath.join(folder, FACTS_FILE), seal(facts))
 
 
 def is_weights_folder(path: str) -> bool:
@@ -195,18 +201,21 @@ def read_weights_folder(folder: str) -> WeightsFolder:
     facts = read_facts(folder)
     weights_path = posixpath.join(folder, WEIGHTS_FILE)
     weights = files.read_bytes(weights_path)
-    verify_checksum(weights_path, files.sha256(weights), facts.get("weights_sha256"))
+    expected = facts.get("weights_sha256")
+    verify_checksum(weights_path, files.sha256(weights), expected, FACTS_FILE)
+
     config_path = posixpath.join(folder, CONFIG_FILE)
     config = json_files.read(config_path, own=True)
     if facts["format"] == _FORMAT:
-        verify_checksum(
-            config_path, json_files.sha256_of_values(config), facts.get("config_sha256")
-        )
+        expected = facts.get("config_sha256")
+        verify_checksum(config_path, sha256_of_values(config), expected, FACTS_FILE)
+
     vocabulary = None
     if facts.get("vocabulary_sha256"):
         path = posixpath.join(folder, VOCABULARY_FILE)
         text = files.read_text(path).removesuffix("\n")
-        verify_checksum(path, files.sha256(text.encode()), facts["vocabulary_sha256"])
+        expected = facts["vocabulary_sha256"]
+        verify_checksum(path, files.sha256(text.encode()), expected, FACTS_FILE)
         # White space is kept here but not in `read_vocabulary`: the checksum includes
         # white space.
         vocabulary = text.split("\n")
@@ -238,27 +247,10 @@ def read_facts(folder: str) -> dict[str, Any]:
         )
     # A format 1 with this checksum was changed: versions with format 1 did not write
     # it.
-    if facts["format"] == _FORMAT or "facts_sha256" in facts:
-        verify_checksum(
-            path, json_files.sha256_of_values(facts), facts.get("facts_sha256")
-        )
+    if facts["format"] == _FORMAT or FACTS_SHA256 in facts:
+        verify_facts(path, facts)
     json_files.check(facts.get("embedding") or {}, EMBEDDING_SCHEMA, path)
     return {k: v for k, v in facts.items() if v is not None or k not in FACTS_SCHEMA}
-
-
-def verify_checksum(
-    path: str, actual: str, expected: str | None, listed_in: str = FACTS_FILE
-) -> None:
-    """Compares the SHA-256 of a file with the one that another file lists.
-
-    Raises:
-        InputError: They differ.
-    """
-    if actual != expected:
-        raise InputError(
-            f"{path} is damaged or was replaced: its SHA-256 differs from the one in "
-            f"{listed_in}. Copy the folder again from its source."
-        )
 
 
 def to_safetensors(

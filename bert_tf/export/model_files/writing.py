@@ -18,7 +18,7 @@ from bert_tf.export.model_files.model_file import FACTS_FILE, FileFacts, ModelFi
 from bert_tf.export.model_files.report import NAMES, table_of
 from bert_tf.export.requests import labelled_requests
 from bert_tf.export.served import ServedModel
-from bert_tf.storage import json_files
+from bert_tf.storage import sealed
 
 _LOGGER = logging.getLogger(__name__)
 # Converts a model, and writes it as a file to a folder.
@@ -114,7 +114,6 @@ def embedded_files(
         do_lower_case=served.tokenizer.do_lower_case,
         **facts,
     )
-    values = dataclasses.asdict(stored)
-    values["facts_sha256"] = json_files.sha256_of_values(values)
+    values = sealed.seal(dataclasses.asdict(stored))
     content = json.dumps(values, indent=2, sort_keys=True).encode()
     return {**assets.text_files(job), FACTS_FILE: content}

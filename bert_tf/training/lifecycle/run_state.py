@@ -15,8 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.storage import files, json_files
-from bert_tf.storage.weights import verify_checksum
+from bert_tf.storage import files, json_files, sealed
 from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 from bert_tf.training.step.step_scalars import StepTotals
 
@@ -68,11 +67,7 @@ def write_state(folder: str, state: Mapping[str, Any]) -> None:
         state: The fields of a `RunState`, as JSON represents them.
     """
     names = sorted(tf.io.gfile.listdir(folder))
-    checksums = {
-        name: files.sha256_of_file(os.path.join(folder, name)) for name in names
-    }
-    values: dict[str, Any] = {**state, "files": checksums}
-    values["facts_sha256"] = json_files.sha256_of_values(values)
+    values = sealed.seal({**state, "files": sealed.checksums(folder, names)})
     files.write_json(os.path.join(folder, STATE_FILE), values)
 
 
@@ -135,9 +130,7 @@ def check_checkpoint(folder: str) -> None:
     Raises:
         InputError: A file is missing, damaged, or of another checkpoint.
     """
-    for name, checksum in _read_values(folder)["files"].items():
-        path = os.path.join(folder, name)
-        verify_checksum(path, files.sha256_of_file(path), checksum, STATE_FILE)
+    sealed.verify_files(folder, _read_values(folder)["files"], STATE_FILE)
 
 
 def _read_values(folder: str) -> dict[str, Any]:
@@ -149,6 +142,6 @@ def _read_values(folder: str) -> dict[str, Any]:
             "checkpoint."
         )
     values = json_files.read(path, own=True)
-    if (expected := values.get("facts_sha256")) is not None:
-        verify_checksum(path, json_files.sha256_of_values(values), expected, STATE_FILE)
+    if values.get(sealed.FACTS_SHA256) is not None:
+        sealed.verify_facts(path, values)
     return values

@@ -1,0 +1,94 @@
+"""Files with facts about them, sealed by checksums, so that any change is noticed.
+
+A sealed folder has a JSON file of facts. The facts contain the SHA-256 of the other
+files, and, under `facts_sha256`, that of all other facts. Weights folders, checkpoints
+of training, caches of features and exports are such folders.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from bert_tf.errors import InputError
+from bert_tf.storage import files
+
+FACTS_SHA256 = "facts_sha256"
+
+
+def sha256_of_values(values: Mapping[str, Any]) -> str:
+    """Returns the SHA-256 of JSON values, except `facts_sha256`.
+
+    The layout has no effect.
+    """
+    read_back = json.loads(json.dumps(values))
+    read_back.pop(FACTS_SHA256, None)
+    return files.sha256(json.dumps(read_back, sort_keys=True).encode())
+
+
+def seal(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns facts with their own checksum."""
+    return {**facts, FACTS_SHA256: sha256_of_values(facts)}
+
+
+def is_sealed(facts: Mapping[str, Any]) -> bool:
+    """Whether facts have their own checksum, and have not changed since."""
+    return facts.get(FACTS_SHA256) == sha256_of_values(facts)
+
+
+def checksums(folder: str, names: Iterable[str]) -> dict[str, str]:
+    """Returns the SHA-256 of the files in a folder that exist, by name."""
+    paths = {name: os.path.join(folder, name) for name in names}
+    return {
+        name: files.sha256_of_file(path)
+        for name, path in paths.items()
+        if files.exists(path)
+    }
+
+
+def changed_files(folder: str, stated: Mapping[str, str | None]) -> Iterator[str]:
+    """Yields the paths of the files whose SHA-256 is not the stated one.
+
+    Raises:
+        InputError: A file is missing or cannot be read.
+    """
+    for name, checksum in stated.items():
+        path = os.path.join(folder, name)
+        if files.sha256_of_file(path) != checksum:
+            yield path
+
+
+def verify_checksum(
+    path: str, actual: str, expected: str | None, listed_in: str
+) -> None:
+    """Compares the SHA-256 of a file with the one that another file lists.
+
+    Raises:
+        InputError: They differ.
+    """
+    if actual != expected:
+        raise InputError(
+            f"{path} is damaged or was replaced: its SHA-256 differs from the one in "
+            f"{listed_in}. Copy the folder again from its source."
+        )
+
+
+def verify_facts(path: str, facts: Mapping[str, Any]) -> None:
+    """Checks that the facts that were read from a path are as they were written.
+
+    Raises:
+        InputError: Their checksum is missing or differs.
+    """
+    actual, expected = sha256_of_values(facts), facts.get(FACTS_SHA256)
+    verify_checksum(path, actual, expected, os.path.basename(path))
+
+
+def verify_files(folder: str, stated: Mapping[str, str], listed_in: str) -> None:
+    """Checks that the files of a folder have the stated SHA-256.
+
+    Raises:
+        InputError: A file is missing, cannot be read, or differs.
+    """
+    for name, expected in stated.items():
+        path = os.path.join(folder, name)
+        verify_checksum(path, files.sha256_of_file(path), expected, listed_in)

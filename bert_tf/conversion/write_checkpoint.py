@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Mapping
 
 import numpy as np
-from tensorflow.io import gfile
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import google
@@ -34,6 +33,7 @@ from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder
 from bert_tf.storage import files, json_files
 from bert_tf.storage.paths import is_inside, resolve_output
+from bert_tf.storage.replacement import first_foreign, names_in, refusal
 from bert_tf.training.lifecycle.run_state import run_of
 
 # The file that the writer of each dialect writes last.
@@ -47,7 +47,7 @@ _PREFIX = r"(bert_model\.ckpt|model\.ckpt-\d+)\."
 _FILES = {
     "bert-tf": r"model\.safetensors|bert_config\.json|vocab\.txt|new_words\.tsv",
     "hugging_face": r"config\.json|tokenizer_config\.json|vocab\.txt"
-    rf"|modules\.json|sentence_bert_config\.json|{POOLING_FOLDER}/config\.json",
+    rf"|modules\.json|sentence_bert_config\.json|{POOLING_FOLDER}/(config\.json)?",
     "google": rf"{_PREFIX}(index|meta|data-\d{{5}}-of-\d{{5}})"
     r"|bert_config\.json|tokenizer_config\.json|vocab\.txt",
 }
@@ -69,23 +69,16 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
     target = resolve_output(folder, is_folder=True)
     target = target if "://" in target else os.path.realpath(target)
     _check_place(folder, target, sources)
-    names = files.list_folder(target)
-    if gfile.isdir(f"{target}/{POOLING_FOLDER}"):
-        names.remove(POOLING_FOLDER)
-        names += [
-            f"{POOLING_FOLDER}/{name}"
-            for name in files.list_folder(f"{target}/{POOLING_FOLDER}")
-        ]
+    own, last = re.compile(_FILES[dialect]), LAST_FILES[dialect]
+    foreign = first_foreign(target, lambda name: name == last or own.fullmatch(name))
+    if foreign:
+        reason = (
+            "which is not a file of a checkpoint that bert-tf writes in the dialect"
+        )
+        raise _refusal(folder, f"contains {foreign}, {reason} {dialect}")
+    names = list(names_in(target))
     if not names:
         return
-    last = LAST_FILES[dialect]
-    for name in names:
-        is_known = name == last or re.fullmatch(_FILES[dialect], name)
-        if not is_known or gfile.isdir(f"{target}/{name}"):
-            reason = (
-                "which is not a file of a checkpoint that bert-tf writes in the dialect"
-            )
-            raise _refusal(folder, f"contains {name}, {reason} {dialect}")
     prefixes = sorted(
         {match[1] for name in names if (match := re.match(_PREFIX, name))}
     )
@@ -111,9 +104,7 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
 
 
 def _refusal(folder: str, reason: str) -> InputError:
-    return InputError(
-        f"{folder} would be replaced, but {reason}. Give the path of a new folder."
-    )
+    return refusal(folder, f"but {reason}", "Give the path of a new folder")
 
 
 def _check_place(folder: str, target: str, sources: tuple[str, ...]) -> None:

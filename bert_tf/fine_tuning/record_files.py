@@ -29,6 +29,7 @@ from bert_tf import features
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.storage import files
+from bert_tf.storage.replacement import check_is_own
 from bert_tf.tasks.task import Encoded
 from bert_tf.tasks.text_tables import shortened
 
@@ -234,11 +235,9 @@ def move(records: RecordFile, path: str) -> RecordFile:
         InputError: The disk has not enough space, the file cannot be written, or it
             exists and no run has written it.
     """
-    if tf.io.gfile.exists(path) and not files.is_file(path + _INDEX_SUFFIX):
-        raise InputError(
-            f"{path} would be replaced, but no run has written it: it has no "
-            f"{_INDEX_SUFFIX} file of a run. Move it, or give another output_dir."
-        )
+    reason = f"no run has written it: it has no {_INDEX_SUFFIX} file of a run"
+    remedy = "Move it, or give another output_dir"
+    check_is_own([path], [path + _INDEX_SUFFIX], reason, remedy)
     size = os.path.getsize(records.path)
     check_disk_space(os.path.dirname(path), size, os.path.basename(path))
     # The index first, so that records never exist without an index.

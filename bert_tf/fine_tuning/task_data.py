@@ -13,7 +13,7 @@ from bert_tf.fine_tuning import record_files
 from bert_tf.fine_tuning.class_weights import check_labels, weights_of_label_ids
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.fine_tuning.record_files import WITHOUT_LABELS, RecordFile
-from bert_tf.tasks.results import check_not_replaced
+from bert_tf.storage.replacement import check_is_not_input
 from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.splits import KINDS, DataLocation, Split
 from bert_tf.tasks.task import TRUNCATED, Encoded, Task
@@ -113,7 +113,7 @@ class TaskData:
             self._find_unlabelled(unlabelled_file) if unlabelled_file else None
         )
         for each in [*all_splits, *([self._unlabelled] if self._unlabelled else [])]:
-            check_not_replaced(each.source.name, folder, task.output_files)
+            check_is_not_input(each.source.name, folder, task.output_files)
         self._fingerprints = {
             each.name: each.source.fingerprint() for each in all_splits
         }

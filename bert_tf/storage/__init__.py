@@ -4,8 +4,10 @@ Read in this order:
 
 1. `paths` checks the paths that a program is given before it starts; `files` finds
    files and reads lines.
-2. `atomic_files` writes a file or folder completely or not at all; `locks` and
-   `workspace` keep two programs from writing the same one.
-3. `json_files`, `tfrecords` and `wire_format` are the formats; `weights` is a folder of
-   weights with the facts about them, and `manifest` describes a set of record files.
+2. `atomic_files` writes a file or folder completely or not at all. `replacement` is the
+   rule for outputs that exist already; `locks` and `workspace` keep two programs from
+   writing the same one.
+3. `json_files`, `tfrecords` and `wire_format` are the formats.
+4. `sealed` are facts about files, with checksums. `weights` is such a folder, with the
+   weights of a model; `manifest` describes a set of record files.
 """

@@ -8,6 +8,7 @@ from typing import IO
 
 from bert_tf.errors import InputError
 from bert_tf.storage import atomic_files, files, locks
+from bert_tf.storage.replacement import check_is_own
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -39,12 +40,6 @@ class Workspace:
         )
         self._is_locked = False
 
-    def has(self, name: str) -> bool:
-        """Returns whether the folder contains a file or folder with this name."""
-        path = os.path.join(self.path, name)
-        # TensorFlow, whose import takes seconds, is imported only for a remote folder.
-        return files.exists(path) if "://" in path else os.path.lexists(path)
-
     def check_owned(self, marks: Iterable[str], outputs: Iterable[str]) -> None:
         """Checks that the program replaces no files of others.
 
@@ -56,13 +51,12 @@ class Workspace:
         Raises:
             InputError: An output exists, and no mark does.
         """
-        found = next(filter(self.has, outputs), None)
-        if found is not None and not any(map(self.has, marks)):
-            raise InputError(
-                f"{os.path.join(self.path, found)} would be replaced, but {self.path} "
-                f"contains no {self._content} of bert-tf. Give another "
-                f"{self._parameter}."
-            )
+        written, shown = (
+            (os.path.join(self.path, name) for name in names)
+            for names in (outputs, marks)
+        )
+        reason = f"{self.path} contains no {self._content} of bert-tf"
+        check_is_own(written, shown, reason, f"Give another {self._parameter}")
 
     @contextlib.contextmanager
     def locked(self, busy: str, wait: bool = False) -> Iterator[int | None]:

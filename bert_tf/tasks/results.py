@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.errors import InputError
 from bert_tf.storage import files
 
 _LOGGER = logging.getLogger(__name__)
@@ -178,22 +177,3 @@ def with_prediction(
 def shortest_float(value: Any) -> float:
     """Converts a float32 to the float with the fewest digits that rounds to the same float32."""
     return float(str(value))
-
-
-def check_not_replaced(source: str, folder: str, names: Iterable[str]) -> None:
-    """Checks that no output file replaces a file that is read.
-
-    Args:
-        source: The file that is read.
-        folder: The output folder.
-        names: The names of the output files.
-
-    Raises:
-        InputError: The file is in the output folder and has the name of an output file.
-    """
-    for name in names:
-        if os.path.realpath(os.path.join(folder, name)) == os.path.realpath(source):
-            raise InputError(
-                f"{source} would be replaced, because {name} is the name of an output "
-                "file. Give another output_dir."
-            )

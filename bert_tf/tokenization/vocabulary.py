@@ -14,6 +14,7 @@ from typing import Any
 from bert_tf.errors import InputError
 from bert_tf.storage import atomic_files, files, json_files
 from bert_tf.storage.paths import check_output_file, is_stdout
+from bert_tf.storage.replacement import refusal
 from bert_tf.storage.weights import read_vocabulary, vocabulary_sha256
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -153,10 +154,8 @@ def check_casing_file(path: str, inputs: Iterable[str] = ()) -> None:
         try:
             json_files.read(casing_file, _CASING, required=True)
         except InputError as error:
-            raise InputError(
-                f"{casing_file} would be replaced by the casing of {path}, but has "
-                "other content. Give another output_file."
-            ) from error
+            reason = f"but has other content than the casing of {path}"
+            raise refusal(casing_file, reason, "Give another output_file") from error
 
 
 def write_vocabulary(path: str, tokens: Sequence[str], do_lower_case: bool) -> None:

@@ -23,6 +23,7 @@ from bert_tf.data_prep.sample_data.cleaning import Document
 from bert_tf.errors import InputError, check_at_least, check_between
 from bert_tf.storage import files, json_files
 from bert_tf.storage.paths import check_output_folder
+from bert_tf.storage.replacement import first_foreign
 
 STATS = "stats.json"
 # The maximum number of examples of each labeled set.
@@ -149,10 +150,8 @@ def _check_config(config: SampleDataConfig) -> None:
         if files.exists(stats)
         else set()
     )
-    entries = files.gfile().walk(folder)
-    found = (os.path.join(at, name) for at, _, names in entries for name in names)
-    paths = {os.path.relpath(path, folder) for path in found}
-    if "corpus/train.txt" not in known or not paths <= known:
+    foreign = first_foreign(folder, lambda name: name.endswith("/") or name in known)
+    if "corpus/train.txt" not in known or foreign:
         raise InputError(
             f"{folder} is not deleted, because it has files that are not sample data "
             f"or has no {STATS}. Give another output_dir."

@@ -9,7 +9,8 @@ from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
-from bert_tf.tasks.results import check_not_replaced, with_baselines
+from bert_tf.storage.replacement import check_is_not_input
+from bert_tf.tasks.results import with_baselines
 from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.squad.best_answers import Answer, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
@@ -67,7 +68,7 @@ def average(
                 "the same file."
             )
     for source in filter(None, (*paths, data_file)):
-        check_not_replaced(source, folder, OUTPUTS)
+        check_is_not_input(source, folder, OUTPUTS)
     examples = _questions(data_file, settings, runs[0], limit)
     files.make_folder(folder)
     for name in OUTPUTS:  # those of another version or of other questions

@@ -253,9 +253,9 @@ class RunFolder:
     def _has_own_config(self) -> bool:
         """Whether the folder contains the architecture of this run."""
         path = os.path.join(self.path, weights.CONFIG_FILE)
-        return self._workspace.has(weights.CONFIG_FILE) and json_files.read(
-            path
-        ) == dict(self.metadata.config)
+        return files.exists(path) and json_files.read(path) == dict(
+            self.metadata.config
+        )
 
     def check_metadata(self, checkpoint: str) -> None:
         """Checks that a checkpoint has the same model, tokenizer and labels as this run.

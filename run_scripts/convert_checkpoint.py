@@ -4,20 +4,18 @@ r"""Converts a BERT checkpoint to another checkpoint format (dialect), and check
     python run_scripts/convert_checkpoint.py --from=/tmp/mrpc_output --to=/tmp/hf \
         --dialect=hugging_face
 
---from is a weights folder, a checkpoint or an output folder of bert-tf, a
-google-research/bert checkpoint (.../bert_model.ckpt), a TensorFlow Model Garden
-checkpoint, a Hugging Face folder, a .zip released by google-research/bert, or
-hf://owner/name. The program reads the written checkpoint and compares the written
-checkpoint with the source: all weights must be equal bit by bit, and both models must
-give equal outputs for a fixed input.
+The program reads the written checkpoint and compares the written checkpoint with the
+source: all weights must be equal bit by bit, and both models must give equal outputs
+for a fixed input.
 """
 
 from absl import flags
 
 from bert_tf.program import command_line, startup
+from bert_tf.storage import dialects
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("from", None, "The checkpoint to read.")
+flags.DEFINE_string("from", None, f"The checkpoint to read: {dialects.SOURCES}.")
 flags.DEFINE_string(
     "to",
     None,
@@ -26,9 +24,8 @@ flags.DEFINE_string(
 flags.DEFINE_enum(
     "dialect",
     "bert-tf",
-    ["bert-tf", "hugging_face", "google"],
-    "bert-tf: a weights folder of bert-tf; hugging_face: a folder of transformers; "
-    "google: bert_model.ckpt of google-research/bert.",
+    dialects.WRITABLE_DIALECTS,
+    "; ".join(f"{name}: {each.text}" for name, each in dialects.WRITABLE.items()) + ".",
 )
 flags.DEFINE_string(
     "bert_config_file", None, "bert_config.json. Default: the one of --from."

@@ -17,6 +17,7 @@ from bert_tf.program.help_text import name_programs
 from bert_tf.run_scripts import flags as shared
 from bert_tf.run_scripts import head_flags
 from bert_tf.storage import files
+from bert_tf.storage.dialects import AUTHORS
 from bert_tf.storage.paths import check_output_folder, is_inside
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Task
@@ -73,8 +74,7 @@ def define_flags() -> None:
         "of the same task with the same labels.",
     )
     shared.define_model_flags(
-        "The pretrained model: a checkpoint of google-research/bert, the Model Garden, "
-        "Hugging Face or bert-tf. Default: random weights."
+        f"The pretrained model: a checkpoint of {AUTHORS}. Default: random weights."
     )
     shared.define_training_flags()
 

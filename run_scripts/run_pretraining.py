@@ -35,6 +35,7 @@ from bert_tf.pretraining.pretraining_config import (
 )
 from bert_tf.program import command_line, config_flags, startup
 from bert_tf.run_scripts import flags as shared
+from bert_tf.storage.dialects import AUTHORS
 from bert_tf.training.config import RunPhases, TrainingConfig
 
 FLAGS = flags.FLAGS
@@ -99,8 +100,7 @@ flags.DEFINE_bool(
     "before it.",
 )
 shared.define_model_flags(
-    "Initial weights: a checkpoint of google-research/bert, the Model Garden, Hugging "
-    "Face or bert-tf. Default: random weights."
+    f"Initial weights: a checkpoint of {AUTHORS}. Default: random weights."
 )
 shared.define_training_flags()
 flags.adopt_module_key_flags(shared)

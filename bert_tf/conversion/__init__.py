@@ -4,9 +4,9 @@ Read in this order:
 
 1. `weight_table` is the table of the names of weights. `checkpoint_contents` is what a
    checkpoint of any dialect contains, and copies it to a model.
-2. `dialects` lists the dialects. Each has a module: `weights_folder`; `hugging_face`,
-   with `hugging_face_tokenizer` and `sentence_transformers`; `google` and
-   `model_garden`, which read files by `tensorflow_checkpoint`.
+2. Each dialect of `storage.dialects.DIALECTS` has a module: `weights_folder`;
+   `hugging_face`, with `hugging_face_tokenizer` and `sentence_transformers`; `google`
+   and `model_garden`, which read files by `tensorflow_checkpoint`.
 3. `read_checkpoint` reads a folder, a .zip file or the Hugging Face hub;
    `write_checkpoint` writes and converts checkpoints.
 4. `checkpoint_vocabulary` changes the vocabulary of a checkpoint; `head_facts` decides
@@ -21,7 +21,6 @@ from bert_tf.conversion.checkpoint_contents import (
     CheckpointContents,
     assign,
 )
-from bert_tf.conversion.dialects import DIALECTS, WRITABLE_DIALECTS
 from bert_tf.conversion.head_facts import HeadChoice, choose_head
 from bert_tf.conversion.read_checkpoint import (
     read_config,
@@ -29,6 +28,7 @@ from bert_tf.conversion.read_checkpoint import (
     read_weights,
 )
 from bert_tf.conversion.write_checkpoint import convert, write_weights
+from bert_tf.storage.dialects import DIALECTS, WRITABLE_DIALECTS
 
 __all__ = [
     "DIALECTS",

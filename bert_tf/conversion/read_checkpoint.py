@@ -1,26 +1,27 @@
 """`read_weights`: reads a checkpoint from a folder, a .zip file or the Hugging Face hub."""
 
 import dataclasses
+import importlib
 import os
 import posixpath
 import re
 import tempfile
 import zipfile
+from types import ModuleType
 
 from tensorflow.io import gfile
 
 from bert_tf.config import SIZES, BertConfig
 from bert_tf.conversion import hugging_face
 from bert_tf.conversion.checkpoint_contents import CheckpointContents, check_weights
-from bert_tf.conversion.dialects import DIALECTS
 from bert_tf.errors import InputError
-from bert_tf.storage import files, json_files
+from bert_tf.storage import dialects, files, json_files
+from bert_tf.storage.dialects import DIALECTS
 from bert_tf.storage.paths import check_file_system
 from bert_tf.tokenization.released_casing import released_casing
 from bert_tf.tokenization.vocabulary import load_vocabulary
 
 _HUB = "hf://"
-_HUB_FILES = ["*.json", "*.txt", "*.safetensors"]
 _HUB_NAME = r"[\w-][\w.-]*(/[\w.-]+)?"  # also of a relative path
 _PICKLED = (".bin", ".pt", ".pth")
 
@@ -100,14 +101,15 @@ def _read_from_hub(path: str) -> CheckpointContents:
             f"{path} needs the package huggingface_hub: pip install bert-tf[hub]."
         ) from error
     name, _, revision = path.removeprefix(_HUB).partition("@")
+    patterns = [glob for each in DIALECTS.values() for glob in each.hub_files]
     try:
         folder = huggingface_hub.snapshot_download(
-            name, revision=revision or None, allow_patterns=_HUB_FILES
+            name, revision=revision or None, allow_patterns=patterns
         )
     except Exception as error:  # the hub client raises many types of exceptions
         message = " ".join(str(error).split())
         raise InputError(f"{path} cannot be downloaded: {message}") from error
-    if not any(name.endswith(".safetensors") for name in gfile.listdir(folder)):
+    if not dialects.has_weights(gfile.listdir(folder), of_hub=True):
         raise InputError(
             f"{path} has no model.safetensors. Pickled files (.bin) are not read, "
             "because loading them can execute arbitrary code. Convert them with "
@@ -123,8 +125,7 @@ def _read_zip(path: str, slots: bool) -> CheckpointContents:
         candidates = [
             root
             for root, _, names in gfile.walk(folder)
-            if any(name.endswith((".index", ".safetensors")) for name in names)
-            and "__MACOSX" not in root
+            if dialects.has_weights(names) and "__MACOSX" not in root
         ]
         if len(candidates) != 1:
             raise InputError(
@@ -153,13 +154,17 @@ def _unpack(path: str, folder: str) -> None:
 
 def _read(path: str, slots: bool) -> CheckpointContents:
     """Reads a checkpoint with the first dialect in `DIALECTS` that recognizes the path."""
-    if path.endswith(".safetensors"):
-        path = posixpath.dirname(path) or "."
-    for dialect in DIALECTS.values():
-        contents: CheckpointContents | None = dialect.read(path, slots)
+    path = dialects.folder_of(path)
+    for name in DIALECTS:
+        contents: CheckpointContents | None = module_of(name).read(path, slots)
         if contents is not None:
             return contents
     raise InputError(_reason_for_no_checkpoint(path))
+
+
+def module_of(dialect: str) -> ModuleType:
+    """Returns the module that reads a dialect and perhaps writes it."""
+    return importlib.import_module(f"bert_tf.conversion.{DIALECTS[dialect].module}")
 
 
 def _reason_for_no_checkpoint(path: str) -> str:
@@ -194,7 +199,5 @@ def _reason_for_no_checkpoint(path: str) -> str:
             f"{path} is the folder of a training run, but holds no undamaged "
             "checkpoint. Copy it again from its source, or train again."
         )
-    return (
-        f"{path} holds no checkpoint: it has no weights.json, model.safetensors or "
-        "bert_model.ckpt.index."
-    )
+    expected = dialects.listed(each.marks[0] for each in DIALECTS.values())
+    return f"{path} holds no checkpoint: it has no {expected}."

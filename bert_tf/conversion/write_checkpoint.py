@@ -24,33 +24,18 @@ from bert_tf.conversion.checkpoint_contents import (
     check_weights,
 )
 from bert_tf.conversion.checkpoint_vocabulary import with_tokenizer
-from bert_tf.conversion.dialects import DIALECTS, WRITABLE_DIALECTS
-from bert_tf.conversion.read_checkpoint import read_weights
-from bert_tf.conversion.sentence_transformers import POOLING_FOLDER
+from bert_tf.conversion.read_checkpoint import module_of, read_weights
 from bert_tf.conversion.weight_table import CLASSIFIER_HEADS
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder
 from bert_tf.storage import files, json_files
+from bert_tf.storage.dialects import WRITABLE, WRITABLE_DIALECTS
 from bert_tf.storage.paths import is_inside, resolve_output
 from bert_tf.storage.replacement import first_foreign, names_in, refusal
 from bert_tf.training.lifecycle.run_state import run_of
 
-# The file that the writer of each dialect writes last.
-LAST_FILES = {
-    "bert-tf": "weights.json",
-    "hugging_face": "model.safetensors",
-    "google": "checkpoint",
-}
-_PREFIX = r"(bert_model\.ckpt|model\.ckpt-\d+)\."
-# The other files that the writer of each dialect creates.
-_FILES = {
-    "bert-tf": r"model\.safetensors|bert_config\.json|vocab\.txt|new_words\.tsv",
-    "hugging_face": r"config\.json|tokenizer_config\.json|vocab\.txt"
-    rf"|modules\.json|sentence_bert_config\.json|{POOLING_FOLDER}/(config\.json)?",
-    "google": rf"{_PREFIX}(index|meta|data-\d{{5}}-of-\d{{5}})"
-    r"|bert_config\.json|tokenizer_config\.json|vocab\.txt",
-}
+_PREFIX = re.compile(r"(bert_model\.ckpt|model\.ckpt-\d+)\.")  # of files of TensorFlow
 
 
 def check_target(folder: str, dialect: str, *sources: str) -> None:
@@ -69,9 +54,8 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
     target = resolve_output(folder, is_folder=True)
     target = target if "://" in target else os.path.realpath(target)
     _check_place(folder, target, sources)
-    own, last = re.compile(_FILES[dialect]), LAST_FILES[dialect]
-    foreign = first_foreign(target, lambda name: name == last or own.fullmatch(name))
-    if foreign:
+    written = WRITABLE[dialect]
+    if foreign := first_foreign(target, written.is_own_file):
         reason = (
             "which is not a file of a checkpoint that bert-tf writes in the dialect"
         )
@@ -79,9 +63,7 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
     names = list(names_in(target))
     if not names:
         return
-    prefixes = sorted(
-        {match[1] for name in names if (match := re.match(_PREFIX, name))}
-    )
+    prefixes = sorted({match[1] for name in names if (match := _PREFIX.match(name))})
     if len(prefixes) > 1:
         raise _refusal(
             folder,
@@ -89,10 +71,9 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
         )
     # Object stores have no temporary folders: a killed program leaves a folder without
     # this file.
-    if last not in names and "://" not in target:
-        raise _refusal(
-            folder, f"is not a checkpoint of the dialect {dialect}: it has no {last}"
-        )
+    if written.last_file not in names and "://" not in target:
+        reason = f"is not a checkpoint of the dialect {dialect}"
+        raise _refusal(folder, f"{reason}: it has no {written.last_file}")
     if (
         dialect == "hugging_face" and "config.json" in names
     ):  # another model has these names too
@@ -267,7 +248,7 @@ def _write_checked(
         files.make_folder(folder)
         for name, text in texts.items():
             files.write_text(os.path.join(folder, name), text)
-        path: str = DIALECTS[dialect].write(folder, contents)
+        path: str = module_of(dialect).write(folder, contents)
         written = read_weights(path, slots=bool(contents.slots))
         _check_same(contents, written)
         return path, written
@@ -281,7 +262,7 @@ def _write_checked(
             files.explain_write_errors(folder),
         ):
             write_and_read(folder)
-    with files.atomic_folder(target, LAST_FILES[dialect]) as folder:
+    with files.atomic_folder(target, WRITABLE[dialect].last_file) as folder:
         path, written = write_and_read(folder)
         if folder != target:
             check_target(target, dialect, *sources)

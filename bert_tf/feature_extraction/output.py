@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import posixpath
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,13 +15,8 @@ from bert_tf.errors import InputError
 from bert_tf.feature_extraction.extraction_config import ExtractionConfig
 from bert_tf.feature_extraction.extractor import LineFeatures
 from bert_tf.storage import files
+from bert_tf.storage.dialects import is_file_of_checkpoint
 from bert_tf.storage.paths import check_output_file, is_inside, is_stdout
-
-# The names of files of checkpoints of all dialects.
-_OF_CHECKPOINTS = re.compile(
-    r"checkpoint|.*\.(index|meta|data-\d{5}-of-\d{5}|safetensors|safetensors\.index\.json|bin|h5)"
-    r"|.*(config|vocab|tokenizer|special_tokens|modules|weights|state).*\.(json|txt)"
-)
 
 
 def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
@@ -164,7 +158,7 @@ def _belongs_to(path: str, checkpoint: str) -> bool:
         os.path.dirname(checkpoint)
     )
     is_zip = checkpoint.endswith(".zip")
-    return is_neighbor and not is_zip and _OF_CHECKPOINTS.fullmatch(name) is not None
+    return is_neighbor and not is_zip and is_file_of_checkpoint(name)
 
 
 def _shard_path(path: str, shard: int, output_format: str) -> str:

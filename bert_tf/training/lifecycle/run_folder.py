@@ -23,7 +23,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.storage import files, json_files, weights
+from bert_tf.storage import dialects, files, json_files, weights
 from bert_tf.storage.atomic_files import remove_leftovers
 from bert_tf.storage.paths import check_file_system
 from bert_tf.storage.workspace import Workspace
@@ -43,9 +43,6 @@ _LOGGER = logging.getLogger(__name__)
 # that it contains a run.
 _FILES_OF_A_RUN = ("eval_results.txt", "metrics.jsonl", "best", TRAINING_FILE)
 _SUMMARY_FOLDERS, _SUMMARY_FILES = ("train", "eval"), "events.out.tfevents.*"
-# The names of files of a checkpoint. No run is started next to them, so that files of
-# several models are not mixed.
-_OF_CHECKPOINTS = ("weights.json", "model.safetensors", "*.ckpt*.index")
 _LOCK_FILE = "run.lock"
 # Settings that programs compute, and the parameters or inputs that they come from.
 _PARAMETERS = {
@@ -236,9 +233,9 @@ class RunFolder:
             names += ["checkpoints"] if self.checkpoints() else []
             names += [] if self._has_own_config() else [weights.CONFIG_FILE]
             found = files.list_folder(self.path) if tf.io.gfile.isdir(self.path) else []
-            names += [
-                each for form in _OF_CHECKPOINTS for each in fnmatch.filter(found, form)
-            ]
+            # No run is started next to a checkpoint, so that files of several models
+            # are not mixed.
+            names += dialects.marks_in(found)
         # Evaluation alone and a run that ended early write files too, and leave the
         # lock file.
         if local and not os.path.exists(os.path.join(self.path, _LOCK_FILE)):

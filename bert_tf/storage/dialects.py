@@ -1,0 +1,182 @@
+"""`DIALECTS`: the checkpoint formats (dialects), by name.
+
+An entry states everything that the programs know about a dialect, except how its files
+are read and written. That is a module of `bert_tf.conversion` with a function
+`read(path, slots)`: it reads the checkpoint at `path`, which has no trailing slash, and
+Adam's moments too if `slots` is true. It returns `CheckpointContents`, or None if there
+is no checkpoint of this dialect. If bert-tf writes the dialect, the module also has a
+function `write(folder, contents)`, which writes a checkpoint to an empty folder, and
+returns its path, as `read_weights` accepts it.
+
+This module is part of `storage`, because flags and the checks of output folders need
+the entries, without TensorFlow or Keras.
+"""
+
+import dataclasses
+import fnmatch
+import posixpath
+import re
+from collections.abc import Iterable
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """How bert-tf writes a dialect.
+
+    Attributes:
+        text: The folder that is written, for help texts.
+        last_file: The file that is written last. A folder without it is unfinished.
+        files: A regular expression of the names of the other files, relative to the
+            folder.
+    """
+
+    text: str
+    last_file: str
+    files: str
+
+    def is_own_file(self, name: str) -> bool:
+        """Whether the writer creates files of this name."""
+        return name == self.last_file or re.fullmatch(self.files, name) is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class Dialect:
+    """A checkpoint format.
+
+    Attributes:
+        module: The name of the module in `bert_tf.conversion`.
+        author: The programs that write the dialect, for help texts.
+        source: The paths that are read, for help texts.
+        marks: Names, or globs of names, of files which show, each of them, that a
+            folder contains a checkpoint. The first one is a name, for messages.
+        weights: A glob of the names of files with weights. It is found in .zip files
+            and in downloaded folders, and stands for its folder.
+        files: A regular expression of the names of files that belong to a checkpoint,
+            apart from texts and settings (`_SETTINGS`).
+        hub_files: Globs of the files that are downloaded from the Hugging Face hub; ()
+            if the hub has no checkpoints of this dialect.
+        written: How bert-tf writes the dialect, or None if it can only be read.
+    """
+
+    module: str
+    author: str
+    source: str
+    marks: tuple[str, ...]
+    weights: str
+    files: str
+    hub_files: tuple[str, ...] = ()
+    written: Written | None = None
+
+
+_TENSORFLOW_FILES = r"checkpoint|.*\.(index|meta|data-\d{5}-of-\d{5})"
+# The names of texts and settings in the folders of checkpoints.
+_SETTINGS = (
+    r".*(config|vocab|tokenizer|special_tokens|modules|weights|state).*\.(json|txt)"
+)
+
+# `read_weights` uses the first dialect that recognizes the path. A weights folder has
+# the names of a Hugging Face folder too, and a Hugging Face folder may also contain a
+# TensorFlow checkpoint of the same model.
+DIALECTS = {
+    "bert-tf": Dialect(
+        module="weights_folder",
+        author="bert-tf",
+        source="a weights folder, a checkpoint or an output folder of bert-tf",
+        marks=("weights.json", "model.safetensors"),
+        weights="*.safetensors",
+        files=r".*\.safetensors",
+        written=Written(
+            text="a weights folder of bert-tf",
+            last_file="weights.json",
+            files=r"model\.safetensors|bert_config\.json|vocab\.txt|new_words\.tsv",
+        ),
+    ),
+    "hugging_face": Dialect(
+        module="hugging_face",
+        author="Hugging Face",
+        source="a Hugging Face folder",
+        marks=("model.safetensors",),
+        weights="*.safetensors",
+        files=r".*\.(safetensors|safetensors\.index\.json|bin|h5)",
+        hub_files=("*.json", "*.txt", "*.safetensors"),
+        written=Written(
+            text="a folder of transformers",
+            last_file="model.safetensors",
+            files=r"config\.json|tokenizer_config\.json|vocab\.txt|modules\.json"
+            r"|sentence_bert_config\.json|1_Pooling/(config\.json)?",
+        ),
+    ),
+    "model_garden": Dialect(
+        module="model_garden",
+        author="the Model Garden",
+        source="a TensorFlow Model Garden checkpoint",
+        marks=("bert_model.ckpt.index", "*.ckpt*.index"),
+        weights="*.index",
+        files=_TENSORFLOW_FILES,
+    ),
+    "google": Dialect(
+        module="google",
+        author="google-research/bert",
+        source="a google-research/bert checkpoint (.../bert_model.ckpt)",
+        marks=("bert_model.ckpt.index", "*.ckpt*.index"),
+        weights="*.index",
+        files=_TENSORFLOW_FILES,
+        written=Written(
+            text="bert_model.ckpt of google-research/bert",
+            last_file="checkpoint",
+            files=r"(bert_model\.ckpt|model\.ckpt-\d+)\.(index|meta|data-\d{5}-of-\d{5})"
+            r"|bert_config\.json|tokenizer_config\.json|vocab\.txt",
+        ),
+    ),
+}
+WRITABLE = {name: each.written for name, each in DIALECTS.items() if each.written}
+WRITABLE_DIALECTS = tuple(WRITABLE)
+
+
+def marks_in(names: Iterable[str]) -> list[str]:
+    """Returns the names of files which show that a folder contains a checkpoint."""
+    globs = {mark for each in DIALECTS.values() for mark in each.marks}
+    return [n for n in names if any(fnmatch.fnmatch(n, glob) for glob in globs)]
+
+
+def has_weights(names: Iterable[str], of_hub: bool = False) -> bool:
+    """Whether one of the names is that of a file with weights.
+
+    Args:
+        names: The names in a folder.
+        of_hub: Whether the folder comes from the Hugging Face hub.
+    """
+    found = [each for each in DIALECTS.values() if each.hub_files or not of_hub]
+    return any(fnmatch.fnmatch(n, each.weights) for n in names for each in found)
+
+
+def is_file_of_checkpoint(name: str) -> bool:
+    """Whether a name is that of a file which may belong to a checkpoint next to it."""
+    patterns = (_SETTINGS, *(each.files for each in DIALECTS.values()))
+    return any(re.fullmatch(pattern, name) for pattern in patterns)
+
+
+def folder_of(path: str) -> str:
+    """Returns the folder of a file with weights; another path, also of an index, as it is."""
+    name = posixpath.basename(path)
+    is_index = name.endswith(".index")  # TensorFlow's: its folder may have several
+    return (
+        path if is_index or not has_weights([name]) else posixpath.dirname(path) or "."
+    )
+
+
+def listed(texts: Iterable[str], word: str = "or") -> str:
+    """Returns different texts as a list in a sentence, such as "a, b or c"."""
+    *others, last = dict.fromkeys(texts)
+    return f"{', '.join(others)} {word} {last}" if others else last
+
+
+# For help texts; the original programs come first.
+AUTHORS = listed(each.author for each in reversed(DIALECTS.values()))
+SOURCES = listed(
+    [
+        *(each.source for each in DIALECTS.values()),
+        "a .zip file with one of these",
+        "hf://owner/name",
+    ]
+)

@@ -50,7 +50,7 @@ _SCHEMA = {
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-    """The architecture of a BERT model, with the names and defaults of the released class.
+    """The architecture of a BERT, with the names and defaults of the released class.
 
     Attributes:
         vocab_size: Number of entries of the vocabulary, V.
@@ -117,7 +117,7 @@ class BertConfig:
 
     @classmethod
     def named(cls, size: str, vocab_size: int, **changes: Any) -> "BertConfig":
-        """Returns the config of a released size, with `type_vocab_size` 2 as in the released files.
+        """Returns the config of a released size; `type_vocab_size` is 2, as released.
 
         Args:
             size: A key of `SIZES`.

@@ -1,4 +1,4 @@
-"""The exceptions that callers handle: invalid input, and training that a signal ended."""
+"""The exceptions that callers handle: invalid input, and stopped training."""
 
 import signal
 from collections.abc import Collection, Sequence
@@ -51,7 +51,7 @@ class TrainingInterrupted(Exception):  # noqa: N818 it is not an error
 def check_at_least(
     minimum: int, config: Any, *names: str, maximum: int = LARGEST_INT32
 ) -> None:
-    """Checks that fields of a config are at least `minimum`, and not too large for int32.
+    """Checks that fields of a config are at least `minimum`, and fit into int32.
 
     Raises:
         InputError: A field is below the minimum or above the maximum. The message gives
@@ -115,7 +115,7 @@ def check_choice(choices: Collection[str], name: str, value: str) -> None:
 
 
 def check_label_names(labels: Sequence[str], source: str) -> None:
-    """Checks that a file of predictions, one line for each text, can tell labels from others.
+    """Checks that labels differ and can stand in a line of a file of predictions.
 
     Raises:
         InputError: A label is empty, repeated, or has a tab or several lines.
@@ -134,6 +134,6 @@ def check_label_names(labels: Sequence[str], source: str) -> None:
 
 
 def plain_message(error: Any) -> str:
-    """Returns the message of a `tf.errors.OpError` without graph nodes and call stack."""
+    """Returns the message of a `tf.errors.OpError` without nodes and call stack."""
     message = error.message.split("\n\t [[")[0].split("\n\n")[-1]
     return message.split("}} ")[-1].split(" [Op:")[0]

@@ -136,12 +136,12 @@ Table = Sequence[Feature]
 
 
 def ids_dtype(vocab_size: int) -> str:
-    """Returns the dtype of packed ids: the smaller of "uint16" and "int32" that holds all ids."""
+    """Returns the dtype of packed ids: "uint16" if it holds all ids, else "int32"."""
     return "uint16" if vocab_size <= 1 << 16 else "int32"
 
 
 def unmasked(vocab_size: int) -> Table:
-    """Returns the features of an unmasked record, for masks that are made while training."""
+    """Returns the features of a record that is masked while a model trains."""
     dtype = ids_dtype(vocab_size)
     ids = Feature(f"ids_{dtype}", dtype, ("S",), "[CLS] A [SEP] B [SEP], then 0")
     return (ids, *UNMASKED)
@@ -153,7 +153,7 @@ def is_unmasked(record: bytes) -> bool:
 
 
 def unmasked_lengths(values: Mapping[str, Any]) -> Any:
-    """Returns the numbers of tokens of unmasked records, with [CLS] and [SEP]: int64 [B]."""
+    """Returns the numbers of tokens, with [CLS] and [SEP], of unmasked records: [B]."""
     import tensorflow as tf
 
     lengths = values["lengths"]
@@ -186,7 +186,7 @@ def parser(
     names: Mapping[str, str] | None = None,
     keep_int64: bool = False,
 ) -> Any:
-    """Returns a function that parses a batch of serialized examples, for `tf.data.Dataset.map`.
+    """Returns a function for `tf.data.Dataset.map` that parses a batch of examples.
 
     Args:
         table: The features to read.
@@ -219,6 +219,7 @@ def parser(
         numbers = tf.io.decode_raw(parsed, dtype, fixed_length=length * dtype.size)
         return tf.cast(numbers, tf.int64)
 
+    # The keys and types in the file.
     specs = {names.get(feature.name, feature.name): spec(feature) for feature in table}
 
     def parse(serialized: Any) -> dict[str, Any]:
@@ -271,6 +272,7 @@ def names_in(
     found = values_in(example)
     if found is None:
         raise InputError(f"{path} contains a record that is not a tf.train.Example.")
+
     names = {}
     for feature in table:
         name = next((n for n in (feature.name, *feature.aliases) if n in found), None)
@@ -279,6 +281,8 @@ def names_in(
                 f"{path} has no feature {feature.name}. It has: "
                 f"{', '.join(sorted(found))}."
             )
+
+        # The number of values must be that of the shape.
         lists = found[name]
         length = len(lists.int64_list.value) or len(lists.float_list.value)
         expected = int(np.prod([int(sizes.get(d, d)) for d in feature.shape]))
@@ -290,5 +294,6 @@ def names_in(
                 "expected. Give the lengths that the records were created with, or "
                 "create them again."
             )
+
         names[feature.name] = name
     return names

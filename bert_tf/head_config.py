@@ -67,7 +67,7 @@ class HeadConfig:
 
     @property
     def is_default(self) -> bool:
-        """Whether the output layer directly follows the encoder, as in google-research/bert."""
+        """Whether the output layer follows the encoder, as in google-research/bert."""
         return self.kind == "linear" and self.feature_layers is None
 
     @property
@@ -107,7 +107,7 @@ class HeadConfig:
         return f"{self.lstm_layers} BiLSTM layers of size {self.lstm_size}{layers}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the settings that affect the model as JSON values; {} for the default head."""
+        """Returns the settings of the model as JSON values; {} for the default head."""
         names = ["lstm_layers", "lstm_size"] if self.kind == "bilstm" else []
         values = {"kind": self.kind, **{name: getattr(self, name) for name in names}}
         if self.feature_layers:

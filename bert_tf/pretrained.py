@@ -110,6 +110,7 @@ class Pretrained:
                 "The vocabulary is unknown. Give vocab_file, or an init_checkpoint "
                 "with a vocab.txt in the same folder."
             )
+
         found = dataclasses.replace(found, config=self.config)
         found = with_tokenizer(found, self.vocab_file, self.do_lower_case)
         vocabulary = found.vocabulary or []
@@ -119,7 +120,7 @@ class Pretrained:
         return BertTokenizer(vocabulary, found.do_lower_case)
 
     def assign(self, model: BertEncoder | BertTaskModel) -> AssignmentReport:
-        """Sets the weights of a model, and logs the names of the weights that were not set.
+        """Sets the weights of a model, and logs the names of those that were not set.
 
         The message has the level WARNING if the model has weights that the checkpoint
         does not contain, such as a new classification head, else the level INFO.
@@ -176,6 +177,7 @@ class Pretrained:
         report = assign(
             model, contents if choice.from_checkpoint else contents.encoder_only()
         )
+
         _log_report(contents.source, report.without_heads())
         _LOG.log(
             logging.INFO if choice.is_checked else logging.WARNING, "%s", choice.message
@@ -193,7 +195,7 @@ class Pretrained:
         )
 
     def check_task(self, facts: Mapping[str, Any], parameter: str) -> None:
-        """Checks that the checkpoint, the value of a parameter, has the facts of a task.
+        """Checks that the checkpoint, which a parameter names, has the facts of a task.
 
         Raises:
             InputError: It has another task type, other labels or other layers of the
@@ -233,10 +235,14 @@ class Pretrained:
         parameters = inspect.signature(model_class.__init__).parameters
         if "num_labels" in parameters and "num_labels" not in arguments:
             arguments["num_labels"] = self._num_labels(model_class)
+
         # The layers of a head for another kind of task are of no use.
         if OUTPUT_LAYERS.get(model_class.__name__) in self.weights:
             arguments.setdefault("head", HeadConfig.from_dict(self.facts.get("head")))
+
         model = model_class(self.config, **arguments)
+
+        # The model keeps the facts about its head, for a later `save_checkpoint`.
         if self.contents is not None:
             missing = self.assign(model).missing
             is_loaded = all(
@@ -249,7 +255,7 @@ class Pretrained:
         return model
 
     def _num_labels(self, model_class: type) -> int:
-        """Returns the number of outputs of the checkpoint's head for a class of models."""
+        """Returns the number of outputs of the head for a class of models."""
         name = HEADS_WITH_LABELS.get(model_class.__name__, "")
         head = self.weights.get(name)
         if head is None and self.contents is not None:
@@ -277,8 +283,8 @@ def load(
     """Reads a pretrained model of any dialect, or a model that Keras saved.
 
     Example:
-        checkpoint = bert_tf.load("uncased_L-12_H-768_A-12.zip") model =
-        checkpoint.model(bert_tf.BertClassifier, num_labels=2, dtype="mixed_bfloat16")
+        checkpoint = bert_tf.load("uncased_L-12_H-768_A-12.zip")
+        model = checkpoint.model(bert_tf.BertClassifier, num_labels=2)
         outputs = model(checkpoint.tokenizer.encode(["a text"], seq_length=128))
 
     Args:
@@ -326,6 +332,7 @@ def read_pretrained(
         InputError: As in `load`.
     """
     contents = read_weights(os.fspath(init_checkpoint)) if init_checkpoint else None
+
     if bert_config_file:
         source = os.fspath(bert_config_file)
         config = read_config_or_size(source, vocab_file)
@@ -336,9 +343,11 @@ def read_pretrained(
             "The architecture is unknown. Give bert_config_file, or an init_checkpoint "
             "with a bert_config.json in the same folder."
         )
+
     if contents is not None:
         check_config(contents, config)
         check_encoder(contents, config)
+
     if config.extra:
         # Unknown keys are reported because an unknown key may be a misspelled key. The
         # default of the correctly spelled key is then used.
@@ -385,6 +394,7 @@ def save_checkpoint(
             head, or the folder cannot be written or contains other files than a
             checkpoint.
     """
+    # The facts about the head, of which those given replace those of the model.
     facts = {**getattr(model, "head_facts", {}), **facts}
     if facts.get("labels") is not None:
         regression = facts.get("task_type") == "regression"
@@ -393,10 +403,12 @@ def save_checkpoint(
     if isinstance(model, BertHeadModel) and not model.head_config.is_default:
         facts["head"] = model.head_config.to_dict()
     check_facts(facts)
+
     if tokenizer is not None:
         check_size(
             tokenizer.vocabulary, model.config.vocab_size, "the tokenizer's vocabulary"
         )
+
     contents = CheckpointContents(
         source="the model",
         dialect="bert-tf",

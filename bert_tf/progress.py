@@ -13,7 +13,7 @@ _draws_bars = False
 
 
 def draw_bars() -> None:
-    """Makes every later `Progress` of this process draw a bar on stderr instead of logging lines.
+    """Makes every later `Progress` of this process draw a bar on stderr, not log lines.
 
     Main programs whose stderr is a terminal call this function; libraries do not draw.
     """

@@ -1,4 +1,4 @@
-"""`TaskFacts`: what is saved about a task with the weights of its model, and compared later."""
+"""`TaskFacts`: what is saved about a task with the weights, and compared later."""
 
 import dataclasses
 from typing import Any
@@ -46,7 +46,7 @@ class TaskFacts:
         return self._values(("decision", "head"))
 
     def of_model(self) -> dict[str, Any]:
-        """Returns the facts in which a trained model must agree with the task that uses it."""
+        """Returns the facts in which a model must agree with the task that uses it."""
         values = self._values(("decision", "setting", "room"))
         return {name: value for name, value in values.items() if name != "task"}
 

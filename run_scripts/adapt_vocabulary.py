@@ -1,6 +1,7 @@
-r"""Gives frequent words of a domain entries of their own in the vocabulary of a pretrained BERT.
+r"""Gives frequent words of a domain entries in the vocabulary of a pretrained BERT.
 
-    python run_scripts/adapt_vocabulary.py --init_checkpoint=uncased_L-12_H-768_A-12.zip \
+    python run_scripts/adapt_vocabulary.py \
+        --init_checkpoint=uncased_L-12_H-768_A-12.zip \
         --input_file='domain/*.txt' --num_words=500 --output_dir=adapted
 
 The program counts the words of the input, by the rules of the tokenizer, and chooses
@@ -67,12 +68,17 @@ def main() -> None:
 
     contents, old = _read_model()
     counts, documents = _count(source, False, old)
+
+    # The words with the highest cost get entries.
     words = domain_words.choose_words(counts, old, config)
     adapted = with_new_words(contents, {word.word: word.pieces for word in words})
     new = BertTokenizer(adapted.vocabulary or (), old.do_lower_case)
     rows = _rows(words, old.vocabulary, new.vocabulary)
+
     held_out_counts, _ = _count(source, True, old)
     write_weights(adapted, FLAGS.output_dir, "bert-tf", {_FILE: "\n".join([*rows, ""])})
+
+    # The report: costs before and after, on held-out documents.
     replaced = sum(word.word in new.vocabulary[: old.vocab_size] for word in words)
     print(
         f"{FLAGS.output_dir}: {len(words):,} new words, {replaced:,} in [unusedN] "
@@ -114,7 +120,7 @@ def _read_model() -> tuple["CheckpointContents", "BertTokenizer"]:
 def _count(
     source: text_blocks.TextSource, is_held_out: bool, tokenizer: "BertTokenizer"
 ) -> tuple[Mapping[str, int], int]:
-    """Counts the words of the held-out documents, or of the others, and all documents."""
+    """Counts the words of the held-out or the other documents, and all documents."""
     if source.input_file:  # a pipe cannot be read twice
         formats.input_files(source.input_file, source.input_format, source.text_feature)
     documents = held_out.DocumentFilter(is_held_out)
@@ -151,6 +157,7 @@ def _costs(
             f"No words are held out: the text has {documents:,} documents, and every "
             "tenth is held out. In a text file, a blank line ends a document."
         )
+
     before, after = domain_words.cost_of(counts, old), domain_words.cost_of(counts, new)
     held = documents // held_out.DOCUMENTS_PER_HELD_OUT
     return (

@@ -1,6 +1,7 @@
-r"""Converts a BERT checkpoint to another checkpoint format (dialect), and checks the result.
+r"""Converts a BERT checkpoint to another format (dialect), and checks the result.
 
-    python run_scripts/convert_checkpoint.py --from=uncased_L-12_H-768_A-12.zip --to=/models/base
+    python run_scripts/convert_checkpoint.py --from=uncased_L-12_H-768_A-12.zip \
+        --to=/models/base
     python run_scripts/convert_checkpoint.py --from=/tmp/mrpc_output --to=/tmp/hf \
         --dialect=hugging_face
 

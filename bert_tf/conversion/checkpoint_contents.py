@@ -25,7 +25,7 @@ _MASKED_LM = "cls/predictions/"
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointContents:
-    """The contents of a checkpoint, with the weight names and shapes of google-research/bert.
+    """A checkpoint, with the weight names and shapes of google-research/bert.
 
     Attributes:
         source: The path that the checkpoint was read from.
@@ -98,7 +98,7 @@ class CheckpointContents:
         return self.config
 
     def sha256(self) -> str:
-        """Returns the SHA-256 of the names and values of all weights, alike for all dialects."""
+        """Returns the SHA-256 of all weights, which is the same in all dialects."""
         digest = hashlib.sha256()
         for name, array in sorted({**self.arrays, **self.classifier}.items()):
             digest.update(name.encode())
@@ -106,7 +106,7 @@ class CheckpointContents:
         return digest.hexdigest()
 
     def with_layers(self, layers: Sequence[int]) -> "CheckpointContents":
-        """Returns the contents with only some of the Transformer blocks, and without slots.
+        """Returns the contents with some of the Transformer blocks, and without slots.
 
         All other weights, such as embeddings, pooler and heads, are the same arrays.
 
@@ -122,10 +122,14 @@ class CheckpointContents:
                 f"init_layers has the block {missing[0]}, but {self.source} has the "
                 f"blocks 0 to {config.num_hidden_layers - 1}. Give existing blocks."
             )
+
+        # All weights except those of the blocks are kept.
         blocks = f"{_ENCODER}encoder/layer_"
         arrays = {
             n: array for n, array in self.arrays.items() if not n.startswith(blocks)
         }
+
+        # The chosen blocks are numbered from 0.
         for number, layer in enumerate(layers):
             old, new = f"{blocks}{layer}/", f"{blocks}{number}/"
             block = {
@@ -134,6 +138,7 @@ class CheckpointContents:
                 if name.startswith(old)
             }
             arrays |= {name.replace(old, new): array for name, array in block.items()}
+
         config = dataclasses.replace(config, num_hidden_layers=len(layers))
         return dataclasses.replace(self, arrays=arrays, config=config, slots={})
 
@@ -174,12 +179,14 @@ class AssignmentReport:
             sentences.append(
                 f"Not in the checkpoint, left as initialized: {shorten(self.missing)}."
             )
+
         if self.unused:
             sentences.append(
                 f"In the checkpoint, but not in the model: {shorten(self.unused)}."
             )
         if self.unknown:
             sentences.append(f"Not weights of a BERT: {shorten(self.unknown)}.")
+
         return " ".join(sentences)
 
     def without_heads(self) -> "AssignmentReport":
@@ -227,15 +234,19 @@ def assign(
             "without a masked-LM head, or convert the checkpoint with "
             "encoder_only=True and train a new head."
         )
+
     head = classifier_of(variables, contents)
     available = {**contents.arrays, **head}
     missing = tuple(name for name in variables if name not in available)
     _check_complete(contents.source, missing)
+
+    # All shapes are checked before the first variable is set.
     arrays = {name: available[name] for name in variables if name in available}
     for name, array in arrays.items():
         _check_shape(contents.source, name, array, tuple(variables[name].shape))
     for name, array in arrays.items():
         variables[name].assign(array)
+
     unused = sorted(contents.arrays.keys() - variables.keys())
     if not head:
         unused += contents.classifier
@@ -271,15 +282,17 @@ def check_encoder(contents: CheckpointContents, config: BertConfig) -> None:
     Raises:
         InputError: As in `assign`.
     """
-    hidden, embeddings = config.hidden_size, f"{_ENCODER}embeddings/"
-    last_layer = f"{_ENCODER}encoder/layer_{config.num_hidden_layers - 1}/intermediate/dense/kernel"
     # These weights have all sizes of the config.
+    hidden = config.hidden_size
+    embeddings = f"{_ENCODER}embeddings/"
+    last_layer = f"{_ENCODER}encoder/layer_{config.num_hidden_layers - 1}/"
     shapes = {
         f"{embeddings}word_embeddings": (config.vocab_size, hidden),
         f"{embeddings}token_type_embeddings": (config.type_vocab_size, hidden),
         f"{embeddings}position_embeddings": (config.max_position_embeddings, hidden),
-        last_layer: (hidden, config.intermediate_size),
+        f"{last_layer}intermediate/dense/kernel": (hidden, config.intermediate_size),
     }
+
     _check_complete(
         contents.source, [name for name in shapes if name not in contents.arrays]
     )
@@ -356,6 +369,7 @@ def check_weights(contents: CheckpointContents) -> None:
                 f"{contents.source}: {name} has the dtype {array.dtype}, but weights "
                 "are floating-point numbers. Save the checkpoint again as float32."
             )
+
     invalid = [name for name, array in arrays.items() if not np.isfinite(array).all()]
     if invalid:
         raise InputError(

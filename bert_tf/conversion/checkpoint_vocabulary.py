@@ -39,7 +39,7 @@ _TABLES = ("bert/embeddings/word_embeddings", "cls/predictions/output_bias")
 def with_tokenizer(
     contents: CheckpointContents, vocab_file: str | None, do_lower_case: bool | None
 ) -> CheckpointContents:
-    """Returns the contents of a checkpoint with the given vocabulary and casing, where given.
+    """Returns the contents of a checkpoint, with the vocabulary and casing if given.
 
     Args:
         contents: The contents, with a config.
@@ -53,6 +53,7 @@ def with_tokenizer(
     """
     vocabulary, source = contents.vocabulary, f"the vocabulary of {contents.source}"
     size = contents.require_config().vocab_size
+
     if vocab_file is not None:
         vocabulary, source = load_vocabulary(vocab_file), vocab_file
         _check_same_vocabulary(contents, vocabulary, source)
@@ -62,6 +63,7 @@ def with_tokenizer(
         # A checkpoint with fewer tokens than rows is converted as it is.
         if len(vocabulary) > size:
             check_size(vocabulary, size, source)
+
     casing = _casing_of(contents, vocab_file, do_lower_case)
     if casing and (cased := cased_entries(vocabulary or ())):
         _LOG.warning(
@@ -70,13 +72,14 @@ def with_tokenizer(
             cased,
             source,
         )
+
     return dataclasses.replace(contents, vocabulary=vocabulary, do_lower_case=casing)
 
 
 def _check_same_vocabulary(
     contents: CheckpointContents, vocabulary: Sequence[str], source: str
 ) -> None:
-    """Checks that a given vocabulary is that of the checkpoint, if bert-tf wrote the checkpoint."""
+    """Checks that a given vocabulary is that of a checkpoint of bert-tf."""
     own = contents.vocabulary if contents.dialect == "bert-tf" else None
     if own and list(own) != list(vocabulary):
         raise InputError(
@@ -90,10 +93,11 @@ def _check_same_vocabulary(
 def _casing_of(
     contents: CheckpointContents, vocab_file: str | None, do_lower_case: bool | None
 ) -> bool | None:
-    """Returns `do_lower_case`, else the casing of checkpoint, vocabulary or path, else None."""
+    """Returns the casing: as given, of the checkpoint, vocabulary or path, or None."""
     known = contents.do_lower_case
     if do_lower_case is None and known is not None:
         return known
+
     # The tokenizer settings of a Hugging Face folder may be wrong; `do_lower_case`
     # overrides them.
     if known not in (None, do_lower_case) and contents.dialect != "hugging_face":
@@ -101,6 +105,7 @@ def _casing_of(
             f"do_lower_case={do_lower_case} was given, but {contents.source} was "
             f"trained with do_lower_case={known}. Leave out do_lower_case."
         )
+
     vocabulary = vocab_file or contents.vocabulary
     casing = known_casing(vocabulary, do_lower_case) if vocabulary else do_lower_case
     if casing is None:
@@ -129,11 +134,15 @@ def with_new_words(
     tokens, words = list(contents.vocabulary or ()), list(new_words)
     config = contents.require_config()
     pad, size, num_tokens = tokens.index("[PAD]"), config.vocab_size, len(tokens)
+
+    # The words take the places of the [unusedN] entries.
     ids = [index for index, token in enumerate(tokens) if _UNUSED.fullmatch(token)][
         : len(words)
     ]
     for index, word in zip(ids, words, strict=False):
         tokens[index] = word
+
+    # The other words are appended, and the size is rounded up.
     if appended := words[len(ids) :]:
         size = -(-max(size, num_tokens + len(appended)) // _MULTIPLE) * _MULTIPLE
         ids += range(num_tokens, num_tokens + len(appended))
@@ -141,6 +150,8 @@ def with_new_words(
             *appended,
             *_unused_names(contents.vocabulary or (), size - len(tokens + appended)),
         ]
+
+    # Each table gets the new rows, and the new words the means of their pieces.
     arrays = dict(contents.arrays)
     for name in arrays.keys() & set(_TABLES):
         old = arrays[name]
@@ -149,6 +160,7 @@ def with_new_words(
         )
         for index, pieces in zip(ids, new_words.values(), strict=True):
             arrays[name][index] = old[list(pieces)].mean(axis=0)
+
     return dataclasses.replace(
         contents,
         arrays=arrays,

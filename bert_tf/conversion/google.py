@@ -1,4 +1,4 @@
-"""The dialect "google": name-based checkpoints of google-research/bert (`bert_model.ckpt`).
+"""The dialect "google": name-based checkpoints, such as Google's `bert_model.ckpt`.
 
 The keys of a name-based checkpoint are the names of the variables.
 """
@@ -53,6 +53,8 @@ def _read(prefix: str, reader: Any, slots: bool) -> CheckpointContents:
             f"bert/. It has {len(names)} variables, such as "
             f"{', '.join(sorted(names)[:3])}."
         )
+
+    # Weights and slots that the table lists are read.
     heads = weight_table.CLASSIFIER_HEADS
     match = weight_table.matcher(
         {row.google: row for h in heads for row in weight_table.rows(h)}
@@ -61,6 +63,7 @@ def _read(prefix: str, reader: Any, slots: bool) -> CheckpointContents:
     known_slots = [
         n for n in names if n.endswith(SLOTS) and match(n.rpartition("/")[0])
     ]
+
     return CheckpointContents(
         source=prefix,
         dialect="google",
@@ -73,7 +76,7 @@ def _read(prefix: str, reader: Any, slots: bool) -> CheckpointContents:
 
 
 def unsupported_settings(config: BertConfig) -> list[str]:
-    """Returns names and values of the settings that google-research/bert does not support.
+    """Returns the settings, with values, that google-research/bert does not support.
 
     The programs of google-research/bert ignore most of these settings without an error
     and then compute a different model.
@@ -91,7 +94,7 @@ def unsupported_settings(config: BertConfig) -> list[str]:
 
 
 def write(folder: str, contents: CheckpointContents) -> str:
-    """Writes a checkpoint, a config and a vocabulary for the programs of google-research/bert.
+    """Writes checkpoint, config and vocabulary for google-research/bert.
 
     If `contents` has slots, the checkpoint is named `model.ckpt-<step>`, and
     google-research/bert can resume training with the folder as its `output_dir`.
@@ -111,6 +114,7 @@ def write(folder: str, contents: CheckpointContents) -> str:
         values[STEP] = np.int64(contents.global_step or 0)
         name = f"model.ckpt-{values[STEP]}"
     names = sorted(values)
+
     files.write_text(
         posixpath.join(folder, CONFIG_FILE), contents.require_config().to_json()
     )
@@ -122,6 +126,8 @@ def write(folder: str, contents: CheckpointContents) -> str:
         # --do_lower_case.
         settings = {"do_lower_case": contents.do_lower_case}
         files.write_json(posixpath.join(folder, TOKENIZER_CONFIG_FILE), settings)
+
+    # The format of TensorFlow 1's saver, which the original programs read.
     prefix = posixpath.join(folder, name)
     tf.raw_ops.SaveV2(
         prefix=prefix,
@@ -129,6 +135,7 @@ def write(folder: str, contents: CheckpointContents) -> str:
         shape_and_slices=[""] * len(names),
         tensors=[tf.constant(values[name]) for name in names],
     )
+
     state = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
     files.write_text(posixpath.join(folder, _STATE), state)
     return prefix

@@ -30,7 +30,7 @@ def check_labels(
     labels: Sequence[str | int],
     regression: bool = False,
 ) -> list[str]:
-    """Returns labels as a list, after a check that the model has one output for each label.
+    """Returns labels as a list, after a check that the model has an output for each.
 
     Args:
         model: The model.
@@ -48,6 +48,8 @@ def check_labels(
             f"labels={labels!r} was given, but {type(model).__name__} has no outputs "
             "for labels. Leave out labels."
         )
+
+    # A regression has one output, but no labels.
     if regression:
         if outputs != 1 or len(labels):
             raise InputError(
@@ -56,11 +58,13 @@ def check_labels(
                 f"num_labels={outputs}."
             )
         return []
+
     if isinstance(labels, str) or len(labels) != outputs:
         raise InputError(
             f"labels must be a list of {outputs} different strings, one for each "
             f"output of the {type(model).__name__}. Received: {labels!r}."
         )
+
     names = [str(label) for label in labels]
     check_label_names(names, "the model")
     return names
@@ -128,7 +132,10 @@ def choose_head(
     """
     if init_head is False:
         return _random("init_head=False was given")
+
     has_head, source = _has_head(model, contents), contents.source
+
+    # The head is required: an error if it does not fit.
     if init_head:
         difference = _difference_of_head(contents, facts)
         if not (difference or has_head):
@@ -137,6 +144,8 @@ def choose_head(
             raise InputError(
                 f"The head of {source} is needed, but it {difference}. {_REMEDY}"
             )
+
+        # The order of unknown labels cannot be compared.
         if _labels(facts) and _known_labels(contents) is None:
             message = (
                 f"The head is that of {source}, which does not state its labels. Check "
@@ -144,6 +153,8 @@ def choose_head(
             )
             return HeadChoice(True, message, is_checked=False)
         return HeadChoice(True, f"The head is that of {source}.")
+
+    # The head is optional: it is used if the facts are equal.
     if not has_head:
         return _random(f"{source} has no weights for it")
     if difference := _difference_of_task(contents, facts) or difference_of_facts(
@@ -180,7 +191,7 @@ def _difference_of_task(contents: CheckpointContents, facts: Mapping[str, Any]) 
 
 
 def difference_of_facts(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
-    """Returns the first difference between the facts of the checkpoint and the task, or "".
+    """Returns the first difference between the facts of checkpoint and task, or "".
 
     Args:
         contents: The checkpoint.
@@ -194,14 +205,17 @@ def difference_of_facts(contents: CheckpointContents, facts: Mapping[str, Any]) 
     task_type = facts.get("task_type", "classification")
     if own_type not in (None, task_type):
         return f"is a model for {own_type}, not for {task_type}"
+
     pairs = own.get("pair"), facts.get("pair")
     if None not in pairs and pairs[0] != pairs[1]:
         kinds = ("pairs of texts", "single texts")
         return "is a model for {}, not for {}".format(
             *(kinds if pairs[0] else kinds[::-1])
         )
+
     if different := _difference_of_head(contents, facts):
         return different
+
     known, labels = _known_labels(contents), _labels(facts)
     if known is not None and known != labels:
         order = " in another order" if sorted(known) == sorted(labels) else ""

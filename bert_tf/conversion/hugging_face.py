@@ -1,4 +1,4 @@
-"""The dialect "hugging_face": folders with `config.json`, `model.safetensors` and `vocab.txt`."""
+"""The dialect "hugging_face": folders with `config.json` and `model.safetensors`."""
 
 import dataclasses
 import posixpath
@@ -78,21 +78,27 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
         for name in (WEIGHTS_FILE, INDEX_FILE)
     ):
         return None
+
     path = find_file(folder, CONFIG_FILE) or posixpath.join(folder, CONFIG_FILE)
     values = json_files.read(path)
     config = config_from_hugging_face(values, path)
+
+    # A head of unknown kind is kept by its Hugging Face name.
     architecture = _classifier_class(values.get("architectures"))
     tensors = _read_tensors(folder)
     classifier = {}
     if architecture is None:
         names = [row.hugging_face for row in weight_table.classifier_rows("")]
         classifier = {name: tensors.pop(name) for name in names if name in tensors}
+
     arrays, unknown = _rename_tensors(tensors, architecture or "", folder)
     copies = _decoder_copies(tensors).items()
+
     tokenizer = _read_tokenizer(folder, values.get("tokenizer_class"))
     embedding = sentence_transformers.read_embedding(
         folder, tokenizer.get("do_lower_case")
     )
+
     labels = _read_labels(
         [*classifier.values(), *_heads_with_labels(arrays)], values, path
     )
@@ -100,6 +106,7 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     if "output_weights" in arrays:
         extra |= _task_type(labels, values.get("problem_type"))
     extra |= {"embedding": embedding} if embedding else {}
+
     return CheckpointContents(
         source=folder,
         dialect="hugging_face",
@@ -114,7 +121,7 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
 
 
 def _classifier_class(architectures: Any) -> str | None:
-    """Returns the class of the head named `classifier`, or None if `architectures` is ambiguous."""
+    """Returns the class of the head `classifier`, or None if it is ambiguous."""
     names = [architectures] if isinstance(architectures, str) else architectures or []
     found = weight_table.CLASSIFIER_HEADS.keys() & set(names)
     return found.pop() if len(found) == 1 else None
@@ -177,6 +184,8 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
         InputError: The model is not a BERT, or has parts that google-research/bert does
             not have.
     """
+    # Models that bert-tf cannot compute are refused.
+    # Models that bert-tf cannot compute are refused.
     kind = values.get("model_type") or "bert"
     if kind != "bert":
         raise InputError(
@@ -196,6 +205,7 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
         raise InputError(
             f"{path} has pruned_heads; only models with all heads can be read."
         )
+
     fields = {key: value for key, value in values.items() if key in _FIELDS}
     activation = fields.get("hidden_act") or "gelu"
     if activation not in _ACTIVATIONS:
@@ -204,6 +214,7 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
             f"Supported are {', '.join(_ACTIVATIONS)}."
         )
     fields["hidden_act"] = _ACTIVATIONS[activation]
+
     fields.setdefault("type_vocab_size", 2)
     if values.get("is_decoder"):
         fields["attention"] = "causal"
@@ -231,23 +242,27 @@ def _read_tensors(folder: str) -> dict[str, np.ndarray]:
 def _rename_tensors(
     tensors: dict[str, np.ndarray], architecture: str, folder: str
 ) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """Returns the BERT weights by google-research/bert name, and the names of unknown tensors."""
+    """Returns the weights by google-research/bert name, and unknown names."""
     match = weight_table.matcher(
         {r.hugging_face: r for r in weight_table.rows(architecture)}
     )
     arrays: dict[str, np.ndarray] = {}
     unknown = []
+
     for name, array in tensors.items():
         # Old versions of transformers named these weights LayerNorm.gamma and
         # LayerNorm.beta.
         new_name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
         new_name = new_name.replace("LayerNorm.beta", "LayerNorm.bias")
+
         found = match(new_name) or match(f"bert.{new_name}")
         if found is None:
             unknown.append(name)
             continue
         row, block = found
         arrays[row.google.replace("{i}", block)] = array.T if row.transposed else array
+
+    # A tied weight may be stored under the decoder's name only.
     for name, copy in _decoder_copies(tensors).items():
         arrays.setdefault(name, copy)
     if _WORD_EMBEDDINGS not in arrays:
@@ -255,16 +270,17 @@ def _rename_tensors(
             f"{folder} has no word embeddings, so it is not a BERT. It holds "
             f"{len(tensors)} tensors, such as {', '.join(sorted(tensors)[:3])}."
         )
+
     ignored = (*_BUFFERS, *(f"bert.{name}" for name in _BUFFERS))
     unknown = [n for n in unknown if n not in ignored and not n.startswith(_DECODER)]
     return arrays, tuple(unknown)
 
 
 def _decoder_copies(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the decoder's copies of weights that a tied masked LM shares with other layers.
+    """Returns the decoder's copies of weights that a tied masked LM shares.
 
-    The masked-LM decoder shares these weights, so a checkpoint contains one copy or two
-    copies.
+    The masked-LM decoder shares these weights with other layers, so a checkpoint
+    contains one copy or two copies.
     """
     names = {"weight": _WORD_EMBEDDINGS, "bias": "cls/predictions/output_bias"}
     return {
@@ -294,6 +310,8 @@ def config_to_hugging_face(
             f"hidden_act {config.hidden_act!r} has no equivalent in transformers. Only "
             f"models with {', '.join(_HUGGING_FACE_ACTIVATIONS)} can be written."
         )
+
+    # The keys that transformers needs in addition, or has other values for.
     values |= {
         "architectures": [architecture],
         "model_type": "bert",
@@ -304,6 +322,7 @@ def config_to_hugging_face(
         "pad_token_id": 0,
         "tie_word_embeddings": True,
     }
+
     if labels:
         values["id2label"] = {str(i): label for i, label in enumerate(labels)}
         values["label2id"] = {label: i for i, label in enumerate(labels)}
@@ -311,7 +330,7 @@ def config_to_hugging_face(
 
 
 def write(folder: str, contents: CheckpointContents) -> str:
-    """Writes a folder that transformers reads with `from_pretrained`, without Adam's moments.
+    """Writes a folder that `from_pretrained` of transformers reads, without slots.
 
     Args:
         folder: An empty folder.
@@ -331,17 +350,20 @@ def write(folder: str, contents: CheckpointContents) -> str:
         contents.arrays, config.attention == "causal"
     )
     tensors = hugging_face_tensors(contents.arrays, architecture)
+
     labels = _labels_to_write(contents)
     values = config_to_hugging_face(config, architecture, labels)
     for problem_type, task_type in _TASK_TYPES.items():
         if contents.extra.get("task_type") == task_type:
             values["problem_type"] = problem_type
+
     tokenizer = {
         "tokenizer_class": "BertTokenizer",
         "model_max_length": config.max_position_embeddings,
     }
     if contents.do_lower_case is not None:
         tokenizer["do_lower_case"] = contents.do_lower_case
+
     files.write_json(posixpath.join(folder, CONFIG_FILE), values)
     files.write_json(posixpath.join(folder, TOKENIZER_CONFIG_FILE), tokenizer)
     if contents.vocabulary is not None:
@@ -350,19 +372,22 @@ def write(folder: str, contents: CheckpointContents) -> str:
     sentence_transformers.write(
         folder, contents.extra.get("embedding") or {}, config.hidden_size
     )
+
+    # The weights are written last.
     content = to_safetensors(tensors, {"format": "pt"})
     files.write_bytes(posixpath.join(folder, WEIGHTS_FILE), content)
     return folder
 
 
 def _labels_to_write(contents: CheckpointContents) -> list[str]:
-    """Returns the labels of a classifier or tagger, by default the names that transformers uses.
+    """Returns the labels of a classifier or tagger, by default LABEL_0 and so on.
 
     transformers gives a head as many outputs as `config.json` has labels.
     """
     heads = _heads_with_labels(contents.arrays)
     if not heads:
         return []
+
     labels = contents.extra.get("labels") or [
         f"LABEL_{i}" for i in range(len(heads[0]))
     ]
@@ -387,6 +412,7 @@ def hugging_face_tensors(
     match = weight_table.matcher(
         {row.google: row for row in weight_table.rows(architecture)}
     )
+
     tensors = {}
     for name, array in arrays.items():
         found = match(name)

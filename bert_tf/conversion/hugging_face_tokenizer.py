@@ -1,4 +1,4 @@
-"""The tokenizer of a Hugging Face folder: vocabulary, casing, and settings that are not supported.
+"""The tokenizer of a Hugging Face folder: vocabulary, casing, unsupported settings.
 
 `BertTokenizer` has the rules of google-research/bert. The files of a folder may
 describe a tokenizer with other rules, which gives other ids. This module compares the
@@ -89,6 +89,8 @@ def tokenizer_fields(
         contents.get(TOKENIZER_CONFIG_FILE, {}),
         contents.get(TOKENIZER_FILE, {}),
     )
+
+    # All reasons for which `BertTokenizer` would give other ids.
     problems = [
         *_class_problems(config),
         *_setting_problems(config, serialized),
@@ -96,11 +98,13 @@ def tokenizer_fields(
         *_token_problems(contents),
         *_vocabulary_problems(serialized, vocabulary),
     ]
+
     if vocabulary is None:
         vocabulary = _serialized_vocabulary(serialized)
     casing = {**_in_normalizer(serialized), **_settings(config, serialized)}.get(
         "do_lower_case"
     )
+
     return {
         "vocabulary": None if problems else vocabulary,
         "do_lower_case": casing if isinstance(casing, bool) else None,
@@ -119,7 +123,7 @@ def _class_problems(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _in_normalizer(serialized: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings in the normalizer of `tokenizer.json`, by their usual names."""
+    """Returns the settings of the normalizer in `tokenizer.json`, by usual name."""
     normalizer = serialized.get("normalizer") or {}
     return {
         name: normalizer[key]
@@ -143,6 +147,7 @@ def _setting_problems(
     settings = _settings(config, serialized)
     used = {**_DEFAULTS, **settings}
     lower = used["do_lower_case"]
+
     if not isinstance(lower, bool):
         yield _problem(f"{TOKENIZER_CONFIG_FILE}/do_lower_case", lower, (True, False))
     if used["strip_accents"] not in (None, lower):
@@ -151,6 +156,7 @@ def _setting_problems(
         yield _problem(
             "tokenize_chinese_chars", used["tokenize_chinese_chars"], (True,)
         )
+
     for name, value in _in_normalizer(serialized).items():
         # The default of strip_accents, null, has the effect of the value of
         # do_lower_case.
@@ -176,6 +182,7 @@ def _serialized_problems(serialized: Mapping[str, Any]) -> Iterator[str]:
                 yield _problem(
                     f"{TOKENIZER_FILE}/{section}/{key}", values[key], allowed
                 )
+
     post_processor = serialized.get("post_processor") or {}
     if post_processor.get("type", "BertProcessing") != "BertProcessing":
         templates = {key: post_processor.get(key) for key in _TEMPLATES}
@@ -191,10 +198,13 @@ def _token_problems(contents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         "added_tokens_decoder" not in config
     ):  # otherwise, transformers ignores the other file
         named_in[SPECIAL_TOKENS_FILE] = contents.get(SPECIAL_TOKENS_FILE, {})
+
+    # The tokens that each file adds.
     added = {
         TOKENIZER_FILE: _tokens(contents.get(TOKENIZER_FILE, {}).get("added_tokens")),
         ADDED_TOKENS_FILE: list(contents.get(ADDED_TOKENS_FILE, {})),
     }
+
     for file, values in named_in.items():
         added[file] = []
         for key, value in values.items():
@@ -207,6 +217,7 @@ def _token_problems(contents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
                 )
             elif key.endswith("_token") or key in _TOKEN_LISTS:
                 added[file] += _tokens(value)
+
     for file, tokens in added.items():
         others = [token for token in tokens if token not in _SPECIAL_TOKENS.values()]
         if others:
@@ -214,7 +225,7 @@ def _token_problems(contents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _tokens(value: Any) -> list[str]:
-    """Returns the tokens in a value: a str, a dict with the key `content`, or several of these."""
+    """Returns the tokens in a str, a dict with the key `content`, or several."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, dict):
@@ -227,7 +238,7 @@ def _tokens(value: Any) -> list[str]:
 
 
 def _serialized_vocabulary(serialized: Mapping[str, Any]) -> list[str] | None:
-    """Returns the tokens of `tokenizer.json`, or None if the ids are not 0 to the number - 1."""
+    """Returns the tokens of `tokenizer.json`, or None if ids are left out."""
     ids = (serialized.get("model") or {}).get("vocab")
     if not isinstance(ids, dict) or sorted(ids.values()) != [*range(len(ids))]:
         return None
@@ -241,7 +252,8 @@ def _vocabulary_problems(
         return
     if vocabulary is None:
         if _serialized_vocabulary(serialized) is None:
-            yield f"{TOKENIZER_FILE}/model/vocab does not hold the ids 0, 1, 2 and so on"
+            vocab = f"{TOKENIZER_FILE}/model/vocab"
+            yield f"{vocab} does not hold the ids 0, 1, 2 and so on"
         return
 
     # The last of equal tokens has their id. `vocab.txt` is read without the white space
@@ -258,6 +270,7 @@ def _vocabulary_problems(
             {token: index for index, token in enumerate(vocabulary)},
         )
     )
+
     if found != expected:
         yield f"vocab.txt and {TOKENIZER_FILE}/model/vocab hold different tokens"
 

@@ -1,4 +1,4 @@
-"""The dialect "model_garden": object-based BERT encoders of the TensorFlow Model Garden.
+"""The dialect "model_garden": object-based encoders of the TensorFlow Model Garden.
 
 Checkpoints of this dialect (format) can be read but not written.
 """
@@ -14,7 +14,7 @@ from bert_tf.errors import InputError
 
 
 def read(path: str, slots: bool) -> CheckpointContents | None:
-    """Reads an object-based checkpoint, and the config and the vocabulary in its folder.
+    """Reads an object-based checkpoint, and config and vocabulary in its folder.
 
     The keys of the checkpoint are paths through Python objects. The keys differ between
     the two encoder classes of the Model Garden. This function uses the full names of
@@ -41,6 +41,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 def _read(prefix: str, reader: Any) -> CheckpointContents:
     names = {row.model_garden: row for row in weight_table.rows()}
     match = weight_table.matcher(names, with_scope=True)
+
     arrays: dict[str, np.ndarray] = {}
     unknown = []
     for full_name, key in _keys_by_full_name(reader).items():
@@ -48,16 +49,20 @@ def _read(prefix: str, reader: Any) -> CheckpointContents:
         if found is None:
             unknown.append(key)
             continue
+
+        # [in, heads, head size] becomes [in, out].
         row, block = found
         name = row.google.replace("{i}", block)
         arrays[name] = weight_table.merge_heads(
             row, tensorflow_checkpoint.get_weight(reader, key)
         )
+
     if "bert/embeddings/word_embeddings" not in arrays:
         raise InputError(
             f"{prefix} is an object-based checkpoint, but not of a Model Garden BERT "
             "encoder: it has no variable with the name word_embeddings/embeddings."
         )
+
     neighbors = tensorflow_checkpoint.read_neighbors(prefix)
     return CheckpointContents(
         prefix, "model_garden", arrays, unknown=tuple(unknown), **neighbors
@@ -71,11 +76,13 @@ def _keys_by_full_name(reader: Any) -> dict[str, str]:
     """
     serialized = reader.get_tensor(tensorflow_checkpoint.OBJECT_GRAPH)
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(serialized)
+
     slots = {
         slot.slot_variable_node_id
         for node in graph.nodes
         for slot in node.slot_variables
     }
+
     return {
         attribute.full_name: attribute.checkpoint_key
         for index, node in enumerate(graph.nodes)

@@ -1,4 +1,4 @@
-"""`read_weights`: reads a checkpoint from a folder, a .zip file or the Hugging Face hub."""
+"""`read_weights` reads a checkpoint: a folder, a .zip file or one of the hub."""
 
 import dataclasses
 import importlib
@@ -27,13 +27,13 @@ _PICKLED = (".bin", ".pt", ".pth")
 
 
 def read_weights(path: str, slots: bool = False) -> CheckpointContents:
-    """Reads a checkpoint of any dialect (format), and the config and vocabulary next to it.
+    """Reads a checkpoint of any dialect, and the config and vocabulary next to it.
 
     Args:
         path: One of a weights folder or a training checkpoint; the output folder of a
-            training run (the newest checkpoint of the run is read, or the
-                best weights if the run used early stopping);
-            a google-research/bert checkpoint (`.../bert_model.ckpt`, or its folder); a
+            training run (the newest checkpoint of the run is read, or the best weights
+            if the run used early stopping); a google-research/bert checkpoint
+            (`.../bert_model.ckpt`, or its folder); a
             Model Garden checkpoint (its prefix or its folder); a Hugging Face folder or
             its `model.safetensors`; a `.zip` file that contains any of the above, such
             as a file that Google released; `hf://owner/name` or
@@ -85,6 +85,7 @@ def read_config_or_size(
                 f"bert_config.json or one of the sizes {', '.join(SIZES)}."
             )
         return read_config(path_or_size)
+
     if vocab_file is None:
         raise InputError(
             f"bert_config_file={path_or_size} needs vocab_file, which gives the size "
@@ -100,6 +101,7 @@ def _read_from_hub(path: str) -> CheckpointContents:
         raise InputError(
             f"{path} needs the package huggingface_hub: pip install bert-tf[hub]."
         ) from error
+
     name, _, revision = path.removeprefix(_HUB).partition("@")
     patterns = [glob for each in DIALECTS.values() for glob in each.hub_files]
     try:
@@ -109,12 +111,14 @@ def _read_from_hub(path: str) -> CheckpointContents:
     except Exception as error:  # the hub client raises many types of exceptions
         message = " ".join(str(error).split())
         raise InputError(f"{path} cannot be downloaded: {message}") from error
+
     if not dialects.has_weights(gfile.listdir(folder), of_hub=True):
         raise InputError(
             f"{path} has no model.safetensors. Pickled files (.bin) are not read, "
             "because loading them can execute arbitrary code. Convert them with "
             "transformers and give the folder."
         )
+
     return dataclasses.replace(_read(folder, slots=False), source=path)
 
 
@@ -122,6 +126,8 @@ def _read_zip(path: str, slots: bool) -> CheckpointContents:
     files.check_is_file(path)
     with tempfile.TemporaryDirectory() as folder:
         _unpack(path, folder)
+
+        # Exactly one folder of the archive has weights.
         candidates = [
             root
             for root, _, names in gfile.walk(folder)
@@ -131,10 +137,13 @@ def _read_zip(path: str, slots: bool) -> CheckpointContents:
             raise InputError(
                 f"{path} must hold one checkpoint. Found: {len(candidates)}."
             )
+
+        # Messages name the archive, not the temporary folder.
         try:
             contents = _read(candidates[0], slots)
         except InputError as error:
             raise InputError(str(error).replace(folder, path)) from error
+
     casing = contents.do_lower_case
     if casing is None:
         casing = released_casing(posixpath.basename(path))
@@ -153,7 +162,7 @@ def _unpack(path: str, folder: str) -> None:
 
 
 def _read(path: str, slots: bool) -> CheckpointContents:
-    """Reads a checkpoint with the first dialect in `DIALECTS` that recognizes the path."""
+    """Reads a checkpoint by the first of the `DIALECTS` that recognizes the path."""
     path = dialects.folder_of(path)
     for name in DIALECTS:
         contents: CheckpointContents | None = module_of(name).read(path, slots)
@@ -171,7 +180,12 @@ def _reason_for_no_checkpoint(path: str) -> str:
     is_folder = gfile.isdir(path)
     names = gfile.listdir(path) if is_folder else []
     if "saved_model.pb" in names:
-        return f"{path} is an exported SavedModel. Give the checkpoint that it was exported from."
+        return (
+            f"{path} is an exported SavedModel. Give the checkpoint that it was "
+            "exported from."
+        )
+
+    # Formats of other programs.
     paths = [path, *(posixpath.join(path, name) for name in names)]
     pickled = [each for each in paths if each.endswith(_PICKLED)]
     if pickled:
@@ -180,11 +194,14 @@ def _reason_for_no_checkpoint(path: str) -> str:
             "Convert it first: load the model with transformers, call "
             "save_pretrained(folder, safe_serialization=True), and give that folder."
         )
+
     if path.endswith((".keras", ".h5")):
         return (
             f"{path} is a file of Keras. Load it with bert_tf.load in Python, and "
             "write a checkpoint with bert_tf.save_checkpoint."
         )
+
+    # A missing file, or the name of a model of the hub.
     if not is_folder:
         prefix = path.removesuffix(".index")
         of_hub = f" For a model of the Hugging Face hub, give {_HUB}{path}."
@@ -192,6 +209,7 @@ def _reason_for_no_checkpoint(path: str) -> str:
             f"There is no checkpoint {prefix}: no folder and no {prefix}.index exists."
             f"{of_hub * bool(re.fullmatch(_HUB_NAME, path))}"
         )
+
     if not {"checkpoints", "training_config.json"}.isdisjoint(
         each.rstrip("/") for each in names
     ):

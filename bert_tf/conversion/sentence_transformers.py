@@ -27,7 +27,7 @@ _STEPS = ("Transformer", "Pooling")
 
 
 def read_embedding(folder: str, do_lower_case: bool | None) -> dict[str, Any] | None:
-    """Returns how the folder's vectors are computed, or None if it is not of sentence-transformers.
+    """Returns how vectors are computed, or None if the folder does not state it.
 
     Args:
         folder: The folder.
@@ -49,11 +49,14 @@ def read_embedding(folder: str, do_lower_case: bool | None) -> dict[str, Any] | 
 
 
 def _read(folder: str, path: str, do_lower_case: bool | None) -> dict[str, Any]:
+    # The steps: model, pooling and perhaps normalization.
     modules: Any = json_files.parse(files.read_text(path), path)
     steps = [(each["type"].rsplit(".", 1)[-1], each["path"]) for each in modules]
     names = tuple(name for name, _ in steps)
     if names not in (_STEPS, (*_STEPS, _NORMALIZE)):
         return {"problem": f"{path} has the steps {', '.join(names)}"}
+
+    # The pooling, of which only one mode may be true.
     name = posixpath.join(steps[1][1], _CONFIG_FILE)
     pooling_path = find_file(folder, name) or posixpath.join(folder, name)
     pooling = json_files.read(pooling_path)
@@ -68,6 +71,7 @@ def _read(folder: str, path: str, do_lower_case: bool | None) -> dict[str, Any]:
         return {
             "problem": f"{pooling_path} has {' and '.join(used) or 'no pooling mode'}"
         }
+
     settings = _settings(find_file(folder, posixpath.join(steps[0][1], _SETTINGS_FILE)))
     if settings.pop("do_lower_case", False) and do_lower_case is False:
         return {
@@ -91,16 +95,19 @@ def write(folder: str, embedding: Mapping[str, Any], size: int) -> None:
     """
     if not embedding or "problem" in embedding:
         return
+
     names = (*_STEPS, _NORMALIZE) if embedding.get("normalize", True) else _STEPS
     places = ("", POOLING_FOLDER, "2_Normalize")  # the last one needs no files
     modules = [
         {"idx": i, "name": str(i), "path": place, "type": f"{_PACKAGE}.{name}"}
         for i, (name, place) in enumerate(zip(names, places, strict=False))
     ]
+
     modes = {
         name: kind == embedding.get("pooling", "mean")
         for name, kind in _POOLING.items()
     }
+
     gfile.makedirs(posixpath.join(folder, POOLING_FOLDER))
     pooling = {"word_embedding_dimension": size, **modes}
     files.write_json(posixpath.join(folder, POOLING_FOLDER, _CONFIG_FILE), pooling)

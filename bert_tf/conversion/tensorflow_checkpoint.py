@@ -1,4 +1,4 @@
-"""Opens TensorFlow checkpoint files, which the dialects "google" and "model_garden" both use."""
+"""Opens TensorFlow checkpoints, for the dialects "google" and "model_garden"."""
 
 import contextlib
 import os
@@ -47,6 +47,7 @@ def opened(path: str) -> Iterator[tuple[str, Any]]:
     if prefix is None:
         yield path, None
         return
+
     with (
         files.explain_read_errors(prefix, _AS_CHECKPOINT),
         files.path_without_globs(prefix) as readable,
@@ -73,10 +74,12 @@ def _find_prefix(path: str) -> str | None:
     # that the prefix of an existing file is a folder.
     if tf.io.gfile.exists(f"{prefix}.index"):
         return prefix
+
     names = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
     # Other files have an index too: that of train.tf_record is train.tf_record.index.
     stems = (name.removesuffix(".index") for name in names if name.endswith(".index"))
     prefixes = sorted(stem for stem in stems if stem not in names)
+
     # `tf.train.latest_checkpoint` prints an error if the folder was moved.
     state = tf.train.get_checkpoint_state(path) if prefixes else None
     latest = state.model_checkpoint_path if state else ""
@@ -87,10 +90,12 @@ def _find_prefix(path: str) -> str | None:
                 "another folder. Give the path of the checkpoint that you want."
             )
         return latest
+
     if not prefixes:
         return None
     if posixpath.basename(latest) in prefixes:  # the folder was moved
         prefixes = [posixpath.basename(latest)]
+
     if len(prefixes) > 1:
         raise InputError(
             f"{path} holds {len(prefixes)} checkpoints. Give the path of one of them, "
@@ -117,9 +122,11 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
         config = BertConfig.from_dict(json_files.read(path), path)
     if path := find_file(folder, VOCABULARY_FILE):
         vocabulary = read_vocabulary(path)
+
     casing = released_casing(posixpath.basename(folder))
     if casing is None and (path := find_file(folder, TOKENIZER_CONFIG_FILE)):
         casing = json_files.read(path, {"do_lower_case": json_files.TRUTH}).get(
             "do_lower_case"
         )
+
     return {"config": config, "vocabulary": vocabulary, "do_lower_case": casing}

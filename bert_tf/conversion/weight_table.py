@@ -171,7 +171,7 @@ def classifier_rows(architecture: str) -> list[Row]:
 
 
 def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]:
-    """Returns the rows of the table, in google-research/bert's order of creating variables.
+    """Returns the rows, in the order in which google-research/bert creates variables.
 
     Args:
         architecture: The Hugging Face class, which determines the head that is named
@@ -189,10 +189,12 @@ def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool = False) -
         f"cls/{name}" in arrays
         for name in ("predictions/output_bias", "seq_relationship/output_weights")
     )
+
     if next_sentence:
         return "BertForPreTraining" if masked_lm else "BertForNextSentencePrediction"
     if masked_lm:
         return "BertLMHeadModel" if causal else "BertForMaskedLM"
+
     heads = {
         "cls/squad/output_weights": "BertForQuestionAnswering",
         **{f"{head}output_weights": name for name, head in CLASSIFIER_HEADS.items()},
@@ -235,7 +237,7 @@ def matcher(
 
 
 def merge_heads(row: Row, array: np.ndarray) -> np.ndarray:
-    """Reshapes an array to its google-research/bert shape by merging the head axes of `row`."""
+    """Merges the head axes of an array, as in google-research/bert."""
     if row.heads == "in":
         return array.reshape(-1, array.shape[-1])
     if row.heads == "out":

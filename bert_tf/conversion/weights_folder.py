@@ -1,4 +1,4 @@
-"""The dialect "bert-tf": weights folders, training checkpoints and output folders of runs."""
+"""The dialect "bert-tf": weights folders, training checkpoints, folders of runs."""
 
 import posixpath
 from typing import Any
@@ -18,7 +18,7 @@ _SLOTS = ("/adam_m", "/adam_v")
 
 
 def read(path: str, slots: bool) -> CheckpointContents | None:
-    """Reads a weights folder, a training checkpoint or the output folder of a training run.
+    """Reads a weights folder, a training checkpoint or the output folder of a run.
 
     Args:
         path: The folder. If it is the output folder of a run, the newest checkpoint is
@@ -40,19 +40,23 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     else:
         run = RunFolder(path)
         folder = run.latest_checkpoint() if slots else run.best_or_latest_checkpoint()
+
     return None if folder is None else _read_folder(folder, slots)
 
 
 def _read_folder(folder: str, slots: bool) -> CheckpointContents:
     for name in (weights.FACTS_FILE, weights.CONFIG_FILE, weights.VOCABULARY_FILE):
         find_file(folder, name)  # refuses links that lead out of the folder
+
     contents = weights.read_weights_folder(folder)
+
     optimizer_path = posixpath.join(folder, OPTIMIZER_FILE)
     optimizer: dict[str, Any] = {}
     if slots and files.exists(optimizer_path):
         optimizer = weights.from_safetensors(
             files.read_bytes(optimizer_path), optimizer_path
         )
+
     return CheckpointContents(
         source=folder,
         dialect="bert-tf",

@@ -54,6 +54,8 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
     target = resolve_output(folder, is_folder=True)
     target = target if "://" in target else os.path.realpath(target)
     _check_place(folder, target, sources)
+
+    # All files must be those of a checkpoint of the dialect.
     written = WRITABLE[dialect]
     if foreign := first_foreign(target, written.is_own_file):
         reason = (
@@ -63,12 +65,15 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
     names = list(names_in(target))
     if not names:
         return
+
+    # A folder of the original programs may have the checkpoints of several steps.
     prefixes = sorted({match[1] for name in names if (match := _PREFIX.match(name))})
     if len(prefixes) > 1:
         raise _refusal(
             folder,
             f"contains several checkpoints, such as {prefixes[0]} and {prefixes[1]}",
         )
+
     # Object stores have no temporary folders: a killed program leaves a folder without
     # this file.
     if written.last_file not in names and "://" not in target:
@@ -105,7 +110,7 @@ def write_weights(
     dialect: str,
     texts: Mapping[str, str] = {},
 ) -> str:
-    """Writes a checkpoint in the given dialect (format), and reads it before it replaces another.
+    """Writes a checkpoint in a dialect, and reads it before it replaces another.
 
     Args:
         contents: The contents to write.
@@ -137,6 +142,7 @@ def _check_heads(contents: CheckpointContents, dialect: str) -> None:
             "which only the dialect bert-tf can store. Give encoder_only=True to "
             "write the encoder without heads."
         )
+
     if contents.classifier:
         raise InputError(
             f"{contents.source}/config.json does not tell the kind of the head "
@@ -144,6 +150,8 @@ def _check_heads(contents: CheckpointContents, dialect: str) -> None:
             f"{', '.join(CLASSIFIER_HEADS)}. Add the name of the class, or give "
             "encoder_only=True to write the encoder without heads."
         )
+
+    # Every dialect stores the output weights of a masked LM as the word embeddings.
     masked_lm = any(name.startswith("cls/predictions/") for name in contents.arrays)
     if masked_lm and not contents.tied_masked_lm:
         raise InputError(
@@ -192,19 +200,27 @@ def convert(
     check_choice(WRITABLE_DIALECTS, "dialect", dialect)
     if slots and dialect != "google":
         raise InputError(f"slots=True needs the dialect google. Received: {dialect!r}.")
+
+    # The paths are checked before the source is read.
     check_target(target, dialect, source)
     contents = read_weights(source, slots=slots)
     if slots and not contents.slots:
         raise InputError(f"{source} has no moments of Adam. Leave out slots=True.")
+
+    # Config, vocabulary and casing that are given must fit the weights.
     check_config(contents, config or contents.require_config())
     contents = dataclasses.replace(contents, config=config or contents.config)
     check_encoder(contents, contents.require_config())
     contents = with_tokenizer(contents, vocab_file, do_lower_case)
+
     if encoder_only:
         contents = contents.encoder_only()
+
+    # The weights are complete, and the written ones give equal outputs.
     report = assign(BertEncoder(contents.require_config()), contents)
     _, written = _write_checked(contents, target, dialect, source, contents.source)
     difference = output_difference(contents, written)
+
     lines = [
         f"{source} ({contents.dialect}) -> {target} ({dialect})",
         f"{len(contents.arrays)} weights and {len(contents.slots)} slots, read back "
@@ -262,6 +278,7 @@ def _write_checked(
             files.explain_write_errors(folder),
         ):
             write_and_read(folder)
+
     with files.atomic_folder(target, WRITABLE[dialect].last_file) as folder:
         path, written = write_and_read(folder)
         if folder != target:
@@ -272,10 +289,11 @@ def _write_checked(
 def _warnings(
     contents: CheckpointContents, report: AssignmentReport, dialect: str
 ) -> list[str]:
-    """Returns lines on missing weights, unsupported settings, the tokenizer and other tensors."""
+    """Returns lines on what the written checkpoint lacks."""
     lines = []
     if report.missing:
         lines.append(f"Missing in the source: {', '.join(report.missing)}.")
+
     config = contents.require_config()
     unsupported = google.unsupported_settings(config) if dialect == "google" else []
     if unsupported:
@@ -283,18 +301,22 @@ def _warnings(
             "google-research/bert does not support these settings and computes another "
             f"model: {', '.join(unsupported)}."
         )
+
     if contents.vocabulary is None and contents.tokenizer_problem:
         lines.append(
             "No vocab.txt was written, because the tokenizer gives other ids than the "
             f"tokenizer of google-research/bert: {contents.tokenizer_problem}. With "
             "vocab_file, it is written."
         )
+
+    # How vectors of texts are computed: "google" has no place for it.
     embedding = contents.extra.get("embedding") or {}
     if embedding and (
         dialect == "google" or ("problem" in embedding and dialect != "bert-tf")
     ):
         reason = embedding.get("problem", f"the dialect {dialect} cannot store it")
         lines.append(f"Left out the pooling of sentence-transformers: {reason}.")
+
     if config.extra:
         lines.append(f"Unknown keys of the config, ignored: {', '.join(config.extra)}.")
     if contents.unknown:
@@ -311,6 +333,8 @@ def _check_same(contents: CheckpointContents, written: CheckpointContents) -> No
             f"The dialect {written.dialect!r} cannot store {', '.join(lost)}: they are "
             f"missing in {written.source}. Convert to another dialect."
         )
+
+    # The weights are equal bit by bit.
     changed = [
         name for name in expected if not _same_bits(expected[name], actual[name])
     ]
@@ -319,6 +343,8 @@ def _check_same(contents: CheckpointContents, written: CheckpointContents) -> No
             f"{written.source} differs from the written weights, first in "
             f"{changed[0]}. Check the disk and convert again."
         )
+
+    # The vocabulary is read as it was written.
     before, after = contents.vocabulary or (), written.vocabulary or ()
     if list(before) != list(after):
         pairs = itertools.zip_longest(before, after)
@@ -335,7 +361,7 @@ def _same_bits(one: np.ndarray, two: np.ndarray) -> bool:
 
 
 def output_difference(one: CheckpointContents, two: CheckpointContents) -> float:
-    """Returns the largest absolute difference between the encoder outputs of two checkpoints.
+    """Returns the largest difference between the encoder outputs of two checkpoints.
 
     The sequence and pooled outputs are computed on a fixed input. Each model uses the
     config of its own checkpoint, so errors in a converted config also change the
@@ -349,6 +375,8 @@ def _encoder_outputs(contents: CheckpointContents) -> list[np.ndarray]:
     config = contents.require_config()
     model = BertEncoder(config, seed=0)
     assign(model, contents)
+
+    # [2, S]: a whole sequence, and one with padding.
     length = min(config.max_position_embeddings, 64)
     numbers: np.ndarray = np.arange(2 * length, dtype=np.int32).reshape(2, length)
     mask = np.ones_like(numbers)
@@ -358,5 +386,6 @@ def _encoder_outputs(contents: CheckpointContents) -> list[np.ndarray]:
         "input_mask": mask,
         "segment_ids": numbers % config.type_vocab_size,
     }
+
     outputs = model(inputs)
     return [np.asarray(outputs[name]) for name in ("sequence_output", "pooled_output")]

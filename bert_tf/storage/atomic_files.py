@@ -1,4 +1,4 @@
-"""Writes files and folders atomically, local or gs://, and protects the user's other files.
+"""Writes files and folders atomically, local or gs://, and protects other files.
 
 Each function that writes a named output of a program uses `atomic_replace` or
 `atomic_folder`, so the rules for outputs are the same everywhere
@@ -49,7 +49,7 @@ def gfile() -> Any:
 
 @contextmanager
 def atomic_replace(path: str) -> Iterator[str]:
-    """Yields a temporary path next to `path`, and on success renames the temporary file to `path`.
+    """Yields a temporary path next to `path`, which on success is renamed to `path`.
 
     Globs for finished files do not match the temporary path (see `temporary_path`).
     After an error the temporary file is removed, and `path` is unchanged. What is
@@ -70,12 +70,16 @@ def atomic_replace(path: str) -> Iterator[str]:
         with _copied_to_stdout(path) as temporary:
             yield temporary
         return
+
     target = resolve_output(path)
     with _temporary(target, is_folder=False) as temporary:
         yield temporary
+
         if "://" in target:
             gfile().rename(temporary, target, overwrite=True)
             return
+
+        # The content is on disk before the name is, also after a power failure.
         _keep_mode(target, temporary)
         _sync_entry(temporary)
         os.replace(temporary, target)
@@ -115,14 +119,19 @@ def atomic_folder(folder: str, marker: str, replace: bool = True) -> Iterator[st
             written; or it exists, and `replace` is False.
     """
     target = resolve_output(folder, is_folder=True)
+
+    # A local folder appears in one operation.
     if "://" not in folder:
         with _temporary(target, is_folder=True) as temporary:
             yield temporary
             if not replace and os.path.exists(target):
-                reason = f"Another program has written {target} meanwhile. Start this one again."
-                raise InputError(reason)
+                raise InputError(
+                    f"Another program has written {target} meanwhile. Start this one "
+                    "again."
+                )
             _replace_folder(target, temporary)
         return
+
     # The marker is removed first, so that an interrupted removal does not leave a valid
     # folder.
     remove(os.path.join(folder, marker))
@@ -170,7 +179,7 @@ def _old_path(folder: str) -> str:
 
 
 def _restore(target: str) -> None:
-    """Ends the replacement of a folder: removes the old one, or gives it its name again."""
+    """Ends the replacement of a folder: removes the old one, or restores its name."""
     old = _old_path(target)
     if os.path.lexists(target):
         with contextlib.suppress(FileNotFoundError):  # another process removes it too
@@ -180,14 +189,17 @@ def _restore(target: str) -> None:
 
 
 def remove_leftovers(folder: str) -> None:
-    """Removes the temporary files and folders that killed processes have left in a local folder.
+    """Removes the temporary files that killed processes have left in a local folder.
 
     If a process was killed while it replaced a folder, the old folder gets its name
     again.
     """
     names = os.listdir(folder) if "://" not in folder and os.path.isdir(folder) else []
+
     for name in (name for name in names if name.startswith(".")):
         path = os.path.join(folder, name)
+
+        # A killed process may have stopped between the two renames.
         if name.endswith(_OLD):
             target = os.path.join(folder, name[1 : -len(_OLD)])
             with _locked_if_unused(temporary_path(target)) as is_unused:
@@ -201,7 +213,7 @@ def remove_leftovers(folder: str) -> None:
 
 @contextmanager
 def _locked_if_unused(temporary: str) -> Iterator[bool]:
-    """Yields whether no living process writes a temporary file or folder, which may be absent.
+    """Yields whether no process writes a temporary file or folder, which may be absent.
 
     On a file system without locks, this is not known, and the result is False.
     """
@@ -225,6 +237,7 @@ def _temporary(path: str, is_folder: bool) -> Iterator[str]:
     parent, temporary = os.path.dirname(path), ""
     if parent:
         make_folder(parent)
+
     try:
         with explain_write_errors(path), contextlib.ExitStack() as stack:
             if "://" in path:
@@ -234,6 +247,7 @@ def _temporary(path: str, is_folder: bool) -> Iterator[str]:
                 temporary = stack.enter_context(_created(path, is_folder))
             yield temporary
     except InputError as error:
+        # The message names the output, not its temporary path.
         if temporary and temporary in str(error):
             raise InputError(str(error).replace(temporary, path)) from error
         raise
@@ -247,6 +261,7 @@ def _created(path: str, is_folder: bool) -> Iterator[str]:
     """
     temporary = temporary_path(path)
     while True:
+        # Another process may remove, rename or lock the file at any moment.
         try:
             descriptor = _open_or_create(temporary, is_folder)
         except FileNotFoundError:
@@ -259,6 +274,8 @@ def _created(path: str, is_folder: bool) -> Iterator[str]:
             )
             if not locks.is_at(descriptor, temporary):
                 continue  # the other process has renamed or removed it
+
+            # Leftovers of a killed process are removed.
             for name in os.listdir(temporary) if is_folder else ():
                 remove(os.path.join(temporary, name))
             if not is_folder:
@@ -327,15 +344,12 @@ def make_folder(path: str) -> None:
 
 
 def reason_of(error: Any) -> str:
-    """Returns the text after the semicolon in a message such as "path.
-
-    No space left on device".
-    """
+    """Returns the reason in a message of TensorFlow, after the last semicolon."""
     return plain_message(error).splitlines()[0].split("; ")[-1]
 
 
 def _keep_mode(target: str, new: str) -> None:
-    """Gives a new file or folder the permissions of the one that it replaces, if there is one."""
+    """Gives a new file or folder the permissions of the one that it replaces."""
     with contextlib.suppress(FileNotFoundError):
         shutil.copymode(target, new)
 

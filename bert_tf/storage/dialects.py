@@ -157,7 +157,7 @@ def is_file_of_checkpoint(name: str) -> bool:
 
 
 def folder_of(path: str) -> str:
-    """Returns the folder of a file with weights; another path, also of an index, as it is."""
+    """Returns the folder of a file with weights, but another path as it is."""
     name = posixpath.basename(path)
     is_index = name.endswith(".index")  # TensorFlow's: its folder may have several
     return (

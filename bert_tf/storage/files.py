@@ -70,7 +70,7 @@ def exists(path: str) -> bool:
 
 
 def list_folder(path: str) -> list[str]:
-    """Returns the sorted names in a folder, without slashes; [] if the folder does not exist.
+    """Returns the sorted names in a folder, without slashes; [] if there is none.
 
     Bytes of local names that are not UTF-8 are surrogates, as in `os.listdir`.
 
@@ -111,12 +111,15 @@ def find_file(folder: str, name: str) -> str | None:
     path = os.path.join(folder, name)
     if not exists(path):
         return None
+
+    # A snapshot has links to the blobs of the same model.
     parent = os.path.dirname(os.path.realpath(folder))
     is_snapshot = os.path.basename(parent) == "snapshots"
     allowed = [
         folder,
         *([os.path.join(os.path.dirname(parent), "blobs")] if is_snapshot else []),
     ]
+
     if not any(is_inside(path, place) for place in allowed):
         raise InputError(
             f"{path} is a link to {os.path.realpath(path)}, outside of its folder. "
@@ -140,7 +143,7 @@ def check_is_file(path: str) -> None:
 
 @contextmanager
 def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
-    """Converts errors of the libraries that read files to an `InputError` that names the path.
+    """Converts errors of reading to an `InputError` that names the path.
 
     Args:
         path: The file.
@@ -155,6 +158,7 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
 
     # pyarrow raises subclasses of OSError, ValueError and NotImplementedError.
     others = DecodeError, zlib.error, OSError, EOFError, ValueError, NotImplementedError
+
     try:
         yield
     except InputError:
@@ -185,6 +189,7 @@ def path_without_globs(path: str) -> Iterator[str]:
 
     is_remote = "://" in path
     folder, name = os.path.split(path if is_remote else os.path.abspath(path))
+
     with tempfile.TemporaryDirectory() as place:
         plain_path = f"{place}/{_GLOB.sub('_', name)}"
         for each in list_folder(folder):
@@ -232,7 +237,7 @@ def _decode(path: str, raw: bytes, first_line: int, remedy: str = "") -> str:
 
 
 def read_lines(path: str, encoding: str | None = None) -> Iterator[str]:
-    r"""Yields the lines of a text file without their line ends, \n or \r\n, as a stream.
+    r"""Yields the lines of a text file without line ends, \n or \r\n, as a stream.
 
     A byte-order mark at the start is removed, and gzip is unpacked.
 
@@ -246,21 +251,26 @@ def read_lines(path: str, encoding: str | None = None) -> Iterator[str]:
     check_is_file(path)
     rest, number = b"", 1
     remedy = ", or give its encoding, such as encoding=latin-1" if encoding else ""
+
     for chunk in _utf8_chunks(path, encoding or "utf-8"):
         if number == 1 and not rest:
             check_lines(path, chunk)
             chunk = chunk.removeprefix(codecs.BOM_UTF8)
+
+        # The last line of a chunk continues in the next one.
         complete, line_end, end = (rest + chunk).rpartition(b"\n")
         rest = end
         if line_end:
             lines = _decode(path, complete, number, remedy).split("\n")
             yield from (line.removesuffix("\r") for line in lines)
             number += len(lines)
+
         if len(rest) > MAX_LINE_BYTES:
             raise InputError(
                 f"Line {number} of {path} has more than {MAX_LINE_BYTES >> 20} MiB. "
                 "Split it."
             )
+
     if rest:
         yield _decode(path, rest, number, remedy).removesuffix("\r")
 
@@ -274,6 +284,7 @@ def _utf8_chunks(path: str, encoding: str) -> Iterator[bytes]:
     state, digest = None if "://" in path else size_and_mtime(path), hashlib.sha256()
     is_utf8 = codecs.lookup(encoding).name == "utf-8"
     content = "" if is_utf8 else f" as {encoding}"
+
     with explain_read_errors(path, content), gfile().GFile(path, "rb") as file:
         is_packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
@@ -285,12 +296,13 @@ def _utf8_chunks(path: str, encoding: str) -> Iterator[bytes]:
         for chunk in chunks:
             digest.update(chunk)
             yield chunk
+
     if state and is_utf8 and not is_packed:
         _hashes[path] = state, digest.hexdigest()
 
 
 def size_and_mtime(path: str) -> tuple[int, int]:
-    """Returns the size of a file in bytes, and the time of its last change in nanoseconds."""
+    """Returns the size of a file in bytes, and the time of its last change in ns."""
     if "://" not in path:
         facts = os.stat(path)  # TensorFlow rounds the time to seconds
         return facts.st_size, facts.st_mtime_ns
@@ -371,6 +383,7 @@ def check_lines(path: str, start: bytes) -> None:
         raise InputError(
             f"{path} is {kind}. Convert it to UTF-8: iconv -f {kind} -t UTF-8."
         )
+
     if even + odd > len(start) // 2:
         raise InputError(
             f"{path} is not UTF-8 text (UTF-32?): most of its bytes are zero."
@@ -407,7 +420,9 @@ def write_json(path: str, value: Any) -> None:
 def expand_globs(
     patterns: str | Iterable[str], what: str = "input", without: tuple[str, ...] = ()
 ) -> list[str]:
-    """Returns the files that match comma-separated globs, sorted within each glob, each file once.
+    """Returns the files that match comma-separated globs, each file once.
+
+    They are sorted within each glob.
 
     Args:
         patterns: Comma-separated globs such as `a.txt,b/*.txt`, or an iterable of
@@ -421,26 +436,33 @@ def expand_globs(
     """
     if isinstance(patterns, str):
         patterns = patterns.split(",")
+
     found: dict[str, str] = {}  # paths by their real path
     for pattern in patterns:
         pattern = pattern.strip()
         if not pattern:
             continue
+
         check_no_file_scheme(pattern)
         if "**" in pattern and not exists(pattern):
             raise InputError(
                 f"{pattern} has **. Give a glob for each level, such as a/*,a/*/*."
             )
+
         # The name of an existing file may contain glob characters such as "[".
         with explain_read_errors(pattern):
             matches = [pattern] if gfile().exists(pattern) else gfile().glob(pattern)
         matches = [
             each for each in matches if each == pattern or not each.endswith(without)
         ]
+
         if not matches:
             raise InputError(f"No {what} file matches {pattern}.")
+
+        # A file that two globs match is listed once.
         for each in sorted(matches):
             found.setdefault(each if "://" in each else os.path.realpath(each), each)
+
     if not found:
         raise InputError(f"No {what} file was given.")
     return list(found.values())

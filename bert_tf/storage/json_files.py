@@ -1,4 +1,4 @@
-"""Reads JSON that a user or another program may have written, and checks it with a literal schema.
+"""Reads JSON of users and other programs, and checks it by a literal schema.
 
 A schema is a dict from a key to a `Rule`.
 """
@@ -20,7 +20,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]|\\u[dD][89a-fA-F]")  # or half of a pa
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """The values that a key may have, apart from null, which means that there is no value.
+    """The values that a key may have, apart from null, which stands for no value.
 
     Attributes:
         description: The allowed values, for the message, such as "a list of strings".
@@ -88,7 +88,7 @@ def read(
 
 
 def parse(text: str, source: str) -> Any:
-    """Parses JSON as the package `json` does, but refuses repeated keys and lone surrogates.
+    """Parses JSON as `json` does, but refuses repeated keys and lone surrogates.
 
     Args:
         text: JSON.
@@ -120,6 +120,7 @@ def check(
         raise InputError(
             f"{source} must contain one JSON object. Received: {shorten(values)}."
         )
+
     for key, rule in schema.items():
         value = values.get(key)
         is_valid = not required if value is None else rule.accepts(value)

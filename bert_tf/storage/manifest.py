@@ -1,4 +1,4 @@
-"""The manifest of pretraining records: the settings of the run, and a checksum per file.
+"""The manifest of pretraining records: the settings, and a checksum per file.
 
 A shard is one of the record files that a run of `create_pretraining_data` writes.
 """
@@ -92,6 +92,7 @@ class Manifest:
                 f"{path} is damaged: it is not a JSON object that lists shards with "
                 "name, bytes and sha256. Copy it again, or create the records again."
             ) from error
+
         return cls(path, tuple(shards), facts)
 
     def write(self) -> None:
@@ -103,7 +104,7 @@ class Manifest:
         files.write_json(self.path, {**_FORMAT, **self.facts, "shards": shards})
 
     def find_shard(self, path: str) -> Shard | None:
-        """Returns the entry of a record file, or None if the manifest does not list it."""
+        """Returns the entry of a record file, or None if it is not listed."""
         wanted = [absolute_path(each) for each in _with_target(path)]
         return next((shard for shard in self.shards if shard.path in wanted), None)
 
@@ -141,6 +142,7 @@ def manifests_next_to(
         folders.setdefault(
             folder if "://" in folder else os.path.realpath(folder), folder
         )
+
     manifests = []
     for folder in sorted(folders.values()):
         for name in sorted(files.gfile().listdir(folder or ".")):
@@ -158,7 +160,7 @@ def _with_target(path: str) -> list[str]:
 def list_shards(
     manifests: Iterable[Manifest], path: str
 ) -> list[tuple[Manifest, Shard]]:
-    """Returns all entries of a record file, and for each entry the manifest that contains it.
+    """Returns all entries of a record file, each with the manifest that contains it.
 
     A file has several entries if two runs of `create_pretraining_data` wrote it. The
     size and the checksum of the file then match only the entry of the newer run.
@@ -168,13 +170,13 @@ def list_shards(
 
 
 def absolute_path(path: str, folder: str = "") -> str:
-    """Converts a path, absolute or relative to `folder`, to a URL or an absolute local path."""
+    """Returns the URL or absolute local path of a path, by default in `folder`."""
     joined = path if "://" in path else os.path.join(folder, path)
     return joined if "://" in joined else os.path.abspath(joined)
 
 
 def relative_path(path: str, folder: str) -> str:
-    """Makes a path relative to `folder`, so that the file and the folder can be moved together.
+    """Makes a path relative to `folder`, so that both can be moved together.
 
     A path on another file system stays absolute.
     """

@@ -12,7 +12,9 @@ from bert_tf.errors import InputError
 
 
 def check_is_regular(path: str) -> None:
-    """Checks that a local path is a regular file, because reading a pipe or a device may block.
+    """Checks that a local path is a regular file.
+
+    Reading a pipe or a device may block.
 
     Raises:
         InputError: The path exists and is a pipe, a device or a socket; or it starts
@@ -31,7 +33,9 @@ def check_is_regular(path: str) -> None:
 
 
 def check_no_file_scheme(path: str) -> None:
-    """Checks that a path does not start with file://; local paths are recognized by their form.
+    """Checks that a path does not start with file://.
+
+    Local paths are recognized by their form.
 
     Raises:
         InputError: It does.
@@ -50,6 +54,7 @@ def check_file_system(path: str) -> None:
     scheme, separator, _ = path.partition("://")
     if not separator:
         return
+
     from tensorflow.io import gfile
 
     known = gfile.get_registered_schemes()
@@ -70,7 +75,7 @@ def is_inside(path: str, folder: str) -> bool:
 
 
 def check_plain_name(name: str, source: str) -> None:
-    """Checks that a name in a file of a checkpoint is that of a file or folder next to it.
+    """Checks that a name in a file of a checkpoint is that of a file next to it.
 
     Args:
         name: The name.
@@ -117,13 +122,17 @@ def resolve_output(path: str, is_folder: bool = False) -> str:
     check_file_system(path)
     if "://" in path:
         return path
+
     kind = "folder" if is_folder else "file"
     if not path or (path.endswith("/") and not is_folder):
         raise InputError(f"Give the path of a {kind} to write. Received: {path!r}.")
+
     path = path.rstrip("/") or "/"
     found = _KINDS[stat.S_IFMT(os.stat(path).st_mode)] if os.path.exists(path) else kind
     if found != kind:
         raise InputError(f"{path} is a {found}. Give the path of a new {kind}.")
+
+    # Of a link, its target is written.
     has_own_name = os.path.basename(path) not in ("", ".", "..") and not os.path.islink(
         path
     )
@@ -145,11 +154,15 @@ def check_output_file(path: str, inputs: Iterable[str] = ()) -> None:
     for each in inputs if "://" in path or os.path.exists(target) else ():
         if each == path or _is_same_file(each, target):
             raise InputError(f"output_file {path} is an input too. Give another name.")
+
     if "://" in target or is_stdout(target):
         return
+
+    # Missing folders are created, in the first parent that exists.
     parent = os.path.dirname(os.path.abspath(target))
     while not os.path.lexists(parent):
         parent = os.path.dirname(parent)
+
     if not os.path.isdir(parent):
         raise InputError(f"{path} cannot be written: {parent} is not a folder.")
     if not os.access(parent, os.W_OK | os.X_OK):
@@ -157,7 +170,7 @@ def check_output_file(path: str, inputs: Iterable[str] = ()) -> None:
 
 
 def check_output_folder(folder: str, name: str) -> None:
-    """Checks, before the work of a program, that a file can be written to its output folder.
+    """Checks, before the work of a program, that it can write to its output folder.
 
     Args:
         folder: The folder, local or gs://, which may be absent.

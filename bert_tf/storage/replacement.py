@@ -1,4 +1,4 @@
-"""The rule for outputs that exist already: a program replaces only what bert-tf has written.
+"""The rule for outputs that exist: a program replaces only what bert-tf has written.
 
 - A program never replaces a file that it reads: `check_is_not_input`, and
   `paths.check_output_file` before the work.
@@ -41,7 +41,7 @@ def check_is_own(
 
 
 def first_foreign(folder: str, is_own: Callable[[str], Any]) -> str | None:
-    """Returns the first file or empty folder that may not be removed with a folder, or None.
+    """Returns the first file or empty folder in a folder that may not be removed.
 
     Args:
         folder: The folder, which may be absent.

@@ -6,8 +6,7 @@ uint32, the record, and the checksum of the record as uint32. All integers are l
 endian.
 
 Source: TensorFlow's `record_writer.h`. The checksum is CRC-32C (RFC 3720, B.4), rotated
-right by 15
-bits and added to a constant.
+right by 15 bits and added to a constant.
 """
 
 import struct
@@ -35,7 +34,7 @@ def open_records(path: str) -> Any:
 
 
 def compression(path: str) -> str:
-    """Returns the compression type for `tf.data.TFRecordDataset`: "GZIP", or "" for none.
+    """Returns the compression for `tf.data.TFRecordDataset`: "GZIP", or "" for none.
 
     The first bytes of the file decide, not its name.
 

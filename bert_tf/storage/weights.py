@@ -1,10 +1,10 @@
-"""The weights folder: weights, config and vocabulary of a model, without its training state.
+"""The weights folder: weights, config and vocabulary, without the training state.
 
     model.safetensors   every variable under its google-research/bert name, such as
                         `bert/encoder/layer_0/attention/self/query/kernel`
     bert_config.json    the architecture
     vocab.txt           the vocabulary, one entry per line
-    weights.json        casing, checksums, and values from the caller, such as labels or step
+    weights.json        casing, checksums, and values of the caller, such as labels
 
 `weights.json` contains the SHA-256 of the weights, of the config, of the vocabulary and
 of its own values, so that a change in any file is noticed. Folders of earlier versions
@@ -176,11 +176,14 @@ def write_into(
         "weights_sha256": files.sha256(content),
         "config_sha256": sha256_of_values(config),
     }
+
     files.write_bytes(posixpath.join(folder, WEIGHTS_FILE), content)
     files.write_json(posixpath.join(folder, CONFIG_FILE), dict(config))
     if vocabulary is not None:
         path = posixpath.join(folder, VOCABULARY_FILE)
         files.write_bytes(path, vocabulary_text(vocabulary))
+
+    # A folder with this file is complete.
     files.write_json(posixpath.join(folder, FACTS_FILE), seal(facts))
 
 
@@ -199,6 +202,7 @@ def read_weights_folder(folder: str) -> WeightsFolder:
         InputError: A file is missing, damaged, or from another weights folder.
     """
     facts = read_facts(folder)
+
     weights_path = posixpath.join(folder, WEIGHTS_FILE)
     weights = files.read_bytes(weights_path)
     expected = facts.get("weights_sha256")
@@ -219,6 +223,7 @@ def read_weights_folder(folder: str) -> WeightsFolder:
         # White space is kept here but not in `read_vocabulary`: the checksum includes
         # white space.
         vocabulary = text.split("\n")
+
     return WeightsFolder(
         arrays=from_safetensors(weights, weights_path),
         config=config,
@@ -229,7 +234,7 @@ def read_weights_folder(folder: str) -> WeightsFolder:
 
 
 def read_facts(folder: str) -> dict[str, Any]:
-    """Reads the `weights.json` of a weights folder, and verifies its checksum and the types.
+    """Reads the `weights.json` of a weights folder, and verifies checksum and types.
 
     Returns:
         The values, without those of `FACTS_SCHEMA` that are null.
@@ -245,10 +250,12 @@ def read_facts(folder: str) -> dict[str, Any]:
             f"{facts.get('format')!r}. Write "
             "the folder again with this version of bert-tf."
         )
+
     # A format 1 with this checksum was changed: versions with format 1 did not write
     # it.
     if facts["format"] == _FORMAT or FACTS_SHA256 in facts:
         verify_facts(path, facts)
+
     json_files.check(facts.get("embedding") or {}, EMBEDDING_SCHEMA, path)
     return {k: v for k, v in facts.items() if v is not None or k not in FACTS_SCHEMA}
 

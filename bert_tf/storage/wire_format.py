@@ -33,6 +33,8 @@ def encode(columns: Sequence[tuple[str, str, np.ndarray]]) -> list[bytes]:
         _field(1, _entry(name, dtype, values)) for name, dtype, values in columns
     ]
     blocks = _field(1, [block for entry in entries for block in entry])
+
+    # [B, W], where W is the width of the widest possible record.
     data = np.concatenate([block.data for block in blocks], axis=1)
     used = np.ones(data.shape, bool)
     column = 0
@@ -41,6 +43,7 @@ def encode(columns: Sequence[tuple[str, str, np.ndarray]]) -> list[bytes]:
         if block.used is not None:
             used[:, column:end] = block.used
         column = end
+
     ends = np.cumsum(sum(block.length for block in blocks)).tolist()
     flat = data[used].tobytes()
     return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
@@ -72,7 +75,7 @@ def _all_used(data: np.ndarray) -> _Block:
 
 
 def _entry(name: str, dtype: str, values: np.ndarray) -> list[_Block]:
-    """Encodes an entry of the map of features: the name, then a `Feature` with a list of values."""
+    """Encodes an entry of the map of features: the name, then a `Feature`."""
     values = values.reshape(len(values), -1)
     if dtype == "int64":
         kind, numbers = _INT64_LIST, _varints(values)
@@ -86,7 +89,7 @@ def _entry(name: str, dtype: str, values: np.ndarray) -> list[_Block]:
 
 
 def _packed(values: np.ndarray, dtype: str) -> _Block:
-    """Encodes numbers [B, n] as little-endian bytes, without the zeros at the end of each row."""
+    """Encodes numbers [B, n] as little-endian bytes, without zeros at the end."""
     data = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<")).view(
         np.uint8
     )
@@ -103,19 +106,23 @@ def _field(number: int, content: list[_Block]) -> list[_Block]:
 
 
 def _varints(values: np.ndarray) -> _Block:
-    """Encodes numbers [B, n] as varints: 7-bit groups, lowest first, with a continuation bit."""
+    """Encodes numbers [B, n] as varints: groups of 7 bits, the lowest first."""
     largest = int(values.max(initial=0))
     if largest < 128 and values.min(initial=0) >= 0:
         return _all_used(values.astype(np.uint8))
+
     # Narrow types are faster; negative numbers need all 64 bits.
     small = values.min(initial=0) >= 0 and largest < 1 << 31
     values = (
         values.astype(np.uint32) if small else values.astype(np.int64).view(np.uint64)
     )
+
+    # [B, n] becomes [B, n, groups].
     groups = (int(values.max()).bit_length() + 6) // 7
     data = np.empty((*values.shape, groups), np.uint8)
     used = np.ones(data.shape, bool)
     length = np.full(len(values), values.shape[1])
+
     for group in range(groups):
         more = values > 127
         np.bitwise_or(
@@ -128,4 +135,5 @@ def _varints(values: np.ndarray) -> _Block:
             used[..., group + 1] = more
             length += np.count_nonzero(more, axis=1)
         values = values >> 7
+
     return _Block(data.reshape(len(values), -1), used.reshape(len(values), -1), length)

@@ -1,4 +1,4 @@
-"""`Workspace`: a folder that a program owns, such as that of a run, a sweep or a cache."""
+"""`Workspace`: a folder that a program owns, such as that of a run or a cache."""
 
 import contextlib
 import logging
@@ -60,7 +60,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def locked(self, busy: str, wait: bool = False) -> Iterator[int | None]:
-        """Creates and locks the folder until the end of the context, and removes leftovers.
+        """Creates the folder, locks it until the context ends, and removes leftovers.
 
         A context inside another one of the same object has no effect. After an error, a
         new folder into which nothing was written is removed.
@@ -79,6 +79,7 @@ class Workspace:
         if self._is_locked or "://" in self.path:
             yield None
             return
+
         is_new = not os.path.exists(self.path)
         with self._locked_file(busy, wait) as file:
             self._is_locked = True
@@ -102,10 +103,12 @@ class Workspace:
             files.make_folder(self.path)
             with files.explain_write_errors(path):
                 file = locks.open_file(path)
+
             if wait:
                 is_locked = locks.wait_for_lock(file, f"Waiting: {busy}")
             else:
                 is_locked = locks.try_lock(file)
+
             if is_locked is None:
                 _LOGGER.warning(
                     "warning: %s cannot be locked. Do not start a second program in "
@@ -117,6 +120,7 @@ class Workspace:
                 raise InputError(
                     f"{busy} Wait for its end, or give another {self._parameter}."
                 )
+
             # The process that had the lock may have removed the file before this one
             # locked it.
             if is_locked is None or locks.is_at(file, path):

@@ -79,22 +79,25 @@ UNMASKED = (
         "row_key", "int64", ("1",), "64 random bits, from which the masks are derived"
     ),
 )
+_IS_REAL = Feature(
+    "is_real_example", "int64", (), "0 for an example that only pads a batch"
+)
 CLASSIFICATION = (
     *INPUTS,
     Feature("label_ids", "int64", (), "index of the label"),
-    Feature("is_real_example", "int64", (), "0 for an example that only pads a batch"),
+    _IS_REAL,
 )
 REGRESSION = (
     *INPUTS,
     Feature("label_ids", "float32", (), "score"),
-    Feature("is_real_example", "int64", (), "0 for an example that only pads a batch"),
+    _IS_REAL,
 )
 MULTI_LABEL = (
     *INPUTS,
     Feature(
         "label_ids", "float32", ("C",), "1.0 for each label of the example, else 0.0"
     ),
-    Feature("is_real_example", "int64", (), "0 for an example that only pads a batch"),
+    _IS_REAL,
 )
 TAGGING = (
     *INPUTS,

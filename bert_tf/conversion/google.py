@@ -16,7 +16,7 @@ from bert_tf.conversion.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE
 from bert_tf.conversion.tensorflow_checkpoint import get_weight
 from bert_tf.errors import InputError
 from bert_tf.storage import files
-from bert_tf.storage.weights import CONFIG_FILE, VOCABULARY_FILE, vocabulary_text
+from bert_tf.storage.weights import CONFIG_FILE, write_vocabulary_file
 
 SLOTS = ("adam_m", "adam_v")
 STEP = "global_step"
@@ -118,9 +118,7 @@ def write(folder: str, contents: CheckpointContents) -> str:
     files.write_text(
         posixpath.join(folder, CONFIG_FILE), contents.require_config().to_json()
     )
-    if contents.vocabulary is not None:
-        path = posixpath.join(folder, VOCABULARY_FILE)
-        files.write_bytes(path, vocabulary_text(contents.vocabulary))
+    write_vocabulary_file(folder, contents.vocabulary)
     if contents.do_lower_case is not None:
         # google-research/bert ignores this file, and takes the casing from
         # --do_lower_case.

@@ -24,7 +24,7 @@ from bert_tf.storage.weights import (
     from_safetensors,
     read_vocabulary,
     to_safetensors,
-    vocabulary_text,
+    write_vocabulary_file,
 )
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
@@ -366,9 +366,7 @@ def write(folder: str, contents: CheckpointContents) -> str:
 
     files.write_json(posixpath.join(folder, CONFIG_FILE), values)
     files.write_json(posixpath.join(folder, TOKENIZER_CONFIG_FILE), tokenizer)
-    if contents.vocabulary is not None:
-        path = posixpath.join(folder, VOCABULARY_FILE)
-        files.write_bytes(path, vocabulary_text(contents.vocabulary))
+    write_vocabulary_file(folder, contents.vocabulary)
     sentence_transformers.write(
         folder, contents.extra.get("embedding") or {}, config.hidden_size
     )

@@ -112,7 +112,7 @@ def _read_from_hub(path: str) -> CheckpointContents:
         message = " ".join(str(error).split())
         raise InputError(f"{path} cannot be downloaded: {message}") from error
 
-    if not dialects.has_weights(gfile.listdir(folder), of_hub=True):
+    if not dialects.has_weights(gfile.listdir(folder)):
         raise InputError(
             f"{path} has no model.safetensors. Pickled files (.bin) are not read, "
             "because loading them can execute arbitrary code. Convert them with "
@@ -125,7 +125,12 @@ def _read_from_hub(path: str) -> CheckpointContents:
 def _read_zip(path: str, slots: bool) -> CheckpointContents:
     files.check_is_file(path)
     with tempfile.TemporaryDirectory() as folder:
-        _unpack(path, folder)
+        with (
+            files.explain_read_errors(path, " as a zip file"),
+            gfile.GFile(path, "rb") as file,
+            zipfile.ZipFile(file) as archive,
+        ):
+            archive.extractall(folder)
 
         # Exactly one folder of the archive has weights.
         candidates = [
@@ -148,17 +153,6 @@ def _read_zip(path: str, slots: bool) -> CheckpointContents:
     if casing is None:
         casing = released_casing(posixpath.basename(path))
     return dataclasses.replace(contents, source=path, do_lower_case=casing)
-
-
-def _unpack(path: str, folder: str) -> None:
-    with files.explain_read_errors(path, " as a zip file"):
-        try:
-            with gfile.GFile(path, "rb") as file, zipfile.ZipFile(file) as archive:
-                archive.extractall(folder)
-        except zipfile.BadZipFile as error:
-            raise InputError(
-                f"{path} cannot be read as a zip file: {error}."
-            ) from error
 
 
 def _read(path: str, slots: bool) -> CheckpointContents:

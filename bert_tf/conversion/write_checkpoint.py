@@ -336,7 +336,9 @@ def _check_same(contents: CheckpointContents, written: CheckpointContents) -> No
 
     # The weights are equal bit by bit.
     changed = [
-        name for name in expected if not _same_bits(expected[name], actual[name])
+        name
+        for name, array in expected.items()
+        if not np.array_equal(array.view(np.int32), actual[name].view(np.int32))
     ]
     if changed:
         raise InputError(
@@ -354,10 +356,6 @@ def _check_same(contents: CheckpointContents, written: CheckpointContents) -> No
             f"{contents.source}, such as the token {token!r:.60}. Remove white space "
             "from its tokens."
         )
-
-
-def _same_bits(one: np.ndarray, two: np.ndarray) -> bool:
-    return np.array_equal(one.view(np.int32), two.view(np.int32))
 
 
 def output_difference(one: CheckpointContents, two: CheckpointContents) -> float:

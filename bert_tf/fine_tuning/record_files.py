@@ -237,7 +237,7 @@ def move(records: RecordFile, path: str) -> RecordFile:
     """
     reason = f"no run has written it: it has no {_INDEX_SUFFIX} file of a run"
     remedy = "Move it, or give another output_dir"
-    check_is_own([path], [path + _INDEX_SUFFIX], reason, remedy)
+    check_is_own("", [path], [path + _INDEX_SUFFIX], reason, remedy)
     size = os.path.getsize(records.path)
     check_disk_space(os.path.dirname(path), size, os.path.basename(path))
     # The index first, so that records never exist without an index.

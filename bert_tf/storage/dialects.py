@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 @dataclasses.dataclass(frozen=True)
 class Written:
-    """How bert-tf writes a dialect.
+    """The folder that bert-tf writes in a dialect.
 
     Attributes:
         text: The folder that is written, for help texts.
@@ -55,7 +55,7 @@ class Dialect:
             apart from texts and settings (`_SETTINGS`).
         hub_files: Globs of the files that are downloaded from the Hugging Face hub; ()
             if the hub has no checkpoints of this dialect.
-        written: How bert-tf writes the dialect, or None if it can only be read.
+        written: The folder that bert-tf writes; None if the dialect can only be read.
     """
 
     module: str
@@ -136,18 +136,13 @@ WRITABLE_DIALECTS = tuple(WRITABLE)
 def marks_in(names: Iterable[str]) -> list[str]:
     """Returns the names of files which show that a folder contains a checkpoint."""
     globs = {mark for each in DIALECTS.values() for mark in each.marks}
-    return [n for n in names if any(fnmatch.fnmatch(n, glob) for glob in globs)]
+    return [name for name in names for glob in globs if fnmatch.fnmatch(name, glob)]
 
 
-def has_weights(names: Iterable[str], of_hub: bool = False) -> bool:
-    """Whether one of the names is that of a file with weights.
-
-    Args:
-        names: The names in a folder.
-        of_hub: Whether the folder comes from the Hugging Face hub.
-    """
-    found = [each for each in DIALECTS.values() if each.hub_files or not of_hub]
-    return any(fnmatch.fnmatch(n, each.weights) for n in names for each in found)
+def has_weights(names: Iterable[str]) -> bool:
+    """Whether one of the names in a folder is that of a file with weights."""
+    globs = {each.weights for each in DIALECTS.values()}
+    return any(fnmatch.fnmatch(name, glob) for name in names for glob in globs)
 
 
 def is_file_of_checkpoint(name: str) -> bool:
@@ -165,10 +160,10 @@ def folder_of(path: str) -> str:
     )
 
 
-def listed(texts: Iterable[str], word: str = "or") -> str:
+def listed(texts: Iterable[str]) -> str:
     """Returns different texts as a list in a sentence, such as "a, b or c"."""
     *others, last = dict.fromkeys(texts)
-    return f"{', '.join(others)} {word} {last}" if others else last
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 # For help texts; the original programs come first.

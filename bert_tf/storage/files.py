@@ -11,6 +11,7 @@ import json
 import os
 import re
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -156,8 +157,8 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
     import tensorflow as tf
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-    # pyarrow raises subclasses of OSError, ValueError and NotImplementedError.
-    others = DecodeError, zlib.error, OSError, EOFError, ValueError, NotImplementedError
+    others = (DecodeError, zlib.error, zipfile.BadZipFile, OSError, EOFError)
+    of_pyarrow = (ValueError, NotImplementedError)  # and OSError
 
     try:
         yield
@@ -167,7 +168,7 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
         raise InputError(
             f"{path} cannot be read{content}: {reason_of(error)}."
         ) from error
-    except others as error:
+    except (*others, *of_pyarrow) as error:
         reason = str(error).rstrip(".")
         raise InputError(f"{path} cannot be read{content}: {reason}.") from error
 

@@ -22,22 +22,33 @@ def refusal(path: str, reason: str, remedy: str) -> InputError:
 
 
 def check_is_own(
-    outputs: Iterable[str], marks: Iterable[str], reason: str, remedy: str
+    folder: str,
+    outputs: Iterable[str],
+    marks: Iterable[str],
+    reason: str,
+    remedy: str,
 ) -> None:
     """Checks that existing outputs were written by bert-tf.
 
     Args:
-        outputs: The paths that the program writes.
-        marks: The paths which show, each of them, that bert-tf has written the outputs.
+        folder: The output folder.
+        outputs: The names in it that the program writes.
+        marks: The names which show, each of them, that bert-tf has written the outputs.
         reason: Why an output without a mark is not replaced, for the message.
         remedy: A sentence for the message, such as "Give another output_dir".
 
     Raises:
         InputError: An output exists, and no mark does.
     """
-    found = next(filter(_has_entry, outputs), None)
-    if found is not None and not any(map(_has_entry, marks)):
-        raise refusal(found, f"but {reason}", remedy)
+
+    def exists(name: str) -> bool:
+        path = os.path.join(folder, name)
+        # TensorFlow, whose import takes seconds, is imported only for a remote path.
+        return files.exists(path) if "://" in path else os.path.lexists(path)
+
+    found = next(filter(exists, outputs), None)
+    if found is not None and not any(map(exists, marks)):
+        raise refusal(os.path.join(folder, found), f"but {reason}", remedy)
 
 
 def first_foreign(folder: str, is_own: Callable[[str], Any]) -> str | None:
@@ -81,9 +92,3 @@ def check_is_not_input(source: str, folder: str, names: Iterable[str]) -> None:
         if os.path.realpath(os.path.join(folder, name)) == os.path.realpath(source):
             reason = f"because {name} is the name of an output file"
             raise refusal(source, reason, "Give another output_dir")
-
-
-def _has_entry(path: str) -> bool:
-    """Whether a path exists; also a link whose target is missing."""
-    # TensorFlow, whose import takes seconds, is imported only for a remote path.
-    return files.exists(path) if "://" in path else os.path.lexists(path)

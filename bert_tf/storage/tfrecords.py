@@ -41,7 +41,14 @@ def compression(path: str) -> str:
     Raises:
         InputError: The path is not that of a regular file, or the file cannot be read.
     """
-    _check_regular(path)
+    # Reading from a named pipe would block.
+    if files.gfile().isdir(path):
+        raise InputError(
+            f"{path} is a folder. Give the record files in it, such as "
+            f"{path.rstrip('/')}/*."
+        )
+    check_is_regular(path)
+
     with files.explain_read_errors(path), files.gfile().GFile(path, "rb") as file:
         return "GZIP" if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC else ""
 
@@ -50,13 +57,3 @@ def masked_crc32c(content: bytes) -> int:
     """Returns the checksum of `content` as defined for TFRecord files, a uint32."""
     crc = google_crc32c.value(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def _check_regular(path: str) -> None:
-    """Checks that a path is that of a file; reading from a named pipe would block."""
-    if files.gfile().isdir(path):
-        raise InputError(
-            f"{path} is a folder. Give the record files in it, such as "
-            f"{path.rstrip('/')}/*."
-        )
-    check_is_regular(path)

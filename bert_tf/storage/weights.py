@@ -135,6 +135,13 @@ def vocabulary_text(vocabulary: Sequence[str]) -> bytes:
     return "".join(f"{entry}\n" for entry in vocabulary).encode("utf-8")
 
 
+def write_vocabulary_file(folder: str, vocabulary: Sequence[str] | None) -> None:
+    """Writes the `vocab.txt` of a checkpoint, if it has a vocabulary."""
+    if vocabulary is not None:
+        path = posixpath.join(folder, VOCABULARY_FILE)
+        files.write_bytes(path, vocabulary_text(vocabulary))
+
+
 def vocabulary_sha256(vocabulary: Sequence[str]) -> str:
     r"""Returns the hexadecimal SHA-256 of the vocabulary's entries, joined by \n."""
     return files.sha256("\n".join(vocabulary).encode("utf-8"))
@@ -179,9 +186,7 @@ def write_into(
 
     files.write_bytes(posixpath.join(folder, WEIGHTS_FILE), content)
     files.write_json(posixpath.join(folder, CONFIG_FILE), dict(config))
-    if vocabulary is not None:
-        path = posixpath.join(folder, VOCABULARY_FILE)
-        files.write_bytes(path, vocabulary_text(vocabulary))
+    write_vocabulary_file(folder, vocabulary)
 
     # A folder with this file is complete.
     files.write_json(posixpath.join(folder, FACTS_FILE), seal(facts))

@@ -51,12 +51,9 @@ class Workspace:
         Raises:
             InputError: An output exists, and no mark does.
         """
-        written, shown = (
-            (os.path.join(self.path, name) for name in names)
-            for names in (outputs, marks)
-        )
         reason = f"{self.path} contains no {self._content} of bert-tf"
-        check_is_own(written, shown, reason, f"Give another {self._parameter}")
+        remedy = f"Give another {self._parameter}"
+        check_is_own(self.path, outputs, marks, reason, remedy)
 
     @contextlib.contextmanager
     def locked(self, busy: str, wait: bool = False) -> Iterator[int | None]:

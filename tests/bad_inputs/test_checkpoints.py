@@ -1,6 +1,5 @@
 """Damaged and wrong checkpoints and configs: one line, exit code 2, no output."""
 
-import json
 import os
 import shutil
 import zipfile
@@ -8,6 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 import safetensors.numpy
+from golden_checkpoints import edit_json
 from run_programs import assert_refused, run_mains
 from tiny_bert import VOCABULARY
 
@@ -55,14 +55,7 @@ def put(name, content):
 
 def edit(name, **values):
     """Changes values in a JSON file; None removes a key."""
-
-    def change(folder):
-        path = folder / name
-        before = json.loads(path.read_text()) if path.exists() else {}
-        after = {k: v for k, v in {**before, **values}.items() if v is not None}
-        path.write_text(json.dumps(after))
-
-    return change
+    return lambda folder: edit_json(folder / name, **values)
 
 
 def flip(name, position):
@@ -88,33 +81,32 @@ def link(name, target):
     return change
 
 
-def tensor(dtype, value):
-    """Replaces the word embeddings in a file of Hugging Face."""
+def tensors(**arrays):
+    """Adds tensors to a file of Hugging Face, or replaces them."""
 
     def change(folder):
         path = folder / "model.safetensors"
-        array = np.zeros((9, 8), dtype)
-        array[3, 2] = value
-        safetensors.numpy.save_file(
-            safetensors.numpy.load_file(path) | {EMBEDDINGS: array}, path
-        )
+        safetensors.numpy.save_file(safetensors.numpy.load_file(path) | arrays, path)
 
     return change
+
+
+def tensor(dtype, value):
+    """Replaces the word embeddings in a file of Hugging Face."""
+    array = np.zeros((9, 8), dtype)
+    array[3, 2] = value
+    return tensors(**{EMBEDDINGS: array})
 
 
 def labels(*names):
     """Adds the head of a classifier to a file of Hugging Face."""
 
+    head = {"weight": np.ones((2, 8), "f4"), "bias": np.ones(2, "f4")}
+    id2label = {str(i): name for i, name in enumerate(names)}
+
     def change(folder):
-        path = folder / "model.safetensors"
-        head = {
-            "classifier.weight": np.ones((2, 8), "f4"),
-            "classifier.bias": np.ones(2, "f4"),
-        }
-        safetensors.numpy.save_file(safetensors.numpy.load_file(path) | head, path)
-        edit("config.json", id2label={str(i): name for i, name in enumerate(names)})(
-            folder
-        )
+        tensors(**{f"classifier.{name}": array for name, array in head.items()})(folder)
+        edit_json(folder / "config.json", id2label=id2label)
 
     return change
 
@@ -135,12 +127,20 @@ def cut_zip(path):
 CHECKPOINTS = [
     ("hf", edit("config.json", hidden_act="nothing"), "the hidden_act 'nothing'"),
     ("hf", put("config.json", ""), "config.json is not JSON"),
+    ("hf", edit("config.json", hidden_act="quick_gelu"), "hidden_act 'quick_gelu'",
+     "Supported are gelu, "),
+    ("hf", edit("config.json", pruned_heads={"0": [1]}), "pruned_heads"),
+    ("hf", edit("config.json", model_type="distilbert"), "distilbert"),
+    ("hf", edit("config.json", position_embedding_type="relative_key"), "relative_key"),
+    ("hf", edit("config.json", add_cross_attention=True), "cross-attention"),
+    ("hf", edit("config.json", layer_norm_eps=0), "layer_norm_eps must be above 0"),
     ("shards", edit(SHARDS, weight_map={"a": "../outside.safetensors"}), "'../outside.safetensors'",
      "Only names without a folder"),
     ("hf", labels("a", "a"), "config.json: id2label must have one different label", "'a' for 1"),
     ("hf", cut("model.safetensors", 500), "model.safetensors is not a valid safetensors file"),
     ("hf", tensor(np.int32, 1), "bert/embeddings/word_embeddings has the dtype int32"),
     ("hf", tensor(np.float32, np.nan), "NaN or infinite values in bert/embeddings/word_embeddings"),
+    ("shards", edit(SHARDS, weight_map={"a": "b.safetensors"}), "/b.safetensors"),
     ("own", edit("weights.json", format=3), 'must contain "format": 2. Received: 3'),
     ("own", edit("bert_config.json", hidden_act="relu"), "bert_config.json", "was replaced"),
     ("own", link("vocab.txt", "../secret"), "vocab.txt is a link to", "outside of its folder"),
@@ -149,6 +149,8 @@ CHECKPOINTS = [
     ("google", cut(DATA, 100), "bert_model.ckpt.data-* is incomplete", "Copy it again"),
     ("google", lambda folder: (folder / DATA).unlink(), "be read as a TensorFlow checkpoint"),
     ("google", put("checkpoint", 'model_checkpoint_path: "../other/x.ckpt"'), "in another folder"),
+    ("google", edit("tokenizer_config.json", do_lower_case="false"),
+     "tokenizer_config.json: do_lower_case must be true or"),
     ("zip", cut_zip, "cannot be read as a zip file"),
 ]  # fmt: skip
 
@@ -235,8 +237,8 @@ def test_programs_refuse_damaged_checkpoints(valid, folder):
         change(copy(valid, dialect, folder / name))
     (folder / "texts").write_text("a b\n")
     (folder / "train.tsv").write_text("sentence\tlabel\na b\t1\nb\t0\n")
-    config = json.loads((valid / "own/bert_config.json").read_text())
-    (folder / "heads.json").write_text(json.dumps({**config, "num_attention_heads": 1}))
+    shutil.copy(valid / "own/bert_config.json", folder / "heads.json")
+    edit_json(folder / "heads.json", num_attention_heads=1)
     (folder / "reversed.txt").write_text("\n".join(VOCABULARY[::-1]) + "\n")
     paths = {name: folder / name for name in CHANGED}
     commands = [

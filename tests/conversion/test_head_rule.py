@@ -1,10 +1,10 @@
 """`Pretrained.initialize_task`: the head of a fine-tuned model, and the reason in the log."""
 
-import json
 import logging
 
 import numpy as np
 import pytest
+from golden_checkpoints import assert_same_arrays, edit_json
 from tiny_bert import small_config
 
 import bert_tf
@@ -18,31 +18,29 @@ MNLI = {
     "labels": ["contradiction", "entailment", "neutral"],
     "pair": True,
 }
-# The encoder has 39 weights: 5 of the embeddings, 16 in each of 2 layers, 2 of the
-# pooler. Facts of another task than MNLI with three labels, so that the shapes agree,
-# and the reason.
-OTHER = {
-    "task": ({**MNLI, "task": "snli"}, "is of task 'mnli', not of 'snli'"),
-    "order": (
-        {**MNLI, "labels": ["entailment", "neutral", "contradiction"]},
-        "has the labels contradiction, entailment, neutral, but the task has "
-        "entailment, neutral, contradiction in another order",
-    ),
-    "type": (
-        {**MNLI, "task_type": "multi_label"},
-        "is a model for classification, not for multi_label",
-    ),
-    "pair": (
-        {**MNLI, "pair": False},
-        "is a model for pairs of texts, not for single texts",
-    ),
-}
+# A classifier, unless a test saves another model.
+LABELS = {"labels": MNLI["labels"]}
+REGRESSION = {"task": "sts-b", "task_type": "regression", "labels": []}
+DEFAULT_NAMES = {"labels": ["LABEL_0", "LABEL_1", "LABEL_2"]}
+NEW_HEAD = "The head starts with random weights: "
+UNKNOWN_ORDER = (
+    "which does not state its labels. Check that their order is contradiction, "
+    "entailment, neutral."
+)
 
 
-def classifier(num_labels=3, seed=1):
-    """A classifier whose bias is not 0, unlike that of a new one."""
+def model_of(kind="classifier", seed=1):
+    """A model with the head of one kind.
+
+    The bias of a classifier is not 0, unlike that of a new one.
+    """
+    if kind == "span":
+        return bert_tf.BertSpanPredictor(CONFIG, seed=seed)
+    if kind == "pretraining":
+        return bert_tf.BertPretrainer(CONFIG, seed=seed)
+    num_labels = {"classifier": 3, "two labels": 2, "regression": 1}[kind]
     model = bert_tf.BertClassifier(CONFIG, num_labels=num_labels, seed=seed)
-    model.head.output_bias.assign(np.arange(1, num_labels + 1))
+    model.head.output_bias.assign(np.arange(seed, num_labels + seed))
     return model
 
 
@@ -76,10 +74,10 @@ def initialized(checkpoint, source, is_kept, facts, caplog, init_head=None, mode
 
 @pytest.fixture
 def saved(tmp_path):
-    """Returns a function that saves a classifier, and returns the checkpoint and the weights."""
+    """Returns a function that saves a model, and returns the checkpoint and the weights."""
 
     def save(facts, dialect="bert-tf", model=None):
-        model = model or classifier()
+        model = model or model_of()
         path = bert_tf.save_checkpoint(
             model, None, tmp_path / dialect, dialect, **facts
         )
@@ -88,184 +86,137 @@ def saved(tmp_path):
     return save
 
 
-def test_the_head_of_the_same_task_is_kept(saved, caplog):
-    checkpoint, source = saved({**MNLI, "max_seq_length": 6})
-    facts = {**MNLI, "labels": tuple(MNLI["labels"]), "task_type": "classification"}
-    log = initialized(checkpoint, source, True, facts, caplog)
-    path = checkpoint.facts["source"]
-    assert log == [
-        ("INFO", f"{path}: 41 weights read."),
-        (
-            "INFO",
-            f"The head is that of {path}, because the task and the labels are equal.",
-        ),
-    ]
-
-
-@pytest.mark.parametrize("name", OTHER)
-def test_the_head_of_another_task_is_random_although_the_shapes_agree(
-    saved, caplog, name
-):
-    facts, reason = OTHER[name]
-    checkpoint, source = saved(MNLI)
-    log = initialized(checkpoint, source, False, facts, caplog)
-    path = checkpoint.facts["source"]
-    assert log == [
-        ("INFO", f"{path}: 39 weights read."),
-        ("INFO", f"The head starts with random weights: {path} {reason}."),
-    ]
-
-
-def test_another_number_of_labels_of_the_same_task_name_is_no_error(saved, caplog):
-    facts = {"task": "custom", "labels": ["a", "b", "c"]}
-    checkpoint, source = saved(
-        {"task": "custom", "labels": ["x", "y"]}, model=classifier(2)
-    )
-    log = initialized(checkpoint, source, False, facts, caplog)
-    assert "has the labels x, y, but the task has a, b, c." in log[1][1]
-
-
-@pytest.mark.parametrize("dialect", ["google", "hugging_face"])
-def test_the_head_of_a_checkpoint_that_names_no_task_is_random(saved, caplog, dialect):
-    checkpoint, source = saved(MNLI, dialect)
-    log = initialized(checkpoint, source, False, MNLI, caplog)
-    assert log[1][0] == "INFO"
-    assert log[1][1].endswith("does not state its task (init_head=True uses its head).")
-
-
-@pytest.mark.parametrize("dialect", ["bert-tf", "google", "hugging_face"])
-def test_pretraining_heads_are_left_out_without_a_warning(saved, caplog, dialect):
-    checkpoint, source = saved({}, dialect, bert_tf.BertPretrainer(CONFIG, seed=1))
-    log = initialized(checkpoint, source, False, MNLI, caplog)
-    path = checkpoint.facts["source"]
-    assert log == [
-        ("INFO", f"{path}: 39 weights read."),
-        ("INFO", f"The head starts with random weights: {path} has no weights for it."),
-    ]
-
-
-def test_span_heads_are_kept_for_the_same_task_without_labels(saved, caplog):
-    """As from TriviaQA to SQuAD: there are no labels, and the task has the same name."""
-    checkpoint, source = saved(
-        {"task": "squad"}, model=bert_tf.BertSpanPredictor(CONFIG, seed=1)
-    )
-    model = bert_tf.BertSpanPredictor(CONFIG, seed=2)
-    log = initialized(checkpoint, source, True, {"task": "squad"}, caplog, model=model)
-    assert log[1][1].startswith("The head is that of ")
-
-
-def test_init_head_keeps_the_head_of_another_task_with_the_same_labels(saved, caplog):
-    checkpoint, source = saved(MNLI)
-    log = initialized(
-        checkpoint, source, True, {**MNLI, "task": "snli"}, caplog, init_head=True
-    )
-    assert log[1] == ("INFO", f"The head is that of {checkpoint.facts['source']}.")
-
-
-def test_init_head_false_gives_a_random_head(saved, caplog):
-    checkpoint, source = saved(MNLI)
-    log = initialized(checkpoint, source, False, MNLI, caplog, init_head=False)
-    assert log[1] == (
-        "INFO",
-        "The head starts with random weights: init_head=False was given.",
-    )
-
-
-def test_init_head_with_unknown_labels_warns(saved, caplog):
-    """google-research/bert stores no labels, and LABEL_0 is a default name of transformers."""
-    default = {"labels": ["LABEL_0", "LABEL_1", "LABEL_2"]}
-    for facts, dialect in ((MNLI, "google"), (default, "hugging_face")):
-        checkpoint, source = saved(facts, dialect)
-        log = initialized(checkpoint, source, True, MNLI, caplog, init_head=True)
-        assert [level for level, _ in log] == ["INFO", "WARNING"]
-        assert log[1][1].endswith(
-            "which does not state its labels. Check that their order is contradiction, "
-            "entailment, neutral."
+# The facts and the kind of the saved model, its dialect, the facts of the task,
+# init_head, whether the head is kept, and the reason that is logged. {} stands for the
+# path.
+ROWS = {
+    "the same task": (
+        {**MNLI, "max_seq_length": 6}, "classifier", "bert-tf",
+        {**MNLI, "labels": tuple(MNLI["labels"]), "task_type": "classification"}, None, True,
+        "The head is that of {}, because the task and the labels are equal.",
+    ),
+    # The shapes agree.
+    "another task": (MNLI, "classifier", "bert-tf", {**MNLI, "task": "snli"}, None, False,
+                     f"{NEW_HEAD}{{}} is of task 'mnli', not of 'snli'."),
+    "another order": (
+        MNLI, "classifier", "bert-tf",
+        {**MNLI, "labels": ["entailment", "neutral", "contradiction"]}, None, False,
+        f"{NEW_HEAD}{{}} has the labels contradiction, entailment, neutral, but the task has "
+        "entailment, neutral, contradiction in another order.",
+    ),
+    "another type": (
+        MNLI, "classifier", "bert-tf", {**MNLI, "task_type": "multi_label"}, None, False,
+        f"{NEW_HEAD}{{}} is a model for classification, not for multi_label.",
+    ),
+    "single texts": (
+        MNLI, "classifier", "bert-tf", {**MNLI, "pair": False}, None, False,
+        f"{NEW_HEAD}{{}} is a model for pairs of texts, not for single texts.",
+    ),
+    "two of three labels": (
+        {"task": "custom", "labels": ["x", "y"]}, "two labels", "bert-tf",
+        {"task": "custom", "labels": ["a", "b", "c"]}, None, False,
+        f"{NEW_HEAD}{{}} has the labels x, y, but the task has a, b, c.",
+    ),
+    **{
+        f"no task in {dialect}": (
+            MNLI, "classifier", dialect, MNLI, None, False,
+            f"{NEW_HEAD}{{}} does not state its task (init_head=True uses its head).",
         )
-
-
-@pytest.mark.parametrize("dialect", ["google", "hugging_face"])
-def test_a_regression_head_has_no_labels_to_check(saved, caplog, dialect):
-    labels = {"labels": ["score"]} if dialect == "hugging_face" else {}
-    checkpoint, source = saved(labels, dialect, classifier(1))
-    facts = {"task": "sts-b", "task_type": "regression", "labels": []}
-    model = bert_tf.BertClassifier(CONFIG, num_labels=1, seed=2)
-    log = initialized(
-        checkpoint, source, True, facts, caplog, init_head=True, model=model
-    )
-    assert [level for level, _ in log] == ["INFO", "INFO"]
-
-
-@pytest.mark.parametrize("dialect", ["bert-tf", "hugging_face"])
-def test_init_head_refuses_other_labels(saved, dialect):
-    checkpoint, _ = saved(MNLI, dialect)
-    model = bert_tf.BertClassifier(CONFIG, num_labels=3, seed=2)
-    before = arrays(model)
-    message = (
-        "^The head of .* is needed, but it has the labels contradiction, entailment, "
-        "neutral, but the task has neutral, entailment, contradiction in another "
-        "order. Give the checkpoint of "
-    )
-    with pytest.raises(bert_tf.InputError, match=message):
-        checkpoint.initialize_task(
-            model, {**MNLI, "labels": MNLI["labels"][::-1]}, True
+        for dialect in ("google", "hugging_face")
+    },
+    "no labels": ({"task": "mnli"}, "classifier", "bert-tf", MNLI, None, False,
+                  f"{NEW_HEAD}{{}} does not state its labels (init_head=True uses its head)."),
+    **{
+        f"pretraining in {dialect}": ({}, "pretraining", dialect, MNLI, None, False,
+                                      f"{NEW_HEAD}{{}} has no weights for it.")
+        for dialect in ("bert-tf", "google", "hugging_face")
+    },
+    # As from TriviaQA to SQuAD: there are no labels, and the task has the same name.
+    "spans": ({"task": "squad"}, "span", "bert-tf", {"task": "squad"}, None, True,
+              "The head is that of {}, because the task is equal."),
+    "other task, but init_head": (MNLI, "classifier", "bert-tf", {**MNLI, "task": "snli"}, True,
+                                  True, "The head is that of {}."),
+    "no init_head": (MNLI, "classifier", "bert-tf", MNLI, False, False,
+                     f"{NEW_HEAD}init_head=False was given."),
+    # google-research/bert stores no labels, and LABEL_0 is a default name of transformers.
+    "labels of google": (MNLI, "classifier", "google", MNLI, True, True,
+                         f"WARNING The head is that of {{}}, {UNKNOWN_ORDER}"),
+    "labels of transformers": (DEFAULT_NAMES, "classifier", "hugging_face", MNLI, True, True,
+                               f"WARNING The head is that of {{}}, {UNKNOWN_ORDER}"),
+    # A regression head has no labels to check.
+    "regression of google": ({}, "regression", "google", REGRESSION, True, True,
+                             "The head is that of {}."),
+    "regression of transformers": ({"labels": ["score"]}, "regression", "hugging_face", REGRESSION,
+                                   True, True, "The head is that of {}."),
+    # A fact that the checkpoint does not state is accepted.
+    **{
+        f"no type, init_head={init_head}": (
+            {"task": "mnli", **LABELS}, "classifier", "bert-tf",
+            {**MNLI, "task_type": "classification"}, init_head, True, reason,
         )
-    for name, array in arrays(model).items():
-        np.testing.assert_array_equal(array, before[name])
+        for init_head, reason in (
+            (None, "The head is that of {}, because the task and the labels are equal."),
+            (True, "The head is that of {}."),
+        )
+    },
+    "no type in transformers": (
+        {"labels": ["x", "y", "z"]}, "classifier", "hugging_face",
+        {"task": "custom", "task_type": "multi_label", "labels": ["x", "y", "z"], "pair": False},
+        True, True, "The head is that of {}.",
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("init_head", [None, True])
-def test_a_fact_that_the_checkpoint_does_not_state_is_accepted(
-    saved, caplog, init_head
-):
-    """A checkpoint of a classifier of which only the task and the labels were stored."""
-    stored = {"task": "mnli", "labels": MNLI["labels"]}
-    checkpoint, source = saved(stored)
-    facts = {**MNLI, "task_type": "classification"}
-    initialized(checkpoint, source, True, facts, caplog, init_head)
-    if init_head:
-        facts = {**MNLI, "task_type": "multi_label"}
-        with pytest.raises(
-            bert_tf.InputError, match="a model for classification, not for multi"
-        ):
-            initialized(checkpoint, source, True, facts, caplog, init_head)
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_the_head_of_a_checkpoint_is_kept_or_random_with_a_reason(saved, caplog, row):
+    stated, kind, dialect, facts, init_head, is_kept, reason = row
+    checkpoint, source = saved(stated, dialect, model_of(kind))
+    new_kind = kind if kind in ("span", "regression") else "classifier"
+    model = model_of(new_kind, seed=2)
+    log = initialized(checkpoint, source, is_kept, facts, caplog, init_head, model)
+    path = checkpoint.facts["source"]
+    level, message = ("INFO", reason)
+    if reason.startswith("WARNING "):
+        level, _, message = reason.partition(" ")
+    # The encoder has 39 weights: 5 of the embeddings, 16 in each of 2 layers, 2 of the
+    # pooler.
+    assert log == [
+        ("INFO", f"{path}: {41 if is_kept else 39} weights read."),
+        (level, message.format(path)),
+    ]
 
 
-def test_the_head_of_a_checkpoint_without_labels_is_random(saved, caplog):
-    checkpoint, source = saved({"task": "mnli"})
-    log = initialized(checkpoint, source, False, MNLI, caplog)
-    assert log[1][1].endswith(
-        "does not state its labels (init_head=True uses its head)."
-    )
-
-
-def test_a_hugging_face_folder_does_not_state_the_task_type(saved, caplog):
-    labels = ["x", "y", "z"]
-    checkpoint, source = saved({"labels": labels}, "hugging_face")
-    facts = {
-        "task": "custom",
-        "task_type": "multi_label",
-        "labels": labels,
-        "pair": False,
-    }
-    initialized(checkpoint, source, True, facts, caplog, init_head=True)
-
-
-def test_init_head_refuses_other_shapes_and_missing_heads(saved):
-    facts = {"task": "rte", "labels": ["entailment", "not_entailment"]}
-    model = bert_tf.BertClassifier(CONFIG, num_labels=2, seed=2)
-    checkpoint, _ = saved({}, "google")
-    message = r"output_weights has the shape \[3, 4\] in .*, but \[2, 4\] in the model\. Use the"
-    with pytest.raises(bert_tf.InputError, match=message):
-        checkpoint.initialize_task(model, facts, init_head=True)
-    checkpoint, _ = saved({}, model=bert_tf.BertPretrainer(CONFIG))
-    message = "The head of .* is needed, but it has no weights for a BertClassifier"
-    with pytest.raises(bert_tf.InputError, match=message):
-        checkpoint.initialize_task(model, facts, init_head=True)
+# The facts, the dialect and the kind of the saved model, the facts of the task, and the
+# message.
+REVERSED = {**MNLI, "labels": MNLI["labels"][::-1]}
+OTHER_ORDER = (
+    "^The head of .* is needed, but it has the labels contradiction, entailment, "
+    "neutral, but the task has neutral, entailment, contradiction in another order. "
+    "Give the checkpoint of "
+)
+TWO = {"task": "rte", "labels": ["entailment", "not_entailment"]}
+REFUSED = [
+    (MNLI, "bert-tf", "classifier", REVERSED, OTHER_ORDER),
+    (MNLI, "hugging_face", "classifier", REVERSED, OTHER_ORDER),
+    ({"task": "mnli", **LABELS}, "bert-tf", "classifier", {**MNLI, "task_type": "multi_label"},
+     "a model for classification, not for multi"),
+    ({}, "google", "classifier", TWO,
+     r"output_weights has the shape \[3, 4\] in .*, but \[2, 4\] in the model\. Use the"),
+    ({}, "bert-tf", "pretraining", TWO,
+     "The head of .* is needed, but it has no weights for a BertClassifier"),
     # A head of another kind is not used, although its shapes agree.
-    checkpoint, _ = saved({}, model=bert_tf.BertSpanPredictor(CONFIG))
-    with pytest.raises(bert_tf.InputError, match="has no weights for a BertClassifier"):
+    ({}, "bert-tf", "span", TWO, "has no weights for a BertClassifier"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("stated", "dialect", "kind", "facts", "message"), REFUSED)
+def test_init_head_refuses_another_head(saved, stated, dialect, kind, facts, message):
+    checkpoint, _ = saved(stated, dialect, model_of(kind))
+    model = model_of("two labels" if facts is TWO else "classifier", seed=2)
+    before = arrays(model)
+    with pytest.raises(bert_tf.InputError, match=message):
         checkpoint.initialize_task(model, facts, init_head=True)
+    assert_same_arrays(arrays(model), before)
 
 
 @pytest.mark.parametrize("kind", [bert_tf.BertClassifier, bert_tf.BertTagger])
@@ -274,9 +225,7 @@ def test_a_head_of_ambiguous_kind_is_that_of_the_model(saved, caplog, tmp_path, 
     source = kind(CONFIG, num_labels=3, seed=1)
     facts = {"task": "any", "labels": ["a", "b", "c"]}
     saved(facts, "hugging_face", source)
-    config = json.loads((tmp_path / "hugging_face/config.json").read_text())
-    config["architectures"] = ["BertModel"]
-    (tmp_path / "hugging_face/config.json").write_text(json.dumps(config))
+    edit_json(tmp_path / "hugging_face/config.json", architectures=["BertModel"])
     checkpoint = bert_tf.load(tmp_path / "hugging_face")
     model = kind(CONFIG, num_labels=3, seed=2)
     initialized(checkpoint, arrays(source), False, facts, caplog, model=model)
@@ -295,7 +244,7 @@ def test_missing_weights_of_the_encoder_are_reported(saved, caplog, tmp_path):
     tensors = safetensors.numpy.load_file(file)
     kept = {name: array for name, array in tensors.items() if "pooler" not in name}
     safetensors.numpy.save_file(kept, file)
-    bert_tf.load(tmp_path / "hugging_face").initialize_task(classifier(), MNLI)
+    bert_tf.load(tmp_path / "hugging_face").initialize_task(model_of(), MNLI)
     message = "left as initialized: bert/pooler/dense/kernel, bert/pooler/dense/bias."
     (record,) = [each for each in caplog.records if each.levelname == "WARNING"]
     assert record.getMessage().endswith(message)

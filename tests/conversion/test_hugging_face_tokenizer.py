@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import tokenizers
+from golden_checkpoints import edit_json
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from bert_tf.config import BertConfig
@@ -297,9 +298,7 @@ def test_ids_equal_those_of_auto_tokenizer_or_the_setting_is_refused(
 
 def test_the_tokenizer_class_in_config_json_counts_if_there_is_no_other(tmp_path):
     source = folder(tmp_path, TOKENS)
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["tokenizer_class"] = "BertJapaneseTokenizer"
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    edit_json(tmp_path / "config.json", tokenizer_class="BertJapaneseTokenizer")
     assert_refused(read_weights(source), 'tokenizer_class is "BertJapaneseTokenizer"')
     (tmp_path / CONFIG_FILE).write_text('{"tokenizer_class": "BertTokenizer"}')
     assert read_weights(source).vocabulary == TOKENS

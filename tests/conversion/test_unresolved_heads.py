@@ -1,19 +1,16 @@
 """Heads of Hugging Face folders that bert-tf cannot compute, or whose kind no file tells."""
 
-import json
-import pathlib
 import shutil
 
 import numpy as np
 import pytest
 import safetensors.numpy
-import tensorflow as tf
+from golden_checkpoints import HUGGING_FACE, assert_same_arrays, edit_json, inputs_of
 
 from bert_tf import modeling
 from bert_tf.conversion import assign, convert, read_weights, write_weights
 from bert_tf.errors import InputError
 
-GOLDEN = pathlib.Path(__file__).parents[1] / "golden/huggingface"
 HEADS = {
     "sequence_classification": modeling.BertClassifier,
     "token_classification": modeling.BertTagger,
@@ -30,10 +27,8 @@ def copy(name, path, **changes) -> str:
 
     None removes a key.
     """
-    shutil.copytree(GOLDEN / name, path)
-    config = json.loads((path / "config.json").read_text()) | changes
-    config = {key: value for key, value in config.items() if value is not None}
-    (path / "config.json").write_text(json.dumps(config))
+    shutil.copytree(HUGGING_FACE / name, path)
+    edit_json(path / "config.json", **changes)
     return str(path)
 
 
@@ -49,11 +44,8 @@ def _rows(contents) -> int:
 
 
 def logits(model, name):
-    expected = np.load(GOLDEN / name / "expected.npz")
-    inputs = {
-        n: tf.constant(expected[n]) for n in ("input_ids", "input_mask", "segment_ids")
-    }
-    return model(inputs)["logits"], expected["logits"]
+    expected = np.load(HUGGING_FACE / name / "expected.npz")
+    return model(inputs_of(expected))["logits"], expected["logits"]
 
 
 @pytest.mark.parametrize("architectures", AMBIGUOUS)
@@ -97,10 +89,7 @@ def test_an_ambiguous_head_is_not_written(tmp_path, dialect):
     written = read_weights(str(tmp_path / "out"))
     assert {name.split("/")[0] for name in written.arrays} == {"bert"}
     assert (written.classifier, written.extra) == ({}, {})
-    expected = read_weights(source).arrays
-    assert written.arrays.keys() == expected.keys()
-    for name, array in expected.items():
-        np.testing.assert_array_equal(written.arrays[name], array)
+    assert_same_arrays(written.arrays, read_weights(source).arrays)
 
 
 def with_decoder(path, end="weight", offset=1, name="pretraining") -> str:
@@ -121,13 +110,9 @@ def test_the_encoder_of_an_untied_masked_lm_is_read(tmp_path):
     assert not contents.unknown
     encoder = modeling.BertEncoder(contents.config, seed=0)
     assert not assign(encoder, contents).missing
-    expected = np.load(GOLDEN / "pretraining/expected.npz")
-    inputs = {
-        n: tf.constant(expected[n]) for n in ("input_ids", "input_mask", "segment_ids")
-    }
-    np.testing.assert_allclose(
-        encoder(inputs)["encoder_outputs"][-1], expected["hidden_states"][-1], atol=1e-5
-    )
+    expected = np.load(HUGGING_FACE / "pretraining/expected.npz")
+    last = encoder(inputs_of(expected))["encoder_outputs"][-1]
+    np.testing.assert_allclose(last, expected["hidden_states"][-1], atol=1e-5)
 
 
 def test_a_masked_lm_is_not_filled_from_an_untied_one(tmp_path):
@@ -138,8 +123,7 @@ def test_a_masked_lm_is_not_filled_from_an_untied_one(tmp_path):
         InputError, match=r"source has a masked LM .* not tied .* BertPretrainer"
     ):
         assign(model, contents)
-    for name, variable in modeling.variables_by_name(model).items():
-        np.testing.assert_array_equal(variable, before[name])
+    assert_same_arrays(modeling.variables_by_name(model), before)
 
 
 def test_an_untied_masked_lm_is_not_written(tmp_path):

@@ -1,14 +1,20 @@
 """Writing checkpoints: round trips keep every bit, and other programs can read the files."""
 
 import dataclasses
-import json
 import os
-import pathlib
 
 import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
+from golden_checkpoints import (
+    GOLDEN,
+    GOOGLE,
+    HUGGING_FACE,
+    assert_same_arrays,
+    google_config,
+    read_json,
+)
 from reference import tokenizer as reference
 from run_programs import run_main
 
@@ -31,9 +37,8 @@ from bert_tf.modeling import (
     variables_by_name,
 )
 from bert_tf.pretrained import load
-from bert_tf.storage import files
+from bert_tf.storage import dialects, files
 
-GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 CONFIG = BertConfig(60, 16, 2, 2, 24, max_position_embeddings=20, type_vocab_size=2)
 VOCABULARY = [
     "[PAD]",
@@ -52,14 +57,15 @@ MODELS = {
 }
 
 
-def weights_of(model) -> CheckpointContents:
+def weights_of(model, **changes) -> CheckpointContents:
     arrays = {name: np.asarray(v) for name, v in variables_by_name(model).items()}
     # All values are distinct, so that a test fails if two weights are confused.
     generator = np.random.default_rng(0)
     arrays = {
         n: generator.normal(size=a.shape).astype(np.float32) for n, a in arrays.items()
     }
-    return CheckpointContents("source", "bert-tf", arrays, CONFIG, VOCABULARY, True)
+    found = CheckpointContents("source", "bert-tf", arrays, CONFIG, VOCABULARY, True)
+    return dataclasses.replace(found, **changes)
 
 
 @pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])
@@ -67,9 +73,11 @@ def weights_of(model) -> CheckpointContents:
 def test_round_trips_are_bitwise(tmp_path, kind, dialect):
     weights = weights_of(MODELS[kind])
     read = read_weights(write_weights(weights, str(tmp_path / "out"), dialect))
-    assert read.arrays.keys() == weights.arrays.keys()
-    for name, array in weights.arrays.items():
-        np.testing.assert_array_equal(read.arrays[name], array)
+    assert_same_arrays(read.arrays, weights.arrays)
+    names = os.listdir(tmp_path / "out")
+    assert dialects.marks_in(names) and dialects.has_weights(names)
+    assert all(map(dialects.WRITABLE[dialect].is_own_file, names))
+    assert all(map(dialects.is_file_of_checkpoint, names))
     assert read.config == CONFIG
     assert read.vocabulary == VOCABULARY
     assert read.unknown == ()
@@ -93,8 +101,7 @@ def test_every_dialect_keeps_the_lines_of_an_odd_vocabulary(tmp_path, source):
     lines = [*VOCABULARY[:20], *odd, *VOCABULARY[20:49], "w3"]
     written = "".join(f"{line}\n" for line in lines).encode()
     folder = tmp_path / "source"
-    weights = dataclasses.replace(weights_of(MODELS["tagger"]), vocabulary=lines)
-    write_weights(weights, str(folder), source)
+    write_weights(weights_of(MODELS["tagger"], vocabulary=lines), str(folder), source)
     assert (folder / "vocab.txt").read_bytes() == written
 
     released = reference.Tokenizer(lines, True)
@@ -116,9 +123,7 @@ def test_folders_in_object_stores_are_replaced_completely(dialect):
     weights = weights_of(MODELS["tagger"])
     read = read_weights(write_weights(weights, folder, dialect))
     assert read.dialect == dialect
-    assert read.arrays.keys() == weights.arrays.keys()
-    for name, array in weights.arrays.items():
-        np.testing.assert_array_equal(read.arrays[name], array)
+    assert_same_arrays(read.arrays, weights.arrays)
     assert read.vocabulary == VOCABULARY
     write_weights(weights, fresh := f"ram://writing/fresh-{dialect}", dialect)
     assert sorted(tf.io.gfile.listdir(folder)) == sorted(tf.io.gfile.listdir(fresh))
@@ -189,17 +194,15 @@ def test_a_full_disk_leaves_no_partial_folder(tmp_path, monkeypatch, place):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", sorted(os.listdir(GOLDEN / "huggingface")))
+@pytest.mark.parametrize("name", sorted(os.listdir(HUGGING_FACE)))
 def test_hugging_face_folders_are_written_as_they_were_read(tmp_path, name):
-    folder = GOLDEN / "huggingface" / name
+    folder = HUGGING_FACE / name
     write_weights(read_weights(str(folder)), str(tmp_path / "hf"), "hugging_face")
     original = safetensors.numpy.load_file(folder / "model.safetensors")
     written = safetensors.numpy.load_file(tmp_path / "hf/model.safetensors")
-    assert written.keys() == original.keys()
-    for key, array in original.items():
-        np.testing.assert_array_equal(written[key], array, err_msg=key)
-    original = json.loads((folder / "config.json").read_text())
-    written = json.loads((tmp_path / "hf/config.json").read_text())
+    assert_same_arrays(written, original)
+    original = read_json(folder / "config.json")
+    written = read_json(tmp_path / "hf/config.json")
     keys = (
         "architectures",
         "hidden_act",
@@ -218,16 +221,14 @@ def test_hugging_face_folders_are_written_as_they_were_read(tmp_path, name):
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("kind", [BertClassifier, BertTagger])
 def test_each_output_of_a_head_has_a_label(tmp_path, kind, number):
-    weights = weights_of(kind(CONFIG, num_labels=number, seed=0))
+    model = kind(CONFIG, num_labels=number, seed=0)
     names = [f"LABEL_{i}" for i in range(number)]
     for extra, labels in (
         ({}, names),
         ({"labels": list("vwxyz")[:number]}, list("vwxyz")),
     ):
-        write_weights(
-            dataclasses.replace(weights, extra=extra), str(tmp_path), "hugging_face"
-        )
-        config = json.loads((tmp_path / "config.json").read_text())
+        write_weights(weights_of(model, extra=extra), str(tmp_path), "hugging_face")
+        config = read_json(tmp_path / "config.json")
         assert config["id2label"] == {str(i): labels[i] for i in range(number)}
         assert config["label2id"] == {labels[i]: i for i in range(number)}
         is_regression = kind is BertClassifier and number == 1
@@ -237,18 +238,14 @@ def test_each_output_of_a_head_has_a_label(tmp_path, kind, number):
 
 def test_models_without_labels_are_written_without_labels(tmp_path):
     """transformers would give the span head as many outputs as there are labels."""
-    weights = dataclasses.replace(
-        weights_of(MODELS["span"]), extra={"labels": ["a", "b", "c"]}
-    )
+    weights = weights_of(MODELS["span"], extra={"labels": ["a", "b", "c"]})
     write_weights(weights, str(tmp_path), "hugging_face")
-    config = json.loads((tmp_path / "config.json").read_text())
+    config = read_json(tmp_path / "config.json")
     assert "id2label" not in config and "label2id" not in config
 
 
 def test_a_wrong_number_of_labels_is_refused(tmp_path):
-    weights = dataclasses.replace(
-        weights_of(MODELS["tagger"]), extra={"labels": ["O", "PER"]}
-    )
+    weights = weights_of(MODELS["tagger"], extra={"labels": ["O", "PER"]})
     message = r"one name for each of the 4 outputs .* Received: 2 labels, O, PER"
     with pytest.raises(InputError, match=message):
         write_weights(weights, str(tmp_path / "out"), "hugging_face")
@@ -256,7 +253,7 @@ def test_a_wrong_number_of_labels_is_refused(tmp_path):
 
 
 def test_variables_equal_those_of_the_released_checkpoint(tmp_path):
-    released = json.loads((GOLDEN / "released_index.json").read_text())["variables"]
+    released = read_json(GOLDEN / "released_index.json")["variables"]
     config = BertConfig.named("base", 21128)
     model = BertPretrainer(config, seed=0)
     variables = {
@@ -269,17 +266,10 @@ def test_variables_equal_those_of_the_released_checkpoint(tmp_path):
 
 def test_google_research_bert_can_resume_from_our_checkpoint(tmp_path):
     """A converted checkpoint keeps all tensors, and tf.train.latest_checkpoint finds it."""
-    source = str(GOLDEN / "google_pretraining/step10")
-    text = (GOLDEN / "google_pretraining/bert_config.json").read_text()
-    report = convert(
-        source,
-        str(tmp_path / "out"),
-        "google",
-        slots=True,
-        config=BertConfig.from_json(text),
-    )
+    source, target = str(GOOGLE / "step10"), str(tmp_path / "out")
+    report = convert(source, target, "google", slots=True, config=google_config())
     assert "Greatest difference of the outputs on a fixed input: 0.0." in report
-    latest = tf.train.latest_checkpoint(str(tmp_path / "out"))
+    latest = tf.train.latest_checkpoint(target)
     assert os.path.basename(latest) == "model.ckpt-10"
     written = tf.train.load_checkpoint(latest)
     original = tf.train.load_checkpoint(f"{source}/model.ckpt-10")
@@ -303,7 +293,7 @@ def test_a_tensorflow_1_saver_restores_our_checkpoint(tmp_path):
 
 
 def test_a_missing_config_is_refused(tmp_path):
-    weights = dataclasses.replace(weights_of(MODELS["span"]), config=None)
+    weights = weights_of(MODELS["span"], config=None)
     with pytest.raises(
         InputError, match=r"source has no .*Give its path as bert_config_file"
     ):
@@ -311,7 +301,7 @@ def test_a_missing_config_is_refused(tmp_path):
 
 
 def test_the_program_writes_a_google_checkpoint(tmp_path):
-    source = GOLDEN / "huggingface/sequence_classification"
+    source = HUGGING_FACE / "sequence_classification"
     command = [f"--from={source}", "--dialect=google"]
     done, encoder, wrong = run_main(
         "bert_tf.run_scripts.convert_checkpoint",

@@ -20,16 +20,23 @@ def columns(count: int) -> dict[str, np.ndarray]:
     }
 
 
-def test_parser_reads_examples_of_protobuf():
-    data = columns(4)
-    records = []
-    for row in range(4):
+def examples_of(columns) -> list[tf.train.Example]:
+    """Returns the examples of a table for pretraining, built by protobuf."""
+    examples = []
+    for row in range(len(columns["input_ids"])):
         example = tf.train.Example()
         for feature in features.PRETRAINING:
             value = example.features.feature[feature.name]
             lists = value.int64_list if feature.dtype == "int64" else value.float_list
-            lists.value.extend(data[feature.name][row].tolist())
-        records.append(example.SerializeToString())
+            numbers = columns[feature.name][row].astype(feature.dtype)
+            lists.value.extend(numbers.tolist())
+        examples.append(example)
+    return examples
+
+
+def test_parser_reads_examples_of_protobuf():
+    data = columns(4)
+    records = [example.SerializeToString() for example in examples_of(data)]
     parsed = features.parser(features.PRETRAINING, SIZES)(tf.constant(records))
     for feature in features.PRETRAINING:
         np.testing.assert_array_equal(parsed[feature.name], data[feature.name])
@@ -83,23 +90,7 @@ def test_encoded_bytes_equal_tensorflow(largest):
         "masked_lm_weights": rng.random((50, 4)) > 0.5,
         "next_sentence_labels": np.arange(50)[:, None],
     }
-    kinds = {feature.name: feature.dtype for feature in features.PRETRAINING}
-    expected = []
-    for i in range(50):
-        feature = {
-            name: tf.train.Feature(
-                float_list=tf.train.FloatList(
-                    value=value[i].astype(kinds[name]).tolist()
-                )
-            )
-            if name == "masked_lm_weights"
-            else tf.train.Feature(
-                int64_list=tf.train.Int64List(
-                    value=value[i].astype(kinds[name]).tolist()
-                )
-            )
-            for name, value in columns.items()
-        }
-        expected.append(tf.train.Example(features=tf.train.Features(feature=feature)))
     made = features.encode(columns, features.PRETRAINING)
-    assert [tf.train.Example.FromString(record) for record in made] == expected
+    assert [tf.train.Example.FromString(record) for record in made] == examples_of(
+        columns
+    )

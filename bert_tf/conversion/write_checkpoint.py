@@ -14,7 +14,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import google
 from bert_tf.conversion.checkpoint_contents import (
     AssignmentReport,
     CheckpointContents,
@@ -30,7 +29,12 @@ from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder
 from bert_tf.storage import files, json_files
-from bert_tf.storage.dialects import WRITABLE, WRITABLE_DIALECTS
+from bert_tf.storage.dialects import (
+    DIALECTS,
+    WRITABLE,
+    WRITABLE_DIALECTS,
+    writers_of,
+)
 from bert_tf.storage.paths import is_inside, resolve_output
 from bert_tf.storage.replacement import first_foreign, names_in, refusal
 from bert_tf.training.lifecycle.run_state import run_of
@@ -118,7 +122,7 @@ def write_weights(
             checkpoint of the same dialect and no other files; the checkpoint is
             replaced.
         dialect: One of `WRITABLE_DIALECTS`. Only "google" stores Adam's moments
-            (slots). google-research/bert needs the slots to resume training.
+            (slots), which google-research/bert needs to resume training.
         texts: Further files of the folder, by the names that `check_target` knows.
 
     Returns:
@@ -136,11 +140,11 @@ def write_weights(
 
 
 def _check_heads(contents: CheckpointContents, dialect: str) -> None:
-    if contents.extra.get("head") and dialect != "bert-tf":
+    if contents.extra.get("head") and "facts" not in WRITABLE[dialect].stores:
         raise InputError(
             f"{contents.source} has {HeadConfig.from_dict(contents.extra['head'])}, "
-            "which only the dialect bert-tf can store. Give encoder_only=True to "
-            "write the encoder without heads."
+            f"which only the dialect {writers_of('facts')} can store. Give "
+            "encoder_only=True to write the encoder without heads."
         )
 
     if contents.classifier:
@@ -198,8 +202,11 @@ def convert(
             unchanged.
     """
     check_choice(WRITABLE_DIALECTS, "dialect", dialect)
-    if slots and dialect != "google":
-        raise InputError(f"slots=True needs the dialect google. Received: {dialect!r}.")
+    if slots and "slots" not in WRITABLE[dialect].stores:
+        raise InputError(
+            f"slots=True needs the dialect {writers_of('slots')}. Received: "
+            f"{dialect!r}."
+        )
 
     # The paths are checked before the source is read.
     check_target(target, dialect, source)
@@ -295,11 +302,12 @@ def _warnings(
         lines.append(f"Missing in the source: {', '.join(report.missing)}.")
 
     config = contents.require_config()
-    unsupported = google.unsupported_settings(config) if dialect == "google" else []
-    if unsupported:
+    module = module_of(dialect)
+    has_limits = hasattr(module, "unsupported_settings")
+    if has_limits and (settings := module.unsupported_settings(config)):
         lines.append(
-            "google-research/bert does not support these settings and computes another "
-            f"model: {', '.join(unsupported)}."
+            f"{DIALECTS[dialect].author} does not support these settings and computes "
+            f"another model: {', '.join(settings)}."
         )
 
     if contents.vocabulary is None and contents.tokenizer_problem:
@@ -309,11 +317,10 @@ def _warnings(
             "vocab_file, it is written."
         )
 
-    # How vectors of texts are computed: "google" has no place for it.
+    # How vectors of texts are computed.
     embedding = contents.extra.get("embedding") or {}
-    if embedding and (
-        dialect == "google" or ("problem" in embedding and dialect != "bert-tf")
-    ):
+    content = "facts" if "problem" in embedding else "embedding"
+    if embedding and not {"facts", content}.intersection(WRITABLE[dialect].stores):
         reason = embedding.get("problem", f"the dialect {dialect} cannot store it")
         lines.append(f"Left out the pooling of sentence-transformers: {reason}.")
 

@@ -6,7 +6,8 @@ are read and written. That is a module of `bert_tf.conversion` with a function
 Adam's moments too if `slots` is true. It returns `CheckpointContents`, or None if there
 is no checkpoint of this dialect. If bert-tf writes the dialect, the module also has a
 function `write(folder, contents)`, which writes a checkpoint to an empty folder, and
-returns its path, as `read_weights` accepts it.
+returns its path, as `read_weights` accepts it; and, if its programs ignore some
+settings, `unsupported_settings(config)`, which returns these.
 
 This module is part of `storage`, because flags and the checks of output folders need
 the entries, without TensorFlow or Keras.
@@ -28,11 +29,15 @@ class Written:
         last_file: The file that is written last. A folder without it is unfinished.
         files: A regular expression of the names of the other files, relative to the
             folder.
+        stores: What the folder stores besides weights, labels and tokenizer: "slots"
+            (Adam's moments), "embedding" (the pooling of sentence-transformers), or
+            "facts" (all facts about the model).
     """
 
     text: str
     last_file: str
     files: str
+    stores: tuple[str, ...] = ()
 
     def is_own_file(self, name: str) -> bool:
         """Whether the writer creates files of this name."""
@@ -89,6 +94,7 @@ DIALECTS = {
             text="a weights folder of bert-tf",
             last_file="weights.json",
             files=r"model\.safetensors|bert_config\.json|vocab\.txt|new_words\.tsv",
+            stores=("facts",),
         ),
     ),
     "hugging_face": Dialect(
@@ -104,6 +110,7 @@ DIALECTS = {
             last_file="model.safetensors",
             files=r"config\.json|tokenizer_config\.json|vocab\.txt|modules\.json"
             r"|sentence_bert_config\.json|1_Pooling/(config\.json)?",
+            stores=("embedding",),
         ),
     ),
     "model_garden": Dialect(
@@ -126,11 +133,17 @@ DIALECTS = {
             last_file="checkpoint",
             files=r"(bert_model\.ckpt|model\.ckpt-\d+)\.(index|meta|data-\d{5}-of-\d{5})"
             r"|bert_config\.json|tokenizer_config\.json|vocab\.txt",
+            stores=("slots",),
         ),
     ),
 }
 WRITABLE = {name: each.written for name, each in DIALECTS.items() if each.written}
 WRITABLE_DIALECTS = tuple(WRITABLE)
+
+
+def writers_of(content: str) -> str:
+    """Returns the names of the dialects that store a content of `Written.stores`."""
+    return listed(name for name, each in WRITABLE.items() if content in each.stores)
 
 
 def marks_in(names: Iterable[str]) -> list[str]:

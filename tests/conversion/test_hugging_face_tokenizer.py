@@ -181,27 +181,35 @@ def test_a_post_processor_must_pack_as_bert_does(tmp_path, segment_of_b):
         )
 
 
-def test_a_gap_in_the_ids_of_tokenizer_json_is_refused(tmp_path):
+def with_gap() -> dict:
     serialized = json.loads(fast_tokenizer().to_str())
     serialized["model"]["vocab"]["late"] = 30
-    contents = {
+    return {
         CONFIG_FILE: {"tokenizer_class": "BertTokenizer"},
         "tokenizer.json": serialized,
     }
-    assert_refused(
-        read_weights(folder(tmp_path, **contents)),
-        "tokenizer.json/model/vocab does not hold the ids 0, 1, 2 and so on",
-    )
 
 
-def test_vocab_txt_and_tokenizer_json_must_hold_the_same_tokens(tmp_path):
-    contents = {"tokenizer.json": fast_tokenizer().to_str()}
-    assert read_weights(folder(tmp_path, TOKENS, **contents)).vocabulary == TOKENS
-    other = [*TOKENS[:-1], "other"]
-    assert_refused(
-        read_weights(folder(tmp_path, other, **contents)),
-        "vocab.txt and tokenizer.json/model/vocab hold different tokens",
-    )
+SAME = {"tokenizer.json": fast_tokenizer().to_str()}
+FOLDERS = [
+    (TOKENS, SAME, ""),
+    ([*TOKENS[:-1], "other"], SAME,
+     "vocab.txt and tokenizer.json/model/vocab hold different tokens"),
+    (None, with_gap(), "tokenizer.json/model/vocab does not hold the ids 0, 1, 2 and so on"),
+    (TOKENS, {CONFIG_FILE: {"do_lower_case": None}},
+     "tokenizer_config.json/do_lower_case is null (supported: true, false)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("vocabulary", "files", "problem"), FOLDERS)
+def test_files_must_agree_and_be_complete(tmp_path, vocabulary, files, problem):
+    contents = read_weights(folder(tmp_path, vocabulary, **files))
+    if problem:
+        assert_refused(contents, problem)
+        if files == {CONFIG_FILE: {"do_lower_case": None}}:
+            assert contents.do_lower_case is None
+    else:
+        assert contents.vocabulary == TOKENS
 
 
 def test_a_repeated_token_of_vocab_txt_has_the_id_of_its_last_line(tmp_path):
@@ -329,16 +337,6 @@ def test_a_setting_that_only_tokenizer_json_has_is_refused(tmp_path, setting, ke
     }
     source = folder(tmp_path, **files, **{CONFIG_FILE: defaults})
     assert read_weights(source).vocabulary_for_tokenizer() == TOKENS
-
-
-def test_a_casing_that_is_not_a_truth_value_is_refused(tmp_path):
-    contents = read_weights(
-        folder(tmp_path, TOKENS, **{CONFIG_FILE: {"do_lower_case": None}})
-    )
-    assert contents.do_lower_case is None
-    assert_refused(
-        contents, "tokenizer_config.json/do_lower_case is null (supported: true, false)"
-    )
 
 
 def test_the_weights_of_a_refused_tokenizer_are_read_and_converted(tmp_path):

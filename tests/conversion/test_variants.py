@@ -8,11 +8,11 @@ with each of several configs.
 import dataclasses
 import json
 import pathlib
+import re
 import zipfile
 
 import numpy as np
 import pytest
-import safetensors
 import safetensors.numpy
 import tensorflow as tf
 from golden_checkpoints import inputs_of, read_json
@@ -57,6 +57,13 @@ def folder(path, tensors=TENSORS, **changes) -> str:
     return str(path)
 
 
+def rewritten(path, tensors=TENSORS, **changes):
+    """Returns the contents of a folder, and `config.json` after it is written again."""
+    contents = read_weights(folder(path / "source", tensors, **changes))
+    write_weights(contents, str(path / "written"), "hugging_face")
+    return contents, read_json(path / "written/config.json")
+
+
 def assert_expected(source, name="gelu", atol=1e-5) -> None:
     weights = read_weights(source)
     assert not weights.unknown
@@ -71,13 +78,11 @@ def assert_expected(source, name="gelu", atol=1e-5) -> None:
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_outputs_of_each_config_equal_those_of_transformers(tmp_path, name):
-    source = folder(tmp_path / "source", **CHANGES[name])
-    assert_expected(source, name)
-    # In the written config, the name of the activation must be one that transformers
-    # accepts.
-    write_weights(read_weights(source), str(tmp_path / "written"), "hugging_face")
-    assert_expected(str(tmp_path / "written"), name)
-    assert read_json(tmp_path / "written/config.json")["hidden_act"] in ACTIVATIONS
+    _, config = rewritten(tmp_path, **CHANGES[name])
+    for each in ("source", "written"):
+        assert_expected(str(tmp_path / each), name)
+    # transformers must accept the name of the activation.
+    assert config["hidden_act"] in ACTIVATIONS
 
 
 def test_bfloat16_is_read_as_float32(tmp_path):
@@ -85,12 +90,8 @@ def test_bfloat16_is_read_as_float32(tmp_path):
     halves = {
         n: (a.view(np.uint32) >> 16).astype(np.uint16) for n, a in TENSORS.items()
     }
-    entries = {
-        name: {"dtype": "bfloat16", "shape": list(a.shape), "data": a.tobytes()}
-        for name, a in halves.items()
-    }
     folder(tmp_path)
-    (tmp_path / "model.safetensors").write_bytes(_serialized(entries))
+    (tmp_path / "model.safetensors").write_bytes(saved_as("BF16", halves))
     arrays = read_weights(str(tmp_path)).arrays
     assert {a.dtype for a in arrays.values()} == {np.dtype(np.float32)}
     expected = tf.bitcast(halves[WORDS], tf.bfloat16)
@@ -99,26 +100,18 @@ def test_bfloat16_is_read_as_float32(tmp_path):
     )
 
 
-def _serialized(entries) -> bytes:
-    """Returns the bytes of a safetensors file: the header's length, the header, and the data."""
-    header, data = {}, b""
-    for name, entry in entries.items():
-        end = len(data) + len(entry["data"])
-        kind = {"bfloat16": "BF16", "float8": "F8_E4M3"}[entry["dtype"]]
-        header[name] = {
-            "dtype": kind,
-            "shape": entry["shape"],
-            "data_offsets": [len(data), end],
-        }
-        data += entry["data"]
-    text = json.dumps(header).encode()
-    return len(text).to_bytes(8, "little") + text + data
+def saved_as(dtype, arrays) -> bytes:
+    """Returns a safetensors file whose header states another dtype than that of NumPy."""
+    content = safetensors.numpy.save(arrays)
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = re.sub(rb'"U\d+"', f'"{dtype}"'.encode(), content[8:end])
+    return len(header).to_bytes(8, "little") + header + content[end:]
 
 
 def test_a_dtype_that_numpy_lacks_is_refused(tmp_path):
     folder(tmp_path)
-    entry = {WORDS: {"dtype": "float8", "shape": [24, 12], "data": bytes(24 * 12)}}
-    (tmp_path / "model.safetensors").write_bytes(_serialized(entry))
+    content = saved_as("F8_E4M3", {WORDS: np.zeros([24, 12], np.uint8)})
+    (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(
         InputError, match=r"word_embeddings.weight has the dtype F8_E4M3"
     ):
@@ -139,11 +132,9 @@ def encoder_and(*prefixes) -> dict[str, np.ndarray]:
 def test_a_next_sentence_head_without_masked_lm_is_read_and_written(tmp_path):
     tensors = encoder_and("cls.seq_relationship.")
     changes = {"architectures": ["BertForNextSentencePrediction"]}
-    weights = read_weights(folder(tmp_path / "source", tensors, **changes))
+    weights, config = rewritten(tmp_path, tensors, **changes)
     report = assign(BertPretrainer(weights.config), weights)
     assert "cls/predictions/output_bias" in report.missing
-    write_weights(weights, str(tmp_path / "written"), "hugging_face")
-    config = read_json(tmp_path / "written/config.json")
     assert config["architectures"] == changes["architectures"]
     written = safetensors.numpy.load_file(tmp_path / "written/model.safetensors")
     assert written.keys() == tensors.keys()
@@ -153,17 +144,10 @@ def test_a_causal_masked_lm_is_written_as_a_decoder(tmp_path):
     tensors = {
         n: a for n, a in encoder_and("cls.predictions.").items() if "pooler" not in n
     }
-    source = folder(
-        tmp_path / "source", tensors, architectures=["BertLMHeadModel"], is_decoder=True
-    )
-    weights = read_weights(source)
+    changes = {"architectures": ["BertLMHeadModel"], "is_decoder": True}
+    weights, config = rewritten(tmp_path, tensors, **changes)
     assert weights.config.attention == "causal"
-    write_weights(weights, str(tmp_path / "written"), "hugging_face")
-    config = read_json(tmp_path / "written/config.json")
-    assert (config["architectures"], config["is_decoder"]) == (
-        ["BertLMHeadModel"],
-        True,
-    )
+    assert {name: config[name] for name in changes} == changes
 
 
 @pytest.mark.parametrize(
@@ -188,12 +172,10 @@ def test_a_classifier_states_its_task_type_and_default_labels(
         "architectures": ["BertForSequenceClassification"],
         "problem_type": problem_type,
     }
-    weights = read_weights(folder(tmp_path / "source", tensors, **changes))
+    weights, _ = rewritten(tmp_path, tensors, **changes)
     assert weights.extra == expected
-    assert not assign(
-        BertClassifier(weights.config, num_labels=labels), weights
-    ).missing
-    write_weights(weights, str(tmp_path / "written"), "hugging_face")
+    model = BertClassifier(weights.config, num_labels=labels)
+    assert not assign(model, weights).missing
     assert read_weights(str(tmp_path / "written")).extra == expected
 
 

@@ -5,7 +5,6 @@ import fnmatch
 import hashlib
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import threading
@@ -72,15 +71,14 @@ def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_LINE_BYTES", 2 << 20)
     path = tmp_path / "a.txt"
     path.write_bytes(b"a\n" + b"b" * (4 << 20))
-    with pytest.raises(
-        InputError, match=r"^Line 2 of .*a.txt has more than 2 MiB\. Split it\.$"
+    (tmp_path / "b.txt").write_bytes(b"b" * (4 << 20))
+    for each, message in (
+        (path, r"^Line 2 of .*a.txt has more than 2 MiB\. Split it\.$"),
+        (tmp_path / "b.txt", r"^Line 1 of .*b.txt has more than 2 MiB"),
+        ("/dev/zero", r"^/dev/zero is not UTF-8 text"),
     ):
-        list(files.read_lines(str(path)))
-    path.write_bytes(b"b" * (4 << 20))
-    with pytest.raises(InputError, match=r"^Line 1 of .*a.txt has more than 2 MiB"):
-        list(files.read_lines(str(path)))
-    with pytest.raises(InputError, match=r"^/dev/zero is not UTF-8 text"):
-        list(files.read_lines("/dev/zero"))
+        with pytest.raises(InputError, match=message):
+            list(files.read_lines(str(each)))
 
 
 def test_the_hash_of_lines_that_were_read_needs_no_second_read(tmp_path, monkeypatch):
@@ -145,6 +143,10 @@ def write(kind, path, content):
             files.write_text(f"{temporary}/a", content)
 
 
+def content_of(path):
+    return (path / "a" if path.is_dir() else path).read_text()
+
+
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_the_next_write_removes_what_a_killed_process_left(tmp_path, kind):
     path, other = (
@@ -158,10 +160,10 @@ def test_the_next_write_removes_what_a_killed_process_left(tmp_path, kind):
     assert left.exists() and not os.path.exists(other), (
         "only a living process keeps its file"
     )
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.wait()
     write(kind, path, "second")
-    assert (path / "a" if kind == "folder" else path).read_text() == "second"
+    assert content_of(path) == "second"
     assert os.listdir(tmp_path) == ["out.txt"]
 
 
@@ -175,7 +177,7 @@ def test_a_second_writer_waits_for_the_first_one(tmp_path, kind, caplog):
     write(kind, path, "second")
     process.wait()
     assert f"Waiting for another process that writes {path}." in caplog.text
-    assert (path / "a" if kind == "folder" else path).read_text() == "second"
+    assert content_of(path) == "second"
     assert os.listdir(tmp_path) == ["out"]
 
 
@@ -204,7 +206,7 @@ def test_a_folder_is_restored_if_its_replacement_was_killed(tmp_path, repair):
     write("folder", path, "old")
     process = start_writer("folder", path, "between")
     assert not path.exists()
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.wait()
     if repair == "write":
         with pytest.raises(KeyError), files.atomic_folder(str(path), "a"):
@@ -212,7 +214,7 @@ def test_a_folder_is_restored_if_its_replacement_was_killed(tmp_path, repair):
             raise KeyError
     else:
         atomic_files.remove_leftovers(str(tmp_path))
-    assert (path / "a").read_text() == "old"
+    assert content_of(path) == "old"
     assert os.listdir(tmp_path) == ["out"]
 
 
@@ -223,7 +225,7 @@ def test_the_permissions_of_an_output_are_kept(tmp_path, kind):
     path.chmod(0o700)
     write(kind, path, "new")
     assert path.stat().st_mode & 0o777 == 0o700
-    assert (path / "a" if kind == "folder" else path).read_text() == "new"
+    assert content_of(path) == "new"
 
 
 def test_each_output_has_its_own_temporary_name():

@@ -9,14 +9,16 @@ from bert_tf.errors import InputError
 
 # The config files of the released uncased base model and of the released Chinese model.
 BASE = {
-    "attention_probs_dropout_prob": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1, "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
     "hidden_size": 768, "initializer_range": 0.02, "intermediate_size": 3072,
     "max_position_embeddings": 512, "num_attention_heads": 12, "num_hidden_layers": 12,
     "type_vocab_size": 2, "vocab_size": 30522,
 }  # fmt: skip
 CHINESE = {
     **BASE, "vocab_size": 21128, "directionality": "bidi", "pooler_fc_size": 768,
-    "pooler_num_attention_heads": 12, "pooler_num_fc_layers": 3, "pooler_size_per_head": 128,
+    "pooler_num_attention_heads": 12, "pooler_num_fc_layers": 3,
+    "pooler_size_per_head": 128,
     "pooler_type": "first_token_transform",
 }  # fmt: skip
 

@@ -98,7 +98,8 @@ def test_labels_may_be_numbers_and_stay_with_the_head(classifier, tokenizer, tmp
     }  # fmt: skip
     # Given values replace those that the model was loaded with.
     path = bert_tf.save_checkpoint(
-        model, tokenizer, tmp_path / "pair", labels=LABELS, pair=True, task_type="multi_label",
+        model, tokenizer, tmp_path / "pair", labels=LABELS, pair=True,
+        task_type="multi_label",
         max_seq_length=12,
     )  # fmt: skip
     model = bert_tf.load(path).model(bert_tf.BertClassifier)

@@ -9,7 +9,7 @@ import pathlib
 
 
 def latest_valid_step(folder):
-    """Returns the step of the newest checkpoint whose files match its state.json, or None.
+    """Returns the step of the newest checkpoint that matches its state.json, or None.
 
     This function does not use the project's code. Tests compare its result with the
     step that the project chooses.

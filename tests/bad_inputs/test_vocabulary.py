@@ -28,15 +28,20 @@ ROWS = [
     # The casing of new.txt is written to new.txt.json.
     (TRAIN, "--input_file=text.txt.json --output_file=text.txt",
      ["text.txt.json is an input too"]),
-    (TRAIN, "--output_file=other.txt", ["other.txt.json would be replaced", "other content"]),
-    (RECORDS, "--vocab_file=cased.txt --do_lower_case=true", ["--do_lower_case is True", CASED]),
-    (RECORDS, "--vocab_file=lower.txt --do_lower_case=false", ["--do_lower_case is False", LOWER]),
+    (TRAIN, "--output_file=other.txt", ["other.txt.json would be replaced",
+     "other content"]),
+    (RECORDS, "--vocab_file=cased.txt --do_lower_case=true",
+     ["--do_lower_case is True", CASED]),
+    (RECORDS, "--vocab_file=lower.txt --do_lower_case=false",
+     ["--do_lower_case is False", LOWER]),
     (RECORDS, "--vocab_file=damaged.txt", ["damaged.txt.json is not JSON"]),
-    ("data_prep.inspect_records", "--vocab_file=cased.txt --do_lower_case=true --input_file=x",
+    ("data_prep.inspect_records",
+     "--vocab_file=cased.txt --do_lower_case=true --input_file=x",
      [CASED]),
     ("run_scripts.run_pretraining", f"{RUN} --input_file=x --vocab_file=lower.txt "
      "--do_lower_case=false --num_train_steps=10 --num_warmup_steps=1", [LOWER]),
-    ("run_scripts.run_classifier", f"{RUN} --task_name=cola --data_dir=. --vocab_file=cased.txt "
+    ("run_scripts.run_classifier",
+     f"{RUN} --task_name=cola --data_dir=. --vocab_file=cased.txt "
      "--do_lower_case=true", [CASED]),
     ("run_scripts.convert_checkpoint", "--from=model --to=x --vocab_file=cased.txt "
      "--do_lower_case=true", [CASED]),
@@ -66,8 +71,10 @@ def folder(tmp_path):
 
 def command(program, flags):
     given = flags.split()
-    defaults = {TRAIN: "--input_file=text.txt --output_file=new.txt",
-                RECORDS: "--input_file=text.txt --output_file=new.tfrecord"}  # fmt: skip
+    defaults = {
+        TRAIN: "--input_file=text.txt --output_file=new.txt",
+        RECORDS: "--input_file=text.txt --output_file=new.tfrecord",
+    }
     names = {each.split("=")[0] for each in given}
     missing = [
         d for d in defaults.get(program, "").split() if d.split("=")[0] not in names
@@ -90,8 +97,8 @@ def test_bad_input_is_refused_in_one_line(folder):
 
 def test_the_share_of_unk_is_reported_and_warned_about(folder):
     """The vocabulary has no umlauts; its casing file belongs to another vocabulary."""
-    train = "--input_file=text.txt --output_file=new/vocab.txt --vocab_size=130 --max_characters=8"
-    train += " --do_lower_case=false"
+    train = "--input_file=text.txt --output_file=new/vocab.txt --vocab_size=130"
+    train += " --max_characters=8 --do_lower_case=false"
     # The casing that is recorded for a vocabulary is the default.
     recorded = (
         "--input_file=text.txt --vocab_file=cased.txt --output_file=cased.tfrecord"

@@ -1,4 +1,4 @@
-"""Links and names in the folder of a checkpoint: which are followed, and which are refused."""
+"""Links and names in the folder of a checkpoint: which are followed or refused."""
 
 import os
 

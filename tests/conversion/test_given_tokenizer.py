@@ -1,4 +1,4 @@
-"""The tokenizer that is written with a converted checkpoint, and that of sentence vectors."""
+"""The tokenizer of a converted checkpoint, and that of sentence vectors."""
 
 import dataclasses
 import json
@@ -48,7 +48,7 @@ def test_a_checkpoint_without_a_casing_gets_that_of_its_vocabulary_or_its_name()
 
 
 def test_lower_casing_with_a_cased_vocabulary_gets_a_warning(caplog):
-    """As of a folder whose tokenizer_config.json states do_lower_case, without reason."""
+    """As of a folder whose tokenizer_config.json states do_lower_case wrongly."""
     vocabulary = [*VOCABULARY, *string.ascii_uppercase, "##Ab", "[CAP]"]
     folder = dataclasses.replace(
         contents(35), vocabulary=vocabulary, do_lower_case=True

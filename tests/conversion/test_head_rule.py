@@ -1,6 +1,7 @@
-"""`Pretrained.initialize_task`: the head of a fine-tuned model, and the reason in the log."""
+"""`Pretrained.initialize_task`: the head of a model, and the reason in the log."""
 
 import logging
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,14 +19,12 @@ MNLI = {
     "labels": ["contradiction", "entailment", "neutral"],
     "pair": True,
 }
-# A classifier, unless a test saves another model.
 LABELS = {"labels": MNLI["labels"]}
 REGRESSION = {"task": "sts-b", "task_type": "regression", "labels": []}
-DEFAULT_NAMES = {"labels": ["LABEL_0", "LABEL_1", "LABEL_2"]}
-NEW_HEAD = "The head starts with random weights: "
+NEW = "The head starts with random weights: "
 UNKNOWN_ORDER = (
-    "which does not state its labels. Check that their order is contradiction, "
-    "entailment, neutral."
+    "The head is that of {}, which does not state its labels. Check that their order "
+    "is contradiction, entailment, neutral."
 )
 
 
@@ -74,7 +73,7 @@ def initialized(checkpoint, source, is_kept, facts, caplog, init_head=None, mode
 
 @pytest.fixture
 def saved(tmp_path):
-    """Returns a function that saves a model, and returns the checkpoint and the weights."""
+    """Returns a function that saves a model and returns checkpoint and weights."""
 
     def save(facts, dialect="bert-tf", model=None):
         model = model or model_of()
@@ -86,103 +85,158 @@ def saved(tmp_path):
     return save
 
 
-# The facts and the kind of the saved model, its dialect, the facts of the task,
-# init_head, whether the head is kept, and the reason that is logged. {} stands for the
-# path.
+class Row(NamedTuple):
+    """A saved model, a task, and whether its model gets the saved head.
+
+    Attributes:
+        stated: The facts that are saved with the model.
+        facts: The facts of the task.
+        reason: The message; {} stands for the path.
+    """
+
+    stated: dict
+    facts: dict
+    reason: str
+    is_kept: bool = False
+    init_head: bool | None = None
+    dialect: str = "bert-tf"
+    kind: str = "classifier"
+    level: str = "INFO"
+
+
+EQUAL = "The head is that of {}, because the task and the labels are equal."
+GIVEN = "The head is that of {}."
+ORDER = ["entailment", "neutral", "contradiction"]
+XYZ = ["x", "y", "z"]
 ROWS = {
-    "the same task": (
-        {**MNLI, "max_seq_length": 6}, "classifier", "bert-tf",
-        {**MNLI, "labels": tuple(MNLI["labels"]), "task_type": "classification"}, None, True,
-        "The head is that of {}, because the task and the labels are equal.",
+    "same task": Row(
+        {**MNLI, "max_seq_length": 6},
+        {**MNLI, "labels": tuple(MNLI["labels"]), "task_type": "classification"},
+        EQUAL,
+        True,
     ),
     # The shapes agree.
-    "another task": (MNLI, "classifier", "bert-tf", {**MNLI, "task": "snli"}, None, False,
-                     f"{NEW_HEAD}{{}} is of task 'mnli', not of 'snli'."),
-    "another order": (
-        MNLI, "classifier", "bert-tf",
-        {**MNLI, "labels": ["entailment", "neutral", "contradiction"]}, None, False,
-        f"{NEW_HEAD}{{}} has the labels contradiction, entailment, neutral, but the task has "
-        "entailment, neutral, contradiction in another order.",
+    "other task": Row(
+        MNLI, {**MNLI, "task": "snli"}, f"{NEW}{{}} is of task 'mnli', not of 'snli'."
     ),
-    "another type": (
-        MNLI, "classifier", "bert-tf", {**MNLI, "task_type": "multi_label"}, None, False,
-        f"{NEW_HEAD}{{}} is a model for classification, not for multi_label.",
+    "other order": Row(
+        MNLI,
+        {**MNLI, "labels": ORDER},
+        f"{NEW}{{}} has the labels contradiction, entailment, neutral, but the task "
+        "has entailment, neutral, contradiction in another order.",
     ),
-    "single texts": (
-        MNLI, "classifier", "bert-tf", {**MNLI, "pair": False}, None, False,
-        f"{NEW_HEAD}{{}} is a model for pairs of texts, not for single texts.",
+    "other type": Row(
+        MNLI,
+        {**MNLI, "task_type": "multi_label"},
+        f"{NEW}{{}} is a model for classification, not for multi_label.",
     ),
-    "two of three labels": (
-        {"task": "custom", "labels": ["x", "y"]}, "two labels", "bert-tf",
-        {"task": "custom", "labels": ["a", "b", "c"]}, None, False,
-        f"{NEW_HEAD}{{}} has the labels x, y, but the task has a, b, c.",
+    "single texts": Row(
+        MNLI,
+        {**MNLI, "pair": False},
+        f"{NEW}{{}} is a model for pairs of texts, not for single texts.",
+    ),
+    "other number of labels": Row(
+        {"task": "custom", "labels": ["x", "y"]},
+        {"task": "custom", "labels": ["a", "b", "c"]},
+        f"{NEW}{{}} has the labels x, y, but the task has a, b, c.",
+        kind="two labels",
     ),
     **{
-        f"no task in {dialect}": (
-            MNLI, "classifier", dialect, MNLI, None, False,
-            f"{NEW_HEAD}{{}} does not state its task (init_head=True uses its head).",
+        f"no task in {dialect}": Row(
+            MNLI,
+            MNLI,
+            f"{NEW}{{}} does not state its task (init_head=True uses its head).",
+            dialect=dialect,
         )
         for dialect in ("google", "hugging_face")
     },
-    "no labels": ({"task": "mnli"}, "classifier", "bert-tf", MNLI, None, False,
-                  f"{NEW_HEAD}{{}} does not state its labels (init_head=True uses its head)."),
+    "no labels": Row(
+        {"task": "mnli"},
+        MNLI,
+        f"{NEW}{{}} does not state its labels (init_head=True uses its head).",
+    ),
     **{
-        f"pretraining in {dialect}": ({}, "pretraining", dialect, MNLI, None, False,
-                                      f"{NEW_HEAD}{{}} has no weights for it.")
+        f"pretraining in {dialect}": Row(
+            {},
+            MNLI,
+            f"{NEW}{{}} has no weights for it.",
+            dialect=dialect,
+            kind="pretraining",
+        )
         for dialect in ("bert-tf", "google", "hugging_face")
     },
     # As from TriviaQA to SQuAD: there are no labels, and the task has the same name.
-    "spans": ({"task": "squad"}, "span", "bert-tf", {"task": "squad"}, None, True,
-              "The head is that of {}, because the task is equal."),
-    "other task, but init_head": (MNLI, "classifier", "bert-tf", {**MNLI, "task": "snli"}, True,
-                                  True, "The head is that of {}."),
-    "no init_head": (MNLI, "classifier", "bert-tf", MNLI, False, False,
-                     f"{NEW_HEAD}init_head=False was given."),
-    # google-research/bert stores no labels, and LABEL_0 is a default name of transformers.
-    "labels of google": (MNLI, "classifier", "google", MNLI, True, True,
-                         f"WARNING The head is that of {{}}, {UNKNOWN_ORDER}"),
-    "labels of transformers": (DEFAULT_NAMES, "classifier", "hugging_face", MNLI, True, True,
-                               f"WARNING The head is that of {{}}, {UNKNOWN_ORDER}"),
+    "spans": Row(
+        {"task": "squad"},
+        {"task": "squad"},
+        "The head is that of {}, because the task is equal.",
+        True,
+        kind="span",
+    ),
+    "other task and init_head": Row(MNLI, {**MNLI, "task": "snli"}, GIVEN, True, True),
+    "no init_head": Row(MNLI, MNLI, f"{NEW}init_head=False was given.", False, False),
+    # google-research/bert stores no labels; LABEL_0 is a default of transformers.
+    "labels of google": Row(
+        MNLI, MNLI, UNKNOWN_ORDER, True, True, "google", level="WARNING"
+    ),
+    "default labels": Row(
+        {"labels": ["LABEL_0", "LABEL_1", "LABEL_2"]},
+        MNLI,
+        UNKNOWN_ORDER,
+        True,
+        True,
+        "hugging_face",
+        level="WARNING",
+    ),
     # A regression head has no labels to check.
-    "regression of google": ({}, "regression", "google", REGRESSION, True, True,
-                             "The head is that of {}."),
-    "regression of transformers": ({"labels": ["score"]}, "regression", "hugging_face", REGRESSION,
-                                   True, True, "The head is that of {}."),
+    "regression of google": Row(
+        {}, REGRESSION, GIVEN, True, True, "google", "regression"
+    ),
+    "regression of transformers": Row(
+        {"labels": ["score"]},
+        REGRESSION,
+        GIVEN,
+        True,
+        True,
+        "hugging_face",
+        "regression",
+    ),
     # A fact that the checkpoint does not state is accepted.
     **{
-        f"no type, init_head={init_head}": (
-            {"task": "mnli", **LABELS}, "classifier", "bert-tf",
-            {**MNLI, "task_type": "classification"}, init_head, True, reason,
+        f"no type, init_head={init_head}": Row(
+            {"task": "mnli", **LABELS},
+            {**MNLI, "task_type": "classification"},
+            reason,
+            True,
+            init_head,
         )
-        for init_head, reason in (
-            (None, "The head is that of {}, because the task and the labels are equal."),
-            (True, "The head is that of {}."),
-        )
+        for init_head, reason in ((None, EQUAL), (True, GIVEN))
     },
-    "no type in transformers": (
-        {"labels": ["x", "y", "z"]}, "classifier", "hugging_face",
-        {"task": "custom", "task_type": "multi_label", "labels": ["x", "y", "z"], "pair": False},
-        True, True, "The head is that of {}.",
+    "no type in transformers": Row(
+        {"labels": XYZ},
+        {"task": "custom", "task_type": "multi_label", "labels": XYZ, "pair": False},
+        GIVEN,
+        True,
+        True,
+        "hugging_face",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_the_head_of_a_checkpoint_is_kept_or_random_with_a_reason(saved, caplog, row):
-    stated, kind, dialect, facts, init_head, is_kept, reason = row
-    checkpoint, source = saved(stated, dialect, model_of(kind))
-    new_kind = kind if kind in ("span", "regression") else "classifier"
-    model = model_of(new_kind, seed=2)
-    log = initialized(checkpoint, source, is_kept, facts, caplog, init_head, model)
+    checkpoint, source = saved(row.stated, row.dialect, model_of(row.kind))
+    kind = row.kind if row.kind in ("span", "regression") else "classifier"
+    model = model_of(kind, seed=2)
+    log = initialized(
+        checkpoint, source, row.is_kept, row.facts, caplog, row.init_head, model
+    )
     path = checkpoint.facts["source"]
-    level, message = ("INFO", reason)
-    if reason.startswith("WARNING "):
-        level, _, message = reason.partition(" ")
     # The encoder has 39 weights: 5 of the embeddings, 16 in each of 2 layers, 2 of the
     # pooler.
     assert log == [
-        ("INFO", f"{path}: {41 if is_kept else 39} weights read."),
-        (level, message.format(path)),
+        ("INFO", f"{path}: {41 if row.is_kept else 39} weights read."),
+        (row.level, row.reason.format(path)),
     ]
 
 
@@ -198,10 +252,11 @@ TWO = {"task": "rte", "labels": ["entailment", "not_entailment"]}
 REFUSED = [
     (MNLI, "bert-tf", "classifier", REVERSED, OTHER_ORDER),
     (MNLI, "hugging_face", "classifier", REVERSED, OTHER_ORDER),
-    ({"task": "mnli", **LABELS}, "bert-tf", "classifier", {**MNLI, "task_type": "multi_label"},
+    ({"task": "mnli", **LABELS}, "bert-tf", "classifier",
+     {**MNLI, "task_type": "multi_label"},
      "a model for classification, not for multi"),
     ({}, "google", "classifier", TWO,
-     r"output_weights has the shape \[3, 4\] in .*, but \[2, 4\] in the model\. Use the"),
+     r"output_weights has the shape \[3, 4\] in .*, but \[2, 4\] in the model\."),
     ({}, "bert-tf", "pretraining", TWO,
      "The head of .* is needed, but it has no weights for a BertClassifier"),
     # A head of another kind is not used, although its shapes agree.

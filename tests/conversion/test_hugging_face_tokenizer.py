@@ -1,4 +1,4 @@
-"""Tokenizers of Hugging Face folders: the same ids, or a refusal that names the setting."""
+"""Tokenizers of Hugging Face folders: the same ids, or a refusal with the setting."""
 
 import itertools
 import json
@@ -23,11 +23,13 @@ from bert_tf.modeling import BertEncoder, variables_by_name
 from bert_tf.tokenization import BertTokenizer
 
 TOKENS = [
-    "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Ab", "a", "##b", "c", ".", "é", "e", "日", "本",
+    "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Ab", "a", "##b", "c", ".", "é", "e",
+    "日", "本",
     "##本", "[unused1]", "<", ">",
 ]  # fmt: skip
 CONFIG = BertConfig(
-    vocab_size=24, hidden_size=12, num_hidden_layers=1, num_attention_heads=3, intermediate_size=20,
+    vocab_size=24, hidden_size=12, num_hidden_layers=1, num_attention_heads=3,
+    intermediate_size=20,
     max_position_embeddings=10, type_vocab_size=2,
 )  # fmt: skip
 WEIGHTS = {
@@ -67,7 +69,7 @@ BERT_NORMALIZER, BERT_SPLITS = (
 def fast_tokenizer(
     normalizer=BERT_NORMALIZER, splits=BERT_SPLITS, added=(), **settings
 ):
-    """Returns a tokenizer of the package tokenizers, by default with the rules of BERT."""
+    """Returns a tokenizer of the package tokenizers, by default with BERT's rules."""
     vocabulary = {token: index for index, token in enumerate(TOKENS)}
     fast = tokenizers.Tokenizer(
         models.WordPiece(vocabulary, **{"unk_token": "[UNK]", **settings})
@@ -87,7 +89,7 @@ def our_ids(vocabulary, do_lower_case) -> list[list[int]]:
 
 
 def generic(path, fast) -> str:
-    """Writes a folder whose tokenizer class has exactly the rules of `tokenizer.json`."""
+    """Writes a folder whose tokenizer class has the rules of `tokenizer.json`."""
     contents = {
         CONFIG_FILE: {"tokenizer_class": "PreTrainedTokenizerFast"},
         "tokenizer.json": fast.to_str(),
@@ -195,7 +197,8 @@ FOLDERS = [
     (TOKENS, SAME, ""),
     ([*TOKENS[:-1], "other"], SAME,
      "vocab.txt and tokenizer.json/model/vocab hold different tokens"),
-    (None, with_gap(), "tokenizer.json/model/vocab does not hold the ids 0, 1, 2 and so on"),
+    (None, with_gap(),
+     "tokenizer.json/model/vocab does not hold the ids 0, 1, 2 and so on"),
     (TOKENS, {CONFIG_FILE: {"do_lower_case": None}},
      "tokenizer_config.json/do_lower_case is null (supported: true, false)"),
 ]  # fmt: skip
@@ -255,14 +258,17 @@ SPECIAL_TOKENS_FILE = "special_tokens_map.json"
 AUTO_TOKENIZERS = [
     ({}, {}, UNCASED, ""),
     ({"do_lower_case": False}, {}, CASED, ""),
-    ({"do_lower_case": False, "strip_accents": False, "tokenizer_class": "BertTokenizerFast"}, {},
+    ({"do_lower_case": False, "strip_accents": False,
+     "tokenizer_class": "BertTokenizerFast"}, {},
      CASED, ""),
     ({"do_lower_case": True, "strip_accents": True, "tokenize_chinese_chars": True,
       "tokenizer_class": "DistilBertTokenizer"}, {}, UNCASED, ""),
-    ({"strip_accents": None, "tokenizer_class": "ElectraTokenizer", "do_basic_tokenize": False,
+    ({"strip_accents": None, "tokenizer_class": "ElectraTokenizer",
+     "do_basic_tokenize": False,
       "never_split": ["Ab"], "bos_token": None,
       "sep_token": {**added_token("[SEP]"), "__type": "AddedToken"}}, {}, UNCASED, ""),
-    ({"bos_token": "[CLS]", "eos_token": "[SEP]", "additional_special_tokens": ["[MASK]"]},
+    ({"bos_token": "[CLS]", "eos_token": "[SEP]",
+     "additional_special_tokens": ["[MASK]"]},
      {"added_tokens.json": {},
       SPECIAL_TOKENS_FILE: {"unk_token": "[UNK]", "mask_token": added_token("[MASK]")}},
      UNCASED, ""),
@@ -281,9 +287,12 @@ AUTO_TOKENIZERS = [
      'tokenizer_config.json/cls_token is "[unused1]" (supported: "[CLS]")'),
     ({"added_tokens_decoder": {"18": added_token("<x>")}}, {}, WITH_X,
      'tokenizer_config.json adds the tokens "<x>"'),
-    ({}, {"added_tokens.json": {"<x>": 18}}, WITH_X, 'added_tokens.json adds the tokens "<x>"'),
-    ({"extra_special_tokens": ["<x>"]}, {}, WITH_X, 'tokenizer_config.json adds the tokens "<x>"'),
-    ({}, {SPECIAL_TOKENS_FILE: {"additional_special_tokens": ["[unused1]"]}}, WITH_UNUSED,
+    ({}, {"added_tokens.json": {"<x>": 18}}, WITH_X,
+     'added_tokens.json adds the tokens "<x>"'),
+    ({"extra_special_tokens": ["<x>"]}, {}, WITH_X,
+     'tokenizer_config.json adds the tokens "<x>"'),
+    ({}, {SPECIAL_TOKENS_FILE: {"additional_special_tokens": ["[unused1]"]}},
+     WITH_UNUSED,
      'special_tokens_map.json adds the tokens "[unused1]"'),
     ({"x_token": "<x>"}, {}, WITH_X, 'tokenizer_config.json adds the tokens "<x>"'),
 ]  # fmt: skip
@@ -321,7 +330,7 @@ def test_the_tokenizer_class_in_config_json_counts_if_there_is_no_other(tmp_path
     ],
 )
 def test_a_setting_that_only_tokenizer_json_has_is_refused(tmp_path, setting, key):
-    """AutoTokenizer (4.57 and 5.23) replaces it with the default, the package tokenizers does not.
+    """AutoTokenizer (4.57 and 5.23) replaces it with the default, tokenizers does not.
 
     With the setting in `tokenizer_config.json`, there is no contradiction.
     """

@@ -1,4 +1,4 @@
-"""With --init_checkpoint, programs find config, vocabulary and casing in each checkpoint format."""
+"""With --init_checkpoint, programs find config, vocabulary and casing."""
 
 import json
 import pathlib
@@ -35,7 +35,7 @@ def snapshot_download(name, revision=None, allow_patterns=None):
 
 @pytest.fixture(scope="module")
 def one_model(tmp_path_factory):
-    """Returns a folder with a cased model in two formats, and its last output for TEXT."""
+    """Returns a folder with a cased model in two formats, and its output for TEXT."""
     root = tmp_path_factory.mktemp("models")
     encoder = BertEncoder(CONFIG, seed=0)
     tokenizer = BertTokenizer(VOCABULARY, do_lower_case=False)
@@ -65,7 +65,8 @@ def features(path) -> tuple[list[str], np.ndarray]:
 
 def extract(root, path, out, *flags):
     command = [
-        f"--input_file={root}/in.txt", f"--output_file={out}", f"--init_checkpoint={path}",
+        f"--input_file={root}/in.txt", f"--output_file={out}",
+        f"--init_checkpoint={path}",
         "--layers=-1", "--max_seq_length=16", *flags,
     ]  # fmt: skip
     return "bert_tf.run_scripts.extract_features", command

@@ -12,7 +12,8 @@ from bert_tf.conversion.checkpoint_vocabulary import with_new_words
 from bert_tf.modeling import BertClassifier, BertPretrainer, variables_by_name
 
 TOKENS = [
-    "[PAD]", "[unused7]", "a", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##b", "##c", "[unused0]",
+    "[PAD]", "[unused7]", "a", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##b", "##c",
+    "[unused0]",
     "[unused]", "[unused2]x",
 ]  # fmt: skip
 WORDS = {"ab": [2, 7], "abc": [2, 7, 8], "é": [3], "bbbb": [7, 7, 7, 8]}

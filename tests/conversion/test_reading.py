@@ -1,4 +1,4 @@
-"""Checkpoints of each format: outputs equal those of the program that wrote the checkpoint."""
+"""Checkpoints of each format: outputs equal those of the program that wrote them."""
 
 import dataclasses
 import inspect
@@ -120,7 +120,7 @@ def test_slots_and_step_of_a_google_checkpoint_are_read():
 
 
 def test_old_names_shards_and_half_precision_are_read(tmp_path):
-    """Tests gamma/beta, names without `bert.`, position_ids, float16 and several weight files."""
+    """Tests gamma/beta, names without `bert.`, position_ids, float16 and shards."""
     source = HUGGING_FACE / "pretraining"
     tensors = safetensors.numpy.load_file(source / "model.safetensors")
     old = {}
@@ -157,7 +157,7 @@ def write_shards(path, source, tensors) -> dict[str, str]:
 
 
 def test_a_folder_of_tensorflow_1_may_be_moved(tmp_path, caplog):
-    """The file `checkpoint` of a run has the paths of the machine on which it was written."""
+    """The file `checkpoint` of a run has the paths of another machine."""
     run = GOLDEN / "google_classifier/step20"
     for name in ("model.ckpt-20", "model.ckpt-9"):
         for suffix in ("index", "data-00000-of-00001"):
@@ -246,7 +246,7 @@ def test_layers_are_selected_bit_for_bit(tmp_path):
 
 
 def test_checkpoints_are_downloaded_from_the_hub(tmp_path, monkeypatch):
-    """A fake replaces the module huggingface_hub, so the test needs no network access."""
+    """A fake replaces the module huggingface_hub, so the test needs no network."""
     requested = {}
 
     def download(name, revision, allow_patterns):

@@ -1,4 +1,4 @@
-"""Repeats training runs of google-research/bert: SQuAD, and pretraining from step 10 on.
+"""Repeats runs of google-research/bert: SQuAD, and pretraining from step 10 on.
 
 The SQuAD run is ill-conditioned: a relative change of the initial weights by 1e-7 (the
 rounding error of float32) changes the losses of the last steps by more than 1e-3. Even
@@ -28,7 +28,7 @@ GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 
 class Run:
-    """Runs the project's training step on the batches of a recorded google-research/bert run."""
+    """Runs the training step on the batches of a recorded run."""
 
     def __init__(self, objective, trajectory):
         self.objective, self._trajectory = objective, trajectory
@@ -96,7 +96,7 @@ def squad(config):
 
 
 def float64_run(squad, config, initial):
-    """Yields for each float64 update: the loss before the update, tensors before, tensors after."""
+    """Yields the loss and tensors before each float64 update, and tensors after it."""
     weights = {name: tf.cast(value, tf.float64) for name, value in initial.items()}
     moments: dict[str, tf.Tensor] = {}
     schedule = squad.config
@@ -148,7 +148,7 @@ def test_each_single_squad_step_equals_the_float64_step(squad, config):
 
 
 def test_rounding_errors_alone_change_the_last_squad_losses(squad, config):
-    """Changing the initial weights by 1e-7 changes the last losses by over 1e-3 even in float64."""
+    """Weights changed by 1e-7 change the last losses by over 1e-3 even in float64."""
     initial = initial_weights()
     signs = np.random.default_rng(0)
     perturbed = {

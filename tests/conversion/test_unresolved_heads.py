@@ -1,4 +1,4 @@
-"""Heads of Hugging Face folders that bert-tf cannot compute, or whose kind no file tells."""
+"""Heads of Hugging Face folders that have other layers, or whose kind is unknown."""
 
 import shutil
 
@@ -18,7 +18,8 @@ HEADS = {
 }
 # Values of `architectures` that do not name exactly one of the three classes.
 AMBIGUOUS = [
-    None, ["MyClassifier"], ["BertForSequenceClassification", "BertForTokenClassification"],
+    None, ["MyClassifier"], ["BertForSequenceClassification",
+    "BertForTokenClassification"],
 ]  # fmt: skip
 
 
@@ -93,7 +94,7 @@ def test_an_ambiguous_head_is_not_written(tmp_path, dialect):
 
 
 def with_decoder(path, end="weight", offset=1, name="pretraining") -> str:
-    """Adds the tensor of the decoder that transformers writes for an untied masked LM."""
+    """Adds the tensor that transformers writes for an untied decoder."""
     source = copy(name, path, tie_word_embeddings=False)
     tensors = safetensors.numpy.load_file(path / "model.safetensors")
     tied = {

@@ -1,4 +1,4 @@
-"""Variants of public checkpoints: each variant is read correctly or refused with a reason.
+"""Variants of public checkpoints: each is read correctly or refused with a reason.
 
 `reference/hugging_face_variants.npz` contains the tensors of a small
 `BertForPreTraining` and the outputs that transformers 5.23 computes from these tensors
@@ -32,7 +32,8 @@ TENSORS = {
 }
 CONFIG = {
     "architectures": ["BertForPreTraining"], "model_type": "bert", "vocab_size": 24,
-    "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20,
+    "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3,
+    "intermediate_size": 20,
     "max_position_embeddings": 10, "hidden_act": "gelu", "type_vocab_size": 2,
 }  # fmt: skip
 ACTIVATIONS = sorted(
@@ -101,7 +102,7 @@ def test_bfloat16_is_read_as_float32(tmp_path):
 
 
 def saved_as(dtype, arrays) -> bytes:
-    """Returns a safetensors file whose header states another dtype than that of NumPy."""
+    """Returns a safetensors file whose header states a dtype that NumPy lacks."""
     content = safetensors.numpy.save(arrays)
     end = 8 + int.from_bytes(content[:8], "little")
     header = re.sub(rb'"U\d+"', f'"{dtype}"'.encode(), content[8:end])
@@ -125,7 +126,7 @@ def test_a_tied_weight_may_be_stored_only_under_the_decoder(tmp_path):
 
 
 def encoder_and(*prefixes) -> dict[str, np.ndarray]:
-    """Returns the encoder's tensors and every tensor whose name starts with one of `prefixes`."""
+    """Returns the tensors of the encoder, and those with one of `prefixes`."""
     return {n: a for n, a in TENSORS.items() if n.startswith(("bert.", *prefixes))}
 
 
@@ -203,7 +204,7 @@ def test_an_activation_that_transformers_lacks_is_not_written(tmp_path):
 
 
 def test_labels_that_config_json_lacks_get_default_names(tmp_path):
-    """The labels of `id2label` keep their numbers if there are gaps or too few labels."""
+    """The labels of `id2label` keep their numbers if there are gaps."""
     head = {"classifier.weight": np.ones((4, 12), np.float32)}
     tensors = {**encoder_and(), **head, "classifier.bias": np.zeros(4, np.float32)}
     changes = {
@@ -244,10 +245,11 @@ def variable(name, value, **arguments):
 
 
 def test_other_variables_in_a_checkpoint_are_reported_as_unknown(tmp_path, arrays):
-    """Other programs also store optimizer moments, counters, moving averages or custom heads."""
+    """Other programs store moments, counters, moving averages or custom heads."""
     words = "bert/embeddings/word_embeddings"
     others = (
-        f"{words}/Adam", f"{words}/lamb_m", f"{words}/ExponentialMovingAverage", "beta1_power",
+        f"{words}/Adam", f"{words}/lamb_m", f"{words}/ExponentialMovingAverage",
+        "beta1_power",
         "loss_scale", "cls/mine/kernel", "discriminator/dense/bias",
     )  # fmt: skip
     makers = [variable(name, array) for name, array in arrays.items()]

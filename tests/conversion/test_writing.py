@@ -1,4 +1,4 @@
-"""Writing checkpoints: round trips keep every bit, and other programs can read the files."""
+"""Writing checkpoints: round trips keep every bit, and other programs read them."""
 
 import dataclasses
 import os
@@ -85,7 +85,7 @@ def test_round_trips_are_bitwise(tmp_path, kind, dialect):
 
 @pytest.mark.parametrize("source", ["google", "hugging_face", "bert-tf"])
 def test_every_dialect_keeps_the_lines_of_an_odd_vocabulary(tmp_path, source):
-    """Repeated and empty entries, and entries with white space: the ids are the line numbers."""
+    """Repeated, empty and white-space entries: the ids are the line numbers."""
     odd = [
         "",
         "w1",
@@ -116,7 +116,7 @@ def test_every_dialect_keeps_the_lines_of_an_odd_vocabulary(tmp_path, source):
 
 @pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])
 def test_folders_in_object_stores_are_replaced_completely(dialect):
-    """Object stores and ram:// cannot rename folders, but no file of the old folder may remain."""
+    """Object stores cannot rename folders, but no file of the old one may remain."""
     folder = f"ram://writing/{dialect}"
     write_weights(weights_of(MODELS["span"]), folder, dialect)
     tf.io.gfile.GFile(f"{folder}/vocab.txt", "w").write("old")
@@ -265,7 +265,7 @@ def test_variables_equal_those_of_the_released_checkpoint(tmp_path):
 
 
 def test_google_research_bert_can_resume_from_our_checkpoint(tmp_path):
-    """A converted checkpoint keeps all tensors, and tf.train.latest_checkpoint finds it."""
+    """A converted checkpoint has all tensors, and latest_checkpoint finds it."""
     source, target = str(GOOGLE / "step10"), str(tmp_path / "out")
     report = convert(source, target, "google", slots=True, config=google_config())
     assert "Greatest difference of the outputs on a fixed input: 0.0." in report

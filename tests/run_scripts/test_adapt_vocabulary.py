@@ -1,4 +1,4 @@
-"""adapt_vocabulary from a checkpoint and texts to a checkpoint, its report and its errors."""
+"""adapt_vocabulary: the checkpoint, the report and the errors."""
 
 import csv
 
@@ -84,15 +84,20 @@ def test_the_checkpoint_and_its_report(folder):
 
 
 ROWS = [
-    ("--init_checkpoint=model --input_file=known.txt", "All 4 distinct words of the text are in"),
-    ("--init_checkpoint=model --input_file=in.txt --num_words=0", "num_words must be at least 1"),
+    ("--init_checkpoint=model --input_file=known.txt",
+     "All 4 distinct words of the text are in"),
+    ("--init_checkpoint=model --input_file=in.txt --num_words=0",
+     "num_words must be at least 1"),
     ("--init_checkpoint=model", "Give either --input_file or --tfds_name"),
     ("--init_checkpoint=model --input_file=-", "--input_file - is a pipe or a device"),
     ("--init_checkpoint=model --input_file=in.txt --output_dir=model",
      "model would be replaced, but belongs to the checkpoint that is read from model"),
-    ("--init_checkpoint=model --input_file=in.txt --output_dir=notes", "contains notes.txt"),
-    ("--init_checkpoint=model --input_file=in.txt --vocab_file=short.txt", "Leave out --vocab"),
-    ("--init_checkpoint=model --input_file=in.txt --do_lower_case=true", "--do_lower_case=True"),
+    ("--init_checkpoint=model --input_file=in.txt --output_dir=notes",
+     "contains notes.txt"),
+    ("--init_checkpoint=model --input_file=in.txt --vocab_file=short.txt",
+     "Leave out --vocab"),
+    ("--init_checkpoint=model --input_file=in.txt --do_lower_case=true",
+     "--do_lower_case=True"),
     ("--init_checkpoint=nowhere --input_file=in.txt", "There is no checkpoint nowhere"),
     ("--init_checkpoint= --input_file=in.txt --bert_config_file=model/bert_config.json",
      "The model is unknown. Give --init_checkpoint."),

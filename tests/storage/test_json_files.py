@@ -1,4 +1,4 @@
-"""The reader of JSON: what it refuses, with the name of the file, and what it accepts."""
+"""The reader of JSON: which texts and values it refuses and accepts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Manifests: paths of record files (shards), reading and writing, and damaged manifests."""
+"""Manifests: paths of record files (shards), round trips, and damaged manifests."""
 
 import dataclasses
 import hashlib
@@ -128,7 +128,8 @@ def test_size_and_checksum_of_a_changed_file_differ(tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[1, 2]", '{"shards": 5}', '{"shards": ["a"]}', '{"shards": [{"name": "a.tfrecord"}]}'],
+    ["", "[1, 2]", '{"shards": 5}', '{"shards": ["a"]}',
+     '{"shards": [{"name": "a.tfrecord"}]}'],
 )  # fmt: skip
 def test_a_damaged_manifest_is_refused_or_skipped(tmp_path, content):
     damaged = tmp_path / "b.manifest.json"

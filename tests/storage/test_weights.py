@@ -1,4 +1,4 @@
-"""Weights folders: round trips, checksums, `vocab.txt`, and reading by the safetensors package."""
+"""Weights folders: round trips, checksums, `vocab.txt`, and other readers."""
 
 import json
 import math

@@ -218,7 +218,8 @@ def parser(
     def value(feature: Feature, parsed: Any) -> Any:
         if feature.dtype not in wire_format.PACKED:
             return parsed
-        (length,), dtype = shape(feature), tf.as_dtype(feature.dtype)
+        (length,) = shape(feature)
+        dtype = tf.as_dtype(feature.dtype)
         numbers = tf.io.decode_raw(parsed, dtype, fixed_length=length * dtype.size)
         return tf.cast(numbers, tf.int64)
 

@@ -245,9 +245,8 @@ class Pretrained:
         # The model keeps the facts about its head, for a later `save_checkpoint`.
         if self.contents is not None:
             missing = self.assign(model).missing
-            is_loaded = all(
-                name.startswith("bert/") for name in missing
-            )  # the head, if any
+            # The weights of the head, if there is one.
+            is_loaded = all(name.startswith("bert/") for name in missing)
             names = MODEL_FACTS if isinstance(model, BertTaskModel) else ENCODER_FACTS
             model.head_facts = {
                 n: self.facts[n] for n in names if is_loaded and n in self.facts

@@ -51,11 +51,13 @@ def with_tokenizer(
         InputError: The vocabulary is not valid or does not match the model, or
             vocabulary or casing differ from those of the checkpoint.
     """
-    vocabulary, source = contents.vocabulary, f"the vocabulary of {contents.source}"
+    vocabulary = contents.vocabulary
+    source = f"the vocabulary of {contents.source}"
     size = contents.require_config().vocab_size
 
     if vocab_file is not None:
-        vocabulary, source = load_vocabulary(vocab_file), vocab_file
+        vocabulary = load_vocabulary(vocab_file)
+        source = vocab_file
         _check_same_vocabulary(contents, vocabulary, source)
         check_size(vocabulary, size, source)
     elif vocabulary is not None:
@@ -131,9 +133,12 @@ def with_new_words(
         contents: The checkpoint, with config and vocabulary.
         new_words: The ids of the pieces, by word. The words are not in the vocabulary.
     """
-    tokens, words = list(contents.vocabulary or ()), list(new_words)
+    tokens = list(contents.vocabulary or ())
+    words = list(new_words)
     config = contents.require_config()
-    pad, size, num_tokens = tokens.index("[PAD]"), config.vocab_size, len(tokens)
+    pad = tokens.index("[PAD]")
+    size = config.vocab_size
+    num_tokens = len(tokens)
 
     # The words take the places of the [unusedN] entries.
     ids = [index for index, token in enumerate(tokens) if _UNUSED.fullmatch(token)][

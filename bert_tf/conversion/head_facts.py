@@ -133,7 +133,8 @@ def choose_head(
     if init_head is False:
         return _random("init_head=False was given")
 
-    has_head, source = _has_head(model, contents), contents.source
+    has_head = _has_head(model, contents)
+    source = contents.source
 
     # The head is required: an error if it does not fit.
     if init_head:

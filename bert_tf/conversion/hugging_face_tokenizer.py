@@ -85,10 +85,8 @@ def tokenizer_fields(
         `tokenizer_problem`: the settings that are not supported, or "" if all are
             supported.
     """
-    config, serialized = (
-        contents.get(TOKENIZER_CONFIG_FILE, {}),
-        contents.get(TOKENIZER_FILE, {}),
-    )
+    config = contents.get(TOKENIZER_CONFIG_FILE, {})
+    serialized = contents.get(TOKENIZER_FILE, {})
 
     # All reasons for which `BertTokenizer` would give other ids.
     problems = [
@@ -194,9 +192,8 @@ def _token_problems(contents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yields the special tokens with other names, and the added tokens."""
     config = contents.get(TOKENIZER_CONFIG_FILE, {})
     named_in = {TOKENIZER_CONFIG_FILE: config}
-    if (
-        "added_tokens_decoder" not in config
-    ):  # otherwise, transformers ignores the other file
+    # With this key, transformers ignores the other file.
+    if "added_tokens_decoder" not in config:
         named_in[SPECIAL_TOKENS_FILE] = contents.get(SPECIAL_TOKENS_FILE, {})
 
     # The tokens that each file adds.

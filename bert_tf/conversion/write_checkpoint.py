@@ -83,9 +83,9 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
     if written.last_file not in names and "://" not in target:
         reason = f"is not a checkpoint of the dialect {dialect}"
         raise _refusal(folder, f"{reason}: it has no {written.last_file}")
-    if (
-        dialect == "hugging_face" and "config.json" in names
-    ):  # another model has these names too
+
+    # The files of another model have these names too.
+    if dialect == "hugging_face" and "config.json" in names:
         kind = json_files.read(f"{target}/config.json").get("model_type")
         if kind not in (None, "bert"):
             raise _refusal(
@@ -277,9 +277,8 @@ def _write_checked(
         return path, written
 
     target = target.rstrip("/") or target
-    if (
-        "://" in target
-    ):  # Object stores cannot rename folders, so a local copy is read first.
+    # Object stores cannot rename folders, so a local copy is read first.
+    if "://" in target:
         with (
             tempfile.TemporaryDirectory() as folder,
             files.explain_write_errors(folder),

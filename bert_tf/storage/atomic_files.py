@@ -234,9 +234,9 @@ def _temporary(path: str, is_folder: bool) -> Iterator[str]:
 
     A local file or folder exists already, is empty and locked.
     """
-    parent, temporary = os.path.dirname(path), ""
-    if parent:
+    if parent := os.path.dirname(path):
         make_folder(parent)
+    temporary = ""
 
     try:
         with explain_write_errors(path), contextlib.ExitStack() as stack:

@@ -250,7 +250,8 @@ def read_lines(path: str, encoding: str | None = None) -> Iterator[str]:
         InputError: As in `read_text`, or a line has more than 64 MiB.
     """
     check_is_file(path)
-    rest, number = b"", 1
+    rest = b""
+    number = 1
     remedy = ", or give its encoding, such as encoding=latin-1" if encoding else ""
 
     for chunk in _utf8_chunks(path, encoding or "utf-8"):
@@ -282,7 +283,8 @@ def _utf8_chunks(path: str, encoding: str) -> Iterator[bytes]:
     Remembers the SHA-256 of a file that is UTF-8 itself.
     """
     # The times of remote files do not show each change.
-    state, digest = None if "://" in path else size_and_mtime(path), hashlib.sha256()
+    state = None if "://" in path else size_and_mtime(path)
+    digest = hashlib.sha256()
     is_utf8 = codecs.lookup(encoding).name == "utf-8"
     content = "" if is_utf8 else f" as {encoding}"
 
@@ -340,7 +342,8 @@ def size_and_sha256(path: str) -> tuple[int, str]:
         InputError: The file cannot be read, or is a pipe or a device.
     """
     check_is_regular(path)
-    digest, size = hashlib.sha256(), 0
+    digest = hashlib.sha256()
+    size = 0
     for chunk in _chunks(path):
         digest.update(chunk)
         size += len(chunk)

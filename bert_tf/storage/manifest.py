@@ -80,7 +80,9 @@ class Manifest:
         Raises:
             InputError: The file does not exist or is damaged.
         """
-        facts, folder = json_files.read(path, own=True), os.path.dirname(path)
+        facts = json_files.read(path, own=True)
+        folder = os.path.dirname(path)
+
         try:
             listed = facts.pop("shards", [])
             shards = [

@@ -32,12 +32,10 @@ class Workspace:
     def __init__(
         self, path: str, content: str, parameter: str, lock: str = "lock"
     ) -> None:
-        self.path, self._content, self._parameter, self._lock = (
-            path,
-            content,
-            parameter,
-            lock,
-        )
+        self.path = path
+        self._content = content
+        self._parameter = parameter
+        self._lock = lock
         self._is_locked = False
 
     def check_owned(self, marks: Iterable[str], outputs: Iterable[str]) -> None:

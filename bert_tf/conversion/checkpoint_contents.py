@@ -174,19 +174,15 @@ class AssignmentReport:
     unknown: tuple[str, ...]
 
     def __str__(self) -> str:
+        others = {
+            "Not in the checkpoint, left as initialized": self.missing,
+            "In the checkpoint, but not in the model": self.unused,
+            "Not weights of a BERT": self.unknown,
+        }
         sentences = [f"{len(self.assigned)} weights read."]
-        if self.missing:
-            sentences.append(
-                f"Not in the checkpoint, left as initialized: {shorten(self.missing)}."
-            )
-
-        if self.unused:
-            sentences.append(
-                f"In the checkpoint, but not in the model: {shorten(self.unused)}."
-            )
-        if self.unknown:
-            sentences.append(f"Not weights of a BERT: {shorten(self.unknown)}.")
-
+        sentences += [
+            f"{text}: {shorten(names)}." for text, names in others.items() if names
+        ]
         return " ".join(sentences)
 
     def without_heads(self) -> "AssignmentReport":

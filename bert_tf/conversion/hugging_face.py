@@ -185,26 +185,20 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
             not have.
     """
     # Models that bert-tf cannot compute are refused.
-    # Models that bert-tf cannot compute are refused.
     kind = values.get("model_type") or "bert"
-    if kind != "bert":
-        raise InputError(
-            f"{path} describes a model of type {kind!r}; only 'bert' can be read."
-        )
-    if (values.get("position_embedding_type") or "absolute") != "absolute":
-        raise InputError(
-            f"{path} has {values['position_embedding_type']!r} position embeddings; "
-            "only models with absolute position embeddings, as in the released BERT, "
-            "can be read."
-        )
-    if values.get("add_cross_attention"):
-        raise InputError(
-            f"{path} has cross-attention; only models without it can be read."
-        )
-    if values.get("pruned_heads"):
-        raise InputError(
-            f"{path} has pruned_heads; only models with all heads can be read."
-        )
+    positions = values.get("position_embedding_type") or "absolute"
+    reasons = {
+        f"describes a model of type {kind!r}; only 'bert'": kind != "bert",
+        f"has {positions!r} position embeddings; only models with absolute position "
+        "embeddings, as in the released BERT,": positions != "absolute",
+        "has cross-attention; only models without it": values.get(
+            "add_cross_attention"
+        ),
+        "has pruned_heads; only models with all heads": values.get("pruned_heads"),
+    }
+    for reason, applies in reasons.items():
+        if applies:
+            raise InputError(f"{path} {reason} can be read.")
 
     fields = {key: value for key, value in values.items() if key in _FIELDS}
     activation = fields.get("hidden_act") or "gelu"

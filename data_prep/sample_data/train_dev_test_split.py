@@ -13,7 +13,7 @@ import random
 import re
 from collections.abc import Sequence
 
-from bert_tf.data_prep.sample_data.cleaning import Document, Text
+from bert_tf.data_prep.sample_data.cleaning import Document
 
 # In this module, an n-gram is a run of this number of consecutive words.
 NGRAM_WORDS = 8
@@ -39,24 +39,16 @@ def remove_boilerplate(documents: Sequence[Document]) -> list[Document]:
     boilerplate = {ngram for ngram, count in repeats.items() if count > MAX_REPEATS}
     kept = [
         dataclasses.replace(
-            document, texts=_kept_sentences(document, each, boilerplate)
+            document,
+            texts=tuple(
+                sentence
+                for sentence, found in zip(document.texts, each, strict=True)
+                if found.isdisjoint(boilerplate)
+            ),
         )
         for document, each in zip(documents, ngrams, strict=True)
     ]
     return [document for document in kept if len(document.texts) > 1]
-
-
-def _kept_sentences(
-    document: Document, ngrams: list[set[int]], boilerplate: set[int]
-) -> tuple[Text, ...]:
-    kept: list[Text] = []
-    previous_kept = True
-    for sentence, found in zip(document.texts, ngrams, strict=True):
-        follows = sentence.follows and previous_kept
-        previous_kept = found.isdisjoint(boilerplate)
-        if previous_kept:
-            kept.append(dataclasses.replace(sentence, follows=follows))
-    return tuple(kept)
 
 
 def _ngrams(text: str) -> set[int]:

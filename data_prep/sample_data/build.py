@@ -28,7 +28,7 @@ STATS = "stats.json"
 # The maximum number of passages of each label.
 _MAX_PER_LABEL = {"train": 2_000, "dev": 200, "test": 200}
 # The format of GLUE's files: separated by tabs, without quotes.
-_TSV = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None}
+_TSV: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None}
 README = pathlib.Path(__file__).parent / "README.txt"
 
 
@@ -84,12 +84,16 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
             are too few documents to fill every file.
     """
     _check_config(config)
+
+    # With a limit, the same number of files of each library is read.
     source_files = documentation.list_source_files()
     limit = config.max_documents
     if limit:
         source_files = _interleave_libraries(source_files, config.seed)
+
     docstrings = documentation.read_docstrings(source_files, limit, config.num_workers)
     documents = _clean_documents(docstrings)
+
     parts = train_dev_test_split.assign_parts(
         documents, config.heldout_fraction, config.seed
     )
@@ -98,6 +102,7 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
     }
     for document, part in zip(documents, parts, strict=True):
         by_part[part].append(document)
+
     readme = README.read_text("utf-8")
     outputs = [OutputFile("README.txt", readme, {"lines": readme.count("\n")})]
     for output in _data_files(by_part, config.seed):
@@ -108,6 +113,7 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
                 f"heldout_fraction={config.heldout_fraction}. Increase one of them."
             )
         outputs.append(output)
+
     stats = {
         "settings": {
             n: getattr(config, n) for n in ("max_documents", "heldout_fraction", "seed")
@@ -123,6 +129,7 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
             for name, text, counts in outputs
         },
     }
+
     with files.atomic_folder(config.output_dir.rstrip("/"), STATS) as folder:
         for name, text, _ in outputs:
             files.write_text(os.path.join(folder, name), text)
@@ -143,6 +150,8 @@ def _check_config(config: SampleDataConfig) -> None:
             f"The output folder {folder} already exists. Give another output_dir or "
             "overwrite=True."
         )
+
+    # A folder is replaced only if all its files are those of earlier sample data.
     stats = os.path.join(folder, STATS)
     known = (
         {STATS, *json_files.read(stats).get("files", ())}

@@ -214,13 +214,17 @@ def _blocks(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
             is_blank or _indent(line) > directive_indent
         ):
             continue
+
         marker = _MARKER.match(line)
         directive = not marker and _DIRECTIVE.match(line)
+
+        # A block ends before a blank line, a marker, a directive or a new paragraph.
         if block and (
             is_blank or marker or directive or _begins_paragraph(line, block)
         ):
             yield name, block
             name, block = "", []
+
         directive_indent = _indent(line) if directive else None
         if marker:
             name = marker["name"] or ""

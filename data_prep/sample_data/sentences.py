@@ -112,6 +112,7 @@ def is_prose(sentence: Text, is_last: bool) -> bool:
         text = f"{text[:start]}Code{text[end:]}"
     if _CODE_OR_MARKUP.search(text) or _LEGAL.search(text) or _LEAD_IN.match(text):
         return False
+
     words = _WORD.findall(text)
     ended = text.rstrip("\"')")[-1:] in (".", "!", "?", ":")
     complete = ended or (
@@ -119,6 +120,8 @@ def is_prose(sentence: Text, is_last: bool) -> bool:
     )
     if not 4 <= len(words) <= 80 or not complete or not _START.match(text):
         return False
+
+    # English has many short function words, few symbols, and pairs of brackets.
     letters = sum(map(len, words))
     return (
         len(_COMMON_WORD.findall(text)) * 9 >= len(words)

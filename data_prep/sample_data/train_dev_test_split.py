@@ -103,8 +103,10 @@ def assign_parts(
     groups: dict[int, list[int]] = {}
     for number, group in enumerate(group_near_duplicates(documents)):
         groups.setdefault(group, []).append(number)
+
     sizes = [sum(len(s.text) for s in document.texts) for document in documents]
     parts = ["train"] * len(documents)
+
     for library in sorted({document.library for document in documents}):
         # A group with documents of several libraries is assigned with its first
         # document's library.
@@ -113,6 +115,8 @@ def assign_parts(
         total = sum(
             s for s, d in zip(sizes, documents, strict=True) if d.library == library
         )
+
+        # Each group goes to the part with more room, or to training.
         remaining = dict.fromkeys(("dev", "test"), heldout_fraction / 2 * total)
         for group_members in in_library:
             size = sum(sizes[number] for number in group_members)

@@ -16,7 +16,7 @@ from absl import flags
 
 from bert_tf.data_prep.sample_data import documentation, sentences
 from bert_tf.data_prep.sample_data import train_dev_test_split as split
-from bert_tf.data_prep.sample_data.sentence_sets import (
+from bert_tf.data_prep.sample_data.classification_set import (
     CLASSIFICATION_COLUMNS,
     LIBRARY_NAMES,
 )

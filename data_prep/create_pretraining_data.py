@@ -35,7 +35,7 @@ import sys
 from absl import flags
 
 from bert_tf.data_prep.pretraining_data import settings, stats
-from bert_tf.data_prep.runners import beam, dask_workers, local
+from bert_tf.data_prep.runners import beam, dask, local
 from bert_tf.errors import InputError
 from bert_tf.program import command_line, config_flags
 
@@ -91,23 +91,26 @@ def main() -> None:
         raise InputError(
             "--runner=dask and --dask_scheduler go together; give both or neither."
         )
+
     config = config_flags.build(settings.RecordsConfig)
     if warning := config.warning(config.max_seq_length):
         print(warning, file=sys.stderr)
+
+    # One path, to which the shard numbers are added, or the path of each shard.
     paths = [
         name.strip() for name in values.output_file.split(",") if name.strip()
     ] or [""]
     arguments = config, values.input_file or "", paths
+
     if values.runner == "beam":
         reports = beam.create(*arguments, values.beam_options, values.overwrite)
     elif values.runner == "dask":
         scheduler, timeout_secs = values.dask_scheduler, values.dask_timeout_secs
-        reports = dask_workers.create(
-            *arguments, scheduler, timeout_secs, values.overwrite
-        )
+        reports = dask.create(*arguments, scheduler, timeout_secs, values.overwrite)
     else:
         workers = values.num_workers or os.cpu_count() or 1
         reports = local.create(*arguments, workers, values.overwrite)
+
     if not reports:
         print(
             f"{values.output_file} is complete and was made with the same flags: "

@@ -93,16 +93,20 @@ def choose_words(
     words = list(counts)
     if not words:
         raise InputError("There are no words in the text. Check the input files.")
+
+    # A word with an entry is one token. `saved` counts the tokens that this removes.
     ids, lengths, unknown = _tokenized(words, tokenizer)
     characters = np.array([len(word) for word in words])
     saved = np.where(unknown, np.maximum(characters, 2), lengths) - 1
     saved *= np.array(list(counts.values()))
+
     candidates = np.flatnonzero(saved > 0)
     if not len(candidates):
         raise InputError(
             f"All {len(words):,} distinct words of the text are in the vocabulary. Use "
             "the checkpoint as it is, or give texts of the domain as input_file."
         )
+
     best = heapq.nsmallest(
         config.num_words, candidates, lambda i: (-saved[i], words[i])
     )

@@ -1,33 +1,24 @@
-"""Makes sample data for pretraining and fine-tuning from the documentation on this machine.
+"""Makes sample data from the documentation on this machine.
 
-Nothing is downloaded. The text comes from the docstrings of the Python standard library
-and of the installed packages that bert-tf requires (TensorFlow, Keras, NumPy, SciPy,
-scikit-learn ...). The text is real English, and is the same on every machine with the
-same package versions. For example,
+The data is for pretraining and fine-tuning. Nothing is downloaded: the text comes from
+the docstrings of the Python standard library and of the installed packages that bert-tf
+requires (TensorFlow, Keras, NumPy, SciPy, scikit-learn ...). It is real English, and the
+same on every machine with the same package versions. For example,
 
     python data_prep/make_sample_data.py --output_dir=sample
 
 writes about 12 MB of text in less than a minute on two cores:
 
-    sample/corpus/{train,heldout}.txt          for pretraining: one sentence per line, a blank line
-                                               after each document
-    sample/classification/{train,dev,test}.tsv columns "sentence" and "label": a
-    passage, and the
-                                               library whose documentation contains the
-                                               passage
-    sample/pairs/{train,dev,test}.tsv          MRPC's columns: pairs of passages, labeled by whether
-                                               both passages are from the same document
-    sample/squad/{train,dev}-v{1.1,2.0}.json   SQuAD's JSON: questions about arguments
-    sample/swag/{train,val,test}.csv           SWAG's columns: a sentence, and four candidates for
-                                               the next sentence
-    sample/ner/{train,dev,test}.conll          CoNLL-2003's columns: words, tagged as code or not
-    sample/README.txt                          a description of each set
-    sample/stats.json                          counts, package versions, SHA-256 of each file
+    corpus/{train,heldout}.txt           for pretraining: one sentence per line, a blank
+                                         line after each document
+    classification/{train,dev,test}.tsv  columns "sentence" and "label": a passage, and
+                                         the library whose documentation contains it
+    README.txt                           a description of each file
+    stats.json                           counts, package versions, SHA-256 of each file
 
 No training text occurs in the evaluation data: documents that share any eight
-consecutive words are in the same part (train, dev or test), in the corpus and in every
-labeled set. The passages of the classification set do not contain the name of any
-classified library.
+consecutive words are in the same part (train, dev or test), in the corpus and in the
+classification set, whose passages do not contain the name of any classified library.
 """
 
 from absl import flags

@@ -52,12 +52,14 @@ def main() -> None:
     config = config_flags.build(vocabulary_learning.VocabularyConfig)
     source = config_flags.build(text_blocks.TextSource)
     check_output_file(values.output_file)
+
     startup.import_tensorflow()
     counter = text_blocks.TextCounter()
     blocks, total_bytes = text_blocks.read_blocks(source, values.output_file, counter)
     counts = word_counts.count_words(
         blocks, total_bytes, config.do_lower_case, values.num_workers
     )
+
     learned = vocabulary_learning.learn(counts.words, config)
     write_vocabulary(values.output_file, learned.tokens, config.do_lower_case)
     print(
@@ -83,12 +85,15 @@ def _warnings(
             "not covered: words with them become [UNK]. Raise --max_characters or "
             "--vocab_size to cover more."
         )
+
     total, remedy = (
         counts.words.total(),
         "The vocabulary needs to cover more characters",
     )
     if warning := unknown_warning(learned.unknown, total, "words of the text", remedy):
         yield warning
+
+    # What the text is too small for.
     if learned.added:
         yield f"Rare words and parts of words fill {learned.added:,} entries: the text is small."
     if learned.missing:

@@ -118,8 +118,10 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
     ranked = _characters(counts)
     if not ranked:
         raise InputError("There are no words in the text. Check the input files.")
+
     number = _number_covered(ranked, config)
     subwords, added = _collect(_most_frequent(counts, ranked[:number], config), config)
+
     if not config.max_characters and len(subwords) < config.num_learned:
         # Fill the free entries with rarer characters, and with subwords that contain
         # these.
@@ -128,6 +130,7 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
             subwords, added = _collect(
                 _most_frequent(counts, ranked[:more], config), config
             )
+
     missing = config.num_learned - len(subwords)
     uncovered = dict(ranked).keys() - set(subwords)
     return LearnedVocabulary(

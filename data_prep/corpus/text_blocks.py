@@ -118,6 +118,8 @@ def read_blocks(
         found = formats.input_files(
             source.input_file, source.input_format, feature, True
         )
+
+    # Neither the vocabulary nor the file with its casing may be an input.
     if output_file:
         check_output_file(output_file, found)
         check_casing_file(output_file, found)
@@ -125,6 +127,8 @@ def read_blocks(
         split = tfds_splits.TfdsSplit(source.tfds_name, source.tfds_data_dir, feature)
         texts = counter.counted(split.texts(), True)
         return cut_into_blocks(map(_as_line, texts), source.tfds_name), None
+
+    # The size is known for plain text only: other files are unpacked as they are read.
     plain = all(
         file_format == "text"
         and not path.endswith((*formats.PACKED,))

@@ -102,11 +102,15 @@ class DistributionCheck:
         lengths, counts = columns["input_mask"].sum(axis=1), is_prediction.sum(axis=1)
         vocabulary = self._vocabulary
         self.stats += stats.measure(columns, vocabulary)
+
+        # In each record, all tokens but [CLS] and [SEP] are predicted equally often.
         unmasked = stats.unmasked_ids(ids, positions, labels, is_prediction)
         is_special = (unmasked == vocabulary.cls_id) | (unmasked == vocabulary.sep_id)
         maskable = (columns["input_mask"] > 0) & ~is_special
         maskable_count = maskable.sum(axis=1)
         self._expected_positions += (counts / np.maximum(maskable_count, 1)) @ maskable
+
+        # The number of predictions, for both ways to round it.
         for rounding, half_up in _ROUNDING.items():
             config = dataclasses.replace(self._config, round_half_up=half_up)
             most = np.minimum(
@@ -114,11 +118,15 @@ class DistributionCheck:
             )
             is_wrong = counts != most if self._masks_tokens else counts > most
             self._wrong_counts[rounding] += int(is_wrong.sum())
+
+        # What stands in place of the predicted tokens, and where they are.
         shown = np.take_along_axis(ids, positions, 1)
         is_random = is_prediction & (shown != labels) & (shown != vocabulary.mask_id)
         self._labels += np.bincount(labels[is_prediction], minlength=vocabulary.size)
         self._random_tokens += np.bincount(shown[is_random], minlength=vocabulary.size)
         self._positions += np.bincount(positions[is_prediction], minlength=ids.shape[1])
+
+        # Long records that are equal show that work was repeated.
         is_long = lengths >= _MIN_LENGTH_OF_EQUAL_RECORDS
         hashes = stats.row_hashes(
             np.concatenate([ids, positions, labels], axis=1)[is_long]
@@ -156,6 +164,7 @@ class DistributionCheck:
             if config.replace_whole_words
             else 1
         )
+
         # A random token is [MASK] with probability 1/V, and is the token to predict
         # with probability 1/V.
         chance = config.random_token_prob / self._vocabulary.size
@@ -174,6 +183,7 @@ class DistributionCheck:
             ("the token itself", self.stats.kept, rest + chance),
         ):
             yield _compare_share(name, count, total, probability, group)
+
         # Random tokens that are [MASK] or the token to predict are not counted. All
         # other tokens are equally probable.
         expected = 1 - self._labels / max(total, 1)
@@ -194,6 +204,7 @@ class DistributionCheck:
         yield _compare_share(
             name, self.stats.random_next, total, probability, note=note
         )
+
         short = total - int(self.stats.lengths[-1])
         name = f"sequences below {self._config.max_seq_length} tokens"
         note = ", more where documents end"
@@ -256,6 +267,8 @@ def _compare_histograms(
     import scipy.stats
 
     expected = expected * (observed.sum() / max(expected.sum(), 1e-9))
+
+    # A cell begins at each index in `starts`.
     starts, cell_count = [0], 0.0
     for index, count in enumerate(expected.tolist()):
         if cell_count >= _MIN_EXPECTED_COUNT:

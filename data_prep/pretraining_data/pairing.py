@@ -120,6 +120,8 @@ def pair_documents(
     Returns:
         The spans, with dtype `SPAN_DTYPE`, in the order of the text.
     """
+    # Each random number depends only on the seed, the pass, the document and the
+    # sentence.
     pass_key = random.derive_keys(
         random.seed_key(config.random_seed), Purpose.PASS, number
     )
@@ -130,22 +132,33 @@ def pair_documents(
         documents.documents[:pool_start],
         documents.documents[1 : pool_start + 1],
     )
+
+    # The arrays below have an entry for each sentence at which a chunk could start.
     sentence = np.arange(last[-1])
     document: np.ndarray = np.repeat(np.arange(pool_start), last - first)
     index_in_document = sentence - first[document]
     keys = random.derive_keys(
         document_keys[document], Purpose.SENTENCE, index_in_document
     )
+
     target = _target_lengths(config, document_keys)[document]
     if not config.paired:
         return _unpaired(config, documents, keys, target, last[document])
+
+    # The chunk ends with the sentence that reaches the target length, or with its
+    # document. A is one or more of its sentences, but not all, if there are several.
     end = np.searchsorted(documents.sentences, documents.sentences[sentence] + target)
     end = np.minimum(end, last[document])
     splits: np.ndarray = end - sentence - 1  # number of sentences after which A can end
     end_a = sentence + 1 + random.integers(keys, Purpose.SPLIT, np.maximum(splits, 1))
+
+    # With a random next sentence, the next chunk starts after A: the rest of this one
+    # is used again.
     is_random = (splits < 1) | (random.uniform(keys, Purpose.NEXT) < 0.5)
     chunk = _chunk_starts(np.where(is_random, end_a, end))
     bounds = np.stack([chunk, end_a[chunk], end[chunk]])
+
+    # From here on, there is an entry for each chunk.
     facts = (array[chunk] for array in (keys, document, target, is_random))
     return _add_next(config, documents, pool_start, bounds, *facts)
 
@@ -201,6 +214,9 @@ def _add_next(
     other, pool = document[rows], documents.ids[pool_start:]
     if len(pool):
         other = pool_start + _draw_other(config, keys[rows], documents.ids[other], pool)
+
+    # B begins at a random sentence of the other document, and has as many tokens as A
+    # has left over.
     size = documents.documents[other + 1] - documents.documents[other]
     first = documents.documents[other] + random.integers(
         keys[rows], Purpose.OTHER_START, size
@@ -209,6 +225,7 @@ def _add_next(
     end = np.searchsorted(documents.sentences, documents.sentences[first] + wanted)
     end = np.minimum(end, documents.documents[other + 1])
     start_b[rows], end_b[rows] = documents.sentences[first], documents.sentences[end]
+
     if config.same_document_label == "next":
         label[rows] = documents.ids[other] != documents.ids[document[rows]]
     return _truncate(config, keys, start_a, length_a, start_b, end_b - start_b, label)
@@ -324,6 +341,7 @@ def _copy_tokens(
     out = np.zeros(len(spans), row_dtype(config.max_seq_length, vocabulary.size))
     for name in ("key", "trimmed", "length_a", "length_b", "random_next"):
         out[name] = spans[name]
+
     column: np.ndarray = np.arange(config.max_seq_length, dtype=np.int32)
     start_a, length_a = spans["start_a"], spans["length_a"]
     first_sep: np.ndarray = (length_a + 1).astype(np.int32)[:, None]
@@ -332,6 +350,8 @@ def _copy_tokens(
     source = (column > first_sep) * jump
     source += column + (start_a - 1).astype(np.int32)[:, None]
     ids: np.ndarray = tokens.take(source, mode="clip")
+
+    # [CLS], and [SEP] after A and after B. What follows is padding.
     rows = np.arange(len(ids))
     ids[:, 0] = vocabulary.cls_id
     ids[rows, length_a + 1] = vocabulary.sep_id

@@ -64,19 +64,24 @@ def broken_rules(
     labels, next_label = columns["masked_lm_ids"], columns["next_sentence_labels"]
     size = vocabulary.size
     is_token, is_prediction = mask > 0, weights > 0
+
+    # int64 [B, 1]; the arrays below are [B, S] for tokens and [B, P] for predictions.
     length = is_token.sum(axis=1)[:, None]
     leading = np.arange(weights.shape[1]) < is_prediction.sum(axis=1)[:, None]
+
     # Predictions at positions outside the text are ignored when the masking is undone.
     is_valid = is_prediction & (positions >= 0) & (positions < length)
     valid_positions = np.where(is_valid, positions, 0)
     unmasked = unmasked_ids(ids, valid_positions, labels, is_valid)
     is_special = (unmasked == vocabulary.cls_id) | (unmasked == vocabulary.sep_id)
     predicts_special = np.take_along_axis(is_special, valid_positions, 1)
+
     ascends = np.diff(positions, axis=1) > 0
     last_token = np.take_along_axis(unmasked, np.maximum(length - 1, 0), 1)
     starts_b = np.diff(segments, axis=1) > 0
     in_b = np.maximum.accumulate(segments > 0, axis=1)
     expected_specials = 2 + starts_b.any(axis=1)[:, None]
+
     broken = {
         "an id in input_ids is outside the vocabulary": (ids < 0) | (ids >= size),
         "an id in masked_lm_ids is outside the vocabulary": (labels < 0)

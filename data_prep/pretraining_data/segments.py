@@ -64,6 +64,9 @@ def cut(config: RecordsConfig, files: Sequence[SeekableFile]) -> list[Segment]:
     """
     if config.tfds_name:
         return _cut_split(config)
+
+    # A segment may have pieces of several files. It ends at the first end of a document
+    # after `segment_bytes`.
     pieces: list[Piece] = []
     segments: list[Segment] = []
     size = 0

@@ -121,6 +121,7 @@ class RecordsConfig(MaskingConfig):
                 "max_seq_length must leave 2 to 16384 tokens in addition to the "
                 f"{self.specials} special ones. Received: {self.max_seq_length}."
             )
+
         # The default value is allowed with any length, as released.
         largest = max(self.max_seq_length, RecordsConfig.max_predictions_per_seq)
         if self.max_predictions_per_seq > largest:
@@ -128,12 +129,16 @@ class RecordsConfig(MaskingConfig):
                 f"max_predictions_per_seq must not exceed max_seq_length, which is "
                 f"{self.max_seq_length}. Received: {self.max_predictions_per_seq}."
             )
+
         if self.eval_fraction == 1:
             raise InputError(
                 "eval_fraction must be below 1, or nothing is left to train on."
             )
+
         if self.tfds_name and self.input_format == "auto":
             object.__setattr__(self, "input_format", "tfds")
+
+        # Flags that have no effect with the others are refused.
         other_objective = f"another objective than {self.objective}"
         is_causal = self.objective == "causal"
         self.check_effect(bool(self.tfds_name), "tfds_name", "tfds_data_dir")
@@ -145,9 +150,11 @@ class RecordsConfig(MaskingConfig):
             "do_whole_word_mask",
             "max_ngram_size",
         )
+
         in_training = "masking=static, because run_pretraining makes the masks"
         names = (field.name for field in dataclasses.fields(MaskingConfig))
         self.check_effect(self.masking == "static", in_training, *names)
+
         if (self.input_format == "tfds") != bool(self.tfds_name):
             raise InputError(
                 "input_format=tfds and tfds_name go together; give both or neither."

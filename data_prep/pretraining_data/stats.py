@@ -85,10 +85,12 @@ class Stats:
 
     def report(self) -> dict[str, Any]:
         """Returns the content of stats.json: counts, and shares in [0, 1]."""
+        # The histograms give the totals: entry n counts the examples with n tokens.
         examples = int(self.lengths.sum())
         tokens = int(self.lengths @ np.arange(len(self.lengths)))
         predictions = int(self.predictions @ np.arange(len(self.predictions)))
         positions = examples * (len(self.lengths) - 1)
+
         distinct = len(np.unique(self.sample))
         return {
             "documents": self.documents,
@@ -135,9 +137,12 @@ def measure(columns: Mapping[str, np.ndarray], words: Vocabulary) -> Stats:
     """
     ids, positions = columns["input_ids"], columns["masked_lm_positions"]
     labels, is_prediction = columns["masked_lm_ids"], columns["masked_lm_weights"] > 0
+
+    # Each prediction shows [MASK], the token itself, or a random token.
     shown = np.take_along_axis(ids, positions, 1)
     masked = is_prediction & (shown == words.mask_id)
     kept = is_prediction & ~masked & (shown == labels)
+
     lengths = columns["input_mask"].sum(axis=1)
     unmasked = unmasked_ids(ids, positions, labels, is_prediction)
     tokens, special_ids = (
@@ -218,10 +223,12 @@ def format_report(report: Mapping[str, Any]) -> str:
         f"  [UNK]           {r['unknown_share']:.2%} of the tokens without [CLS] and "
         "[SEP]",
     ]
+
     warning = unknown_warning(
         r["unknown_tokens"], r["text_tokens"], "tokens of the records"
     )
     lines += [f"  WARNING: {warning}"] if warning else []
+
     # These are 0 also if the records were read from files, which do not record them.
     if not r["trimmed_tokens"]:
         del lines[3]

@@ -4,8 +4,9 @@ Read in this order: `job` (one set of records to create, and its file names), `s
 (the four stages: read, pair, mask and assemble), `shuffling` (shuffles the records on
 disk), `outputs` (checks before a run, and the manifest after it), `work_folder` (the
 folder of the intermediate files, and its lock), `workers` (a pool of processes),
-`preparation` (the steps of a run, on any runner), `local` (a run on one machine),
-`beam` (a run on Apache Beam), `record_reading` (reads records that any program
+`runner` (who executes the stages), `preparation` (the steps of a run, on any runner),
+`local`, `dask` and `beam` (a run on one machine, on a Dask cluster, on Apache
+Beam), `record_reading` (reads records that any program
 created), `inspection` (prints and checks records).
 
 May import foundation modules, `tokenization`, `data_prep.corpus` and

@@ -10,6 +10,7 @@ shuffled order (see `shuffling`). The pipeline that masks sends each row to the 
 that contains its key.
 """
 
+import contextlib
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,17 +20,12 @@ from typing import Any
 import numpy as np
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import (
-    outputs,
-    preparation,
-    shuffling,
-    stages,
-    work_folder,
-)
-from bert_tf.data_prep.runners.preparation import Task
+from bert_tf.data_prep.runners import shuffling, stages
+from bert_tf.data_prep.runners.preparation import create_records
+from bert_tf.data_prep.runners.runner import Runner, Task, unfinished
 from bert_tf.data_prep.runners.stages import IntermediateFiles
-from bert_tf.data_prep.runners.workers import Workers
 from bert_tf.errors import InputError
+from bert_tf.program import startup
 
 Key = tuple[str, int]  # a split, and the index of a part
 Parts = Mapping[Key, shuffling.Part]
@@ -73,77 +69,74 @@ def create(
         beam.Pipeline(options=options)
     except ValueError as error:
         raise InputError(f"beam_options cannot be used: {error}") from error
-    workers = Workers(1)  # imports TensorFlow
-    job = outputs.plan_job(
-        config, input_file, tuple(output_files), overwrite, is_local=False
+    startup.import_tensorflow()
+    return create_records(
+        BeamRunner(options), config, input_file, output_files, overwrite
     )
-    if job is None:
-        return {}
-    with work_folder.locked(job):
-        try:
-            run, mask = (partial(each, options) for each in (_run, _mask))
-            return preparation.create_records(job, workers, run, mask)
-        except Exception as error:
-            if message := _input_error_message(error):
-                raise InputError(message) from error
-            raise
 
 
-def _input_error_message(error: Exception) -> str | None:
-    """Returns the message of the `InputError` that a stage raised.
+class BeamRunner(Runner):
+    """Runs each stage as a pipeline, and `call` in this process.
 
-    None for any other error.
-
-    Beam wraps the error of a stage in its own error. The text that Beam adds to the
-    message depends on the runner of Beam.
+    Args:
+        options: The options of the pipelines.
     """
-    kind = r"\A" if isinstance(error, InputError) else "InputError: "
-    found = re.search(kind + r"(.*?)(?: \[while running|$)", str(error), re.M)
-    return found[1] if found else None
+
+    has_local_files = False
+
+    def __init__(self, options: Any) -> None:
+        self._options = options
+
+    def run(
+        self, name: str, unit: str, stage: Callable[..., None], tasks: Sequence[Task]
+    ) -> None:
+        """As in `Runner`; Beam reports the progress."""
+        import apache_beam as beam
+
+        del unit
+        arguments = [task.arguments for task in unfinished(tasks)]
+        with _one_line_errors(), beam.Pipeline(options=self._options) as pipeline:
+            _ = (
+                pipeline
+                | "tasks" >> beam.Create(arguments)
+                | "spread" >> beam.Reshuffle()
+                | name >> beam.MapTuple(stage)
+            )
+
+    def mask(self, intermediate: IntermediateFiles, parts: Sequence[Task]) -> None:
+        """As in `Runner`, but each segment sends its rows to the parts."""
+        import apache_beam as beam
+
+        missing = (task.arguments for task in unfinished(parts))
+        ranges = {(split, number): part for split, number, part in missing}
+        numbers = range(len(intermediate.segment_sizes))
+        splits = dict.fromkeys(split for split, _ in ranges)
+        segments = [(split, number) for split in splits for number in numbers]
+        with _one_line_errors(), beam.Pipeline(options=self._options) as pipeline:
+            _ = (
+                pipeline
+                | "segments" >> beam.Create(segments)
+                | "spread" >> beam.Reshuffle()
+                | "route" >> beam.FlatMapTuple(partial(_route, intermediate, ranges))
+                | "to parts" >> beam.GroupByKey()
+                | "mask" >> beam.MapTuple(partial(_mask_part, intermediate, ranges))
+            )
 
 
-def _run(
-    options: Any,
-    name: str,
-    unit: str,
-    stage: Callable[..., None],
-    tasks: Sequence[Task],
-) -> None:
-    """Is a `preparation.Runner` when the options of Beam are given."""
-    import apache_beam as beam
+@contextlib.contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Raises the `InputError` of a stage instead of Beam's error, which contains it.
 
-    del unit
-    with beam.Pipeline(options=options) as pipeline:
-        _ = (
-            pipeline
-            | "tasks"
-            >> beam.Create([task.arguments for task in preparation.unfinished(tasks)])
-            | "spread" >> beam.Reshuffle()
-            | name >> beam.MapTuple(stage)
-        )
-
-
-def _mask(options: Any, intermediate: IntermediateFiles, tasks: Sequence[Task]) -> None:
-    """Is a `preparation.Masker` when the options of Beam are given."""
-    import apache_beam as beam
-
-    unfinished = (task.arguments for task in preparation.unfinished(tasks))
-    parts = {(split, number): part for split, number, part in unfinished}
-    numbers = range(len(intermediate.segment_sizes))
-    segments = [
-        (split, n)
-        for split in dict.fromkeys(split for split, _ in parts)
-        for n in numbers
-    ]
-    with beam.Pipeline(options=options) as pipeline:
-        _ = (
-            pipeline
-            | "segments" >> beam.Create(segments)
-            | "spread" >> beam.Reshuffle()
-            | "route" >> beam.FlatMapTuple(partial(_route, intermediate, parts))
-            | "to parts" >> beam.GroupByKey()
-            | "mask" >> beam.MapTuple(partial(_mask_part, intermediate, parts))
-        )
+    The text that Beam adds to the message depends on the runner of Beam.
+    """
+    try:
+        yield
+    except Exception as error:
+        kind = r"\A" if isinstance(error, InputError) else "InputError: "
+        found = re.search(kind + r"(.*?)(?: \[while running|$)", str(error), re.M)
+        if found is None:
+            raise
+        raise InputError(found[1]) from error
 
 
 def _route(

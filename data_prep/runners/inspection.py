@@ -36,12 +36,15 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
     broken.add(
         _CHANGED, [path for path in find_records(input_file) if _is_changed(path)]
     )
+
     for batch in record_reading.read_records(input_file, masks, config.max_seq_length):
         if batch.damage:
             rule = f"the file cannot be read from this record on ({batch.damage})"
             broken.add(rule, [batch.name(batch.size)])
         elif not batch.size:
             print(f"{batch.path} holds no record")
+
+        # The first records are printed.
         for row in range(min(batch.size, num_examples)):
             print(batch.name(row))
             text = record_rules.format_record(
@@ -50,6 +53,7 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
             print(text, end="\n\n")
             num_examples -= 1
         if batch.size:
+            # The distribution is that of the records that obey all rules.
             breaks = record_rules.broken_rules(batch.columns, vocabulary)
             for rule, rows in breaks.items():
                 broken.add(

@@ -6,19 +6,15 @@ TensorFlow, because the import takes seconds. A part is a range of the shuffled 
 (see `shuffling`).
 """
 
-import collections
-import functools
 import glob
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import outputs, preparation, stages, work_folder
-from bert_tf.data_prep.runners.preparation import Task
-from bert_tf.data_prep.runners.stages import IntermediateFiles
+from bert_tf.data_prep.runners.preparation import create_records
+from bert_tf.data_prep.runners.runner import Runner
 from bert_tf.data_prep.runners.workers import Workers
-from bert_tf.progress import Progress
 
 # There is one worker, and one more for each full block of this many bytes. The text is
 # counted `dupe_factor` times. For less text, one more worker would take more time to
@@ -52,27 +48,8 @@ def create(
         InputError: Input or output cannot be used; the message names the remedy.
     """
     size = _local_input_bytes(input_file) * config.dupe_factor
-    with Workers(min(num_workers, 1 + size // _BYTES_PER_WORKER)) as workers:
-        return create_with(workers, config, input_file, output_files, overwrite)
-
-
-def create_with(
-    workers: Workers,
-    config: RecordsConfig,
-    input_file: str,
-    output_files: Sequence[str],
-    overwrite: bool = False,
-) -> dict[str, Any]:
-    """Creates records as `create` does, with given worker processes, perhaps on other machines."""
-    job = workers.call(
-        outputs.plan_job, config, input_file, tuple(output_files), overwrite
-    )
-    if job is None:
-        return {}
-    with work_folder.locked(job), workers:
-        workers.check_folder(job.intermediate_folder)
-        run, mask = (functools.partial(each, workers) for each in (_run, _mask))
-        return preparation.create_records(job, workers, run, mask)
+    with LocalRunner(min(num_workers, 1 + size // _BYTES_PER_WORKER)) as runner:
+        return create_records(runner, config, input_file, output_files, overwrite)
 
 
 def _local_input_bytes(patterns: str) -> int:
@@ -88,30 +65,8 @@ def _local_input_bytes(patterns: str) -> int:
     return sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
 
 
-def _run(
-    workers: Workers,
-    name: str,
-    unit: str,
-    stage: Callable[..., None],
-    tasks: Sequence[Task],
-) -> None:
-    """Is a `preparation.Runner` when the workers are given."""
-    tasks = preparation.unfinished(tasks)
-    waits = collections.deque(workers.submit(stage, *task.arguments) for task in tasks)
-    with Progress(name, sum(task.size for task in tasks), unit) as progress:
-        for task in tasks:
-            waits.popleft()()
-            progress.update(task.size)
+class LocalRunner(Workers, Runner):
+    """Runs the stages in processes of this machine, or in this process if there is one."""
 
-
-def _mask(
-    workers: Workers, intermediate: IntermediateFiles, parts: Sequence[Task]
-) -> None:
-    """Is a `preparation.Masker` when the workers are given."""
-    _run(
-        workers,
-        "masking",
-        "examples",
-        functools.partial(stages.mask_part, intermediate),
-        parts,
-    )
+    def __enter__(self) -> "LocalRunner":
+        return self

@@ -61,9 +61,13 @@ def plan_job(
     output_files = tuple(map(resolve_output, output_files))
     if len(output_files) > 1:
         config = dataclasses.replace(config, num_output_shards=len(output_files))
+
+    # The casing of the vocabulary, if it is known, decides.
     is_cased = known_casing(config.vocab_file, config.do_lower_case) is False
     config = dataclasses.replace(config, do_lower_case=not is_cased)
     vocabulary = stages.vocabulary(config)
+
+    # The facts about the input, which identify it.
     if config.tfds_name:
         split, paths = tfds_split(config), []
         inputs = [
@@ -85,6 +89,7 @@ def plan_job(
         ]
         if config.input_format == "auto":
             inputs = [{**each, "format": found[each["path"]]} for each in inputs]
+
     stem, fingerprint = (
         output_stem(output_files[0]),
         config.fingerprint(vocabulary.sha256, inputs),
@@ -94,6 +99,7 @@ def plan_job(
         work_folder.path_of(stem, is_local),
     )
     job = RecordsJob(config, stem, fingerprint, tuple(inputs), shards, folder)
+
     _check_output_paths(job, paths, input_file)
     if _is_complete(job):
         if work_folder.belongs_to(job):
@@ -145,6 +151,7 @@ def check_documents(job: RecordsJob, counts: Mapping[str, np.ndarray]) -> None:
             " A document continues in the next file unless a blank line ends it. If "
             "each file is a document, give --break_documents_at_files."
         )
+
     for split, (count, _) in counts.items():
         if count < required and job.config.eval_fraction:
             raise InputError(
@@ -160,6 +167,8 @@ def check_documents(job: RecordsJob, counts: Mapping[str, np.ndarray]) -> None:
                 "from another document. Separate documents by blank lines, or give "
                 f"objective=mlm, which creates records without sentence pairs.{hint}"
             )
+
+    # Files that were meant to be documents have no blank lines at their ends.
     documents, inputs = sum(count for count, _ in counts.values()), len(job.inputs)
     if hint and documents < inputs:
         print(
@@ -183,6 +192,7 @@ def check_truncation(job: RecordsJob, tokens: np.ndarray) -> None:
     message = f"Truncation to --max_seq_length={length} removes {removed:.1%} of the tokens of "
     message += f"{job.input_names}. If its lines are paragraphs, give --split_sentences, else a "
     message += "larger --max_seq_length."
+
     limit = 0.5 if length >= _ORDINARY_LENGTH else 0.95
     if removed > limit and not job.config.allow_truncation:
         raise InputError(
@@ -321,6 +331,8 @@ def write_manifest(
     """
     config, vocabulary = job.config, stages.vocabulary(job.config)
     is_static = config.masking == "static"
+
+    # The statistics of a split are the sum of those of its parts.
     reports = {}
     for split, plan in plans.items():
         paths = (
@@ -331,6 +343,7 @@ def write_manifest(
         found = sum(parts, stats.Stats.empty(config))
         found.documents, found.sentences = counts[split].tolist()
         reports[split] = found.report()
+
     facts = {
         "fingerprint": job.fingerprint,
         "flags": dataclasses.asdict(config),
@@ -347,6 +360,8 @@ def write_manifest(
         },
         "inputs": list(job.inputs),
     }
+
+    # Each planned example must have arrived in a shard, once.
     shards = tuple(_shard(job, intermediate, *key) for key in job.shard_keys)
     for split, report in reports.items():
         written = sum(shard.examples for shard in shards if shard.split == split)
@@ -357,6 +372,7 @@ def write_manifest(
                 f"were made, and {written:,} are in the shards, so the runner lost or "
                 f"repeated work. Remove {job.work_folder} and give another runner."
             )
+
     files.write_json(job.stem + STATS_SUFFIX, reports)
     Manifest(job.manifest_path, shards, facts).write()
     files.write_text(job.completed_path, job.fingerprint + "\n")

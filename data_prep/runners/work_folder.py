@@ -46,12 +46,14 @@ def locked(job: RecordsJob) -> Iterator[None]:
     """
     folder = job.work_folder
     workspace = Workspace(folder, "intermediate files", "output_file", _LOCK)
+
     # A worker of a killed run on another machine may have made its intermediate folder
     # again.
     own = re.compile(r"[0-9a-f]{16}|\..*")
     workspace.check_owned(
         [_LOCK], [n for n in files.list_folder(folder) if not own.fullmatch(n)]
     )
+
     with workspace.locked(f"Another process is writing {job.stem}."):
         try:
             _clear(folder, [os.path.basename(job.intermediate_folder)])
@@ -66,10 +68,12 @@ def locked(job: RecordsJob) -> Iterator[None]:
                     "The disk is full. Free space in the folder of the output and run "
                     "the same command again: it resumes where this run stopped."
                 ) from error
+
             if isinstance(error, WorkerKilledError):
                 raise WorkerKilledError(
                     f"{error} It resumes where this run stopped."
                 ) from error
+
             # If a part has been masked, the input has passed all checks.
             made = files.list_folder(job.intermediate_folder)
             is_masked = any(name.startswith("part") for name in made)

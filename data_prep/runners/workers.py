@@ -89,9 +89,6 @@ class Workers:
         """Runs one call and returns its result."""
         return self.submit(function, *arguments)()
 
-    def check_folder(self, folder: str) -> None:
-        """Checks that all workers read and write a folder; those of this machine do."""
-
     def __enter__(self) -> "Workers":
         return self
 

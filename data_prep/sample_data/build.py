@@ -1,9 +1,8 @@
-"""Builds the sample data: the corpus, the labeled sets, and the statistics of both."""
+"""Builds the sample data: corpus, classification set, and statistics of both."""
 
 import csv
 import io
 import itertools
-import json
 import os
 import pathlib
 import random
@@ -14,10 +13,12 @@ from typing import Any, NamedTuple
 
 from bert_tf.data_prep.sample_data import (
     documentation,
-    sentence_sets,
     sentences,
-    span_sets,
     train_dev_test_split,
+)
+from bert_tf.data_prep.sample_data.classification_set import (
+    CLASSIFICATION_COLUMNS,
+    classification_rows,
 )
 from bert_tf.data_prep.sample_data.cleaning import Document
 from bert_tf.errors import InputError, check_at_least, check_between
@@ -26,10 +27,10 @@ from bert_tf.storage.paths import check_output_folder
 from bert_tf.storage.replacement import first_foreign
 
 STATS = "stats.json"
-# The maximum number of examples of each labeled set.
-_LIMITS = {"train": 12_000, "dev": 1_200, "test": 1_200}
+# The maximum number of passages of each label.
+_MAX_PER_LABEL = {"train": 2_000, "dev": 200, "test": 200}
 # The format of GLUE's files: separated by tabs, without quotes.
-_TSV = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None}
+_TSV: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None}
 README = pathlib.Path(__file__).parent / "README.txt"
 
 
@@ -85,12 +86,16 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
             are too few documents to fill every file.
     """
     _check_config(config)
+
+    # With a limit, the same number of files of each library is read.
     source_files = documentation.list_source_files()
     limit = config.max_documents
     if limit:
         source_files = _interleave_libraries(source_files, config.seed)
+
     docstrings = documentation.read_docstrings(source_files, limit, config.num_workers)
     documents = _clean_documents(docstrings)
+
     parts = train_dev_test_split.assign_parts(
         documents, config.heldout_fraction, config.seed
     )
@@ -99,6 +104,7 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
     }
     for document, part in zip(documents, parts, strict=True):
         by_part[part].append(document)
+
     readme = README.read_text("utf-8")
     outputs = [OutputFile("README.txt", readme, {"lines": readme.count("\n")})]
     for output in _data_files(by_part, config.seed):
@@ -109,6 +115,7 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
                 f"heldout_fraction={config.heldout_fraction}. Increase one of them."
             )
         outputs.append(output)
+
     stats = {
         "settings": {
             n: getattr(config, n) for n in ("max_documents", "heldout_fraction", "seed")
@@ -124,6 +131,7 @@ def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
             for name, text, counts in outputs
         },
     }
+
     with files.atomic_folder(config.output_dir.rstrip("/"), STATS) as folder:
         for name, text, _ in outputs:
             files.write_text(os.path.join(folder, name), text)
@@ -144,6 +152,8 @@ def _check_config(config: SampleDataConfig) -> None:
             f"The output folder {folder} already exists. Give another output_dir or "
             "overwrite=True."
         )
+
+    # A folder is replaced only if all its files are those of earlier sample data.
     stats = os.path.join(folder, STATS)
     known = (
         {STATS, *json_files.read(stats).get("files", ())}
@@ -184,57 +194,27 @@ def _clean_documents(docstrings: Sequence[Document]) -> list[Document]:
 
 
 def _data_files(by_part: dict[str, list[Document]], seed: int) -> Iterator[OutputFile]:
-    """Yields the files of the corpus and of all labeled sets."""
+    """Yields the files of the corpus and of the classification set."""
     heldout = by_part["dev"] + by_part["test"]
     for name, documents in (("train", by_part["train"]), ("heldout", heldout)):
         yield OutputFile(
             f"corpus/{name}.txt", _corpus_text(documents), _counts(documents)
         )
     for part, documents in by_part.items():
-        limit = _LIMITS[part]
-        rows = sentence_sets.classification_rows(documents, limit // 6, seed)
-        columns = sentence_sets.CLASSIFICATION_COLUMNS
-        yield _table(f"classification/{part}.tsv", columns, rows, -1, **_TSV)
-        rows = sentence_sets.pair_rows(documents, limit, seed)
-        yield _table(f"pairs/{part}.tsv", sentence_sets.PAIR_COLUMNS, rows, 0, **_TSV)
-        rows = sentence_sets.choice_rows(documents, limit, seed)
-        name = "val" if part == "dev" else part
-        yield _table(f"swag/{name}.csv", sentence_sets.CHOICE_COLUMNS, rows, -1)
-        tagged = span_sets.tag_documents(documents, limit, seed)
-        tags = Counter(
-            tag for document in tagged for sentence in document for _, tag in sentence
+        rows = classification_rows(documents, _MAX_PER_LABEL[part], seed)
+        table = io.StringIO()
+        csv.writer(table, lineterminator="\n", **_TSV).writerows(
+            [CLASSIFICATION_COLUMNS, *rows]
         )
-        counts = {"sentences": sum(map(len, tagged)), **tags}
-        yield OutputFile(f"ner/{part}.conll", span_sets.conll_text(tagged), counts)
-    for part, documents in (("train", by_part["train"]), ("dev", heldout)):
-        asked = span_sets.make_questions(documents, _LIMITS[part], seed)
-        impossible = sum(each.question["is_impossible"] for each in asked)
-        for version, counts in (
-            ("1.1", {"questions": len(asked) - impossible}),
-            ("v2.0", {"questions": len(asked), "unanswerable": impossible}),
-        ):
-            text = json.dumps(span_sets.squad_json(asked, version), ensure_ascii=False)
-            name = f"squad/{part}-v{version.removeprefix('v')}.json"
-            yield OutputFile(name, text + "\n", counts)
+        labels = Counter(f"label {label}" for _, label in rows)
+        counts = {"examples": len(rows), **labels}
+        yield OutputFile(f"classification/{part}.tsv", table.getvalue(), counts)
 
 
 def _corpus_text(documents: Sequence[Document]) -> str:
     """Returns one sentence per line, and a blank line after each document."""
     blocks = ("".join(f"{s.text}\n" for s in document.texts) for document in documents)
     return "".join(f"{block}\n" for block in blocks)
-
-
-def _table(
-    name: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    label_column: int,
-    **csv_format: Any,
-) -> OutputFile:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n", **csv_format).writerows([columns, *rows])
-    labels = Counter(f"label {row[label_column]}" for row in rows)
-    return OutputFile(name, text.getvalue(), {"examples": len(rows), **labels})
 
 
 def _counts(documents: Sequence[Document]) -> dict[str, int]:

@@ -24,15 +24,10 @@ class Text:
         text: The text, on one line. The description of an argument begins with the
             argument's name and a colon.
         code: The [start, end) positions of code in `text`, in characters.
-        argument: The name of an argument if the paragraph is the start of the
-            description of that argument, else "".
-        follows: Whether the previous sentence of the docstring is kept too.
     """
 
     text: str
     code: tuple[tuple[int, int], ...]
-    argument: str = ""
-    follows: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,13 +37,11 @@ class Document:
     Attributes:
         library: The distribution that contains the docstring, or "python" for the
             standard library.
-        name: The dotted name of the documented object.
         texts: The paragraphs, in order; after `sentences.split_into_sentences`, the
             sentences that are kept.
     """
 
     library: str
-    name: str
     texts: tuple[Text, ...]
 
 
@@ -60,32 +53,24 @@ def extract_prose(docstring: str) -> tuple[Text, ...]:
         for term, lines in _entries(section):
             for field, paragraph in _paragraphs(lines):
                 name, term = field or term, ""
-                is_argument = bool(field) or section.kind == "arguments"
                 plain, code = strip_inline_markup(
                     f"`{name}`: {paragraph}" if name else paragraph
                 )
                 if plain:
-                    prose.append(Text(plain, code, name if is_argument else ""))
+                    prose.append(Text(plain, code))
     return tuple(prose)
 
 
-# --- Sections
-# ---------------------------------------------------------------------------------
+# --- Sections --------------------------------------------------------------------------
 
 _KINDS = {
-    **dict.fromkeys(
-        ("args", "arguments", "parameters", "other parameters"), "arguments"
-    ),
-    **dict.fromkeys(("keyword arguments", "call arguments"), "arguments"),
-    # Attributes are described like arguments, but a caller does not pass attributes.
-    **dict.fromkeys(("attributes", "properties", "fields"), "attributes"),
-    **dict.fromkeys(
-        ("returns", "return", "yields", "raises", "warns", "receives"), "results"
-    ),
-    **dict.fromkeys(
-        ("see also", "references", "reference", "methods", "usage"), "skipped"
-    ),
-    **dict.fromkeys(("input shape", "output shape"), "skipped"),
+    **dict.fromkeys(("args", "arguments", "parameters", "other parameters"), "terms"),
+    **dict.fromkeys(("keyword arguments", "call arguments"), "terms"),
+    **dict.fromkeys(("attributes", "properties", "fields"), "terms"),
+    **dict.fromkeys(("returns", "return", "yields"), "results"),
+    **dict.fromkeys(("raises", "warns", "receives"), "results"),
+    **dict.fromkeys(("see also", "references", "reference"), "skipped"),
+    **dict.fromkeys(("methods", "usage", "input shape", "output shape"), "skipped"),
 }
 # A fenced code block, or a doctest up to the next blank line.
 _CODE_BLOCK = re.compile(
@@ -192,8 +177,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-# --- Paragraphs
-# -------------------------------------------------------------------------------
+# --- Paragraphs ------------------------------------------------------------------------
 
 # Markers at the start of a paragraph, which are removed: bullets, admonitions, some
 # Sphinx fields.
@@ -230,13 +214,17 @@ def _blocks(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
             is_blank or _indent(line) > directive_indent
         ):
             continue
+
         marker = _MARKER.match(line)
         directive = not marker and _DIRECTIVE.match(line)
+
+        # A block ends before a blank line, a marker, a directive or a new paragraph.
         if block and (
             is_blank or marker or directive or _begins_paragraph(line, block)
         ):
             yield name, block
             name, block = "", []
+
         directive_indent = _indent(line) if directive else None
         if marker:
             name = marker["name"] or ""
@@ -257,8 +245,7 @@ def _begins_paragraph(line: str, block: list[str]) -> bool:
     return is_term or (ended and (len(block) > 1 or depth > last))
 
 
-# --- Inline markup
-# ----------------------------------------------------------------------------
+# --- Inline markup ---------------------------------------------------------------------
 
 _TEXT_ROLES = {
     "ref",

@@ -67,6 +67,8 @@ _EXCLUDED_FILE = re.compile(
     r"|(^|/)(test_[^/]*|conftest[^/]*|[^/]*_test)\.py$"
     r"|^tensorflow/(python/keras|_api)/|^keras/_tf_keras/"
 )
+# The texts of the help topics of Python.
+_TOPICS = "pydoc_data/topics.py"
 _MIN_CHARACTERS = 80
 _DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -170,40 +172,40 @@ def read_source_file(file: SourceFile) -> list[Document]:
             tree = ast.parse(pathlib.Path(file.path).read_bytes())
     except (SyntaxError, ValueError, RecursionError):
         return []
-    module = file.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     documents = []
-    for name, text in find_docstrings(tree, module):
+    for text in find_docstrings(tree, is_topics=file.name == _TOPICS):
         paragraphs = extract_prose(text) if len(text) >= _MIN_CHARACTERS else ()
         if paragraphs:
-            documents.append(Document(file.library, name, paragraphs))
+            documents.append(Document(file.library, paragraphs))
     return documents
 
 
-def find_docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
-    """Yields (dotted name of the documented object, docstring) from a syntax tree.
+def find_docstrings(node: ast.AST, is_topics: bool = False) -> Iterator[str]:
+    """Yields the docstrings of a syntax tree.
 
     Also yields the docstrings that `add_newdoc` attaches to compiled objects (NumPy,
-    SciPy) and the texts of the help topics in `pydoc_data`.
+    SciPy) and, if `is_topics`, the texts of the help topics in `pydoc_data`.
     """
     if isinstance(node, (ast.Module, *_DEFINITIONS)):
         text = ast.get_docstring(node, clean=False)
         if text:
-            yield name, text
+            yield text
+
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _DEFINITIONS):
-            yield from find_docstrings(child, f"{name}.{child.name}")
+            yield from find_docstrings(child)
         elif isinstance(child, (ast.If, ast.Try, ast.With)):
-            yield from find_docstrings(child, name)
+            yield from find_docstrings(child, is_topics)
         elif isinstance(child, ast.Expr) and isinstance(child.value, ast.Call):
             yield from _attached_docstring(child.value)
-        elif isinstance(child, ast.Assign) and name == "pydoc_data.topics":
-            for topic, text in ast.literal_eval(child.value).items():
+        elif isinstance(child, ast.Assign) and is_topics:
+            for text in ast.literal_eval(child.value).values():
                 # The topics are text output of Sphinx, which puts literals between
                 # double quotes.
-                yield f"{name}.{topic}", re.sub(r'"([^"\s]+)"', r"``\1``", text)
+                yield re.sub(r'"([^"\s]+)"', r"``\1``", text)
 
 
-def _attached_docstring(call: ast.Call) -> Iterator[tuple[str, str]]:
+def _attached_docstring(call: ast.Call) -> Iterator[str]:
     if ast.unparse(call.func).rpartition(".")[2] != "add_newdoc":
         return
     constants = [
@@ -211,4 +213,4 @@ def _attached_docstring(call: ast.Call) -> Iterator[tuple[str, str]]:
     ]
     *names, text = [value for value in constants if isinstance(value, str)] or [""]
     if names:
-        yield ".".join(names), text
+        yield text

@@ -56,28 +56,28 @@ def _sentences(
     paragraphs: Sequence[Text], positions: Iterator[list[tuple[int, int]]]
 ) -> tuple[Text, ...]:
     kept: list[Text] = []
-    previous_kept = False
     for paragraph in paragraphs:
         spans = next(positions)
         for start, end in spans:
-            sentence = _extract_sentence(paragraph, start, end, previous_kept)
-            previous_kept = is_prose(sentence, is_last=end == spans[-1][1])
-            if previous_kept:
+            sentence = _extract_sentence(paragraph, start, end)
+            if is_prose(sentence, is_last=end == spans[-1][1]):
                 stop = "" if sentence.text[-1] in ".:!?\"')" else "."
                 kept.append(dataclasses.replace(sentence, text=sentence.text + stop))
     return tuple(kept)
 
 
-def _extract_sentence(paragraph: Text, start: int, end: int, follows: bool) -> Text:
+def _extract_sentence(paragraph: Text, start: int, end: int) -> Text:
     text = paragraph.text[start:end]
     start += len(text) - len(text.lstrip())
     text = text.strip()
+
+    # The positions of code are relative to the sentence, and end inside it.
     code = tuple(
         (max(a - start, 0), min(b - start, len(text)))
         for a, b in paragraph.code
         if a - start < len(text) and b > start
     )
-    return Text(text, code, paragraph.argument, follows)
+    return Text(text, code)
 
 
 _COMMON_WORD = re.compile(
@@ -112,6 +112,7 @@ def is_prose(sentence: Text, is_last: bool) -> bool:
         text = f"{text[:start]}Code{text[end:]}"
     if _CODE_OR_MARKUP.search(text) or _LEGAL.search(text) or _LEAD_IN.match(text):
         return False
+
     words = _WORD.findall(text)
     ended = text.rstrip("\"')")[-1:] in (".", "!", "?", ":")
     complete = ended or (
@@ -119,6 +120,8 @@ def is_prose(sentence: Text, is_last: bool) -> bool:
     )
     if not 4 <= len(words) <= 80 or not complete or not _START.match(text):
         return False
+
+    # English has many short function words, few symbols, and pairs of brackets.
     letters = sum(map(len, words))
     return (
         len(_COMMON_WORD.findall(text)) * 9 >= len(words)

@@ -13,7 +13,7 @@ import random
 import re
 from collections.abc import Sequence
 
-from bert_tf.data_prep.sample_data.cleaning import Document, Text
+from bert_tf.data_prep.sample_data.cleaning import Document
 
 # In this module, an n-gram is a run of this number of consecutive words.
 NGRAM_WORDS = 8
@@ -39,24 +39,16 @@ def remove_boilerplate(documents: Sequence[Document]) -> list[Document]:
     boilerplate = {ngram for ngram, count in repeats.items() if count > MAX_REPEATS}
     kept = [
         dataclasses.replace(
-            document, texts=_kept_sentences(document, each, boilerplate)
+            document,
+            texts=tuple(
+                sentence
+                for sentence, found in zip(document.texts, each, strict=True)
+                if found.isdisjoint(boilerplate)
+            ),
         )
         for document, each in zip(documents, ngrams, strict=True)
     ]
     return [document for document in kept if len(document.texts) > 1]
-
-
-def _kept_sentences(
-    document: Document, ngrams: list[set[int]], boilerplate: set[int]
-) -> tuple[Text, ...]:
-    kept: list[Text] = []
-    previous_kept = True
-    for sentence, found in zip(document.texts, ngrams, strict=True):
-        follows = sentence.follows and previous_kept
-        previous_kept = found.isdisjoint(boilerplate)
-        if previous_kept:
-            kept.append(dataclasses.replace(sentence, follows=follows))
-    return tuple(kept)
 
 
 def _ngrams(text: str) -> set[int]:
@@ -111,8 +103,10 @@ def assign_parts(
     groups: dict[int, list[int]] = {}
     for number, group in enumerate(group_near_duplicates(documents)):
         groups.setdefault(group, []).append(number)
+
     sizes = [sum(len(s.text) for s in document.texts) for document in documents]
     parts = ["train"] * len(documents)
+
     for library in sorted({document.library for document in documents}):
         # A group with documents of several libraries is assigned with its first
         # document's library.
@@ -121,6 +115,8 @@ def assign_parts(
         total = sum(
             s for s, d in zip(sizes, documents, strict=True) if d.library == library
         )
+
+        # Each group goes to the part with more room, or to training.
         remaining = dict.fromkeys(("dev", "test"), heldout_fraction / 2 * total)
         for group_members in in_library:
             size = sum(sizes[number] for number in group_members)

@@ -14,7 +14,7 @@ import pytest
 from run_programs import assert_refused, run_mains
 from tiny_corpus import MANY_SEGMENTS, VOCABULARY, contents
 
-from bert_tf.data_prep.runners import dask_workers, local
+from bert_tf.data_prep.runners import dask, local
 from bert_tf.errors import InputError
 
 distributed = pytest.importorskip("distributed", reason="needs the [dask] extra")
@@ -72,9 +72,7 @@ def cluster(tmp_path_factory):
 
 
 def create(job, output, cluster, secs=60):
-    return dask_workers.create(
-        job.config, job.source, [str(output)], cluster.file, secs
-    )
+    return dask.create(job.config, job.source, [str(output)], cluster.file, secs)
 
 
 def test_dask_writes_the_same_bytes(job, tmp_path, cluster, monkeypatch):
@@ -137,8 +135,8 @@ def test_a_worker_that_is_lost_during_the_check_is_left_out(
 ):
     preload = tmp_path_factory.mktemp("preload") / "lost.py"
     preload.write_text(
-        "import os\nfrom bert_tf.data_prep.runners import dask_workers\n"
-        "dask_workers._begin_run = lambda marker: os._exit(1)\n"
+        "import os\nfrom bert_tf.data_prep.runners import dask\n"
+        "dask._begin_run = lambda marker: os._exit(1)\n"
     )
     cluster.add_worker("--no-nanny", f"--preload={preload}")
     with distributed.Client(scheduler_file=cluster.file) as client:
@@ -170,12 +168,12 @@ class Run:
     def __init__(self, job, output, cluster):
         (script := output.parent / "run.py").write_text(
             "import sys\nfrom bert_tf.data_prep.pretraining_data.settings import "
-            "RecordsConfig\nfrom bert_tf.data_prep.runners import dask_workers, "
+            "RecordsConfig\nfrom bert_tf.data_prep.runners import dask, "
             "preparation\nfrom bert_tf.errors import InputError\nprepare = "
             "preparation.prepare\ndef begin(*arguments):\n    print('ready', "
             "flush=True)\n    return prepare(*arguments)\npreparation.prepare = begin\n"
             f"try:\n    config = RecordsConfig({job.config.vocab_file!r}, "
-            f"**{MANY_SEGMENTS!r})\n    dask_workers.create(config, {job.source!r}, "
+            f"**{MANY_SEGMENTS!r})\n    dask.create(config, {job.source!r}, "
             f"[{str(output)!r}], {cluster.file!r}, 5)\nexcept InputError as error:\n"
             "    sys.exit(str(error))\n"
         )

@@ -24,14 +24,14 @@ PROGRAM = """
 import sys
 from bert_tf.errors import InputError
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local
+from bert_tf.data_prep.runners import local, preparation
 if __name__ == "__main__":
     local._BYTES_PER_WORKER = 1
-    prepare = local.preparation.prepare
+    prepare = preparation.prepare
     def begin(*arguments):
         print("ready", flush=True)
         return prepare(*arguments)
-    local.preparation.prepare = begin
+    preparation.prepare = begin
     flags = {flags!r}
     try:
         config = RecordsConfig({vocabulary!r}, **flags)
@@ -256,12 +256,12 @@ from bert_tf.data_prep import create_pretraining_data
 from bert_tf.data_prep.runners import local
 if __name__ == "__main__":
     local._BYTES_PER_WORKER = 1
-    run = local._run
-    def begin(workers, name, *arguments):
+    run = local.LocalRunner.run
+    def begin(runner, name, *arguments):
         if name == "pairing":
             print("ready", flush=True)
-        run(workers, name, *arguments)
-    local._run = begin
+        run(runner, name, *arguments)
+    local.LocalRunner.run = begin
     command_line.run(create_pretraining_data.main)
 """
 

@@ -48,14 +48,14 @@ def test_numpy_sections():
         1.0
         """
     )
-    assert [(each.argument, each.text) for each in paragraphs] == [
-        ("", "Return the mean."),
-        ("a", "a: Array of numbers whose mean is desired."),
-        ("axis", "axis: Axis along which to go."),
-        ("", "Negative ones count from the end."),
-        ("args", "args: Passed on."),
-        ("", "The mean of the numbers."),
-        ("", "Sums first, then divides."),
+    assert [each.text for each in paragraphs] == [
+        "Return the mean.",
+        "a: Array of numbers whose mean is desired.",
+        "axis: Axis along which to go.",
+        "Negative ones count from the end.",
+        "args: Passed on.",
+        "The mean of the numbers.",
+        "Sums first, then divides.",
     ]
     assert [paragraphs[1].text[a:b] for a, b in paragraphs[1].code] == ["a"]
 
@@ -82,23 +82,23 @@ def test_google_sections():
           ValueError: If one is missing.
         """
     )
-    assert [(each.argument, each.text) for each in paragraphs] == [
-        ("", "Adds two numbers."),
-        ("", "For example:"),
-        ("x", "x: The first number, on two lines."),
-        ("y", "y: The second: never zero."),
-        ("", "The sum of both."),
-        ("", "ValueError: If one is missing."),
+    assert [each.text for each in paragraphs] == [
+        "Adds two numbers.",
+        "For example:",
+        "x: The first number, on two lines.",
+        "y: The second: never zero.",
+        "The sum of both.",
+        "ValueError: If one is missing.",
     ]
 
 
-def test_attributes_are_not_arguments():
+def test_numpy_attributes():
     paragraphs = cleaning.extract_prose(
         "Does it.\n\nAttributes\n----------\nsize_ : int\n    How many.\n"
     )
-    assert [(each.argument, each.text) for each in paragraphs] == [
-        ("", "Does it."),
-        ("", "size_: How many."),
+    assert [each.text for each in paragraphs] == [
+        "Does it.",
+        "size_: How many.",
     ]
 
 
@@ -106,10 +106,10 @@ def test_sphinx_fields():
     paragraphs = cleaning.extract_prose(
         "Opens it.\n\n:param str path: Where it is.\n:return: The file.\n"
     )
-    assert [(each.argument, each.text) for each in paragraphs] == [
-        ("", "Opens it."),
-        ("path", "path: Where it is."),
-        ("", "The file."),
+    assert [each.text for each in paragraphs] == [
+        "Opens it.",
+        "path: Where it is.",
+        "The file.",
     ]
 
 
@@ -178,7 +178,7 @@ def test_inline_markup(marked, plain, code):
 
 def split_paragraphs(*paragraphs: str) -> list[str]:
     docstring = cleaning.Document(
-        "python", "name", tuple(cleaning.Text(each, ()) for each in paragraphs)
+        "python", tuple(cleaning.Text(each, ()) for each in paragraphs)
     )
     return [
         sentence.text
@@ -229,10 +229,9 @@ def test_code_positions_are_kept_within_sentences():
     text, code = cleaning.strip_inline_markup(
         "The first is here. Then `axis` is the one to reduce."
     )
-    docstring = cleaning.Document("python", "name", (cleaning.Text(text, code),))
+    docstring = cleaning.Document("python", (cleaning.Text(text, code),))
     first, second = sentences.split_into_sentences([docstring])[0].texts
     assert (first.code, [second.text[a:b] for a, b in second.code]) == ((), ["axis"])
-    assert (first.follows, second.follows) == (False, True)
 
 
 def test_docstrings_are_found_without_executing_the_file():
@@ -254,13 +253,13 @@ def test_docstrings_are_found_without_executing_the_file():
             '''
         )
     )
-    assert list(documentation.find_docstrings(tree, "m")) == [
-        ("m", "Module."),
-        ("m.C", "Class."),
-        ("m.C.f", "Method."),
-        ("m.C.f.inner", "Inner."),
-        ("m.g", "Function."),
-        ("numpy.core.ndarray.T", "Transpose."),
+    assert list(documentation.find_docstrings(tree)) == [
+        "Module.",
+        "Class.",
+        "Method.",
+        "Inner.",
+        "Function.",
+        "Transpose.",
     ]
 
 

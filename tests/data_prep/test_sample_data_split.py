@@ -6,8 +6,8 @@ from bert_tf.data_prep.sample_data import train_dev_test_split as split
 from bert_tf.data_prep.sample_data.cleaning import Document, Text
 
 
-def document(name: str, *lines: str, library: str = "python") -> Document:
-    return Document(library, name, tuple(Text(line, (), "", True) for line in lines))
+def document(*lines: str, library: str = "python") -> Document:
+    return Document(library, tuple(Text(line, ()) for line in lines))
 
 
 def test_each_library_has_the_requested_heldout_fraction():
@@ -15,7 +15,6 @@ def test_each_library_has_the_requested_heldout_fraction():
     words = [f"w{i}" for i in range(5000)]
     documents = [
         document(
-            f"t{i}",
             *(" ".join(rng.sample(words, 12)) for _ in range(4)),
             library=f"l{i % 3}",
         )
@@ -41,12 +40,10 @@ def test_boilerplate_and_then_documents_of_one_sentence_are_removed():
     common = "this sentence is part of every one of the documents"
     short = "default is none"
     documents = [
-        document(f"t{i}", f"word{i} one", common, short, f"word{i} two")
-        for i in range(20)
+        document(f"word{i} one", common, short, f"word{i} two") for i in range(20)
     ]
-    documents.append(document("one left", "only this one", common))
+    documents.append(document("only this one", common))
     found = split.remove_boilerplate(documents)
     assert [[s.text for s in each.texts] for each in found] == [
         [f"word{i} one", f"word{i} two"] for i in range(20)
     ]
-    assert [s.follows for s in found[0].texts] == [True, False]

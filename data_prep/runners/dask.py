@@ -16,9 +16,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local, stages
-from bert_tf.data_prep.runners.workers import WorkerKilledError, Workers, use_one_core
+from bert_tf.data_prep.runners import stages
+from bert_tf.data_prep.runners.preparation import create_records
+from bert_tf.data_prep.runners.runner import Runner
+from bert_tf.data_prep.runners.workers import WorkerKilledError, use_one_core
 from bert_tf.errors import InputError
+from bert_tf.program import startup
 from bert_tf.storage import files
 
 _LOGGER = logging.getLogger(__name__)
@@ -68,12 +71,12 @@ def create(
         os.path.abspath(each.strip()) for each in input_file.split(",") if each
     )
     config = dataclasses.replace(config, vocab_file=vocabulary)
-    with DaskWorkers(scheduler, timeout_secs) as workers:
-        return local.create_with(workers, config, patterns, outputs, overwrite)
+    with DaskRunner(scheduler, timeout_secs) as runner:
+        return create_records(runner, config, patterns, outputs, overwrite)
 
 
-class DaskWorkers(Workers):
-    """Runs `submit` on the workers of a Dask cluster, and `call` in this process.
+class DaskRunner(Runner):
+    """Runs the stages on the workers of a Dask cluster, and `call` in this process.
 
     Args:
         scheduler: As in `create`.
@@ -90,7 +93,10 @@ class DaskWorkers(Workers):
             raise InputError(
                 'runner=dask needs Dask: pip install "bert-tf[dask]".'
             ) from error
-        self._dask, self._timeout_secs = distributed, timeout_secs
+
+        self._dask = distributed
+        self._timeout_secs = timeout_secs
+        # A path is that of a scheduler file.
         address = {
             "scheduler_file" if os.path.isfile(scheduler) else "address": scheduler
         }
@@ -107,7 +113,7 @@ class DaskWorkers(Workers):
                 f"{timeout_secs:g} s: {error or 'no answer'}. Start them, or give "
                 "another dask_scheduler."
             ) from error
-        super().__init__(1)
+        startup.import_tensorflow()
 
     def check_folder(self, folder: str) -> None:
         """Checks the versions and threads of all workers, and that they see a folder.
@@ -126,6 +132,8 @@ class DaskWorkers(Workers):
                 "worker with --nthreads=1, and with --nworkers for several cores. "
                 f"{_SAME_COMMAND}"
             )
+
+        # The workers read this file, which shows that they see the folder.
         self._marker = os.path.join(folder, f"program-{uuid.uuid4().hex}")
         files.write_text(self._marker, _versions())
         try:
@@ -147,15 +155,11 @@ class DaskWorkers(Workers):
     def submit(
         self, function: Callable[..., Any], *arguments: Any
     ) -> Callable[[], Any]:
-        """As in `Workers`; a call whose worker is lost runs again on another worker."""
+        """As in `Runner`; a call whose worker is lost runs again on another worker."""
         future = self._client.submit(
             _run, self._marker, function, *arguments, pure=False
         )
         return functools.partial(self._wait, future)
-
-    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Runs a call in this process and returns its result."""
-        return function(*arguments)
 
     def _wait(self, future: Any) -> Any:
         idle_secs = 0
@@ -172,6 +176,8 @@ class DaskWorkers(Workers):
                     f"The connection to the Dask scheduler was lost: {lost}. "
                     f"{_SAME_COMMAND}"
                 ) from lost
+
+            # The call has ended with an error.
             if isinstance(error, self._dask.KilledWorker):
                 raise WorkerKilledError(
                     f"A call was lost with its worker again and again: {error}. Most "

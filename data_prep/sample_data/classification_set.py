@@ -1,0 +1,73 @@
+"""The classification set: passages of a part (train, dev or test), and their libraries."""
+
+import itertools
+import random
+import re
+from collections.abc import Iterator, Sequence
+
+from bert_tf.data_prep.sample_data.cleaning import Document
+from bert_tf.data_prep.sample_data.documentation import LABELS
+
+# All names of the classified libraries, including their usual import names, such as
+# `tf` and `np`.
+LIBRARY_NAMES = re.compile(
+    r"tensorflow|keras|numpy|scipy|sklearn|scikit|python|(?<![A-Za-z])(?:tf|np|sp|sk|py)(?![a-z])",
+    re.I,
+)
+CLASSIFICATION_COLUMNS = ("sentence", "label")
+_MIN_WORDS, _MAX_WORDS = 20, 100
+
+
+def classification_rows(
+    documents: Sequence[Document], per_label: int, seed: int
+) -> list[tuple[str, ...]]:
+    """Makes passages of up to three sentences.
+
+    The label is the library that contains the passage.
+
+    Args:
+        documents: The documents of one part.
+        per_label: The maximum number of passages from each library.
+        seed: Seed of the random selection and order of the rows.
+
+    Returns:
+        Rows of `CLASSIFICATION_COLUMNS`. No passage contains the name of a classified
+        library, and all passages differ.
+    """
+    rng = random.Random(f"{seed} classification")
+    passages: dict[str, list[str]] = {library: [] for library in LABELS}
+    seen: set[str] = set()
+    for document in documents:
+        if document.library in LABELS:
+            for run in _runs_without_library_name(document):
+                for passage in _passages(run):
+                    if passage.lower() not in seen:
+                        passages[document.library].append(passage)
+                    seen.add(passage.lower())
+    rows: list[tuple[str, ...]] = []
+    for library, label in LABELS.items():
+        selected = rng.sample(passages[library], min(per_label, len(passages[library])))
+        rows += [(passage, label) for passage in selected]
+    rng.shuffle(rows)
+    return rows
+
+
+def _runs_without_library_name(document: Document) -> Iterator[list[str]]:
+    """Yields the maximal runs of consecutive sentences without a classified library's name.
+
+    Two runs are never joined, so every n-gram of a passage also occurs in the document.
+    """
+    texts = [sentence.text for sentence in document.texts]
+    for names_library, run in itertools.groupby(
+        texts, lambda s: bool(LIBRARY_NAMES.search(s))
+    ):
+        if not names_library:
+            yield list(run)
+
+
+def _passages(sentences: Sequence[str]) -> Iterator[str]:
+    """Yields passages of up to three sentences, if they have enough words and not too many."""
+    for start in range(0, len(sentences), 3):
+        passage = " ".join(sentences[start : start + 3])
+        if _MIN_WORDS <= len(passage.split()) <= _MAX_WORDS:
+            yield passage

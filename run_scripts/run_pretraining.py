@@ -123,7 +123,7 @@ def main() -> None:
     startup.import_tensorflow()
     from bert_tf.masking.row_format import Vocabulary
     from bert_tf.pretraining import record_checks
-    from bert_tf.pretraining.pretrain import pretrain
+    from bert_tf.pretraining.train_and_evaluate import pretrain
     from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
     from bert_tf.training.strategy import make_strategy, worker_index
 
@@ -224,7 +224,7 @@ def _without_damage(records: PretrainingRecords) -> PretrainingRecords:
     """
     if not FLAGS.skip_bad_records:
         return records
-    from bert_tf.pretraining.damage import salvage
+    from bert_tf.pretraining.damaged_records import salvage
 
     folder = os.path.join(FLAGS.output_dir, "salvaged")
     train_files, eval_files = records.train_files, records.eval_files

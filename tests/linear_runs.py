@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder

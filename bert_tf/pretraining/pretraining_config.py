@@ -48,7 +48,7 @@ class PretrainingRecords:
         check_at_least(0, self, "max_eval_steps")
 
     def shape_sizes(self, config: BertConfig) -> dict[str, int]:
-        """Returns the sizes that the records must match: `sizes` of `batches.training_batches`."""
+        """Returns the sizes that the records must match: `sizes` of `pretraining_batches.training_batches`."""
         vocab_size = self.masks.vocabulary.size if self.masks else config.vocab_size
         return {
             "S": self.max_seq_length,

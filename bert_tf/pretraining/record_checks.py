@@ -153,7 +153,7 @@ def check_manifests(
             vocabulary.
         do_lower_case: Whether the run lower-cases text; None if the run has no
             vocabulary.
-        objective: One of `pretraining.config.OBJECTIVES`; None to accept the records of
+        objective: One of `pretraining_config.OBJECTIVES`; None to accept the records of
             every objective.
 
     Raises:
@@ -219,7 +219,7 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
 
     Args:
         paths: Record files, plain or compressed with gzip.
-        sizes: As in `batches.training_batches`.
+        sizes: As in `pretraining_batches.training_batches`.
 
     Returns:
         Dict from each feature to the key of the feature in the records. The features
@@ -264,7 +264,7 @@ def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[st
 
     Args:
         record: A serialized `tf.train.Example`.
-        sizes: As in `batches.training_batches`.
+        sizes: As in `pretraining_batches.training_batches`.
         where: The file, or the file and the record, as named in error messages.
 
     Returns:
@@ -300,7 +300,7 @@ def _outside(
 
     Args:
         values: Parsed records; int64 or float32.
-        sizes: As in `batches.training_batches`.
+        sizes: As in `pretraining_batches.training_batches`.
 
     Returns:
         Dict from the name of a feature to a bool for each of its values, and the
@@ -340,7 +340,7 @@ def checking_parser(
     int32 drops the upper 32 bits.
 
     Args:
-        sizes: As in `batches.training_batches`.
+        sizes: As in `pretraining_batches.training_batches`.
         names: The result of `check_files`.
     """
     is_unmasked = _WEIGHTS not in names

@@ -12,36 +12,36 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.progress import Progress
-from bert_tf.training.callbacks.bad_steps import BadSteps
-from bert_tf.training.callbacks.callback import Callback
-from bert_tf.training.callbacks.evaluation import (
+from bert_tf.training.callbacks import (
+    BadSteps,
+    Callback,
+    CheckpointSaving,
     Evaluate,
     HeldOutData,
     HeldOutEvaluation,
+    MetricLogging,
+    Profiling,
 )
-from bert_tf.training.callbacks.metric_logging import MetricLogging
-from bert_tf.training.callbacks.profiling import Profiling
-from bert_tf.training.callbacks.saving import CheckpointSaving
 from bert_tf.training.config import RuntimeConfig, TrainingConfig, to_json_dict
-from bert_tf.training.lifecycle import restoring
-from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
+from bert_tf.training.lifecycle import checkpoints
+from bert_tf.training.lifecycle.checkpoints import CheckpointWriter
 from bert_tf.training.lifecycle.failures import (
     NO_LOOKUP,
     READ_ERRORS,
     FailureMessages,
     RecordLookup,
 )
-from bert_tf.training.lifecycle.pacing import Pacing
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
-from bert_tf.training.lifecycle.stop_signals import record_stop_signals
-from bert_tf.training.lifecycle.training_clock import TrainingClock
-from bert_tf.training.loop import run_loop
-from bert_tf.training.reporting.metrics import MetricAccumulator
-from bert_tf.training.reporting.summaries import Summaries
-from bert_tf.training.step.objective import MakeObjective, Objective, loss_and_metrics
+from bert_tf.training.loop import Pacing, TrainingClock, record_stop_signals, run_loop
+from bert_tf.training.reporting import MetricAccumulator, Summaries
+from bert_tf.training.step.objective import (
+    MakeObjective,
+    Objective,
+    add_to_totals,
+    loss_and_metrics,
+)
 from bert_tf.training.step.step_runner import StepResult, StepRunner
-from bert_tf.training.step.step_scalars import add_to_totals
 from bert_tf.training.strategy import WorkerSync, emulation_of_bfloat16, make_strategy
 
 _LOGGER = logging.getLogger(__name__)
@@ -222,7 +222,7 @@ class Trainer:
         """
         count = self._workers.count
         divided = (
-            restoring.has_parts(self._checkpoint) if self._checkpoint else count > 1
+            checkpoints.has_parts(self._checkpoint) if self._checkpoint else count > 1
         )
         return (self._workers.index, count) if divided else None
 
@@ -261,13 +261,13 @@ class Trainer:
         if self.is_chief:
             self._folder.start_run(self._training)
         settings = {**to_json_dict(self._runtime), "replicas": self.replicas}
-        settings[restoring.PARTS] = data.is_part
+        settings[checkpoints.PARTS] = data.is_part
         self._runner.replicas_of_batch //= self._workers.count if data.is_part else 1
         optimizer, keep = self._runner.optimizer, self._runtime.keep_checkpoints
         with CheckpointWriter(
             self._folder, optimizer, self._training, settings, keep
         ) as writer:
-            state = restoring.restore_or_start(
+            state = checkpoints.restore_or_start(
                 self._checkpoint, optimizer, iterator, settings
             )
             self._workers.check_equal(state.step, self._folder.path)
@@ -344,7 +344,7 @@ class Trainer:
         if folder is None:
             return 0
         self._folder.check_metadata(folder)
-        return restoring.restore_weights(folder, self.objective.variables)
+        return checkpoints.restore_weights(folder, self.objective.variables)
 
     def evaluate(
         self,
@@ -429,7 +429,7 @@ class Trainer:
             self._runner.optimizer.replace_weights_by_average()
             return state.step
         self.wait_for_workers()  # The chief has then written the best weights.
-        step = restoring.restore_weights(self._folder.best, self.objective.variables)
+        step = checkpoints.restore_weights(self._folder.best, self.objective.variables)
         # The last evaluation was of the last weights, not of the best weights.
         self.results = {}
         _LOGGER.info("The best weights are those of step %d.", step)

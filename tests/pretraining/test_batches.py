@@ -11,8 +11,8 @@ from tiny_corpus import write_records
 
 from bert_tf import features
 from bert_tf.errors import InputError
-from bert_tf.pretraining import damage, record_checks
-from bert_tf.pretraining.batches import (
+from bert_tf.pretraining import damaged_records, record_checks
+from bert_tf.pretraining.pretraining_batches import (
     describe_origins,
     evaluation_batches,
     training_batches,
@@ -161,7 +161,7 @@ def test_a_run_resumes_after_a_damaged_record_with_a_salvaged_copy(tmp_path):
     with pytest.raises(tf.errors.DataLossError):
         for _ in range(50):
             next(iterator)
-    copies = damage.salvage([path], str(tmp_path))
+    copies = damaged_records.salvage([path], str(tmp_path))
     iterator = iter(training_batches(copies, SIZES, 4, 1, 5))
     tf.train.Checkpoint(iterator=iterator).read(saved).assert_consumed()
     seen += [i for _ in range(39) for i in ids(next(iterator))]

@@ -17,7 +17,7 @@ from bert_tf.errors import InputError
 from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining import record_checks
-from bert_tf.pretraining.batches import evaluation_batches, training_batches
+from bert_tf.pretraining.pretraining_batches import evaluation_batches, training_batches
 
 LENGTH, PREDICTIONS = 40, 6
 SIZES = {"S": LENGTH, "P": PREDICTIONS, "V": len(tiny_corpus.VOCABULARY), "T": 2}

@@ -16,10 +16,13 @@ from run_programs import assert_refused, run_mains
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer
-from bert_tf.pretraining.majority_baseline import majority_accuracies, warn_if_no_better
-from bert_tf.pretraining.pretrain import _report_settings
 from bert_tf.pretraining.pretraining_config import PretrainingRecords
-from bert_tf.pretraining.pretraining_objective import PretrainingObjective
+from bert_tf.pretraining.pretraining_objective import (
+    PretrainingObjective,
+    majority_accuracies,
+    warn_if_no_better,
+)
+from bert_tf.pretraining.train_and_evaluate import _report_settings
 from bert_tf.training.config import RunPhases, TrainingConfig
 from bert_tf.training.step.objective import loss_and_metrics
 

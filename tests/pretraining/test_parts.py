@@ -15,7 +15,7 @@ from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import stages
 from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
-from bert_tf.pretraining.batches import training_batches
+from bert_tf.pretraining.pretraining_batches import training_batches
 from bert_tf.training.trainer import TrainingData
 
 LENGTH, PREDICTIONS, BATCH = 40, 6, 8

@@ -13,7 +13,7 @@ from valid_checkpoints import latest_valid_step
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files
-from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle import checkpoint_writer
 from bert_tf.training.lifecycle.run_folder import RunFolder

@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from valid_checkpoints import latest_valid_step
 
 from bert_tf.errors import TrainingInterrupted
-from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.trainer import TrainingData
 

@@ -13,7 +13,7 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.modeling import BertPretrainer
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
-from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.failures import NO_LOOKUP, FailureMessages
 from bert_tf.training.lifecycle.run_folder import RunFolder

@@ -18,7 +18,7 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import TrainingInterrupted
 from bert_tf.pretraining import pretrain
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
-from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.trainer import Trainer

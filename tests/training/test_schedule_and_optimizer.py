@@ -9,7 +9,7 @@ from reference.optimization import adam_weight_decay, learning_rate
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, depths_by_name
 from bert_tf.training.config import TrainingConfig
-from bert_tf.training.step import schedule
+from bert_tf.training.step import update_rules
 from bert_tf.training.step.optimizer import Optimizer, make_optimizer
 
 
@@ -23,7 +23,7 @@ def rate(
 ):
     step = tf.constant(step, tf.int64)
     return float(
-        schedule.learning_rate(
+        update_rules.scheduled_rate(
             step, learning_rate, num_train_steps, num_warmup_steps, decay
         )
     )

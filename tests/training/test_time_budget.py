@@ -12,7 +12,7 @@ from reference import optimization as reference
 from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.step import schedule
+from bert_tf.training.step import update_rules
 
 # Upper limits of the tests are far above the expected values, because machines can be
 # slow.
@@ -71,7 +71,7 @@ def test_the_schedule_takes_parts_of_steps(kind, expected):
     for total, warmup in ((10, 1), (50, 5)):
         steps = [tf.constant(share * total, tf.float32) for share in shares]
         found = [
-            float(schedule.learning_rate(step, 1.0, total, warmup, kind))
+            float(update_rules.scheduled_rate(step, 1.0, total, warmup, kind))
             for step in steps
         ]
         np.testing.assert_allclose(found, expected, atol=1e-6)

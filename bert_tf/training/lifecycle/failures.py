@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError, plain_message
-from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
+from bert_tf.training.lifecycle.checkpoints import CheckpointWriter
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.step.step_runner import MAX_BAD_STEPS, StepResult
 

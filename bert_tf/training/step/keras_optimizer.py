@@ -18,19 +18,20 @@ from bert_tf.errors import (
     positive,
 )
 from bert_tf.training.config import MAX_BETA, SCHEDULES
-from bert_tf.training.step import schedule
-from bert_tf.training.step.gradient_clipping import (
-    clip_gradients,
-    sum_over_replicas,
-    to_dense,
-)
 from bert_tf.training.step.optimizer import (
     BETAS,
     NO_DECAY,
     decays,
     update_on_each_device,
 )
-from bert_tf.training.step.update_rules import EPSILON, adam_weight_decay
+from bert_tf.training.step.update_rules import (
+    EPSILON,
+    adam_weight_decay,
+    clip_gradients,
+    scheduled_rate,
+    sum_over_replicas,
+    to_dense,
+)
 
 # The options of Keras's optimizers that the base class implements, and those that are
 # refused.
@@ -94,7 +95,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step: Any) -> Any:
         """Returns the learning rate of a step."""
-        return schedule.learning_rate(
+        return scheduled_rate(
             tf.convert_to_tensor(step),
             self.learning_rate,
             self.num_train_steps,

@@ -1,4 +1,9 @@
-"""`Optimizer` holds what a step changes: weights, optimizer state, weight average, loss scale."""
+"""`Optimizer` holds what a step changes: weights, optimizer state, weight average, loss scale.
+
+The loss scale is a factor of the loss in float16 training. Without it, small gradients
+would be rounded to 0. It starts at `INITIAL_SCALE`, is halved after each step whose
+gradient is not finite, and doubled after 2,000 consecutive steps with finite gradients.
+"""
 
 import contextlib
 import re
@@ -9,15 +14,35 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.training.config import TrainingConfig
-from bert_tf.training.step import loss_scale
 from bert_tf.training.step.update_rules import UPDATE_RULES, Betas, UpdateRule
 
+INITIAL_SCALE, MINIMUM_SCALE, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0
 # Biases, and the variables of normalization layers. The expressions match the names of
 # google-research/bert as well as the paths of Keras variables. They look at the last
 # part of the name only, because users choose the other parts, such as the name of a
 # model.
 NO_DECAY = (r"bias$", r"(^|/)(gamma|beta|scale)$")
 BETAS: Betas = (TrainingConfig.adam_beta_1, TrainingConfig.adam_beta_2)
+
+
+def after_finite_step(scale: Any, steps_at_scale: Any) -> None:
+    """Counts the step, and doubles the scale after `STEPS_TO_DOUBLE` finite steps in a row.
+
+    Args:
+        scale: float32 scalar variable.
+        steps_at_scale: float32 scalar variable: the number of steps since the scale
+            last changed.
+    """
+    steps_at_scale.assign_add(1.0)
+    due = steps_at_scale >= STEPS_TO_DOUBLE
+    scale.assign(tf.where(due, scale * 2.0, scale))
+    steps_at_scale.assign(tf.where(due, 0.0, steps_at_scale))
+
+
+def after_skipped_step(scale: Any, steps_at_scale: Any) -> None:
+    """Halves the scale, but not below `MINIMUM_SCALE`."""
+    scale.assign(tf.maximum(scale / 2.0, MINIMUM_SCALE))
+    steps_at_scale.assign(0.0)
 
 
 class Optimizer:
@@ -75,7 +100,7 @@ class Optimizer:
             for slot in (*rule.slots, *(("ema",) if ema_decay else ())):
                 self.slots[f"{name}/{slot}"] = _slot(tf.zeros(variable.shape))
         if scales_loss:
-            self.slots["loss_scale"] = _slot(loss_scale.INITIAL)
+            self.slots["loss_scale"] = _slot(INITIAL_SCALE)
             self.slots["steps_at_loss_scale"] = _slot(0.0)
 
     def apply(self, gradients: Mapping[str, Any], learning_rate: Any) -> None:
@@ -111,11 +136,11 @@ class Optimizer:
             for name, variable in self._trainable.items():
                 average = self.slots[f"{name}/ema"]
                 update_on_each_device(average, self._move_average, variable.value)
-        self._update_loss_scale(loss_scale.after_finite_step)
+        self._update_loss_scale(after_finite_step)
 
     def skip(self) -> None:
         """Skips a step whose gradient is not finite; only the loss scale changes."""
-        self._update_loss_scale(loss_scale.after_skipped_step)
+        self._update_loss_scale(after_skipped_step)
 
     def _update_loss_scale(self, rule: Any) -> None:
         if "loss_scale" in self.slots:
@@ -137,7 +162,7 @@ class Optimizer:
     @property
     def loss_scale_is_minimal(self) -> Any:
         """Whether the loss scale cannot be reduced further; a scalar bool tensor."""
-        return self.loss_scale <= loss_scale.MINIMUM
+        return self.loss_scale <= MINIMUM_SCALE
 
     def start_average(self) -> None:
         """Initializes the average of the weights with the present weights."""

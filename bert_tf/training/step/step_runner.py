@@ -9,14 +9,15 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
-from bert_tf.training.step import non_finite, schedule, step_scalars
-from bert_tf.training.step.gradient_clipping import (
+from bert_tf.training.step import non_finite
+from bert_tf.training.step.objective import ORIGIN, Objective, Tensors, combine
+from bert_tf.training.step.optimizer import make_optimizer
+from bert_tf.training.step.update_rules import (
     clip_gradients,
+    scheduled_rate,
     sum_over_replicas,
     to_dense,
 )
-from bert_tf.training.step.objective import ORIGIN, Objective, Tensors
-from bert_tf.training.step.optimizer import make_optimizer
 from bert_tf.training.strategy import make_strategy
 
 MAX_BAD_STEPS = 3
@@ -33,7 +34,7 @@ class StepResult:
         steps: The number of steps, including skipped ones.
         sums: Total numerators; see `Objective.sums`.
         counts: Total denominators; see `Objective.counts`.
-        scalars: Further scalars, combined by `step_scalars.combine`.
+        scalars: Further scalars, combined by `combine`.
         bad_in_a_row: The number of consecutive bad steps up to the last step. Bad steps
             of earlier calls count too.
         bad_origin: int64 [B, 2], the feature `objective.ORIGIN` of the examples of the
@@ -276,7 +277,7 @@ class StepRunner:
             self._config,
             self._schedule_step(step, elapsed_secs, context),
         )
-        rate = schedule.learning_rate(
+        rate = scheduled_rate(
             schedule_step,
             config.learning_rate,
             config.num_train_steps,
@@ -415,7 +416,7 @@ def _start(elapsed_secs: float) -> Any:
 
 
 def _combine(totals: Any, results: Any) -> tuple[Tensors, ...]:
-    return tuple(map(step_scalars.combine, totals, results))
+    return tuple(map(combine, totals, results))
 
 
 def _to_result(

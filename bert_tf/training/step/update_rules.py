@@ -1,10 +1,12 @@
-"""Update rules: how one optimizer step changes a weight and its slots (optimizer state).
+"""The mathematics of an update, without state: learning rate, clipping and update rules.
 
-A rule is a function without state that assigns to the variables in its arguments. The
-optimizer of the training engine calls the rule for each variable on each device.
+An update rule is a function that changes one weight and its slots (optimizer state): it
+assigns to the variables in its arguments. The optimizer of the training engine calls
+the rule for each variable on each device. The first step of a run has the number 0.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +14,118 @@ import tensorflow as tf
 
 EPSILON = 1e-6
 Betas = tuple[float, float]
+
+
+def scheduled_rate(
+    step: Any, peak: float, num_train_steps: int, num_warmup_steps: int, decay: str
+) -> Any:
+    """Returns the learning rate of a step: a linear warm-up from 0, then a decay.
+
+    released: the linear decay of google-research/bert, from the peak at step 0 to 0.
+        The rate is discontinuous at the end of the warm-up: it drops from just below
+        the peak to the peak times `1 - num_warmup_steps / num_train_steps`.
+    linear: linear decay from the peak at the end of the warm-up to 0.
+    cosine: half a cosine period, from the peak at the end of the warm-up to 0.
+    constant: the peak.
+
+    Args:
+        step: Integer or float32 scalar tensor: the number of the step. With a time
+            budget, it is the share of the time that has passed, times
+            `num_train_steps`.
+        peak: The peak learning rate.
+        num_train_steps: The step at which the decay ends.
+        num_warmup_steps: The number of warm-up steps.
+        decay: One of `config.SCHEDULES`.
+
+    Returns:
+        float32 scalar; 0 from `num_train_steps` on, except for "constant".
+
+    Source: google-research/bert `optimization.create_optimizer`.
+    """
+    step = tf.cast(step, tf.float32)
+    decay_start = 0 if decay == "released" else num_warmup_steps
+    if decay_start == num_train_steps:  # the rate rises in all steps, and is then 0
+        decay_start -= 1
+    progress = tf.clip_by_value(
+        (step - decay_start) / (num_train_steps - decay_start), 0.0, 1.0
+    )
+    decayed = {
+        "released": 1.0 - progress,
+        "linear": 1.0 - progress,
+        "cosine": 0.5 * (1.0 + tf.cos(math.pi * progress)),
+        "constant": tf.ones_like(progress),
+    }[decay]
+    warmed_up = step / max(num_warmup_steps, 1)
+    return peak * tf.where(step < num_warmup_steps, warmed_up, decayed)
+
+
+def to_dense(gradients: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns dense gradients, and the squared norms of the gradients that were sparse.
+
+    The gradient of an embedding table is sparse, with one row for each look-up. For
+    clipping, google-research/bert takes the norm of all these rows, and does not first
+    add the rows of the same word. If a table is also used elsewhere, such as for the
+    output weights of the masked-LM head, the gradient is dense and has no entry in the
+    squared norms.
+
+    Args:
+        gradients: Tensors or `tf.IndexedSlices` by variable name.
+
+    Returns:
+        Two dicts by variable name: a tensor for each gradient, of the same shape, and a
+        float32 scalar for each sparse gradient.
+    """
+    squares = {
+        name: tf.reduce_sum(gradient.values**2)
+        for name, gradient in gradients.items()
+        if isinstance(gradient, tf.IndexedSlices)
+    }
+    dense = {
+        name: tf.convert_to_tensor(gradient) for name, gradient in gradients.items()
+    }
+    return dense, squares
+
+
+def sum_over_replicas(
+    gradients: Mapping[str, Any], squares: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Sums both results of `to_dense` over all replicas.
+
+    Must be called in a replica context.
+    """
+    context = tf.distribute.get_replica_context()
+    summed = iter(context.all_reduce("SUM", [*gradients.values(), *squares.values()]))
+    return {name: next(summed) for name in gradients}, {
+        name: next(summed) for name in squares
+    }
+
+
+def clip_gradients(
+    gradients: Mapping[str, Any],
+    squares: Mapping[str, Any],
+    clip_norm: float | None,
+    loss_scale: Any,
+) -> tuple[dict[str, Any], Any]:
+    """Divides gradients by the loss scale, and limits their global norm.
+
+    Args:
+        gradients: Dense gradients, by the names of their variables.
+        squares: Squared norms of the gradients that were sparse; see `to_dense`. For
+            these variables, `squares` replaces the squared norms of `gradients`.
+        clip_norm: The largest global norm; None does not limit the norm.
+        loss_scale: The factor by which the loss was multiplied.
+
+    Returns:
+        The clipped gradients, and the global norm before clipping, divided by the loss
+        scale. The norm is not finite if a gradient is not finite.
+
+    Source: google-research/bert `optimization.py`, `tf.clip_by_global_norm`.
+    """
+    dense = [gradient for name, gradient in gradients.items() if name not in squares]
+    norm = tf.linalg.global_norm([*dense, *map(tf.sqrt, squares.values())]) / loss_scale
+    clipping = 1.0 if clip_norm is None else clip_norm / tf.maximum(norm, clip_norm)
+    factor = clipping / loss_scale
+    return {name: value * factor for name, value in gradients.items()}, norm
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,15 +11,43 @@ from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.pretraining.masker import masker
 from bert_tf.pretraining.record_checks import check_files, checking_parser
 from bert_tf.storage import tfrecords
-from bert_tf.training.shuffling import shuffle
 from bert_tf.training.step.objective import ORIGIN
 
+# TensorFlow combines the seed of `Dataset.shuffle` with the seed of the graph. This is
+# the seed of a graph in programs that do not call `tf.random.set_seed`.
+_GRAPH_SEED = 87654321
 _FILES_AT_ONCE = 16
 _READ_BYTES = 1 << 20  # in a remote store, small reads take as long as large reads
 _RECORDS_PER_FILE = (
     1 << 40
 )  # upper bound; one int64 encodes the indices of file and record
 _MASKED_AT_ONCE = 256  # masking fewer rows at a time is slower
+
+
+def shuffle(dataset: tf.data.Dataset, buffer_size: int, seed: int) -> tf.data.Dataset:
+    """Shuffles as `Dataset.shuffle` does, but independently of `tf.random.set_seed`.
+
+    The order is the one of `dataset.shuffle(buffer_size, seed,
+    reshuffle_each_iteration=True)` in a program that does not call
+    `tf.random.set_seed`. With `Dataset.shuffle`, a run that is resumed in a program
+    with another global seed would read the later epochs in another order.
+
+    Args:
+        dataset: The dataset to shuffle.
+        buffer_size: Size of the shuffle buffer, in elements of the dataset.
+        seed: Determines the order, which differs in each epoch.
+    """
+
+    @tf.function
+    def shuffled(dataset: Any) -> Any:
+        tf.compat.v1.set_random_seed(
+            _GRAPH_SEED
+        )  # sets the seed of this function's graph only
+        return dataset.shuffle(buffer_size, seed, reshuffle_each_iteration=True)
+
+    # TensorFlow warns if many functions are traced by calls, but not if they are traced
+    # like this.
+    return shuffled.get_concrete_function(dataset)(dataset)
 
 
 def training_batches(
@@ -39,7 +67,7 @@ def training_batches(
 
     The position of the dataset's iterator can be saved in a checkpoint. This position
     does not include file names or file contents. So a run can resume after the files
-    were moved, or were replaced by the copies that `damage.salvage` writes.
+    were moved, or were replaced by the copies that `damaged_records.salvage` writes.
 
     Args:
         paths: Record files, plain or compressed with gzip.

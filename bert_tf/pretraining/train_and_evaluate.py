@@ -11,22 +11,24 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.modeling import BertPretrainer, costs
-from bert_tf.pretraining.batches import (
+from bert_tf.pretraining.damaged_records import explain_read_error
+from bert_tf.pretraining.pretraining_batches import (
     describe_origins,
     evaluation_batches,
     training_batches,
 )
-from bert_tf.pretraining.majority_baseline import majority_accuracies, warn_if_no_better
 from bert_tf.pretraining.pretraining_config import PretrainingModel, PretrainingRecords
-from bert_tf.pretraining.pretraining_objective import PretrainingObjective
-from bert_tf.pretraining.read_errors import explain_read_error
+from bert_tf.pretraining.pretraining_objective import (
+    PretrainingObjective,
+    majority_accuracies,
+    warn_if_no_better,
+)
 from bert_tf.pretraining.samples import masked_sentences
-from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.reporting.step_cost import log_step_cost
-from bert_tf.training.reporting.summaries import write_results
+from bert_tf.training.reporting import log_step_cost, write_results
 from bert_tf.training.trainer import Trainer, TrainingData
 
 _LOGGER = logging.getLogger(__name__)
@@ -58,7 +60,7 @@ def pretrain(
 
     Returns:
         The held-out results, and the accuracies of a model that always predicts the
-        most frequent token and label (see `majority_baseline`); empty if
+        most frequent token and label (see `majority_accuracies`); empty if
         `phases.evaluate` is False.
 
     Raises:

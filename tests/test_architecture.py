@@ -46,6 +46,15 @@ IMPORT_RULES = {
         (),
     ),
     "bert_tf.fine_tuning": ((*TRAINING, "bert_tf.tasks", "bert_tf.pretrained"), ()),
+    "bert_tf.pretraining_run": (
+        (
+            "bert_tf.training",
+            "bert_tf.masking",
+            "bert_tf.pretraining",
+            "bert_tf.fine_tuning.run_model",
+        ),
+        (),
+    ),
     "bert_tf.export": (
         (*TRAINING, "bert_tf.tasks", "bert_tf.conversion", "bert_tf.pretrained"),
         (),

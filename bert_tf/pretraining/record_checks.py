@@ -14,7 +14,11 @@ from bert_tf.errors import InputError, plain_message
 from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.masking.row_format import Vocabulary
-from bert_tf.pretraining.pretraining_config import PretrainingModel, PretrainingRecords
+from bert_tf.pretraining.pretraining_config import (
+    PretrainingConfig,
+    PretrainingModel,
+    PretrainingRecords,
+)
 from bert_tf.storage import files, tfrecords
 from bert_tf.storage.manifest import (
     Manifest,
@@ -42,7 +46,7 @@ _WEIGHTS = "masked_lm_weights"
 def checked_records(
     input_file: str | None,
     eval_input_file: str | None,
-    settings: Mapping[str, Any],
+    config: PretrainingConfig,
     model: PretrainingModel,
     masking: MaskingConfig,
     vocabulary: Vocabulary | None = None,
@@ -54,8 +58,7 @@ def checked_records(
         input_file: Comma list of globs of the files for training; None if the run does
             not train.
         eval_input_file: The same for evaluation; None for the files for training.
-        settings: Attributes of the result by name. The default of a length is that in
-            the manifest.
+        config: How the records are read.
         model: The architecture and the objective.
         masking: Which tokens of unmasked records are masked, except for the largest
             number.
@@ -69,8 +72,8 @@ def checked_records(
     train_files = record_files(input_file) if input_file else []
     eval_files = record_files(eval_input_file or input_file or "")
     both = [*train_files, *eval_files]
-    lengths = _recorded_lengths(both)
-    records = PretrainingRecords(train_files, eval_files, **{**lengths, **settings})
+    lengths = {**_recorded_lengths(both), **config.given_lengths}
+    records = PretrainingRecords(train_files, eval_files, config=config, **lengths)
     model.config.check_length(records.max_seq_length)
     sha256 = vocabulary.sha256 if vocabulary else None
     check_manifests(

@@ -35,7 +35,7 @@ _LOGGER = logging.getLogger(__name__)
 _RECORDS_FOR_MEAN_LENGTH = 512
 
 
-def pretrain(
+def train_and_evaluate(
     phases: RunPhases,
     records: PretrainingRecords,
     model: PretrainingModel,
@@ -64,10 +64,9 @@ def pretrain(
         `phases.evaluate` is False.
 
     Raises:
-        InputError: The records, or an earlier run in the output folder, do not match
-            the settings.
+        InputError: The records do not match the model, or the run cannot go on in the
+            folder; see `Trainer`.
     """
-    folder.check_same_run(training if phases.train else None)
     shape_sizes = records.shape_sizes(model.config)
     lookup = _record_lookup(records, shape_sizes)
     held_out = _held_out_batches(records, shape_sizes)
@@ -117,9 +116,9 @@ def _held_out_batches(
     records: PretrainingRecords, shape_sizes: Mapping[str, int]
 ) -> tf.data.Dataset:
     batches = evaluation_batches(
-        records.eval_files, shape_sizes, records.eval_batch_size, records.masks
+        records.eval_files, shape_sizes, records.config.eval_batch_size, records.masks
     )
-    return batches.take(records.max_eval_steps or -1)
+    return batches.take(records.config.max_eval_steps or -1)
 
 
 def _evaluation(
@@ -149,7 +148,7 @@ def _training_data(
         shape_sizes,
         training.global_batch_size,
         training.seed,
-        records.shuffle_buffer_size,
+        records.config.shuffle_buffer_size,
         records.masks,
         part,
     )

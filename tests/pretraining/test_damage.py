@@ -48,7 +48,7 @@ CHECKSUM = -2  # relative to the start of the next record
 
 
 @pytest.mark.parametrize(
-    ("flipped", "dropped", "damaged_records", "truncated_files"),
+    ("flipped", "dropped", "num_damaged", "truncated_files"),
     [
         ([(4, DATA)], {4}, 1, 0),
         ([(5, CHECKSUM)], {4}, 1, 0),
@@ -60,7 +60,7 @@ CHECKSUM = -2  # relative to the start of the next record
     ],
 )
 def test_records_with_flipped_bytes_are_dropped(
-    tmp_path, caplog, flipped, dropped, damaged_records, truncated_files
+    tmp_path, caplog, flipped, dropped, num_damaged, truncated_files
 ):
     intact, path = write(tmp_path / "intact"), write(tmp_path / "damaged")
     flip(path, *(STARTS[record] + place for record, place in flipped))
@@ -70,7 +70,7 @@ def test_records_with_flipped_bytes_are_dropped(
     assert unchanged == intact
     end = ", and its end" * truncated_files
     assert caplog.messages == [
-        f"damaged records of {path} left out: {damaged_records}{end}"
+        f"damaged records of {path} left out: {num_damaged}{end}"
     ]
     assert read(copy) == [r for n, r in enumerate(RECORDS) if n not in dropped]
 

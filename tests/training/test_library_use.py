@@ -16,7 +16,7 @@ import pytest
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import TrainingInterrupted
-from bert_tf.pretraining import pretrain
+from bert_tf.pretraining import train_and_evaluate
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig
@@ -208,7 +208,9 @@ CONFIG = BertConfig(
 )  # fmt: skip
 FACTORIES = {
     "pretraining": functools.partial(
-        pretrain._make_objective, pretrain.PretrainingModel(CONFIG), RuntimeConfig()
+        train_and_evaluate._make_objective,
+        train_and_evaluate.PretrainingModel(CONFIG),
+        RuntimeConfig(),
     ),
     "classification": functools.partial(GLUE_TASKS["cola"].make_objective, CONFIG),
 }

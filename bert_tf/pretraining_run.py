@@ -1,6 +1,6 @@
 """`pretrain`: pretrains a BERT on records, and evaluates it, in one call.
 
-The program `run_pretraining` calls `run`. Layer 4: imports `pretraining` and everything
+The program `run_pretraining` calls it. Layer 4: imports `pretraining` and everything
 before it, and the `RunModel` of `fine_tuning`.
 """
 
@@ -10,6 +10,7 @@ import logging
 import os
 from typing import Any
 
+from bert_tf.config import BertConfig
 from bert_tf.fine_tuning.run_model import RunModel
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.masking.row_format import Vocabulary
@@ -17,7 +18,6 @@ from bert_tf.pretraining import record_checks
 from bert_tf.pretraining.damaged_records import salvage
 from bert_tf.pretraining.pretraining_config import (
     PretrainingConfig,
-    PretrainingModel,
     PretrainingRecords,
 )
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
@@ -91,65 +91,23 @@ def pretrain(
         phases.train,
         overwrite,
     )
-    return run(
-        input_file,
-        eval_input_file,
-        model,
-        phases,
-        config or PretrainingConfig(),
-        masking or MaskingConfig(),
-        training or TrainingConfig(),
-        runtime or RuntimeConfig(),
-    )
-
-
-def run(
-    input_file: str | None,
-    eval_input_file: str | None,
-    model: RunModel,
-    phases: RunPhases,
-    config: PretrainingConfig,
-    masking: MaskingConfig,
-    training: TrainingConfig,
-    runtime: RuntimeConfig,
-) -> dict[str, float]:
-    """Trains and evaluates in `model.output_dir`; see `pretrain`.
-
-    Args:
-        input_file: As in `pretrain`.
-        eval_input_file: As in `pretrain`.
-        model: The initial model, and the folder of the run.
-        phases: As in `pretrain`.
-        config: As in `pretrain`.
-        masking: As in `pretrain`.
-        training: As in `pretrain`.
-        runtime: As in `pretrain`.
-
-    Raises:
-        InputError: As in `pretrain`.
-    """
+    config = config or PretrainingConfig()
+    training = training or TrainingConfig()
+    runtime = runtime or RuntimeConfig()
     # A process can connect to other workers only before TensorFlow does anything else.
     strategy = make_strategy(runtime)
 
-    # The model, and the facts that are saved with it.
+    # The records must have been created for the model.
     architecture = model.pretrained.config
     if config.objective == "causal":
         architecture = dataclasses.replace(architecture, attention="causal")
-    metadata, vocabulary = CheckpointMetadata(architecture.to_dict()), None
-    if model.pretrained.has_vocabulary:
-        tokenizer = model.pretrained.tokenizer
-        entries, casing = tokenizer.vocabulary, tokenizer.do_lower_case
-        metadata = CheckpointMetadata(architecture.to_dict(), entries, casing)
-        vocabulary = Vocabulary.of(tokenizer)
-
-    # The records must have been created for this model.
-    pretraining_model = PretrainingModel(architecture, config.objective)
+    metadata, vocabulary = _metadata(architecture, model)
     records = record_checks.checked_records(
         input_file,
         eval_input_file,
         config,
-        pretraining_model,
-        masking,
+        architecture,
+        masking or MaskingConfig(),
         vocabulary,
         metadata.do_lower_case,
     )
@@ -162,9 +120,7 @@ def run(
     training = dataclasses.replace(
         training, data=_run_data(records, model, vocabulary, metadata)
     )
-    folder = RunFolder(
-        model.output_dir or "", metadata, phases.train and model.overwrite
-    )
+    folder = RunFolder(output_dir, metadata, phases.train and overwrite)
     folder.check_same_run(training if phases.train else None)
 
     def assign_initial_weights(objective: PretrainingObjective) -> None:
@@ -178,12 +134,25 @@ def run(
         return train_and_evaluate(
             phases,
             records,
-            pretraining_model,
+            architecture,
             folder,
             training,
             runtime,
-            assign_initial_weights if model.init_checkpoint else None,
+            assign_initial_weights if init_checkpoint else None,
         )
+
+
+def _metadata(
+    architecture: BertConfig, model: RunModel
+) -> tuple[CheckpointMetadata, Vocabulary | None]:
+    """Returns the facts that are saved with the weights, and the vocabulary if any."""
+    if not model.pretrained.has_vocabulary:
+        return CheckpointMetadata(architecture.to_dict()), None
+    tokenizer = model.pretrained.tokenizer
+    metadata = CheckpointMetadata(
+        architecture.to_dict(), tokenizer.vocabulary, tokenizer.do_lower_case
+    )
+    return metadata, Vocabulary.of(tokenizer)
 
 
 def _run_data(

@@ -90,24 +90,30 @@ def main() -> None:
     masking = config_flags.build(MaskingConfig, max_predictions_per_seq=limit)
 
     startup.import_tensorflow()
-    from bert_tf import pretraining_run
+    from bert_tf.pretraining_run import pretrain
 
-    results = pretraining_run.run(
+    model = shared.run_model()
+    results = pretrain(
         FLAGS.input_file,
-        FLAGS.eval_input_file,
-        shared.run_model(),
-        RunPhases(FLAGS.do_train, FLAGS.do_eval),
-        config,
-        masking,
-        training,
-        runtime,
+        FLAGS.output_dir,
+        eval_input_file=FLAGS.eval_input_file,
+        init_checkpoint=model.init_checkpoint,
+        bert_config_file=model.bert_config_file,
+        vocab_file=model.vocab_file,
+        do_lower_case=model.do_lower_case,
+        overwrite=model.overwrite,
+        phases=RunPhases(FLAGS.do_train, FLAGS.do_eval),
+        config=config,
+        masking=masking,
+        training=training,
+        runtime=runtime,
     )
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
 
 
 def _check_phases() -> None:
-    """Raises `InputError` if there is nothing to do, or if records for it are not given."""
+    """Raises `InputError` if there is nothing to do, or no records to do it with."""
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError(
             "Nothing to do: give --do_train=true, --do_eval=true, or both."

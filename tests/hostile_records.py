@@ -55,6 +55,19 @@ def frames(*records):
     )
 
 
+def flip(path, *places):
+    """Changes a bit of each byte at the places of a file."""
+    content = bytearray(pathlib.Path(path).read_bytes())
+    for place in places:
+        content[place] ^= 4
+    pathlib.Path(path).write_bytes(content)
+
+
+def compress(path):
+    """Writes a copy of a file with gzip, and returns its path."""
+    return write(f"{path}.gz", pathlib.Path(path).read_bytes())
+
+
 def write(path, content):
     """Writes bytes, compressed if the name ends in .gz; returns the path as text."""
     content = gzip.compress(content, mtime=0) if str(path).endswith(".gz") else content

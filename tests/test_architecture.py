@@ -259,8 +259,8 @@ def test_files_and_functions_stay_small():
         for node in ast.walk(MODULES[name]):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 own = lines & set(range(node.lineno, node.end_lineno + 1))
-                assert len(own) <= 70, (
-                    f"{name}.{node.name} has more than 70 lines of code"
+                assert len(own) <= 60, (
+                    f"{name}.{node.name} has more than 60 lines of code"
                 )
 
 

@@ -1,4 +1,4 @@
-"""Finds the record that caused an error, and copies record files without damaged records.
+"""Finds the record that caused an error, and copies files without damaged records.
 
 TensorFlow's reader cannot read the records that follow a damaged record.
 

@@ -18,9 +18,8 @@ from bert_tf.training.step.objective import ORIGIN
 _GRAPH_SEED = 87654321
 _FILES_AT_ONCE = 16
 _READ_BYTES = 1 << 20  # in a remote store, small reads take as long as large reads
-_RECORDS_PER_FILE = (
-    1 << 40
-)  # upper bound; one int64 encodes the indices of file and record
+# Upper bound: one int64 encodes the indices of file and record.
+_RECORDS_PER_FILE = 1 << 40
 _MASKED_AT_ONCE = 256  # masking fewer rows at a time is slower
 
 
@@ -40,9 +39,8 @@ def shuffle(dataset: tf.data.Dataset, buffer_size: int, seed: int) -> tf.data.Da
 
     @tf.function
     def shuffled(dataset: Any) -> Any:
-        tf.compat.v1.set_random_seed(
-            _GRAPH_SEED
-        )  # sets the seed of this function's graph only
+        # This sets the seed of this function's graph only.
+        tf.compat.v1.set_random_seed(_GRAPH_SEED)
         return dataset.shuffle(buffer_size, seed, reshuffle_each_iteration=True)
 
     # TensorFlow warns if many functions are traced by calls, but not if they are traced
@@ -95,9 +93,11 @@ def training_batches(
         )
         return {**parse(records), ORIGIN: origin}
 
+    # The masks depend on the index of the record in the stream.
     to_examples: Callable[..., dict[str, Any]] = parse_with_origin
     if masks is not None:
-        mask, dataset = masker(masks, sizes, seed), dataset.enumerate()
+        mask = masker(masks, sizes, seed)
+        dataset = dataset.enumerate()
 
         def parse_and_mask(index: Any, example: Any) -> dict[str, Any]:
             parsed = parse_with_origin(*example)
@@ -105,10 +105,13 @@ def training_batches(
             return {**mask(index, parsed), ORIGIN: origin}
 
         to_examples = parse_and_mask
+
     if part is not None:
         return _parts(
             dataset, to_examples, batch_size, part, is_masked=masks is not None
         )
+
+    # Many rows are masked at once, and then divided into batches.
     at_once = _rows_at_once(batch_size) if masks else batch_size
     dataset = dataset.batch(at_once, drop_remainder=True)
     dataset = dataset.map(to_examples, num_parallel_calls=2, deterministic=True)
@@ -222,7 +225,7 @@ def evaluation_batches(
 
 
 def _reader(paths: Sequence[str]) -> Callable[[Any], tf.data.Dataset]:
-    """Returns a function that maps the index of a file to a dataset of pairs (place, record).
+    """Returns a function from the index of a file to a dataset of (place, record).
 
     The place is an int64: `file * _RECORDS_PER_FILE + record`, for the indices of file
     and record.

@@ -1,4 +1,4 @@
-"""The settings, the records and the model of a pretraining run.
+"""The settings and the records of a pretraining run.
 
 Does not import TensorFlow, so that programs can show the defaults quickly.
 """
@@ -97,16 +97,3 @@ class PretrainingRecords:
             "V": vocab_size,
             "T": config.type_vocab_size,
         }
-
-
-@dataclasses.dataclass(frozen=True)
-class PretrainingModel:
-    """The model to pretrain.
-
-    Attributes:
-        config: The architecture.
-        objective: One of `OBJECTIVES`.
-    """
-
-    config: BertConfig
-    objective: str = "mlm_nsp"

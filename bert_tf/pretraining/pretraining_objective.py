@@ -1,4 +1,8 @@
-"""Loss and metrics of pretraining: masked LM, next-sentence prediction, left-to-right LM."""
+"""Loss and metrics of pretraining: masked LM, next sentences, left-to-right LM.
+
+The baselines are the accuracies of a model that always predicts the most frequent token
+and label.
+"""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -19,7 +23,7 @@ _ANSWERS = {"masked_lm": "token", "next_sentence": "next-sentence label"}
 
 
 class PretrainingObjective:
-    """The pretraining loss of google-research/bert, or of an ablation in the BERT paper.
+    """The pretraining loss of google-research/bert, or of an ablation in the paper.
 
     The argument `kind` selects the loss:
 
@@ -60,7 +64,7 @@ class PretrainingObjective:
         self.predicts_next_sentence = kind == "mlm_nsp"
 
     def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the number of predictions and, for "mlm_nsp", the number of sentence pairs."""
+        """Returns the numbers of predictions and, for "mlm_nsp", of sentence pairs."""
         counts = {"masked_lm": tf.reduce_sum(self.targets(batch)["masked_lm_weights"])}
         if self.predicts_next_sentence:
             pairs = tf.shape(batch["next_sentence_labels"])[0]
@@ -77,7 +81,9 @@ class PretrainingObjective:
                 outputs = self.model(batch, training=True)
         else:
             outputs = self.model(batch, training=False)
-        masked = outputs["masked_lm_logits"]
+
+        # Padding has the weight 0.
+        masked = outputs["masked_lm_logits"]  # [B, P, V]
         ids, weights = batch["masked_lm_ids"], batch["masked_lm_weights"]
         sums = {
             "masked_lm_loss": tf.reduce_sum(weights * cross_entropy(masked, ids)),
@@ -85,9 +91,10 @@ class PretrainingObjective:
                 weights * correct_predictions(masked, ids)
             ),
         }
+
         if self.predicts_next_sentence:
-            following = outputs["next_sentence_logits"]
-            labels = batch["next_sentence_labels"][:, 0]
+            following = outputs["next_sentence_logits"]  # [B, 2]
+            labels = batch["next_sentence_labels"][:, 0]  # [B, 1] -> [B]
             sums["next_sentence_loss"] = tf.reduce_sum(cross_entropy(following, labels))
             sums["next_sentence_correct"] = tf.reduce_sum(
                 correct_predictions(following, labels)
@@ -95,7 +102,10 @@ class PretrainingObjective:
         return sums
 
     def targets(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns positions, ids and weights of the tokens to predict ("causal": all tokens)."""
+        """Returns positions, ids and weights of the tokens to predict.
+
+        With "causal", these are all tokens except the first.
+        """
         if self._kind != "causal":
             names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
             return {name: batch[name] for name in names}
@@ -108,7 +118,7 @@ class PretrainingObjective:
         }
 
     def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
-        """Returns the mean masked-LM loss plus, for "mlm_nsp", the mean next-sentence loss."""
+        """Returns the mean masked-LM loss, plus the mean next-sentence loss."""
         loss = sums["masked_lm_loss"] / (counts["masked_lm"] + _EPSILON)
         if self.predicts_next_sentence:
             loss += sums["next_sentence_loss"] / counts["next_sentence"]
@@ -117,7 +127,7 @@ class PretrainingObjective:
     def metrics(
         self, sums: Mapping[str, float], counts: Mapping[str, float]
     ) -> dict[str, float]:
-        """Returns accuracies and losses, named as in google-research/bert's `eval_results.txt`."""
+        """Returns accuracies and losses, with the names of google-research/bert."""
         metrics = {
             "masked_lm_accuracy": sums["masked_lm_correct"] / counts["masked_lm"],
             "masked_lm_loss": sums["masked_lm_loss"] / counts["masked_lm"],
@@ -132,7 +142,7 @@ class PretrainingObjective:
 def majority_accuracies(
     objective: Any, batches: Iterable[Mapping[str, Any]]
 ) -> dict[str, float]:
-    """Returns the share of the most frequent token to predict, and of the most frequent label.
+    """Returns the shares of the most frequent token to predict and label.
 
     Args:
         objective: A `PretrainingObjective`, which defines the tokens to predict, and
@@ -168,7 +178,7 @@ def _count(counts: np.ndarray, ids: Any, weights: Any = None) -> None:
 
 
 def warn_if_no_better(results: Mapping[str, float]) -> None:
-    """Logs a warning for each accuracy that is no better than that of the majority, or is NaN.
+    """Logs a warning for each accuracy that is NaN or no better than the majority's.
 
     Args:
         results: Accuracies, and the result of `majority_accuracies`.

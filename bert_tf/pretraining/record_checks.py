@@ -1,4 +1,4 @@
-"""Checks that pretraining records match the model, the vocabulary and their manifests."""
+"""Checks that records match the model, the vocabulary and their manifests."""
 
 import contextlib
 import dataclasses
@@ -10,13 +10,13 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf import features
+from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, plain_message
 from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.masking.row_format import Vocabulary
 from bert_tf.pretraining.pretraining_config import (
     PretrainingConfig,
-    PretrainingModel,
     PretrainingRecords,
 )
 from bert_tf.storage import files, tfrecords
@@ -47,7 +47,7 @@ def checked_records(
     input_file: str | None,
     eval_input_file: str | None,
     config: PretrainingConfig,
-    model: PretrainingModel,
+    architecture: BertConfig,
     masking: MaskingConfig,
     vocabulary: Vocabulary | None = None,
     do_lower_case: bool | None = None,
@@ -59,7 +59,7 @@ def checked_records(
             not train.
         eval_input_file: The same for evaluation; None for the files for training.
         config: How the records are read.
-        model: The architecture and the objective.
+        architecture: The architecture of the model.
         masking: Which tokens of unmasked records are masked, except for the largest
             number.
         vocabulary: The vocabulary; required for unmasked records.
@@ -72,23 +72,30 @@ def checked_records(
     train_files = record_files(input_file) if input_file else []
     eval_files = record_files(eval_input_file or input_file or "")
     both = [*train_files, *eval_files]
+
+    # The lengths of the manifest, unless they are given.
     lengths = {**_recorded_lengths(both), **config.given_lengths}
-    records = PretrainingRecords(train_files, eval_files, config=config, **lengths)
-    model.config.check_length(records.max_seq_length)
+    records = PretrainingRecords(
+        train_files, eval_files, config=config, masks=None, **lengths
+    )
+    architecture.check_length(records.max_seq_length)
+
     sha256 = vocabulary.sha256 if vocabulary else None
     check_manifests(
-        both, model.config.vocab_size, sha256, do_lower_case, model.objective
+        both, architecture.vocab_size, sha256, do_lower_case, config.objective
     )
+
     if not _are_unmasked(both):
         names = {field.name for field in dataclasses.fields(masking)}
         others = sorted(names - {"max_predictions_per_seq"})
         masking.check_effect(False, "records of --masking=dynamic", *others)
         return records
-    if vocabulary is None or model.objective == "causal":
+
+    if vocabulary is None or config.objective == "causal":
         raise InputError(
             f"The records of {both[0]} are unmasked. They need vocab_file, because the "
             "masks are made while training, and an objective with masks. Received: "
-            f"{model.objective}."
+            f"{config.objective}."
         )
     masking = dataclasses.replace(
         masking, max_predictions_per_seq=records.max_predictions_per_seq
@@ -104,9 +111,7 @@ def _are_unmasked(paths: Sequence[str]) -> bool:
     """
     kinds = set()
     for path in paths:
-        with contextlib.suppress(
-            InputError
-        ):  # damaged files are reported or replaced later
+        with contextlib.suppress(InputError):  # damage is reported or replaced later
             kinds.add(features.is_unmasked(_first_record(path)))
     if len(kinds) > 1:
         raise InputError(
@@ -132,7 +137,7 @@ def record_files(patterns: str) -> list[str]:
 
 
 def fingerprint(paths: Sequence[str]) -> str:
-    """Returns text: the number of record files, and a hash of the names and sizes of the files."""
+    """Returns text: the number of files, and a hash of their names and sizes."""
     sizes = [[os.path.basename(path), tf.io.gfile.stat(path).length] for path in paths]
     return (
         f"{len(paths)} files, SHA-256 {files.sha256(json.dumps(sizes).encode())[:16]}"
@@ -167,32 +172,23 @@ def check_manifests(
     for manifest in _manifests_of(paths):
         facts, path = manifest.facts, manifest.path
         created_for = facts.get("flags", {}).get("objective")
-        if (created_for, objective) == (
-            "mlm_nsp",
-            "mlm",
-        ):  # which ignores the sentence pairs
-            created_for = objective
-        for name, recorded, setting, parameter in (
-            (
-                "vocabulary_sha256",
-                facts.get("vocabulary_sha256"),
-                vocabulary_sha256,
-                "vocab_file",
-            ),
-            (
-                "do_lower_case",
-                facts.get("do_lower_case"),
-                do_lower_case,
-                "do_lower_case",
-            ),
-            ("objective", created_for, objective, "objective"),
+        if (created_for, objective) == ("mlm_nsp", "mlm"):
+            created_for = objective  # mlm ignores the sentence pairs
+
+        recorded_facts = {**facts, "objective": created_for}
+        for name, setting, parameter in (
+            ("vocabulary_sha256", vocabulary_sha256, "vocab_file"),
+            ("do_lower_case", do_lower_case, "do_lower_case"),
+            ("objective", objective, "objective"),
         ):
+            recorded = recorded_facts.get(name)
             if None not in (recorded, setting) and recorded != setting:
                 raise InputError(
                     f"The records of {path} were created with {name}={recorded}, but "
                     f"this run has {name}={setting}. Give the {parameter} that the "
                     "records were created with."
                 )
+
         size = facts.get("vocab_size")
         if size is not None and size > vocab_size:
             raise InputError(
@@ -203,14 +199,14 @@ def check_manifests(
 
 
 def _recorded_lengths(paths: Sequence[str]) -> dict[str, int]:
-    """Returns max_seq_length and max_predictions_per_seq of records; {} without a manifest."""
+    """Returns the lengths of records in their manifest; {} without one."""
     names = ("max_seq_length", "max_predictions_per_seq")
     facts = next((manifest.facts for manifest in _manifests_of(paths)), {})
     return {name: facts[name] for name in names if facts.get(name) is not None}
 
 
 def _manifests_of(paths: Sequence[str]) -> list[Manifest]:
-    """Returns the manifests next to records that list one of them, or no shards at all."""
+    """Returns the manifests next to records that list one of them, or no shards."""
     found = manifests_next_to(paths)
     return [
         each for each in found if not each.shards or any(map(each.find_shard, paths))
@@ -320,6 +316,7 @@ def _outside(
         )
         # As a uint64, a negative number is larger than every limit.
         found[name] = tf.bitcast(values[name], tf.uint64) >= limit, expected
+
     if _WEIGHTS in values:
         weights = values[_WEIGHTS]
         # A NaN is not within the range.
@@ -336,7 +333,7 @@ def _outside(
 def checking_parser(
     sizes: Mapping[str, int], names: Mapping[str, str]
 ) -> Callable[[Any], dict[str, Any]]:
-    """Returns a function that parses records, and checks that all values are within their bounds.
+    """Returns a function that parses records, and checks the bounds of all values.
 
     The check is needed because on a GPU, `tf.gather` returns 0 for an index that is out
     of bounds and raises no error. It is done on int64 values, because the conversion to
@@ -360,9 +357,8 @@ def checking_parser(
         # Without a control dependency, a graph may compute the outputs before the
         # assertion.
         with tf.control_dependencies([assertion]):
-            values = (
-                values if is_unmasked else features.to_int32(values)
-            )  # a key has 64 bits
+            if not is_unmasked:  # whose key has 64 bits
+                values = features.to_int32(values)
             return {name: tf.identity(value) for name, value in values.items()}
 
     return parse_and_check

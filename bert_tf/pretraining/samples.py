@@ -59,7 +59,7 @@ def as_markdown(
 
 
 def _text(example: Mapping[str, Any], vocabulary: Sequence[str]) -> str:
-    """Joins tokens to a text, in which [SEP] becomes " / " and masked positions are bold."""
+    """Joins tokens to a text: [SEP] becomes " / ", and masked positions are bold."""
     count = int(np.sum(example["masked_lm_weights"] > 0))
     numbers = {
         int(at): n for n, at in enumerate(example["masked_lm_positions"][:count], 1)

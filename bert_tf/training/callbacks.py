@@ -24,7 +24,7 @@ Evaluate = Callable[[], dict[str, float]]
 
 
 class Callback(contextlib.AbstractContextManager[None]):
-    """An action that the training loop performs every N steps and at the end of training.
+    """An action of the training loop every N steps and at the end of training.
 
     The loop enters all callbacks as context managers, and calls their methods in the
     order of the list. A subclass overrides the methods that it needs.
@@ -57,7 +57,7 @@ class Callback(contextlib.AbstractContextManager[None]):
         """
 
     def act(self, state: RunState) -> None:
-        """Called after every `every_steps` steps and after the last step of training."""
+        """Called after every `every_steps` steps and after the last step."""
 
     def finish(self, state: RunState, interrupted: bool) -> None:
         """Called when training ends, except after an error.
@@ -81,9 +81,6 @@ class MetricLogging(Callback):
         progress: Shows the number of steps and the loss.
         time_budget_secs: The time budget, whose used part `progress` shows too; 0 for
             none.
-
-    Attributes:
-        summaries: The argument `summaries`.
     """
 
     def __init__(
@@ -94,7 +91,7 @@ class MetricLogging(Callback):
         progress: Progress,
         time_budget_secs: float = 0.0,
     ) -> None:
-        self._metrics, self.summaries = metrics, summaries
+        self._metrics, self._summaries = metrics, summaries
         self.every_steps, self._progress = every_steps, progress
         self._time_budget_secs = time_budget_secs
 
@@ -112,13 +109,13 @@ class MetricLogging(Callback):
 
     def act(self, state: RunState) -> None:
         """Logs the averages over the steps since the previous log entry."""
-        log(self.summaries, "train", state.step, self._metrics.values())
+        log(self._summaries, "train", state.step, self._metrics.values())
         self._metrics.clear()
 
     def finish(self, state: RunState, interrupted: bool) -> None:
-        """Logs the steps since the previous log entry, unless a stop signal ended training.
+        """Logs the steps since the last log entry, except after a stop signal.
 
-        After a stop signal, the resumed run writes the next log entry at its regular
+        The resumed run writes the next log entry at its regular
         step.
         """
         if self._metrics.steps and not interrupted:
@@ -132,7 +129,7 @@ class MetricLogging(Callback):
 def log(
     summaries: Summaries | None, kind: str, step: int, values: Mapping[str, float]
 ) -> None:
-    """Writes a log entry to disk at once, so that the entry is kept if the run fails later."""
+    """Writes a log entry to disk at once, so that it is kept if the run fails."""
     if summaries is not None:
         summaries.write(kind, step, values)
         summaries.flush()
@@ -232,7 +229,7 @@ class HeldOutEvaluation(Callback):
         return bool(self._max_evals) and state.best.evals_since >= self._max_evals
 
     def act(self, state: RunState) -> None:
-        """Evaluates on all data sets, and saves the weights if they are the best so far."""
+        """Evaluates on all data sets, and saves the weights if they are the best."""
         if not self._evaluations:
             return
         with self._failures.explain(state.step):
@@ -259,7 +256,7 @@ class HeldOutEvaluation(Callback):
 
 
 class CheckpointSaving(Callback):
-    """Saves a checkpoint every N steps, at the end of training, and after a stop signal.
+    """Saves a checkpoint every N steps, at the end, and after a stop signal.
 
     After a bad step, the checkpoint waits for the next good step. If training ends
     because of bad steps, the newest checkpoint is therefore from before the first of
@@ -297,7 +294,7 @@ class CheckpointSaving(Callback):
             self._save(state)
 
     def finish(self, state: RunState, interrupted: bool) -> None:
-        """Saves a checkpoint, unless the last checkpoint was saved after the same step."""
+        """Saves a checkpoint, unless there is one of the same step."""
         if state.step != self._saved_step:
             self._save(state)
 
@@ -319,11 +316,11 @@ class Profiling(Callback):
         self._folder, self._steps, self._running = folder, steps, False
 
     def boundaries(self, step: int) -> Iterator[int]:
-        """Yields the start and the end of the profile, if they are greater than `step`."""
+        """Yields the start and the end of the profile that are after `step`."""
         yield from (boundary for boundary in self._steps or () if boundary > step)
 
     def before_steps(self, state: RunState) -> None:
-        """Starts the profile at the first step number, and ends the profile at the second one."""
+        """Starts the profile at the first step number, ends it at the second one."""
         if (
             self._steps
             and not self._running

@@ -150,26 +150,29 @@ def run_loop(
     with contextlib.ExitStack() as stack:
         for callback in callbacks:
             stack.enter_context(callback)
+
         while not is_last and not any(each.should_stop(state) for each in callbacks):
             # Every process uses the chief's number of steps per call.
             number, steps = _agree(workers, signals, pacing.steps)
             if number:
                 break
+
+            # The call of the graph ends at the next step at which a callback is due.
             for callback in callbacks:
                 callback.before_steps(state)
             clock.update(state)
-            limits = [
-                last_step,
-                *(b for each in callbacks for b in each.boundaries(state.step)),
-            ]
+            ends = [last_step, *_boundaries(callbacks, state.step)]
             started = time.monotonic()
-            result = run_steps(state, min(steps, min(limits) - state.step))
+            result = run_steps(state, min(steps, min(ends) - state.step))
             secs = time.monotonic() - started
-            state.step, state.bad_steps = state.step + result.steps, result.bad_in_a_row
+
+            state.step += result.steps
+            state.bad_steps = result.bad_in_a_row
             state.time_is_up = result.time_is_up
             is_last = state.step >= last_step or state.time_is_up
             clock.update(state)
             pacing.observe(result, secs)
+
             for callback in callbacks:
                 callback.after_steps(result, secs)
             if state.time_is_up:
@@ -177,10 +180,17 @@ def run_loop(
                     "Training took %.1f s, %d steps.", state.elapsed_secs, state.step
                 )
             _act(callbacks, state, is_last, clock)
+
         clock.update(state)
         for callback in callbacks:
             callback.finish(state, interrupted=bool(number))
     return number
+
+
+def _boundaries(callbacks: Sequence[Callback], step: int) -> Iterator[int]:
+    """Yields the later steps at which callbacks need control."""
+    for callback in callbacks:
+        yield from callback.boundaries(step)
 
 
 def _agree(workers: WorkerSync, signals: Sequence[int], steps: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The output of a run for its user: the cost of a step, averages of metrics, TensorBoard."""
+"""The output of a run for its user: cost of a step, mean metrics, TensorBoard."""
 
 import contextlib
 import fnmatch
@@ -108,11 +108,11 @@ class MetricAccumulator:
 
     @property
     def steps(self) -> int:
-        """The number of steps since the last log entry, also of those before a restart."""
+        """The number of steps since the last log entry, also before a restart."""
         return self._totals.steps
 
     def add(self, result: StepResult, secs: float) -> None:
-        """Adds the result of one or more steps, and the seconds that these steps took."""
+        """Adds the result of one or more steps, and the seconds that they took."""
         totals = self._totals
         totals.steps += result.steps
         add_to_totals(totals.sums, result.sums)
@@ -276,10 +276,10 @@ def _remove_events_after(path: str, step: int) -> set[str]:
                     continue
                 kept.append(record)
                 tags.update(value.tag for value in event.summary.value)
-        except (
-            tf.errors.DataLossError
-        ):  # a killed run wrote only a part of its last event
+        # A killed run wrote only a part of its last event.
+        except tf.errors.DataLossError:
             is_changed = True
+
     if is_changed:
         with (
             files.atomic_replace(path) as temporary,
@@ -291,7 +291,7 @@ def _remove_events_after(path: str, step: int) -> set[str]:
 
 
 def write_results(path: str, values: Mapping[str, float]) -> None:
-    """Writes sorted `name = value` lines, as google-research/bert does in eval_results.txt."""
+    """Writes sorted `name = value` lines, as eval_results.txt of the original has."""
     files.write_text(
         path, "".join(f"{name} = {values[name]}\n" for name in sorted(values))
     )

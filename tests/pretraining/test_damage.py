@@ -1,12 +1,13 @@
 """Damage in a record file is reported, and a copy of the file has all readable records."""
 
-import gzip
+import os
 import pathlib
 
 import hostile_records
 import numpy as np
 import pytest
 import tensorflow as tf
+from hostile_records import compress, flip
 from tiny_corpus import write_records
 
 from bert_tf.errors import InputError
@@ -21,22 +22,14 @@ def write(path, records=RECORDS):
     return write_records(path, records)
 
 
-def compress(path):
-    target = f"{path}.gz"
-    pathlib.Path(target).write_bytes(gzip.compress(pathlib.Path(path).read_bytes()))
-    return target
+def salvage(*paths):
+    """Copies damaged files to a folder next to the first one."""
+    return damaged_records.salvage(paths, f"{os.path.dirname(paths[0])}/salvaged")
 
 
 def read(path):
     kind = "GZIP" if path.endswith(".gz") else ""
     return list(tf.data.TFRecordDataset(path, kind).as_numpy_iterator())
-
-
-def flip(path, *places):
-    content = bytearray(pathlib.Path(path).read_bytes())
-    for place in places:
-        content[place] ^= 4
-    pathlib.Path(path).write_bytes(content)
 
 
 def cut(path, length):
@@ -64,9 +57,7 @@ def test_records_with_flipped_bytes_are_dropped(
 ):
     intact, path = write(tmp_path / "intact"), write(tmp_path / "damaged")
     flip(path, *(STARTS[record] + place for record, place in flipped))
-    unchanged, copy = damaged_records.salvage(
-        [intact, path], str(tmp_path / "salvaged")
-    )
+    unchanged, copy = salvage(intact, path)
     assert unchanged == intact
     end = ", and its end" * truncated_files
     assert caplog.messages == [
@@ -79,7 +70,7 @@ def test_records_with_flipped_bytes_are_dropped(
 def test_a_truncated_file_keeps_the_records_before_the_end(tmp_path, more):
     path = write(tmp_path / "damaged")
     cut(path, STARTS[4] + more)
-    (copy,) = damaged_records.salvage([path], str(tmp_path / "salvaged"))
+    (copy,) = salvage(path)
     assert read(copy) == RECORDS[:4]
     # Without a manifest, a file cut between two records seems complete.
     assert (copy == path) == (not more)
@@ -101,7 +92,7 @@ def test_a_compressed_file_keeps_the_records_before_the_damage(tmp_path, noise, 
     for damage_file in (flip, cut):
         path = compress(tmp_path / "a")
         damage_file(path, int(size * share))
-        (copy,) = damaged_records.salvage([path], str(tmp_path / "salvaged"))
+        (copy,) = salvage(path)
         kept = read(copy)
         assert copy != path and copy.endswith(".gz")
         # Of the data before the damage, at most 128 KiB (one block) may be lost.
@@ -113,7 +104,7 @@ def test_a_compressed_file_keeps_the_records_before_the_damage(tmp_path, noise, 
 def test_a_compressed_file_without_its_trailer_keeps_all_records(tmp_path):
     path = compress(write(tmp_path / "a"))
     cut(path, -8)
-    (copy,) = damaged_records.salvage([path], str(tmp_path / "salvaged"))
+    (copy,) = salvage(path)
     assert copy != path and read(copy) == RECORDS
 
 
@@ -121,29 +112,27 @@ def test_files_without_damage_are_not_copied(tmp_path, caplog):
     caplog.set_level("INFO", "bert_tf")
     plain = write(tmp_path / "a")
     paths = [plain, compress(plain), write(tmp_path / "b", [b"", b"x", bytes(100000)])]
-    assert damaged_records.salvage(paths, str(tmp_path / "salvaged")) == paths
+    assert salvage(*paths) == paths
     assert not (tmp_path / "salvaged").exists()
     assert "checking records: 3 of 3 files" in caplog.text
 
 
 def test_a_copy_is_reused_until_the_file_changes(tmp_path):
-    path, folder = write(tmp_path / "a"), str(tmp_path / "salvaged")
+    path = write(tmp_path / "a")
     flip(path, STARTS[4] + DATA)
-    (first,) = damaged_records.salvage([path], folder)
+    (first,) = salvage(path)
     written = pathlib.Path(first).stat().st_mtime_ns
-    assert damaged_records.salvage([path], folder) == [first]
+    assert salvage(path) == [first]
     assert pathlib.Path(first).stat().st_mtime_ns == written
-    assert [p.name for p in pathlib.Path(folder).iterdir()] == [
-        pathlib.Path(first).name
-    ]
+    assert list((tmp_path / "salvaged").iterdir()) == [pathlib.Path(first)]
     flip(path, STARTS[6] + DATA)
-    assert damaged_records.salvage([path], folder) != [first]
+    assert salvage(path) != [first]
 
 
 def test_a_file_without_readable_records_is_refused(tmp_path):
     (tmp_path / "text").write_text("This is a text and not a file of records.")
     with pytest.raises(InputError, match="text holds no record that can be read"):
-        damaged_records.salvage([str(tmp_path / "text")], str(tmp_path / "salvaged"))
+        salvage(str(tmp_path / "text"))
 
 
 def test_files_in_object_stores_are_salvaged(tmp_path):
@@ -151,7 +140,7 @@ def test_files_in_object_stores_are_salvaged(tmp_path):
     local = write(tmp_path / "a")
     flip(local, STARTS[4] + DATA)
     tf.io.gfile.copy(local, path)
-    (copy,) = damaged_records.salvage([path], f"ram://{tmp_path}/salvaged")
+    (copy,) = salvage(path)
     assert read(copy) == [*RECORDS[:4], *RECORDS[5:]]
 
 

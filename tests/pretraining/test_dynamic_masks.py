@@ -2,6 +2,7 @@
 
 import json
 
+import iterator_positions as positions
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -60,14 +61,9 @@ def masks(folder, kind="tokens"):
     return DynamicMasks(settings, stages.vocabulary(config))
 
 
-def joined(batches):
+def joined(dataset):
     """Returns the columns of all batches, as arrays."""
-    columns = [
-        {name: value.numpy() for name, value in batch.items()} for batch in batches
-    ]
-    return {
-        name: np.concatenate([each[name] for each in columns]) for name in columns[0]
-    }
+    return positions.columns(iter(dataset))
 
 
 def unmasked(columns):
@@ -169,8 +165,7 @@ def test_masks_depend_on_the_place_in_the_stream_and_not_on_the_batch_size(folde
         return joined(data.take(1200 // batch_size))
 
     first, other = stream(3), stream(8)
-    for name, values in first.items():
-        np.testing.assert_array_equal(values, other[name])
+    positions.assert_equal(other, first)
 
 
 def test_masks_differ_in_each_epoch_but_not_in_evaluations(folder):
@@ -191,40 +186,32 @@ def test_masks_differ_in_each_epoch_but_not_in_evaluations(folder):
         joined(evaluation_batches(files(folder), SIZES, n, masks(folder)))
         for n in (7, 64)
     )
-    for name, values in one.items():
-        np.testing.assert_array_equal(values, two[name])
+    positions.assert_equal(two, one)
 
 
 @pytest.mark.parametrize("at", [0, 5, 40])
 def test_the_position_is_restored_exactly(folder, tmp_path, at):
     def batches():
-        return iter(
-            training_batches(files(folder), SIZES, 12, 1, 50, masks(folder, "words"))
-        )
+        return training_batches(files(folder), SIZES, 12, 1, 50, masks(folder, "words"))
 
-    iterator = batches()
+    iterator = iter(batches())
     for _ in range(at):
         next(iterator)
-    saved = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "position"))
-    expected = joined(next(iterator) for _ in range(40))
-    resumed = batches()
-    tf.train.Checkpoint(iterator=resumed).read(saved).assert_consumed()
-    for name, values in joined(next(resumed) for _ in range(40)).items():
-        np.testing.assert_array_equal(values, expected[name])
+    saved = positions.save(iterator, tmp_path / "position")
+    expected = positions.columns(iterator, 40)
+    resumed = positions.restore(batches(), saved)
+    positions.assert_equal(positions.columns(resumed, 40), expected)
 
 
 def test_an_unmasked_record_that_does_not_fit_is_named(folder):
     path = files(folder)[0]
-    with pytest.raises(
-        InputError, match=r"dynamic-.* in lengths, but max_seq_length is 30"
+    for sizes, words in (
+        ({"S": 30}, "dynamic-.* in lengths, but max_seq_length is 30"),
+        ({"V": 20}, r"holds \d+ in ids_uint16, but vocab_size is 20"),
+        ({"V": 1 << 17}, "has no feature ids_int32"),
     ):
-        record_checks.check_files([path], {**SIZES, "S": 30})
-    with pytest.raises(
-        InputError, match=r"holds \d+ in ids_uint16, but vocab_size is 20"
-    ):
-        record_checks.check_files([path], {**SIZES, "V": 20})
-    with pytest.raises(InputError, match="has no feature ids_int32"):
-        record_checks.check_files([path], {**SIZES, "V": 1 << 17})
+        with pytest.raises(InputError, match=words):
+            record_checks.check_files([path], {**SIZES, **sizes})
 
 
 def program(folder, *flags):

@@ -65,25 +65,26 @@ def metrics(objective):
     return values
 
 
-def test_mlm_loss_without_next_sentence():
-    model = BertPretrainer(BertConfig(**FIELDS), next_sentence=False, seed=1)
-    values = metrics(PretrainingObjective(model, "mlm"))
-    loss, accuracy = predictions(model, [(0, 1, 10), (0, 4, 5), (1, 3, 4)])
+FOLLOWING = [(0, 0, 5), (0, 1, 6), (0, 2, 3), (0, 3, 7), (0, 4, 3), (1, 0, 8)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "attention", "where"),
+    [
+        ("mlm", "bidirectional", [(0, 1, 10), (0, 4, 5), (1, 3, 4)]),
+        ("causal", "causal", [*FOLLOWING, (1, 1, 3), (1, 2, 9)]),
+    ],
+)
+def test_losses_without_next_sentence(kind, attention, where):
+    """The causal loss predicts every next token."""
+    config = BertConfig(**FIELDS, attention=attention)
+    model = BertPretrainer(config, next_sentence=False, seed=1)
+    values = metrics(PretrainingObjective(model, kind))
+    loss, accuracy = predictions(model, where)
     np.testing.assert_allclose(values["masked_lm_loss"], loss, rtol=1e-5)
     np.testing.assert_allclose(values["loss"], loss, rtol=1e-4)
     assert values["masked_lm_accuracy"] == accuracy
     assert set(values) == {"loss", "masked_lm_loss", "masked_lm_accuracy"}
-
-
-def test_causal_loss_predicts_every_next_token():
-    model = BertPretrainer(
-        BertConfig(**FIELDS, attention="causal"), next_sentence=False, seed=1
-    )
-    values = metrics(PretrainingObjective(model, "causal"))
-    following = [(0, 0, 5), (0, 1, 6), (0, 2, 3), (0, 3, 7), (0, 4, 3)]
-    loss, accuracy = predictions(model, [*following, (1, 0, 8), (1, 1, 3), (1, 2, 9)])
-    np.testing.assert_allclose(values["masked_lm_loss"], loss, rtol=1e-5)
-    assert values["masked_lm_accuracy"] == accuracy
 
 
 def test_causal_objective_refuses_bidirectional_attention():

@@ -2,9 +2,11 @@
 
 import functools
 import json
-import pathlib
+import os
 import shutil
 
+import hostile_records
+import linear_runs
 import numpy as np
 import pytest
 import tiny_bert
@@ -29,9 +31,8 @@ def folder(tmp_path_factory):
     _, (records,) = tiny_corpus.make(
         folder, vocab, text, max_seq_length=16, max_predictions_per_seq=3
     )
-    content = bytearray(pathlib.Path(records).read_bytes())
-    content[len(content) // 2] ^= 1
-    (folder / "damaged.tfrecord").write_bytes(content)
+    damaged = shutil.copy(records, folder / "damaged.tfrecord")
+    hostile_records.flip(damaged, os.path.getsize(damaged) // 2)
     (folder / "config.json").write_text(json.dumps(FIELDS))
     return folder
 
@@ -134,18 +135,12 @@ def test_the_cost_of_a_step_is_printed_before_training(run):
 
 def test_speeds_are_logged(run):
     folder, _ = run
-    lines = [
-        json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()
-    ]
-    trained = [line for line in lines if line["kind"] == "train"]
+    trained = linear_runs.log_entries(folder, "train")
     assert [line["step"] for line in trained] == [2, 4, 6]
     for line in trained:
         for clock in ("", "_wall_clock"):
-            examples, tokens = (
-                line[f"examples_per_sec{clock}"],
-                line[f"tokens_per_sec{clock}"],
-            )
-            assert tokens == pytest.approx(16 * examples)
+            tokens = line[f"tokens_per_sec{clock}"]
+            assert tokens == pytest.approx(16 * line[f"examples_per_sec{clock}"])
         # The evaluation and the checkpoint take time, and the first graph call traces
         # the graph.
         assert line["examples_per_sec_wall_clock"] < line["examples_per_sec"]

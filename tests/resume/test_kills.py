@@ -11,6 +11,7 @@ import sys
 import time
 
 import event_files
+import linear_runs
 import pytest
 from valid_checkpoints import latest_valid_step
 
@@ -20,7 +21,6 @@ CONFIG = {
     "intermediate_size": 64, "max_position_embeddings": 64, "type_vocab_size": 2,
 }  # fmt: skip
 TEXT_BYTES = 100_000
-RATE = re.compile("_per_sec")
 
 # This program imports TensorFlow once. Each line on stdin contains a run's arguments
 # and log path. For each line the program forks a child process that executes the run,
@@ -159,20 +159,12 @@ def test_twenty_kills_do_not_change_the_result(runs, tmp_path):
         ).read_bytes()
     temporary = [str(path) for path in folder.rglob("*") if ".tmp" in path.name]
     assert not temporary
-    assert training_entries(folder) == training_entries(tmp_path / "uninterrupted")
+    assert linear_runs.entries_without_rates(
+        folder
+    ) == linear_runs.entries_without_rates(tmp_path / "uninterrupted")
     steps = event_files.steps_by_tag(folder / "train")
     assert steps.pop("_hparams_/session_start_info") == [0]
     assert all(each == list(range(50, STEPS + 1, 50)) for each in steps.values()), steps
-
-
-def training_entries(folder):
-    """Returns the log entries of training without the rates, which depend on the wall clock."""
-    entries = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
-    return [
-        {name: value for name, value in entry.items() if not RATE.search(name)}
-        for entry in entries
-        if entry["kind"] == "train"
-    ]
 
 
 def assert_resumed_from(step, log):

@@ -111,18 +111,11 @@ def folders(tmp_path_factory, start):
         STOP_AT,
         SAVE_STEPS,
     ]
-    assert [entry["step"] for entry in entries_of(folders["killed"])] == [10, 20, 30]
+    assert [
+        entry["step"] for entry in runs.entries_without_rates(folders["killed"])
+    ] == [10, 20, 30]
     assert [start(folders[name]) for name in names[1:]] == [0, 0]
     return folders
-
-
-def entries_of(folder, kind="train"):
-    """Returns the log entries of a kind without the fields that depend on the wall clock."""
-    entries = [entry for entry in runs.log_entries(folder) if entry["kind"] == kind]
-    return [
-        {name: value for name, value in entry.items() if "_per_sec" not in name}
-        for entry in entries
-    ]
 
 
 @pytest.mark.parametrize("name", ["terminated", "killed"])
@@ -131,12 +124,11 @@ def test_the_log_entries_are_those_of_an_uninterrupted_run(folders, name):
         ("train", [10, 20, 30, 40, 50]),
         ("eval", [11, 22, 33, 44, 50]),
     ):
-        expected = entries_of(folders["whole"], kind)
+        expected = runs.entries_without_rates(folders["whole"], kind)
         assert [entry["step"] for entry in expected] == steps
-        assert entries_of(folders[name], kind) == expected  # every bit
-    for entry in runs.log_entries(folders[name]):
-        if entry["kind"] == "train":
-            assert 0 < entry["examples_per_sec_wall_clock"] < entry["examples_per_sec"]
+        assert runs.entries_without_rates(folders[name], kind) == expected  # every bit
+    for entry in runs.log_entries(folders[name], "train"):
+        assert 0 < entry["examples_per_sec_wall_clock"] < entry["examples_per_sec"]
 
 
 @pytest.mark.parametrize("name", ["terminated", "killed"])

@@ -11,7 +11,6 @@ import threading
 
 import keras
 import linear_runs as runs
-import numpy as np
 import pytest
 
 from bert_tf.config import BertConfig
@@ -133,9 +132,7 @@ def train_with(folder, held_out, stop_on_signals, **changes):
     )
     trainer = runs.make_trainer(folder, runtime=runtime, **changes)
     runs.train(trainer, held_out=HeldOutData({"eval": held_out}))
-    return {
-        name: variable.numpy() for name, variable in trainer.objective.variables.items()
-    }
+    return runs.weights(trainer)
 
 
 def one_batch():
@@ -151,10 +148,7 @@ def send(number):
 def test_signals_reach_the_handlers_of_the_caller(tmp_path, own_handlers, number):
     before = handlers()
     train_with(tmp_path, functools.partial(send, number), stop_on_signals=False)
-    assert own_handlers == [
-        number,
-        number,
-    ]  # one signal for each of the two evaluations
+    assert own_handlers == [number] * 2  # one for each of the two evaluations
     assert handlers() == before
     assert RunFolder(str(tmp_path)).latest_checkpoint().endswith("step-00000020")
 
@@ -198,8 +192,7 @@ def test_a_run_that_ctrl_c_ended_resumes_from_its_last_checkpoint(tmp_path):
     assert os.listdir(parts / "checkpoints") == ["step-00000007"]
     assert RunFolder(str(parts)).latest_checkpoint().endswith("step-00000007")
     resumed = train_with(parts, one_batch, stop_on_signals=False)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(resumed[name], value)
+    runs.assert_same(resumed, expected)
 
 
 CONFIG = BertConfig(
@@ -208,9 +201,7 @@ CONFIG = BertConfig(
 )  # fmt: skip
 FACTORIES = {
     "pretraining": functools.partial(
-        train_and_evaluate._make_objective,
-        train_and_evaluate.PretrainingModel(CONFIG),
-        RuntimeConfig(),
+        train_and_evaluate._make_objective, CONFIG, "mlm_nsp", RuntimeConfig()
     ),
     "classification": functools.partial(GLUE_TASKS["cola"].make_objective, CONFIG),
 }
@@ -231,19 +222,19 @@ def test_seed_and_precision_come_from_the_training_config_only(
         keras.config.set_dtype_policy(policy)
         trainer = runs.make_trainer(tmp_path, FACTORIES[kind], **changes)
         assert keras.config.dtype_policy().name == policy
-        return trainer.objective
+        return trainer
 
     first, same, other = (
         initial(1, "float32", seed=3),
         initial(2, "mixed_float16", seed=3),
         initial(1, "float32", seed=4),
     )
-    for name, variable in first.variables.items():
-        np.testing.assert_array_equal(same.variables[name].numpy(), variable.numpy())
+    runs.assert_same(same, first)
     kernel = "bert/encoder/layer_1/output/dense/kernel"
-    assert (other.variables[kernel].numpy() != first.variables[kernel].numpy()).any()
+    assert (runs.weights(other)[kernel] != runs.weights(first)[kernel]).any()
     half = initial(1, "float32", precision="bfloat16")
-    for objective, dtype in ((first, "float32"), (same, "float32"), (half, "bfloat16")):
+    for trainer, dtype in ((first, "float32"), (same, "float32"), (half, "bfloat16")):
+        objective = trainer.objective
         computed = {layer.compute_dtype for layer in objective.model._flatten_layers()}
         assert computed == {dtype}
         assert {variable.dtype for variable in objective.variables.values()} == {

@@ -4,29 +4,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from reference import optimization as reference
-from reference.optimization import adam_weight_decay, learning_rate
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, depths_by_name
-from bert_tf.training.config import TrainingConfig
-from bert_tf.training.step import update_rules
+from bert_tf.training.config import SCHEDULES, TrainingConfig
 from bert_tf.training.step.optimizer import Optimizer, make_optimizer
+from bert_tf.training.step.update_rules import scheduled_rate
 
 
 def config(**fields):
     plain = {"learning_rate": 0.1, "num_train_steps": 10, "num_warmup_steps": 0}
     return TrainingConfig(seed=0, global_batch_size=1, **{**plain, **fields})
-
-
-def rate(
-    step, learning_rate=0.1, num_train_steps=10, num_warmup_steps=0, decay="released"
-):
-    step = tf.constant(step, tf.int64)
-    return float(
-        update_rules.scheduled_rate(
-            step, learning_rate, num_train_steps, num_warmup_steps, decay
-        )
-    )
 
 
 class Weight:
@@ -39,37 +27,13 @@ class Weight:
         self.shape, self.assign = self.value.shape, self.value.assign
 
 
-@pytest.mark.parametrize(("total", "warmup"), [(100, 10), (30, 6), (7, 0), (5, 5)])
-def test_released_schedule(total, warmup):
-    for step in range(total + 3):
-        expected = learning_rate(step, 2e-5, total, warmup)
-        found = rate(
-            step, learning_rate=2e-5, num_train_steps=total, num_warmup_steps=warmup
-        )
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-@pytest.mark.parametrize("kind", ["linear", "cosine", "constant"])
-@pytest.mark.parametrize(("total", "warmup"), [(100, 10), (7, 0)])
-def test_continuous_schedules(kind, total, warmup):
-    for step in range(total + 3):
-        found = rate(
-            step,
-            decay=kind,
-            learning_rate=2e-5,
-            num_train_steps=total,
-            num_warmup_steps=warmup,
-        )
-        expected = reference.continuous(kind, step, 2e-5, total, warmup)
+@pytest.mark.parametrize("kind", SCHEDULES)
+@pytest.mark.parametrize(("total", "warmup"), [(100, 10), (10, 1), (7, 0), (5, 5)])
+def test_schedules_at_steps_and_between_them(kind, total, warmup):
+    for step in np.arange(0, total + 3, 0.5):
+        found = scheduled_rate(tf.constant(step, tf.float32), 2e-5, total, warmup, kind)
+        expected = reference.rate(kind, step, 2e-5, total, warmup)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-11)
-
-
-def test_released_schedule_drops_after_the_warmup():
-    rates = [
-        rate(step, learning_rate=1.0, num_train_steps=100, num_warmup_steps=10)
-        for step in (0, 9, 10, 100)
-    ]
-    np.testing.assert_allclose(rates, [0.0, 0.9, 0.9, 0.0], atol=1e-6)
 
 
 @pytest.mark.parametrize("betas", [(0.9, 0.999), (0.8, 0.98)])
@@ -82,9 +46,8 @@ def test_adam_weight_decay_equals_the_released_update(betas):
         name: Weight(value.astype(np.float32)) for name, value in expected.items()
     }
     # The default must equal the released values.
-    optimizer = (
-        Optimizer(weights) if betas == (0.9, 0.999) else Optimizer(weights, betas=betas)
-    )
+    options = {} if betas == (0.9, 0.999) else {"beta_1": betas[0], "beta_2": betas[1]}
+    optimizer = Optimizer(weights, options=options)
     slots = {name: (np.zeros((5, 3)), np.zeros((5, 3))) for name in names}
     for _ in range(5):
         gradients = {name: rng.normal(size=(5, 3)) for name in names}
@@ -93,7 +56,7 @@ def test_adam_weight_decay_equals_the_released_update(betas):
             tf.constant(0.01),
         )
         for name in names:
-            expected[name], slots[name] = adam_weight_decay(
+            expected[name], slots[name] = reference.adam_weight_decay(
                 name, expected[name], gradients[name], slots[name], 0.01, betas
             )
     for name in names:

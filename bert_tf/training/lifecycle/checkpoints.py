@@ -67,13 +67,17 @@ def restore_or_start(
     if folder is None:
         optimizer.start_average()
         return RunState()
+
     optimizer.load(*_read_optimizer_state(folder, optimizer.variables))
     if iterator is not None:
         position = tf.train.Checkpoint(iterator=iterator)
         with files.path_without_globs(os.path.join(folder, POSITION_FILE)) as path:
             position.read(path).assert_consumed()
+
     state = read_state(folder)
     _LOGGER.info("Continuing from step %d (%s).", state.step, folder)
+
+    # The layout may have changed, which changes the result a little.
     before = json_files.read(os.path.join(folder, RUNTIME_FILE), own=True)
     for name in _LAYOUT:
         if before.get(name) != runtime_settings[name]:
@@ -123,7 +127,7 @@ def _read_optimizer_state(
 
 
 def _read_weights(folder: str, variables: Mapping[str, Any]) -> weights.WeightsFolder:
-    """Reads the weights, and compares their names and shapes with those of the variables."""
+    """Reads the weights, and compares their names and shapes with the variables."""
     saved = weights.read_weights_folder(folder)
     shapes = {name: array.shape for name, array in saved.arrays.items()}
     wanted = {name: tuple(variable.shape) for name, variable in variables.items()}
@@ -292,11 +296,11 @@ class CheckpointWriter:
 
 @contextlib.contextmanager
 def _root_logger_unchanged() -> Iterator[None]:
-    """Keeps TensorFlow from adding a handler to the root logger when it writes a checkpoint.
+    """Keeps TensorFlow from adding a handler to the root logger.
 
-    TensorFlow then logs through absl, which calls `logging.basicConfig` if the root
-    logger has no handler. The root logger therefore has Python's handler of last resort
-    in the meantime.
+    When it writes a checkpoint, TensorFlow logs through absl, which calls
+    `logging.basicConfig` if the root logger has no handler. The root logger therefore
+    has Python's handler of last resort in the meantime.
     """
     handler = None if logging.root.handlers else logging.lastResort
     if handler is not None:

@@ -50,7 +50,7 @@ NO_LOOKUP = RecordLookup()
 
 
 class FailureMessages:
-    """Raises an `InputError` that names the step, the records and the newest checkpoint.
+    """Raises an `InputError` with the step, the records and the newest checkpoint.
 
     Args:
         records: Finds the records that caused a failure.
@@ -65,7 +65,7 @@ class FailureMessages:
 
     @contextlib.contextmanager
     def explain(self, step: int) -> Iterator[None]:
-        """Converts an error of the input pipeline or of a lost worker to an `InputError`.
+        """Converts an error of the pipeline or of a lost worker to an `InputError`.
 
         Args:
             step: The number of steps done.

@@ -34,6 +34,8 @@ _SETTINGS_OF_RUNS = {
     "learning_rate",
     "global_batch_size",
 }
+# Size and time of the files whose SHA-256 was found to be right, by path and SHA-256.
+_CHECKED: dict[tuple[str, str], tuple[int, int]] = {}
 _FILES_OF_TRAINING = (OPTIMIZER_FILE, TRAINING_FILE, RUNTIME_FILE)
 
 
@@ -156,7 +158,7 @@ def has_settings(folder: str) -> bool:
 
 
 def is_checkpoint(folder: str) -> bool:
-    """Whether a folder has files that only checkpoints of training have, or the name of one."""
+    """Whether a folder has a file or the name of a checkpoint of training."""
     names = (STATE_FILE, *_FILES_OF_TRAINING)
     in_run = os.path.basename(os.path.dirname(folder.rstrip("/"))) == "checkpoints"
     return (in_run and CHECKPOINT_NAME.search(folder) is not None) or any(
@@ -165,14 +167,19 @@ def is_checkpoint(folder: str) -> bool:
 
 
 def check_checkpoint(folder: str) -> None:
-    """Checks each file of a checkpoint of training: its SHA-256 must be that in state.json.
+    """Checks the files of a checkpoint: the SHA-256 of each must be that in state.json.
+
+    Files whose size and time are those of an earlier check are not read again.
 
     Raises:
         InputError: A file is missing, damaged, or of another checkpoint.
     """
     for name, checksum in _read_values(folder)["files"].items():
         path = os.path.join(folder, name)
-        verify_checksum(path, files.sha256_of_file(path), checksum, STATE_FILE)
+        now = files.size_and_mtime(path) if files.exists(path) else None
+        if now is None or now != _CHECKED.get((path, checksum)):
+            verify_checksum(path, files.sha256_of_file(path), checksum, STATE_FILE)
+            _CHECKED[path, checksum] = files.size_and_mtime(path)
 
 
 def _read_values(folder: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ reports besides losses and metrics. To report a further scalar, add it to the di
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Objective(Protocol):
 
     @property
     def best_by(self) -> tuple[str, int]:
-        """The metric that selects the best weights, and 1 if higher values are better, else -1."""
+        """The metric that selects the best weights; 1 if higher is better, else -1."""
 
     def counts(self, batch: Tensors) -> dict[str, Any]:
         """Returns the denominators for one part of a global batch: float32 scalars.
@@ -60,7 +60,7 @@ class Objective(Protocol):
         """
 
     def sums(self, batch: Tensors, training: bool, seed: Any = None) -> dict[str, Any]:
-        """Runs the model and returns the numerators of losses and metrics: float32 scalars.
+        """Runs the model; returns numerators of losses and metrics, float32 scalars.
 
         Args:
             batch: A part of a global batch.
@@ -80,17 +80,20 @@ class Objective(Protocol):
     def metrics(
         self, sums: Mapping[str, float], counts: Mapping[str, float]
     ) -> dict[str, float]:
-        """Returns the reported metrics except the loss, from totals over any number of batches."""
+        """Returns the reported metrics except the loss, from totals over batches."""
 
 
-class MakeObjective(Protocol):
+ObjectiveT_co = TypeVar("ObjectiveT_co", bound=Objective, covariant=True)
+
+
+class MakeObjective(Protocol[ObjectiveT_co]):
     """Builds the model and the objective of a run.
 
     The initial weights must depend on `seed` only, so that they are the same in each
     process of the run and in each run with the same seed.
     """
 
-    def __call__(self, *, seed: int, dtype: str) -> Objective:
+    def __call__(self, *, seed: int, dtype: str) -> ObjectiveT_co:
         """Returns the objective.
 
         Args:
@@ -103,7 +106,7 @@ class MakeObjective(Protocol):
 def loss_and_metrics(
     objective: Objective, sums: Mapping[str, Any], counts: Mapping[str, Any]
 ) -> dict[str, float]:
-    """Returns `loss` and the metrics of an objective from totals over any number of batches.
+    """Returns `loss` and the metrics of an objective, from totals over batches.
 
     Args:
         objective: Defines the loss and the metrics.
@@ -126,7 +129,7 @@ def loss_and_metrics(
 
 @dataclasses.dataclass
 class StepTotals:
-    """Totals over steps, from which the loss, the metrics and the other averages are computed.
+    """Totals over steps, from which the loss and all averages are computed.
 
     Attributes:
         steps: The number of steps, including skipped ones.
@@ -146,7 +149,7 @@ class StepTotals:
 
 
 def combine(totals: Mapping[str, Any], scalars: Mapping[str, Any]) -> dict[str, Any]:
-    """Adds the scalars of a later step, tensors or numbers, to the totals of earlier steps."""
+    """Adds the scalars of a later step, tensors or numbers, to earlier totals."""
     return {
         name: value if name in _LAST_VALUE else totals.get(name, 0.0) + value
         for name, value in scalars.items()

@@ -1,4 +1,4 @@
-"""`Optimizer` holds what a step changes: weights, optimizer state, weight average, loss scale.
+"""`Optimizer` holds what a step changes: weights, their state and average, loss scale.
 
 The loss scale is a factor of the loss in float16 training. Without it, small gradients
 would be rounded to 0. It starts at `INITIAL_SCALE`, is halved after each step whose
@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.training.config import TrainingConfig
-from bert_tf.training.step.update_rules import UPDATE_RULES, Betas, UpdateRule
+from bert_tf.training.step.update_rules import UPDATE_RULES, Update, UpdateRule
 
 INITIAL_SCALE, MINIMUM_SCALE, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0
 # Biases, and the variables of normalization layers. The expressions match the names of
@@ -22,11 +22,10 @@ INITIAL_SCALE, MINIMUM_SCALE, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0
 # part of the name only, because users choose the other parts, such as the name of a
 # model.
 NO_DECAY = (r"bias$", r"(^|/)(gamma|beta|scale)$")
-BETAS: Betas = (TrainingConfig.adam_beta_1, TrainingConfig.adam_beta_2)
 
 
 def after_finite_step(scale: Any, steps_at_scale: Any) -> None:
-    """Counts the step, and doubles the scale after `STEPS_TO_DOUBLE` finite steps in a row.
+    """Counts the step; doubles the scale after `STEPS_TO_DOUBLE` of them in a row.
 
     Args:
         scale: float32 scalar variable.
@@ -66,7 +65,7 @@ class Optimizer:
             become 0.
         exclude_from_weight_decay: Regular expressions. A variable does not decay if the
             variable's name contains a match of one of the expressions.
-        betas: Decay of the first and of the second moment.
+        options: Fields of `Update` that are equal in all updates, such as `beta_1`.
 
     Attributes:
         slots: The variables of the optimizer state, by name, such as
@@ -82,19 +81,24 @@ class Optimizer:
         ema_decay: float = 0.0,
         scales_loss: bool = False,
         exclude_from_weight_decay: Sequence[str] = NO_DECAY,
-        betas: Betas = BETAS,
+        options: Mapping[str, float] | None = None,
     ) -> None:
-        self.variables, self._rule, self._ema_decay = dict(variables), rule, ema_decay
-        self._rate_scales, self._betas = dict(rate_scales or {}), betas
+        self.variables = dict(variables)
+        self._rule = rule
+        self._options = dict(options or {})
+        self._rate_scales = dict(rate_scales or {})
+        self._ema_decay = ema_decay
         self._weight_decay = {
             name: weight_decay_rate if decays(name, exclude_from_weight_decay) else 0.0
             for name in self.variables
         }
+
+        # The state: a count, the slots of the rule and an average for each weight.
         self.slots: dict[str, tf.Variable] = (
             {"updates": _slot(0.0)} if rule.uses_count else {}
         )
         self._trainable = {
-            n: each for n, each in self.variables.items() if each.trainable
+            name: each for name, each in self.variables.items() if each.trainable
         }
         for name, variable in self._trainable.items():
             for slot in (*rule.slots, *(("ema",) if ema_decay else ())):
@@ -115,23 +119,21 @@ class Optimizer:
         count = self.slots.get("updates")
         if count is not None:
             update_on_each_device(count, lambda updates: updates.assign_add(1.0))
+
         for name, gradient in gradients.items():
-            if gradient is None:
-                continue
-            slots = {slot: self.slots[f"{name}/{slot}"] for slot in self._rule.slots}
-            rate = learning_rate * self._rate_scales.get(name, 1.0)
-            decay = self._weight_decay[name]
-            weight = self.variables[name].value
-            update_on_each_device(
-                weight,
-                self._rule.update,
-                slots,
-                gradient,
-                rate,
-                decay,
-                self._betas,
-                count,
-            )
+            if gradient is not None:
+                update = Update(
+                    {slot: self.slots[f"{name}/{slot}"] for slot in self._rule.slots},
+                    gradient,
+                    learning_rate * self._rate_scales.get(name, 1.0),
+                    self._weight_decay[name],
+                    count,
+                    **self._options,
+                )
+                weight = self.variables[name].value
+                update_on_each_device(weight, self._rule.update, update)
+
+        # The average follows the weights of this step.
         if self._ema_decay:
             for name, variable in self._trainable.items():
                 average = self.slots[f"{name}/ema"]
@@ -190,7 +192,7 @@ class Optimizer:
             self._assign(trained)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Returns two dicts of arrays to save: the weights to use, and the state to resume from.
+        """Returns two dicts of arrays: weights to use, and state to resume from.
 
         If `ema_decay` is above 0, the weights to use are the average of the weights.
         The second dict then also contains the trained weights, as `<variable>/trained`.
@@ -255,7 +257,7 @@ def make_optimizer(
         rate_scales=scales,
         ema_decay=config.ema_decay,
         scales_loss=config.precision == "float16",
-        betas=(config.adam_beta_1, config.adam_beta_2),
+        options={"beta_1": config.adam_beta_1, "beta_2": config.adam_beta_2},
     )
 
 
@@ -273,7 +275,7 @@ def decays(name: str, exclude_from_weight_decay: Sequence[str] = NO_DECAY) -> bo
 
 
 def update_on_each_device(variable: Any, rule: Any, *arguments: Any) -> None:
-    """Calls the rule on each device, with the copies of variable and arguments on that device.
+    """Calls the rule on each device, with that device's copies of the arguments.
 
     Must be called in a cross-replica context.
 

@@ -1,4 +1,4 @@
-"""The mathematics of an update, without state: learning rate, clipping and update rules.
+"""The mathematics of an update, without state: learning rate, clipping, update rules.
 
 An update rule is a function that changes one weight and its slots (optimizer state): it
 assigns to the variables in its arguments. The optimizer of the training engine calls
@@ -8,12 +8,13 @@ the rule for each variable on each device. The first step of a run has the numbe
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from bert_tf.training.config import TrainingConfig
+
 EPSILON = 1e-6
-Betas = tuple[float, float]
 
 
 def scheduled_rate(
@@ -43,6 +44,8 @@ def scheduled_rate(
     Source: google-research/bert `optimization.create_optimizer`.
     """
     step = tf.cast(step, tf.float32)
+
+    # The released decay counts from step 0, the others from the end of the warm-up.
     decay_start = 0 if decay == "released" else num_warmup_steps
     if decay_start == num_train_steps:  # the rate rises in all steps, and is then 0
         decay_start -= 1
@@ -128,36 +131,47 @@ def clip_gradients(
     return {name: value * factor for name, value in gradients.items()}, norm
 
 
+class Update(NamedTuple):
+    """The input of an update rule, and the slots that it changes with the weight.
+
+    Attributes:
+        slots: Maps each slot name to a float32 variable of the weight's shape.
+        gradient: float32 tensor of the weight's shape.
+        learning_rate: float32 scalar.
+        weight_decay: The rate of decoupled weight decay of this weight.
+        count: The number of earlier updates plus 1, float32 scalar; None if the rule
+            does not use it.
+        beta_1: Decay of the first moment.
+        beta_2: Decay of the second moment.
+        epsilon: The number that is added to the root of the second moment.
+    """
+
+    slots: Mapping[str, Any]
+    gradient: Any
+    learning_rate: Any
+    weight_decay: float
+    count: Any = None
+    beta_1: float = TrainingConfig.adam_beta_1
+    beta_2: float = TrainingConfig.adam_beta_2
+    epsilon: float = EPSILON
+
+
 @dataclasses.dataclass(frozen=True)
 class UpdateRule:
     """An update rule, and the names of the slots that each weight needs for this rule.
 
     Attributes:
-        update: Called as `update(weight, slots, gradient, learning_rate, weight_decay,
-            betas, count)`: `weight` is a float32 variable, `slots` maps each slot name
-            to a variable of the weight's shape, `gradient` is a float32 tensor of the
-            weight's shape, `learning_rate` and `count` are float32 scalars, and
-            `weight_decay` is a number. `betas` are two numbers: the decay of the first
-            and of the second moment. `count` is the number of earlier updates plus 1.
+        update: Changes a weight, a float32 variable, and the slots of an `Update`.
         slots: Names of the slots, which start at 0.
-        uses_count: Whether the rule reads `count`. If False, `count` is None.
+        uses_count: Whether the rule reads `Update.count`.
     """
 
-    update: Callable[[Any, Mapping[str, Any], Any, Any, float, Betas, Any], None]
+    update: Callable[[Any, Update], None]
     slots: tuple[str, ...] = ("adam_m", "adam_v")
     uses_count: bool = True
 
 
-def adam_weight_decay(
-    weight: Any,
-    slots: Mapping[str, Any],
-    gradient: Any,
-    learning_rate: Any,
-    weight_decay: float,
-    betas: Betas,
-    count: Any = None,
-    epsilon: float = EPSILON,
-) -> None:
+def adam_weight_decay(weight: Any, update: Update) -> None:
     """Applies Adam without bias correction, with decoupled weight decay.
 
     `weight -= learning_rate * (m / (sqrt(v) + epsilon) + weight_decay * weight)`, where
@@ -167,46 +181,28 @@ def adam_weight_decay(
     """
     # If both powers of beta are 0, TensorFlow's fused Adam kernel applies no bias
     # correction, and computes the update of google-research/bert in a single operation.
-    _decay_weight(weight, learning_rate, weight_decay)
-    _apply_fused_adam(
-        weight, slots, gradient, learning_rate, betas, (0.0, 0.0), epsilon
-    )
+    _decay_weight(weight, update)
+    _apply_fused_adam(weight, update, (0.0, 0.0), update.epsilon)
 
 
-def adamw(
-    weight: Any,
-    slots: Mapping[str, Any],
-    gradient: Any,
-    learning_rate: Any,
-    weight_decay: float,
-    betas: Betas,
-    count: Any,
-) -> None:
+def adamw(weight: Any, update: Update) -> None:
     """Applies Adam with bias correction and decoupled weight decay.
 
-    `weight -= learning_rate * (m' / (sqrt(v') + 1e-6) + weight_decay * weight)`, where
-    m' and v' are the bias-corrected moments.
+    `weight -= learning_rate * (m' / (sqrt(v') + epsilon) + weight_decay * weight)`,
+    where m' and v' are the bias-corrected moments.
 
     Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, algorithm 2.
     """
-    powers = tf.pow(betas[0], count), tf.pow(betas[1], count)
-    _decay_weight(weight, learning_rate, weight_decay)
+    powers = tf.pow(update.beta_1, update.count), tf.pow(update.beta_2, update.count)
+    _decay_weight(weight, update)
     # AdamW adds epsilon after the bias correction of v, but the kernel adds epsilon
     # before the correction. Scaling epsilon gives the same result.
-    epsilon = EPSILON * tf.sqrt(1.0 - powers[1])
-    _apply_fused_adam(weight, slots, gradient, learning_rate, betas, powers, epsilon)
+    epsilon = update.epsilon * tf.sqrt(1.0 - powers[1])
+    _apply_fused_adam(weight, update, powers, epsilon)
 
 
-def lamb(
-    weight: Any,
-    slots: Mapping[str, Any],
-    gradient: Any,
-    learning_rate: Any,
-    weight_decay: float,
-    betas: Betas,
-    count: Any,
-) -> None:
-    """Applies AdamW, but scales the change of each variable to the norm of the variable.
+def lamb(weight: Any, update: Update) -> None:
+    """Applies AdamW, but scales the change of each variable to the variable's norm.
 
     As in the authors' code, the change of a variable without weight decay (LayerNorm,
     biases) is not scaled. The change is also not scaled if the norm of the variable or
@@ -215,19 +211,21 @@ def lamb(
     Source: You et al., Large Batch Optimization for Deep Learning, algorithm 2, where
         phi is the identity.
     """
-    m, v = slots["adam_m"], slots["adam_v"]
-    beta_1, beta_2 = betas
+    m, v = update.slots["adam_m"], update.slots["adam_v"]
+    beta_1, beta_2, gradient = update.beta_1, update.beta_2, update.gradient
     m.assign(beta_1 * m + (1.0 - beta_1) * gradient)
     v.assign(beta_2 * v + (1.0 - beta_2) * tf.square(gradient))
-    corrected_m = m / (1.0 - tf.pow(beta_1, count))
-    corrected_v = v / (1.0 - tf.pow(beta_2, count))
-    change = corrected_m / (tf.sqrt(corrected_v) + EPSILON)
-    if weight_decay:
-        change += weight_decay * weight
+
+    corrected_m = m / (1.0 - tf.pow(beta_1, update.count))
+    corrected_v = v / (1.0 - tf.pow(beta_2, update.count))
+    change = corrected_m / (tf.sqrt(corrected_v) + update.epsilon)
+
+    if update.weight_decay:
+        change += update.weight_decay * weight
         norm, change_norm = tf.norm(weight), tf.norm(change)
         both_positive = tf.logical_and(norm > 0, change_norm > 0)
         change *= tf.where(both_positive, tf.math.divide_no_nan(norm, change_norm), 1.0)
-    weight.assign_sub(learning_rate * change)
+    weight.assign_sub(update.learning_rate * change)
 
 
 UPDATE_RULES = {
@@ -237,29 +235,23 @@ UPDATE_RULES = {
 }
 
 
-def _decay_weight(weight: Any, learning_rate: Any, weight_decay: float) -> None:
-    if weight_decay:
-        weight.assign(weight * (1.0 - learning_rate * weight_decay))
+def _decay_weight(weight: Any, update: Update) -> None:
+    if update.weight_decay:
+        weight.assign(weight * (1.0 - update.learning_rate * update.weight_decay))
 
 
 def _apply_fused_adam(
-    weight: Any,
-    slots: Mapping[str, Any],
-    gradient: Any,
-    learning_rate: Any,
-    betas: Betas,
-    beta_powers: tuple[Any, Any],
-    epsilon: Any,
+    weight: Any, update: Update, beta_powers: tuple[Any, Any], epsilon: Any
 ) -> None:
     tf.raw_ops.ResourceApplyAdam(
         var=weight.handle,
-        m=slots["adam_m"].handle,
-        v=slots["adam_v"].handle,
+        m=update.slots["adam_m"].handle,
+        v=update.slots["adam_v"].handle,
         beta1_power=beta_powers[0],
         beta2_power=beta_powers[1],
-        lr=learning_rate,
-        beta1=betas[0],
-        beta2=betas[1],
+        lr=update.learning_rate,
+        beta1=update.beta_1,
+        beta2=update.beta_2,
         epsilon=epsilon,
-        grad=gradient,
+        grad=update.gradient,
     )

@@ -1,4 +1,4 @@
-"""A tiny valid pretraining record, changed copies of it, and TFRecord files with any headers."""
+"""A tiny pretraining record, changed copies of it, and TFRecord files of any content."""
 
 import gzip
 import pathlib

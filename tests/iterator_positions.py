@@ -19,7 +19,7 @@ def restore(dataset, saved):
 
 
 def columns(iterator, count=None, join=np.concatenate):
-    """Returns the columns of the next batches (by default of all), as arrays by name."""
+    """Returns the columns of the next batches (by default of all) as arrays."""
     batches = list(itertools.islice(iterator, count))
     return {
         name: join([batch[name].numpy() for batch in batches]) for name in batches[0]

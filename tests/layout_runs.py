@@ -88,18 +88,31 @@ def train(spec, worker):
     logical = [tf.config.LogicalDeviceConfiguration()] * spec["devices"]
     tf.config.set_logical_device_configuration(cpu, logical)
     config = BertConfig(
-        vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
-        intermediate_size=32, max_position_embeddings=LENGTH, type_vocab_size=2,
-        hidden_dropout_prob=spec["dropout"], attention_probs_dropout_prob=spec["dropout"],
-    )  # fmt: skip
+        vocab_size=VOCABULARY,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=LENGTH,
+        type_vocab_size=2,
+        hidden_dropout_prob=spec["dropout"],
+        attention_probs_dropout_prob=spec["dropout"],
+    )
     training = TrainingConfig(
-        seed=3, global_batch_size=BATCH, num_train_steps=spec["steps"], num_warmup_steps=3,
-        learning_rate=0.01, **spec["training"],
-    )  # fmt: skip
+        seed=3,
+        global_batch_size=BATCH,
+        num_train_steps=spec["steps"],
+        num_warmup_steps=3,
+        learning_rate=0.01,
+        **spec["training"],
+    )
     runtime = RuntimeConfig(
-        distribution_strategy=spec["kind"], gradient_accumulation_steps=spec["accumulation"],
-        eval_steps=spec["stop_at"], stop_on_signals=True, **{"log_steps": 1, **spec["runtime"]},
-    )  # fmt: skip
+        distribution_strategy=spec["kind"],
+        gradient_accumulation_steps=spec["accumulation"],
+        eval_steps=spec["stop_at"],
+        stop_on_signals=True,
+        **{"log_steps": 1, **spec["runtime"]},
+    )
     folder = RunFolder(spec["folder"], CheckpointMetadata(config.to_dict()))
 
     def make_objective(seed, dtype):

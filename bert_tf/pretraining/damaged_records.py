@@ -79,6 +79,7 @@ def _check_records(
                         record, sizes, f"Record {index} of {path}"
                     )
             number += len(batch)
+
     except tf.errors.DataLossError as error:
         # The batch that failed may contain records before the damaged one.
         with contextlib.suppress(tf.errors.DataLossError):
@@ -116,6 +117,7 @@ def salvage(paths: Sequence[str], folder: str) -> list[str]:
                     f"{path} holds no record that can be read. Remove it from the "
                     "input files, or create it again."
                 )
+
             is_damaged = counts[_DAMAGED] or counts[_LOST]
             if is_damaged:
                 end = ", and its end" * counts[_LOST]
@@ -140,6 +142,7 @@ def _records(path: str) -> Iterator[tuple[str, bytes]]:
                 if masked_crc32c(header[:8]) != checksum:
                     yield _LOST, b""
                     return
+
                 record, footer = file.read(length), file.read(CHECKSUM.size)
                 is_intact = CHECKSUM.unpack(footer) == (masked_crc32c(record),)
                 yield _INTACT if is_intact else _DAMAGED, record

@@ -157,6 +157,7 @@ def majority_accuracies(
         "masked_lm": np.zeros(objective.model.config.vocab_size),
         "next_sentence": np.zeros(2),
     }
+
     for batch in batches:
         targets = objective.targets(batch)
         _count(
@@ -164,6 +165,7 @@ def majority_accuracies(
         )
         if objective.predicts_next_sentence:
             _count(counts["next_sentence"], batch["next_sentence_labels"])
+
     return {
         f"{name}_majority_accuracy": float(count.max() / count.sum())
         for name, count in counts.items()
@@ -186,6 +188,8 @@ def warn_if_no_better(results: Mapping[str, float]) -> None:
     for name, answer in _ANSWERS.items():
         accuracy = results.get(f"{name}_accuracy")
         majority = results.get(f"{name}_majority_accuracy", 1.0)
+
+        # NaN is not above the majority either.
         if accuracy is not None and majority < 1 and not accuracy > majority:
             _LOGGER.warning(
                 "%s_accuracy is %.4f, but a model that always predicts the most "

@@ -240,6 +240,7 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
                 f"{shard.bytes:,} by {manifest.path}. Copy it again, or create it "
                 "again."
             )
+
         names = check_record(_first_record(path), sizes, path)
     return names
 
@@ -282,6 +283,7 @@ def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[st
         raise InputError(
             f"{where} cannot be parsed: {plain_message(error)}."
         ) from error
+
     for name, (is_outside, expected) in _outside(values, sizes).items():
         if outside := tf.boolean_mask(values[name], is_outside).numpy().tolist():
             raise InputError(

@@ -240,12 +240,12 @@ class HeldOutEvaluation(Callback):
                 log(self._summaries, name, state.step, values)
                 self.results[name] = values
             self._write_samples(state.step)
+
+        # The first data set selects the best weights.
         metric, sign = self._best_by
         values = self.results[next(iter(self._evaluations))]
-        if (
-            state.best.update(state.step, values[metric], sign)
-            and self._writer is not None
-        ):
+        is_best = state.best.update(state.step, values[metric], sign)
+        if is_best and self._writer is not None:
             self._writer.save_best(state.step, values)
 
     def _write_samples(self, step: int) -> None:

@@ -49,6 +49,7 @@ def log_step_cost(
     parts = ", ".join(
         f"{name} {_format_bytes(value)}" for name, value in memory.items()
     )
+
     _LOGGER.info(
         "%s parameters; %s tokens and %s per step\nestimated memory on each device: %s "
         "(%s)",

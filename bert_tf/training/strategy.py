@@ -76,6 +76,7 @@ def _tpu_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver)
+
     # The exception type depends on whether the TPU is found by name, by address or on
     # this machine.
     except Exception as error:

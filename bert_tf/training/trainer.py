@@ -422,6 +422,7 @@ class Trainer(Generic[ObjectiveT]):
                     add_to_totals(sums, batch_sums)
                     add_to_totals(counts, batch_counts)
                     progress.update(1)
+
         except READ_ERRORS as error:
             reason = records.explain_error()
             if reason is None:

@@ -1,4 +1,4 @@
-"""Wrong record files and flags of run_pretraining and inspect_records: one line, exit code 2.
+"""Wrong record files and flags of run_pretraining and inspect_records: exit code 2.
 
 The files of the rows are in the folder of the fixture `folder`.
 """
@@ -122,10 +122,12 @@ _SIZES = "tiny", "huge"
 
 
 def command(folder, program, changes):
+    def value_of(name, value):
+        return folder / value if name in _PATHS and value not in _SIZES else value
+
     values = {**_DEFAULTS[program], **changes}
     return f"bert_tf.{program}", [
-        f"--{name}={folder / value if name in _PATHS and value not in _SIZES else value}"
-        for name, value in values.items()
+        f"--{name}={value_of(name, value)}" for name, value in values.items()
     ]
 
 

@@ -205,7 +205,7 @@ def test_outputs_of_an_example_do_not_depend_on_the_rest_of_the_batch(kind, conf
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_predictions_do_not_depend_on_the_batch_if_both_have_the_same_number(size):
-    """`keras.ops.add` takes a tensor [size, 1] for a bias if the other tensor is [size, size]."""
+    """`keras.ops.add` takes a tensor [size, 1] for a bias of a tensor [size, size]."""
     model, inputs = build("mlm only"), inputs_for("mlm only")
     inputs = {name: value[:size] for name, value in inputs.items()}
     everywhere = model({**inputs, "masked_lm_positions": None})[
@@ -234,7 +234,7 @@ def test_padding_does_not_change_outputs(kind, config):
 
 @pytest.mark.parametrize("kind", ["encoder", "mlm only", "span", "tagger"])
 def test_causal_outputs_do_not_depend_on_later_tokens(kind):
-    """A change of the last token changes earlier outputs only in bidirectional models."""
+    """A change of the last token changes earlier outputs of bidirectional models."""
     for config, changes in (("causal", False), ("bidirectional", True)):
         model, inputs = build(kind, config), inputs_for(kind)
         inputs.pop("masked_lm_positions", None)
@@ -334,8 +334,10 @@ def test_missing_inputs_are_completed(kind):
     ids[inputs["input_mask"].numpy() == 0] = 0
     positions = {n: v for n, v in inputs.items() if n == "masked_lm_positions"}
     full = {
-        "input_ids": ids, "input_mask": np.int32(ids > 0), "segment_ids": np.zeros_like(ids),
-    }  # fmt: skip
+        "input_ids": ids,
+        "input_mask": np.int32(ids > 0),
+        "segment_ids": np.zeros_like(ids),
+    }
     expected = model({**full, **positions})
     assert_same(model({"input_ids": ids, **positions}), expected, atol=0)
     assert_same(
@@ -570,14 +572,22 @@ def test_pure_bfloat16_stores_weights_in_bfloat16(kind):
 
 FIT = {
     "encoder": ("pooled_output", (B, 16), keras.losses.MeanSquaredError),
-    "pretrainer": ("masked_lm_logits", (B, P), keras.losses.SparseCategoricalCrossentropy),
-    "mlm only": ("masked_lm_logits", (B, P), keras.losses.SparseCategoricalCrossentropy),
+    "pretrainer": (
+        "masked_lm_logits",
+        (B, P),
+        keras.losses.SparseCategoricalCrossentropy,
+    ),
+    "mlm only": (
+        "masked_lm_logits",
+        (B, P),
+        keras.losses.SparseCategoricalCrossentropy,
+    ),
     "classifier": ("logits", (B,), keras.losses.SparseCategoricalCrossentropy),
     "regressor": ("logits", (B, 1), keras.losses.MeanSquaredError),
     "span": ("start_logits", (B,), keras.losses.SparseCategoricalCrossentropy),
     "tagger": ("logits", (B, S), keras.losses.SparseCategoricalCrossentropy),
     "choice": ("logits", (B,), keras.losses.SparseCategoricalCrossentropy),
-}  # fmt: skip
+}
 # One kind in each test run, and all kinds with --slow.
 with_fit_kinds = pytest.mark.parametrize(
     "kind",
@@ -634,7 +644,7 @@ def test_fit_does_not_change_frozen_weights(kind, frozen):
 
 @with_fit_kinds
 def test_fit_under_a_mirrored_strategy_equals_fit_on_one_device(kind):
-    """The program runs in another process, because it splits the CPU into two devices."""
+    """The program is another process, because it splits the CPU into two devices."""
     program = pathlib.Path(__file__).with_name("mirrored_fit.py")
     done = subprocess.run(
         [sys.executable, program, kind], check=True, text=True, stdout=subprocess.PIPE

@@ -1,4 +1,4 @@
-"""Batches of records: order, the last batch, compression, and records that are refused."""
+"""Batches of records: order, last batch, compression, and records that are refused."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Damage in a record file is reported, and a copy of the file has all readable records."""
+"""Damage in a record file is reported, and a copy has all readable records."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Records of --masking=dynamic: their content, the masks of a run, and what is refused."""
+"""Records of --masking=dynamic: content, the masks of a run, and what is refused."""
 
 import json
 
@@ -43,9 +43,15 @@ def folder(tmp_path_factory):
     for objective in ("mlm_nsp", "mlm"):
         for masking, most in (("static", PREDICTIONS), ("dynamic", 20)):
             tiny_corpus.make(
-                folder, vocab_file, TEXT, f"{objective}/{masking}.tfrecord", masking=masking,
-                max_predictions_per_seq=most, objective=objective, **settings,
-            )  # fmt: skip
+                folder,
+                vocab_file,
+                TEXT,
+                f"{objective}/{masking}.tfrecord",
+                masking=masking,
+                max_predictions_per_seq=most,
+                objective=objective,
+                **settings,
+            )
     return folder
 
 
@@ -221,9 +227,13 @@ def program(folder, *flags):
     }
     (folder / "config.json").write_text(json.dumps({**tiny_bert.CONFIG, **sizes}))
     return "bert_tf.run_scripts.run_pretraining", [
-        f"--bert_config_file={folder}/config.json", "--do_train=true", "--num_train_steps=6",
-        "--train_batch_size=8", f"--output_dir={folder}/run", *flags,
-    ]  # fmt: skip
+        f"--bert_config_file={folder}/config.json",
+        "--do_train=true",
+        "--num_train_steps=6",
+        "--train_batch_size=8",
+        f"--output_dir={folder}/run",
+        *flags,
+    ]
 
 
 def test_a_run_trains_on_unmasked_records_and_evaluates(folder):
@@ -252,26 +262,65 @@ def test_bad_input_is_refused_in_one_line(folder, tmp_path):
     vocab = f"--vocab_file={folder}/vocab.txt"
     dynamic, static = (f"{folder}/mlm_nsp/{kind}-*" for kind in ("dynamic", "static"))
     create = [
-        f"--input_file={folder}/corpus.txt", vocab, f"--output_file={tmp_path}/a.tfrecord",
+        f"--input_file={folder}/corpus.txt",
+        vocab,
+        f"--output_file={tmp_path}/a.tfrecord",
         "--masking=dynamic",
-    ]  # fmt: skip
+    ]
     out = f"--output_dir={tmp_path}/run"
     rows = [
-        (program(folder, f"--input_file={dynamic}", out), ["unmasked", "need --vocab_file"]),
+        (
+            program(folder, f"--input_file={dynamic}", out),
+            ["unmasked", "need --vocab_file"],
+        ),
         (program(folder, f"--input_file={dynamic},{static}", vocab, out), ["one kind"]),
-        (program(folder, f"--input_file={dynamic}", f"--eval_input_file={static}", vocab, out),
-         ["one kind"]),
-        (program(folder, f"--input_file={dynamic}", vocab, out, "--objective=causal"),
-         ["created with --objective=mlm_nsp, but this run has --objective=causal"]),
-        (program(folder, f"--input_file={static}", vocab, out, "--do_whole_word_mask=true"),
-         ["--do_whole_word_mask has no effect without records of --masking=dynamic"]),
-        (program(folder, f"--input_file={dynamic}", vocab, out, "--mask_token_prob=2"),
-         ["mask_token_prob"]),
-        (("bert_tf.data_prep.create_pretraining_data", [*create, "--max_predictions_per_seq=10"]),
-         ["--max_predictions_per_seq has no effect", "run_pretraining"]),
-        (("bert_tf.data_prep.create_pretraining_data", [*create, "--objective=causal"]),
-         ["--masking has no effect", "causal"]),
-    ]  # fmt: skip
+        (
+            program(
+                folder,
+                f"--input_file={dynamic}",
+                f"--eval_input_file={static}",
+                vocab,
+                out,
+            ),
+            ["one kind"],
+        ),
+        (
+            program(
+                folder, f"--input_file={dynamic}", vocab, out, "--objective=causal"
+            ),
+            ["created with --objective=mlm_nsp, but this run has --objective=causal"],
+        ),
+        (
+            program(
+                folder,
+                f"--input_file={static}",
+                vocab,
+                out,
+                "--do_whole_word_mask=true",
+            ),
+            ["--do_whole_word_mask has no effect without records of --masking=dynamic"],
+        ),
+        (
+            program(
+                folder, f"--input_file={dynamic}", vocab, out, "--mask_token_prob=2"
+            ),
+            ["mask_token_prob"],
+        ),
+        (
+            (
+                "bert_tf.data_prep.create_pretraining_data",
+                [*create, "--max_predictions_per_seq=10"],
+            ),
+            ["--max_predictions_per_seq has no effect", "run_pretraining"],
+        ),
+        (
+            (
+                "bert_tf.data_prep.create_pretraining_data",
+                [*create, "--objective=causal"],
+            ),
+            ["--masking has no effect", "causal"],
+        ),
+    ]
     results = run_mains([command for command, _ in rows], cwd=folder, secs=60)
     for result, (_, words) in zip(results, rows, strict=True):
         assert_refused(result, *words)

@@ -111,33 +111,55 @@ def test_mlm_and_causal_objectives_in_all_programs(tmp_path):
 
     def records(objective):
         return "bert_tf.data_prep.create_pretraining_data", [
-            f"--input_file={tmp_path}/corpus.txt", f"--output_file={tmp_path}/{objective}.tfrecord",
-            f"--vocab_file={vocab}", "--max_seq_length=16", "--max_predictions_per_seq=3",
-            "--dupe_factor=1", f"--objective={objective}",
-        ]  # fmt: skip
+            f"--input_file={tmp_path}/corpus.txt",
+            f"--output_file={tmp_path}/{objective}.tfrecord",
+            f"--vocab_file={vocab}",
+            "--max_seq_length=16",
+            "--max_predictions_per_seq=3",
+            "--dupe_factor=1",
+            f"--objective={objective}",
+        ]
 
     def pretrain(objective, data):
         return "bert_tf.run_scripts.run_pretraining", [
-            f"--input_file={tmp_path}/{data}.tfrecord", f"--output_dir={tmp_path}/{objective}",
-            f"--bert_config_file={tmp_path}/config.json", f"--vocab_file={vocab}",
-            "--max_seq_length=16", "--max_predictions_per_seq=3", "--do_train=true",
-            "--do_eval=true", "--num_train_steps=4", "--num_warmup_steps=1",
-            f"--objective={objective}", "--max_eval_steps=2",
-        ]  # fmt: skip
+            f"--input_file={tmp_path}/{data}.tfrecord",
+            f"--output_dir={tmp_path}/{objective}",
+            f"--bert_config_file={tmp_path}/config.json",
+            f"--vocab_file={vocab}",
+            "--max_seq_length=16",
+            "--max_predictions_per_seq=3",
+            "--do_train=true",
+            "--do_eval=true",
+            "--num_train_steps=4",
+            "--num_warmup_steps=1",
+            f"--objective={objective}",
+            "--max_eval_steps=2",
+        ]
 
     def finetune(objective):
         return "bert_tf.run_scripts.run_classifier", [
-            "--task_name=sst-2", f"--data_dir={tmp_path}/task", "--do_train=true",
-            f"--init_checkpoint={tmp_path}/{objective}", "--max_seq_length=8",
-            f"--output_dir={tmp_path}/task-{objective}", "--train_batch_size=4",
-            "--num_train_epochs=1", "--do_eval=true", "--eval_steps=2", "--layer_decay=0.9",
+            "--task_name=sst-2",
+            f"--data_dir={tmp_path}/task",
+            "--do_train=true",
+            f"--init_checkpoint={tmp_path}/{objective}",
+            "--max_seq_length=8",
+            f"--output_dir={tmp_path}/task-{objective}",
+            "--train_batch_size=4",
+            "--num_train_epochs=1",
+            "--do_eval=true",
+            "--eval_steps=2",
+            "--layer_decay=0.9",
             "--ema_decay=0.5",
-        ]  # fmt: skip
+        ]
 
     commands = [
-        records("mlm"), records("causal"), pretrain("mlm", "mlm"), pretrain("causal", "causal"),
-        finetune("mlm"), finetune("causal"),
-    ]  # fmt: skip
+        records("mlm"),
+        records("causal"),
+        pretrain("mlm", "mlm"),
+        pretrain("causal", "causal"),
+        finetune("mlm"),
+        finetune("causal"),
+    ]
     for command, result in zip(commands, run_mains(commands), strict=True):
         assert result.code == 0, (command, result.err)
     for objective, attention in (("mlm", "bidirectional"), ("causal", "causal")):

@@ -24,16 +24,22 @@ SIZES = {"S": LENGTH, "P": PREDICTIONS, "V": len(tiny_corpus.VOCABULARY), "T": 2
 
 @pytest.fixture(scope="module", params=["static", "dynamic"])
 def make_batches(request, tmp_path_factory):
-    """Returns a function from a part to its dataset, for records with masks or without."""
+    """Returns a function from a part to its dataset, for both kinds of records."""
     folder = tmp_path_factory.mktemp("parts")
     vocab_file = tiny_corpus.vocabulary_file(folder)
     text = tiny_corpus.text_of(tiny_corpus.corpus(20))
     is_static = request.param == "static"
     tiny_corpus.make(
-        folder, vocab_file, text, "records.tfrecord", masking=request.param, dupe_factor=1,
-        max_seq_length=LENGTH, max_predictions_per_seq=PREDICTIONS if is_static else 20,
+        folder,
+        vocab_file,
+        text,
+        "records.tfrecord",
+        masking=request.param,
+        dupe_factor=1,
+        max_seq_length=LENGTH,
+        max_predictions_per_seq=PREDICTIONS if is_static else 20,
         num_output_shards=2,
-    )  # fmt: skip
+    )
     paths = sorted(map(str, folder.glob("records-*")))
     settings = MaskingConfig(max_predictions_per_seq=PREDICTIONS)
     vocabulary = stages.vocabulary(RecordsConfig(vocab_file))

@@ -1,4 +1,4 @@
-"""`bert_tf.pretrain`: the example of docs/python.md, and the program with the same settings."""
+"""`bert_tf.pretrain`: the example of docs/python.md, and the equivalent program."""
 
 import pytest
 from guide_program import program, write_records

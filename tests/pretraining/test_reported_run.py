@@ -1,4 +1,4 @@
-"""The output of a pretraining run: cost of a step, metrics.jsonl, TensorBoard events."""
+"""The output of a pretraining run: cost of a step, log entries, TensorBoard events."""
 
 import functools
 import json
@@ -24,7 +24,7 @@ FIELDS = {**tiny_bert.CONFIG, "vocab_size": len(tiny_corpus.VOCABULARY)}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with records, a copy of them with a damaged record, and an architecture."""
+    """A folder with records, a damaged copy of them, and an architecture."""
     folder = tmp_path_factory.mktemp("run")
     vocab = tiny_corpus.vocabulary_file(folder)
     text = tiny_corpus.text_of(tiny_corpus.corpus(20))
@@ -43,10 +43,13 @@ def run_all(folder, *commands):
     Each command is a dict of further flags.
     """
     flags = {
-        "input_file": folder / "out/data.tfrecord", "bert_config_file": folder / "config.json",
-        "vocab_file": folder / "vocab.txt", "max_seq_length": 16, "max_predictions_per_seq": 3,
+        "input_file": folder / "out/data.tfrecord",
+        "bert_config_file": folder / "config.json",
+        "vocab_file": folder / "vocab.txt",
+        "max_seq_length": 16,
+        "max_predictions_per_seq": 3,
         "train_batch_size": 4,
-    }  # fmt: skip
+    }
     return run_main(PROGRAM, *(as_flags({**flags, **each}) for each in commands))
 
 
@@ -64,9 +67,12 @@ def run(folder):
 def test_a_damaged_record_of_the_evaluation_is_reported(folder, run, tmp_path):
     alone = {"output_dir": run[0], "do_eval": True, "max_eval_steps": 0}
     in_training = {
-        "output_dir": tmp_path / "run", "do_train": True, "num_train_steps": 2, "eval_steps": 1,
+        "output_dir": tmp_path / "run",
+        "do_train": True,
+        "num_train_steps": 2,
+        "eval_steps": 1,
         "max_eval_steps": 0,
-    }  # fmt: skip
+    }
     damaged = {"eval_input_file": folder / "damaged.tfrecord"}
     for result in run_all(folder, {**alone, **damaged}, {**in_training, **damaged}):
         assert result.code == 2, result.err
@@ -177,8 +183,10 @@ def test_only_do_eval_and_eval_steps_evaluate(folder, tmp_path):
     other = "\n".join([*tiny_corpus.VOCABULARY[:-1], "other"]) + "\n"
     (tmp_path / "other.txt").write_text(other)
     flags = {
-        "eval_input_file": folder / "out/data.tfrecord", "do_train": True, "num_train_steps": 2,
-    }  # fmt: skip
+        "eval_input_file": folder / "out/data.tfrecord",
+        "do_train": True,
+        "num_train_steps": 2,
+    }
     changes = {"bert_config_file": "tiny", "vocab_file": tmp_path / "other.txt"}
     without, with_eval, refused = run_all(
         folder,

@@ -1,4 +1,4 @@
-"""Runs whose process is killed, or whose disk becomes full, at each stage of writing files."""
+"""Runs that are killed, or whose disk becomes full, at each stage of writing files."""
 
 import errno
 import io
@@ -89,7 +89,7 @@ def run(folder):
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
-    """Returns an uninterrupted run's weights, and copies of its folder before each file change."""
+    """Returns the weights of a run, and copies of its folder before each change."""
     folder = tmp_path_factory.mktemp("run")
     copies = []
 

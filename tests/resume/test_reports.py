@@ -1,4 +1,4 @@
-"""The reports of interrupted runs are those of an uninterrupted run, except for the wall clock."""
+"""The reports of interrupted runs are those of an uninterrupted run, but for rates."""
 
 import json
 import os
@@ -43,10 +43,13 @@ def train(folder, stop_signal=None, **runtime):
     """
     runtime = RuntimeConfig(
         **{
-            "log_steps": LOG_STEPS, "save_checkpoints_steps": SAVE_STEPS, "stop_on_signals": True,
-            "eval_steps": EVAL_STEPS, **runtime,
+            "log_steps": LOG_STEPS,
+            "save_checkpoints_steps": SAVE_STEPS,
+            "stop_on_signals": True,
+            "eval_steps": EVAL_STEPS,
+            **runtime,
         }
-    )  # fmt: skip
+    )
 
     evaluations = 0
 
@@ -77,7 +80,7 @@ def train(folder, stop_signal=None, **runtime):
 
 @pytest.fixture(scope="module")
 def start():
-    """Returns a function that executes a run in a new process, and returns the exit code."""
+    """Returns a function that trains in a new process, and returns the exit code."""
     here = os.path.dirname(__file__)
     command = [sys.executable, "-c", DRIVER, os.path.dirname(here), here]
     driver = subprocess.Popen(
@@ -96,7 +99,7 @@ def start():
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory, start):
-    """Returns the folders of three runs: one is not interrupted, the others are, and then resumed.
+    """Returns the folders of three runs, of which two are interrupted and resumed.
 
     SIGTERM leaves a checkpoint of step 33; SIGKILL leaves a checkpoint of step 25, and
     a log entry of step 30. The uninterrupted run has one step in each call of the

@@ -1,4 +1,4 @@
-"""The weights that a run keeps as its result: the best weights or the averaged weights."""
+"""The weights that a run keeps as its result: the best or the averaged weights."""
 
 import math
 

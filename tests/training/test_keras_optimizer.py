@@ -1,4 +1,4 @@
-"""The Keras optimizer and schedule under `fit`, compared with golden and NumPy values."""
+"""The Keras optimizer and schedule in `fit`, compared with golden and NumPy values."""
 
 import json
 import pathlib
@@ -68,7 +68,7 @@ def load(model, checkpoint):
 
 
 def fit(model, batches, first, last):
-    """Trains on the batches `first` to `last`, one epoch each, and returns the logs of each."""
+    """Trains on the batches `first` to `last`, one epoch each; returns the logs."""
     examples = tf.data.Dataset.from_tensor_slices(batches).skip(first)
     history = model.fit(
         examples, epochs=last - first, steps_per_epoch=1, verbose=0, shuffle=False
@@ -84,7 +84,7 @@ def classifier_batches(trajectory):
 
 
 def compare_with_checkpoint(model, checkpoint):
-    """Compares the weights and the slots of a model with those in a released checkpoint."""
+    """Compares the weights and slots of a model with those of a checkpoint."""
     reader = tf.train.load_checkpoint(str(checkpoint))
     names = {id(variable): name for name, variable in variables_by_name(model).items()}
     _, *slots = model.optimizer.variables  # the number of steps, then all m, then all v
@@ -463,11 +463,19 @@ def test_config_is_stored_as_json(learning_rate):
     assert isinstance(copy, AdamWeightDecay)
     assert copy.get_config() == optimizer.get_config()
     assert copy.get_config() | {"learning_rate": 0} == {
-        "name": "other", "learning_rate": 0, "weight_decay_rate": 0.5, "clip_norm": None,
-        "exclude_from_weight_decay": ["a", "b$"], "beta_1": 0.8, "beta_2": 0.98, "epsilon": 1e-7,
-        "use_ema": False, "ema_momentum": 0.99, "ema_overwrite_frequency": None,
+        "name": "other",
+        "learning_rate": 0,
+        "weight_decay_rate": 0.5,
+        "clip_norm": None,
+        "exclude_from_weight_decay": ["a", "b$"],
+        "beta_1": 0.8,
+        "beta_2": 0.98,
+        "epsilon": 1e-7,
+        "use_ema": False,
+        "ema_momentum": 0.99,
+        "ema_overwrite_frequency": None,
         "gradient_accumulation_steps": None,
-    }  # fmt: skip
+    }
     np.testing.assert_array_equal(copy.learning_rate, optimizer.learning_rate)
 
 
@@ -477,5 +485,8 @@ def test_released_defaults():
     assert (config["weight_decay_rate"], config["clip_norm"]) == (0.01, 1.0)
     assert (config["beta_1"], config["beta_2"]) == (0.9, 0.999)
     assert WarmupSchedule(1, 10).get_config() == {
-        "learning_rate": 1.0, "num_train_steps": 10, "num_warmup_steps": 0, "decay": "released",
-    }  # fmt: skip
+        "learning_rate": 1.0,
+        "num_train_steps": 10,
+        "num_warmup_steps": 0,
+        "decay": "released",
+    }

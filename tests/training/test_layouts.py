@@ -1,4 +1,4 @@
-"""The result does not depend on the number of replicas, workers and accumulation steps."""
+"""The result does not depend on the numbers of replicas, workers and parts."""
 
 import pathlib
 import signal

@@ -1,4 +1,4 @@
-"""`Trainer` in a program of a user: it restores or leaves alone everything that is global."""
+"""`Trainer` in a program of a user: it leaves alone everything that is global."""
 
 import functools
 import inspect
@@ -36,16 +36,18 @@ def global_state():
         "numpy": [part.tolist() if hasattr(part, "tolist") else part
                   for part in np.random.get_state()],
         "tensorflow": [float(tf.random.uniform([])) for _ in range(3)],
-        # Read and not drawn: before 3.13, set_random_seed does not reset Keras's generator.
+        # Not drawn: before 3.13, set_random_seed does not reset Keras's generator.
         "keras": global_seed_generator().state.numpy().tolist(),
         "policy": keras.config.dtype_policy().name,
         "floatx": keras.config.floatx(),
-        "signals": {number: signal.getsignal(number) for number in signal.valid_signals()
+        "signals": {number: signal.getsignal(number)
+                    for number in signal.valid_signals()
                     if number not in (signal.SIGKILL, signal.SIGSTOP)},
         "environment": dict(os.environ),
         "filters": list(warnings.filters),
         "handlers": logging.getLogger().handlers[:],
-        "levels": {name: logging.getLogger(name).level for name in ("", "bert_tf", "absl")},
+        "levels": {name: logging.getLogger(name).level
+                   for name in ("", "bert_tf", "absl")},
         "soft placement": tf.config.get_soft_device_placement(),
         "jit": tf.config.optimizer.get_jit(),
         "threads": (tf.config.threading.get_inter_op_parallelism_threads(),
@@ -67,7 +69,7 @@ keras.config.set_dtype_policy("mixed_bfloat16")
 slopes = []
 keras.utils.set_random_seed(11)
 expected = global_state()
-for name in ("main", "thread", "main"):  # the third run finds that the first one is complete
+for name in ("main", "thread", "main"):  # the third run finds a complete run
     keras.utils.set_random_seed(11)
     if name == "thread":
         thread = threading.Thread(target=run, args=(name,))
@@ -99,7 +101,7 @@ def in_new_process(program, *arguments):
 
 
 def is_tensorflows(line):
-    """Returns whether TensorFlow wrote the line when it was imported, before it read the level."""
+    """Returns whether TensorFlow wrote the line before it read the log level."""
     return line.startswith("WARNING: All log messages before absl") or line[:6] in (
         "I0000 ", "W0000 ", "E0000 ",
     )  # fmt: skip
@@ -115,7 +117,7 @@ def handlers():
 
 @pytest.fixture
 def own_handlers():
-    """Installs handlers as a program of a user may have, and returns the list of their calls."""
+    """Installs handlers as a user's program has, and returns the list of calls."""
     calls = []
     before = handlers()
     for number in STOP_SIGNALS:
@@ -126,7 +128,7 @@ def own_handlers():
 
 
 def train_with(folder, held_out, stop_on_signals, **changes):
-    """Trains 20 steps with a checkpoint every 7, and calls `held_out` after every 10."""
+    """Trains 20 steps with a checkpoint every 7, and evaluates every 10."""
     runtime = RuntimeConfig(
         save_checkpoints_steps=7, eval_steps=10, stop_on_signals=stop_on_signals
     )

@@ -1,4 +1,4 @@
-"""The reports of a run: the cost of a step (before the first step), and TensorBoard events."""
+"""The reports of a run: the cost of a step before the first, and TensorBoard events."""
 
 import json
 import pathlib

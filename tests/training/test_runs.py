@@ -85,7 +85,7 @@ def test_a_different_setting_is_refused_with_both_values(tmp_path):
 
 
 def test_a_run_of_an_older_version_is_resumed(tmp_path):
-    """Older versions did not write the newer settings, and used their present default values."""
+    """Older versions lack the newer settings, and used their present defaults."""
     expected = runs.run(tmp_path / "uninterrupted")
     with pytest.raises(TrainingInterrupted):
         runs.run(tmp_path / "parts", stop_at=7)
@@ -180,7 +180,8 @@ def test_values_out_of_range_are_refused(kind, field, value):
 TWO_REPLICAS = """
 import json, sys, numpy as np, tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+devices = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(cpu, devices)
 sys.path.insert(0, sys.argv[1])
 import linear_runs as t
 from bert_tf.training.config import RuntimeConfig
@@ -195,7 +196,9 @@ def train(objective, kind):
 """
 SAME_RESULT = """
 t.NOISE = 0.0
-(one, one_lines), (two, two_lines) = (train(t.Regression, k) for k in ("one_device", "mirrored"))
+(one, one_lines), (two, two_lines) = (
+    train(t.Regression, kind) for kind in ("one_device", "mirrored")
+)
 np.testing.assert_allclose(one, two, rtol=1e-5)
 for a, b in zip(one_lines, two_lines, strict=True):
     np.testing.assert_allclose(a["loss"], b["loss"], rtol=1e-4)
@@ -205,7 +208,8 @@ DIFFERENT_SEEDS = """
 class Noise(t.Regression):
     def sums(self, batch, training, seed=None):
         drawn = tf.random.stateless_normal([], seed)
-        return {**super().sums(batch, training, seed), "sum": drawn, "squares": drawn**2}
+        more = {"sum": drawn, "squares": drawn**2}
+        return {**super().sums(batch, training, seed), **more}
 
     def metrics(self, sums, counts):
         # The squared difference between the random numbers of the two replicas.

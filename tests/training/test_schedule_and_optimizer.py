@@ -39,8 +39,12 @@ def test_schedules_at_steps_and_between_them(kind, total, warmup):
 @pytest.mark.parametrize("betas", [(0.9, 0.999), (0.8, 0.98)])
 def test_adam_weight_decay_equals_the_released_update(betas):
     rng = np.random.default_rng(0)
-    names = ["bert/encoder/layer_0/output/dense/kernel", "cls/predictions/output_bias",
-             "bert/embeddings/LayerNorm/gamma", "bert/embeddings/word_embeddings"]  # fmt: skip
+    names = [
+        "bert/encoder/layer_0/output/dense/kernel",
+        "cls/predictions/output_bias",
+        "bert/embeddings/LayerNorm/gamma",
+        "bert/embeddings/word_embeddings",
+    ]
     expected = {name: rng.normal(size=(5, 3)) for name in names}
     weights = {
         name: Weight(value.astype(np.float32)) for name, value in expected.items()

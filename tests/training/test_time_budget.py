@@ -1,4 +1,4 @@
-"""Training with a time budget: the schedule follows the clock, also over interruptions."""
+"""Training with a time budget: the schedule follows the clock, also after a stop."""
 
 import json
 

@@ -77,12 +77,14 @@ class FailureMessages:
             yield
         except READ_ERRORS as error:
             reason = self._records.explain_error()
+            # Without a bad record, the error is one of the program.
             if reason is None and not isinstance(error, tf.errors.DataLossError):
                 raise
             reason = reason or f"A record cannot be read: {plain_message(error)}."
             raise InputError(
                 f"After step {step}: {reason} {self._newest_checkpoint()}"
             ) from error
+
         except _LOST_WORKER_ERRORS as error:
             message = textwrap.shorten(
                 plain_message(error), _MAX_MESSAGE_LENGTH, placeholder=" ..."
@@ -105,6 +107,7 @@ class FailureMessages:
         )
         place = f"step {step} ({origin})" if origin else f"step {step}"
         checkpoint = self._newest_checkpoint()
+
         if result.cause:
             return InputError(
                 f"The gradient of {place} is not finite: {result.cause}. {checkpoint}"

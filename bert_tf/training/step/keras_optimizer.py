@@ -197,9 +197,12 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
                 raise InputError(
                     f"AdamWeightDecay does not support {refused}. {instead}."
                 )
+
+        # The base class keeps the schedule, the name and the options of `_OPTIONS`.
         if not callable(learning_rate):
             learning_rate = positive("learning_rate", learning_rate)
         super().__init__(learning_rate, name=name, **options)
+
         self.weight_decay_rate = float(weight_decay_rate)
         check_at_least(0, self, "weight_decay_rate")
         self.beta_1, self.beta_2 = float(beta_1), float(beta_2)

@@ -250,6 +250,7 @@ def make_optimizer(
         scales = {
             name: config.layer_decay ** (top - depths[name]) for name in variables
         }
+
     return Optimizer(
         variables,
         UPDATE_RULES[config.optimizer],

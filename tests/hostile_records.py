@@ -1,4 +1,4 @@
-"""A tiny pretraining record, changed copies of it, and TFRecord files of any content."""
+"""A tiny pretraining record, changed copies of it, and TFRecord files of all kinds."""
 
 import gzip
 import pathlib

@@ -21,8 +21,8 @@ VOCABULARY = [
     "|",
     "_x",
 ]
-# Text: [CLS] the cat [MASK] on the mat ##s [SEP] dog | _x [SEP] [PAD]. "dog" is a random
-# token in place of a second "cat".
+# Text: [CLS] the cat [MASK] on the mat ##s [SEP] dog | _x [SEP] [PAD]. "dog" is a
+# random token in place of a second "cat".
 BATCH = {
     "input_ids": [[1, 4, 5, 3, 7, 4, 8, 9, 2, 10, 11, 12, 2, 0]],
     "input_mask": [[1] * 13 + [0]],

@@ -1,4 +1,4 @@
-"""The reports of interrupted runs are those of an uninterrupted run, but for rates."""
+"""The reports of interrupted runs are those of a whole run, except for the rates."""
 
 import json
 import os

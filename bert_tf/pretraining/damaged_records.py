@@ -135,7 +135,7 @@ def _records(path: str) -> Iterator[tuple[str, bytes]]:
     If the end of the file cannot be read, the last pair is `_LOST` and no record.
     """
     with tf.io.gfile.GFile(path, "rb") as raw:
-        file: Any = gzip.GzipFile(fileobj=raw, mode="rb") if compression(path) else raw
+        file = gzip.GzipFile(fileobj=raw, mode="rb") if compression(path) else raw
         try:
             while header := file.read(HEADER.size):
                 length, checksum = HEADER.unpack(header)

@@ -8,7 +8,7 @@ from reference import optimization as reference
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, depths_by_name
 from bert_tf.training.config import SCHEDULES, TrainingConfig
-from bert_tf.training.step.optimizer import Optimizer, make_optimizer
+from bert_tf.training.step.optimizer import Optimizer
 from bert_tf.training.step.update_rules import scheduled_rate
 
 
@@ -50,8 +50,8 @@ def test_adam_weight_decay_equals_the_released_update(betas):
         name: Weight(value.astype(np.float32)) for name, value in expected.items()
     }
     # The default must equal the released values.
-    options = {} if betas == (0.9, 0.999) else {"beta_1": betas[0], "beta_2": betas[1]}
-    optimizer = Optimizer(weights, options=options)
+    changed = config(adam_beta_1=betas[0], adam_beta_2=betas[1])
+    optimizer = Optimizer(weights, *([changed] if betas != (0.9, 0.999) else []))
     slots = {name: (np.zeros((5, 3)), np.zeros((5, 3))) for name in names}
     for _ in range(5):
         gradients = {name: rng.normal(size=(5, 3)) for name in names}
@@ -82,8 +82,8 @@ def test_adamw_and_lamb_equal_their_papers(kind, betas):
     weights = {
         name: Weight(value.astype(np.float32)) for name, value in expected.items()
     }
-    optimizer = make_optimizer(
-        weights, config(optimizer=kind, weight_decay_rate=0.02, **betas), {}
+    optimizer = Optimizer(
+        weights, config(optimizer=kind, weight_decay_rate=0.02, **betas)
     )
     slots = {name: (np.zeros((5, 3)), np.zeros((5, 3))) for name in decays}
     for count in range(1, 6):
@@ -102,8 +102,8 @@ def test_adamw_and_lamb_equal_their_papers(kind, betas):
 
 
 def test_lamb_updates_a_weight_of_zeros():
-    optimizer = make_optimizer(
-        {"kernel": Weight(np.zeros(3, np.float32))}, config(optimizer="lamb"), {}
+    optimizer = Optimizer(
+        {"kernel": Weight(np.zeros(3, np.float32))}, config(optimizer="lamb")
     )
     optimizer.apply({"kernel": tf.ones(3)}, tf.constant(0.1))
     np.testing.assert_allclose(
@@ -114,7 +114,7 @@ def test_lamb_updates_a_weight_of_zeros():
 def test_layer_decay_reduces_the_rate_layer_by_layer():
     depths = {"embeddings": 0, "layer_0": 1, "layer_1": 2, "head": 3}
     weights = {name: Weight(np.ones(2, np.float32)) for name in depths}
-    optimizer = make_optimizer(
+    optimizer = Optimizer(
         weights, config(layer_decay=0.5, weight_decay_rate=0.0), depths
     )
     optimizer.apply({name: tf.ones(2) for name in depths}, tf.constant(0.1))
@@ -136,7 +136,7 @@ def test_depths_count_the_layers_below_a_variable():
 
 def test_the_average_of_the_weights_is_saved_and_restored():
     weights = {"w": Weight(np.array([1.0, 2.0], np.float32))}
-    optimizer = make_optimizer(weights, config(ema_decay=0.75), {})
+    optimizer = Optimizer(weights, config(ema_decay=0.75))
     optimizer.start_average()
     average = weights["w"].value.numpy()
     for _ in range(4):
@@ -148,16 +148,14 @@ def test_the_average_of_the_weights_is_saved_and_restored():
     np.testing.assert_array_equal(weights["w"].value, trained)
     saved, slots = optimizer.state()
     np.testing.assert_allclose(saved["w"], average, rtol=1e-6)
-    other = make_optimizer(
-        {"w": Weight(np.zeros(2, np.float32))}, config(ema_decay=0.75), {}
-    )
+    other = Optimizer({"w": Weight(np.zeros(2, np.float32))}, config(ema_decay=0.75))
     other.load(saved, slots)
     np.testing.assert_array_equal(other.variables["w"].value, trained)
     np.testing.assert_array_equal(other.state()[0]["w"], saved["w"])
 
 
 def test_later_steps_do_not_change_saved_arrays():
-    optimizer = make_optimizer({"w": Weight(np.ones(1000, np.float32))}, config(), {})
+    optimizer = Optimizer({"w": Weight(np.ones(1000, np.float32))}, config())
     step = tf.function(lambda: optimizer.apply({"w": tf.ones(1000)}, tf.constant(0.1)))
     step()
     weights, slots = optimizer.state()
@@ -169,8 +167,8 @@ def test_later_steps_do_not_change_saved_arrays():
 
 
 def test_the_loss_scale_is_halved_by_a_skipped_step_and_doubled_after_2000_steps():
-    optimizer = make_optimizer(
-        {"w": Weight(np.ones(1, np.float32))}, config(precision="float16"), {}
+    optimizer = Optimizer(
+        {"w": Weight(np.ones(1, np.float32))}, config(precision="float16")
     )
     assert float(optimizer.loss_scale) == 2**15 and not optimizer.loss_scale_is_minimal
     optimizer.skip()

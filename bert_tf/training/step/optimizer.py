@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.training.config import TrainingConfig
-from bert_tf.training.step.update_rules import UPDATE_RULES, Update, UpdateRule
+from bert_tf.training.step.update_rules import UPDATE_RULES, Update
 
 INITIAL_SCALE, MINIMUM_SCALE, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0
 # Biases, and the variables of normalization layers. The expressions match the names of
@@ -54,18 +54,9 @@ class Optimizer:
     Args:
         variables: Keras variables by name. Those that are not trainable keep their
             values and have no state.
-        rule: The update of one variable.
-        weight_decay_rate: Decoupled weight decay; each step multiplies this rate by the
-            learning rate.
-        rate_scales: Factors of the learning rate, by variable name; the default factor
-            is 1.
-        ema_decay: Decay of the exponential moving average of the weights; 0 keeps no
-            average.
-        scales_loss: Whether the loss is scaled up so that float16 gradients do not
-            become 0.
-        exclude_from_weight_decay: Regular expressions. A variable does not decay if the
-            variable's name contains a match of one of the expressions.
-        options: Fields of `Update` that are equal in all updates, such as `beta_1`.
+        config: Defines the update rule and its settings.
+        depths: The number of layers below each variable; required if `layer_decay` is
+            not 1.
 
     Attributes:
         slots: The variables of the optimizer state, by name, such as
@@ -75,35 +66,38 @@ class Optimizer:
     def __init__(
         self,
         variables: Mapping[str, Any],
-        rule: UpdateRule = UPDATE_RULES["adam_weight_decay"],
-        weight_decay_rate: float = 0.01,
-        rate_scales: Mapping[str, float] | None = None,
-        ema_decay: float = 0.0,
-        scales_loss: bool = False,
-        exclude_from_weight_decay: Sequence[str] = NO_DECAY,
-        options: Mapping[str, float] | None = None,
+        config: TrainingConfig = TrainingConfig(),  # noqa: B008 it is immutable
+        depths: Mapping[str, int] | None = None,
     ) -> None:
         self.variables = dict(variables)
-        self._rule = rule
-        self._options = dict(options or {})
-        self._rate_scales = dict(rate_scales or {})
-        self._ema_decay = ema_decay
+        self._rule = UPDATE_RULES[config.optimizer]
+        self._options = {"beta_1": config.adam_beta_1, "beta_2": config.adam_beta_2}
+        self._ema_decay = config.ema_decay
         self._weight_decay = {
-            name: weight_decay_rate if decays(name, exclude_from_weight_decay) else 0.0
+            name: config.weight_decay_rate if decays(name) else 0.0
             for name in self.variables
         }
 
+        # Lower layers have lower rates.
+        self._rate_scales: dict[str, float] = {}
+        if depths and config.layer_decay != 1.0:
+            top = max(depths.values())
+            self._rate_scales = {
+                name: config.layer_decay ** (top - depths[name]) for name in variables
+            }
+
         # The state: a count, the slots of the rule and an average for each weight.
         self.slots: dict[str, tf.Variable] = (
-            {"updates": _slot(0.0)} if rule.uses_count else {}
+            {"updates": _slot(0.0)} if self._rule.uses_count else {}
         )
         self._trainable = {
             name: each for name, each in self.variables.items() if each.trainable
         }
+        names = (*self._rule.slots, *(("ema",) if self._ema_decay else ()))
         for name, variable in self._trainable.items():
-            for slot in (*rule.slots, *(("ema",) if ema_decay else ())):
+            for slot in names:
                 self.slots[f"{name}/{slot}"] = _slot(tf.zeros(variable.shape))
-        if scales_loss:
+        if config.precision == "float16":
             self.slots["loss_scale"] = _slot(INITIAL_SCALE)
             self.slots["steps_at_loss_scale"] = _slot(0.0)
 
@@ -231,35 +225,6 @@ class Optimizer:
 
     def _move_average(self, average: Any, weight: Any) -> None:
         average.assign_sub((1.0 - self._ema_decay) * (average - weight))
-
-
-def make_optimizer(
-    variables: Mapping[str, Any], config: TrainingConfig, depths: Mapping[str, int]
-) -> Optimizer:
-    """Builds the optimizer that a config describes.
-
-    Args:
-        variables: Trainable Keras variables by name.
-        config: Defines the update rule and its settings.
-        depths: The number of layers below each variable; used only if `layer_decay` is
-            not 1.
-    """
-    scales = {}
-    if config.layer_decay != 1.0:
-        top = max(depths.values())
-        scales = {
-            name: config.layer_decay ** (top - depths[name]) for name in variables
-        }
-
-    return Optimizer(
-        variables,
-        UPDATE_RULES[config.optimizer],
-        weight_decay_rate=config.weight_decay_rate,
-        rate_scales=scales,
-        ema_decay=config.ema_decay,
-        scales_loss=config.precision == "float16",
-        options={"beta_1": config.adam_beta_1, "beta_2": config.adam_beta_2},
-    )
 
 
 def decays(name: str, exclude_from_weight_decay: Sequence[str] = NO_DECAY) -> bool:

@@ -11,7 +11,7 @@ from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.step import non_finite
 from bert_tf.training.step.objective import ORIGIN, Objective, Tensors, combine
-from bert_tf.training.step.optimizer import make_optimizer
+from bert_tf.training.step.optimizer import Optimizer
 from bert_tf.training.step.update_rules import (
     clip_gradients,
     scheduled_rate,
@@ -99,8 +99,8 @@ class StepRunner:
         self._check_batch_size()
 
         with self._strategy.scope():
-            depths = objective.depths if config.layer_decay != 1 else {}
-            self.optimizer = make_optimizer(objective.variables, config, depths)
+            depths = objective.depths if config.layer_decay != 1 else None
+            self.optimizer = Optimizer(objective.variables, config, depths)
 
         # AutoGraph converts Python statements to graph operations. It takes seconds,
         # and only the loop over the steps needs it. XLA compiles only the forward and

@@ -6,7 +6,6 @@ before it, and the `RunModel` of `fine_tuning`.
 
 import contextlib
 import dataclasses
-import logging
 import os
 from typing import Any
 
@@ -26,7 +25,6 @@ from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.strategy import make_strategy, worker_index
 
-_LOGGER = logging.getLogger(__name__)
 _TRAIN_AND_EVALUATE = RunPhases(train=True, evaluate=True)
 
 
@@ -98,10 +96,7 @@ def pretrain(
     strategy = make_strategy(runtime)
 
     # The records must have been created for the model.
-    architecture = model.pretrained.config
-    if config.objective == "causal":
-        architecture = dataclasses.replace(architecture, attention="causal")
-    metadata, vocabulary = _metadata(architecture, model)
+    architecture, metadata, vocabulary = _model_facts(model, config.objective)
     records = record_checks.checked_records(
         input_file,
         eval_input_file,
@@ -111,10 +106,6 @@ def pretrain(
         vocabulary,
         metadata.do_lower_case,
     )
-    if records.masks and (
-        warning := records.masks.config.warning(records.max_seq_length)
-    ):
-        _LOGGER.warning(warning)
 
     # A run resumes only with the same examples and initial weights.
     training = dataclasses.replace(
@@ -142,17 +133,21 @@ def pretrain(
         )
 
 
-def _metadata(
-    architecture: BertConfig, model: RunModel
-) -> tuple[CheckpointMetadata, Vocabulary | None]:
-    """Returns the facts that are saved with the weights, and the vocabulary if any."""
+def _model_facts(
+    model: RunModel, objective: str
+) -> tuple[BertConfig, CheckpointMetadata, Vocabulary | None]:
+    """Returns the architecture, the facts to save, and the vocabulary if there is one."""
+    architecture = model.pretrained.config
+    if objective == "causal":
+        architecture = dataclasses.replace(architecture, attention="causal")
     if not model.pretrained.has_vocabulary:
-        return CheckpointMetadata(architecture.to_dict()), None
+        return architecture, CheckpointMetadata(architecture.to_dict()), None
+
     tokenizer = model.pretrained.tokenizer
     metadata = CheckpointMetadata(
         architecture.to_dict(), tokenizer.vocabulary, tokenizer.do_lower_case
     )
-    return metadata, Vocabulary.of(tokenizer)
+    return architecture, metadata, Vocabulary.of(tokenizer)
 
 
 def _run_data(

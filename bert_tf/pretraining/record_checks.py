@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,6 +28,7 @@ from bert_tf.storage.manifest import (
     manifests_next_to,
 )
 
+_LOGGER = logging.getLogger(__name__)
 # For each feature with bounds: the number of allowed values, from 0 on, or its key in
 # `sizes`.
 _BOUNDS = {
@@ -53,6 +55,8 @@ def checked_records(
     do_lower_case: bool | None = None,
 ) -> PretrainingRecords:
     """Finds the record files of a run, and compares their manifests with its model.
+
+    Logs a warning if unmasked records will have fewer masks than `masking` says.
 
     Args:
         input_file: Comma list of globs of the files for training; None if the run does
@@ -100,6 +104,8 @@ def checked_records(
     masking = dataclasses.replace(
         masking, max_predictions_per_seq=records.max_predictions_per_seq
     )
+    if warning := masking.warning(records.max_seq_length):
+        _LOGGER.warning(warning)
     return dataclasses.replace(records, masks=DynamicMasks(masking, vocabulary))
 
 

@@ -185,8 +185,8 @@ def test_masks_differ_in_each_epoch_but_not_in_evaluations(folder):
     pairs = np.array(list(by_record.values())).T
     ids = unmasked(columns)
     np.testing.assert_array_equal(ids[pairs[0]], ids[pairs[1]])
-    positions = columns["masked_lm_positions"]
-    same = (positions[pairs[0]] == positions[pairs[1]]).all(axis=1)
+    masked = columns["masked_lm_positions"]
+    same = (masked[pairs[0]] == masked[pairs[1]]).all(axis=1)
     assert same.mean() < 0.2
     one, two = (
         joined(evaluation_batches(files(folder), SIZES, n, masks(folder)))

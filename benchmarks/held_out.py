@@ -90,7 +90,10 @@ def train_bert_tf():
 
 def save_batches(path):
     """Saves the training and evaluation batches of bert-tf in order, for use by transformers."""
-    from bert_tf.pretraining.batches import evaluation_batches, training_batches
+    from bert_tf.pretraining.pretraining_batches import (
+        evaluation_batches,
+        training_batches,
+    )
     from bert_tf.pretraining.record_checks import record_files
 
     config = BertConfig.from_json(pathlib.Path(FLAGS.bert_config_file).read_text())

@@ -27,7 +27,7 @@ from bert_tf import features
 from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.masking.row_format import Vocabulary
-from bert_tf.pretraining import batches, record_checks
+from bert_tf.pretraining import pretraining_batches, record_checks
 from bert_tf.storage import tfrecords
 from bert_tf.tokenization import BertTokenizer
 
@@ -102,7 +102,7 @@ def masked_pipelines(
         ),
     }
     return {
-        name: batches.training_batches(
+        name: pretraining_batches.training_batches(
             paths, sizes, values.batch_size, SEED, values.shuffle_buffer_size,
             DynamicMasks(config, vocabulary), part,
         )
@@ -157,7 +157,7 @@ def main(_: list[str]) -> None:
     else:
         iterators["plain pipeline"] = (iter(plain_pipeline(paths, sizes)), batch)
         for suffix, each in parts.items():
-            ours = batches.training_batches(
+            ours = pretraining_batches.training_batches(
                 paths, limits, batch, SEED, buffer, part=each
             )
             iterators["bert-tf" + suffix] = (iter(ours), batch)

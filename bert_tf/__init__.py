@@ -14,8 +14,8 @@ Read in this order; each package imports only packages listed before it:
 4. `pretraining`, `tasks`: data, objective and metrics of pretraining and of each
    fine-tuning task; `feature_extraction`: hidden states of texts.
 5. `conversion` reads and writes checkpoints of all dialects, `pretrained` loads and
-   saves models, `fine_tuning` trains a model for a task, `export` creates models for
-   serving.
+   saves models, `fine_tuning` trains a model for a task, `pretraining_run` pretrains
+   one, `export` creates models for serving.
 6. `program` has what every main needs. `data_prep` (text -> vocabulary -> records) and
    `run_scripts` contain the programs.
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from bert_tf.fine_tuning.fine_tune import fine_tune
     from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
     from bert_tf.head_config import HeadConfig
+    from bert_tf.masking.masking_config import MaskingConfig
     from bert_tf.modeling import (
         BertClassifier,
         BertEncoder,
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
         BertTagger,
     )
     from bert_tf.pretrained import load, save_checkpoint
+    from bert_tf.pretraining.pretraining_config import PretrainingConfig
+    from bert_tf.pretraining_run import pretrain
     from bert_tf.tasks.choice.choice_task import ChoiceTask
     from bert_tf.tasks.classification.long_texts import LongTexts
     from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
@@ -81,8 +84,10 @@ _MODULES = {
     "HeadConfig": "head_config",
     "InputError": "errors",
     "LongTexts": "tasks.classification.long_texts",
+    "MaskingConfig": "masking.masking_config",
     "NerTask": "tasks.ner.ner_task",
     "Predictor": "export.predictor",
+    "PretrainingConfig": "pretraining.pretraining_config",
     "RunFolder": "training.lifecycle.run_folder",
     "RunPhases": "training.config",
     "RuntimeConfig": "training.config",
@@ -101,12 +106,14 @@ _MODULES = {
     "fine_tune": "fine_tuning.fine_tune",
     "glue_task": "tasks.classification.sources.glue",
     "load": "pretrained",
+    "pretrain": "pretraining_run",
     "save_checkpoint": "pretrained",
 }
 __all__ = list(_MODULES)
 _WITH_KERAS = (
     "modeling",
     "pretrained",
+    "pretraining_run",
     "export",
     "training.step",
     "training.trainer",

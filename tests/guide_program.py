@@ -4,6 +4,8 @@ import json
 import pathlib
 import re
 
+import tiny_corpus
+
 import bert_tf
 
 DOCUMENT = pathlib.Path(__file__).parent.parent / "docs/python.md"
@@ -78,3 +80,19 @@ def write_checkpoints(folder: pathlib.Path) -> None:
     for name, content in DATA.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content, "utf-8")
+
+
+def write_records(folder: pathlib.Path) -> None:
+    """Writes the vocabulary and the pretraining records that the document uses."""
+    (folder / "records").mkdir()
+    vocab_file = tiny_corpus.vocabulary_file(folder)
+    for seed, name in enumerate(("records/train-1.tfrecord", "records/eval.tfrecord")):
+        text = tiny_corpus.text_of(tiny_corpus.corpus(20, seed, longest_sentence=8))
+        tiny_corpus.make(
+            folder,
+            vocab_file,
+            text,
+            name,
+            max_seq_length=32,
+            max_predictions_per_seq=5,
+        )

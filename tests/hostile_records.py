@@ -1,4 +1,4 @@
-"""A tiny valid pretraining record, changed copies of it, and TFRecord files with any headers."""
+"""A tiny pretraining record, changed copies of it, and TFRecord files of all kinds."""
 
 import gzip
 import pathlib
@@ -53,6 +53,19 @@ def frames(*records):
         header(len(each)) + each + struct.pack("<I", masked_crc32c(each))
         for each in records
     )
+
+
+def flip(path, *places):
+    """Changes a bit of each byte at the places of a file."""
+    content = bytearray(pathlib.Path(path).read_bytes())
+    for place in places:
+        content[place] ^= 4
+    pathlib.Path(path).write_bytes(content)
+
+
+def compress(path):
+    """Writes a copy of a file with gzip, and returns its path."""
+    return write(f"{path}.gz", pathlib.Path(path).read_bytes())
 
 
 def write(path, content):

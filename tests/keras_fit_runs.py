@@ -21,7 +21,10 @@ def start(folder):
     Weights are in `<run>.npz`.
     """
     here = __file__.rsplit("/", 1)[0]
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import keras_fit_runs as r; r.main()"
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); "
+        "import keras_fit_runs as r; r.main()"
+    )
     command = [sys.executable, "-c", code, here, str(folder)]
     done = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE)
     return json.loads(done.stdout.splitlines()[-1])

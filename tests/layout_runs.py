@@ -79,7 +79,7 @@ def train(spec, worker):
     from bert_tf.config import BertConfig
     from bert_tf.modeling import BertPretrainer
     from bert_tf.pretraining.pretraining_objective import PretrainingObjective
-    from bert_tf.training.callbacks.evaluation import HeldOutData
+    from bert_tf.training.callbacks import HeldOutData
     from bert_tf.training.config import RuntimeConfig, TrainingConfig
     from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
     from bert_tf.training.trainer import Trainer, TrainingData
@@ -88,18 +88,31 @@ def train(spec, worker):
     logical = [tf.config.LogicalDeviceConfiguration()] * spec["devices"]
     tf.config.set_logical_device_configuration(cpu, logical)
     config = BertConfig(
-        vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
-        intermediate_size=32, max_position_embeddings=LENGTH, type_vocab_size=2,
-        hidden_dropout_prob=spec["dropout"], attention_probs_dropout_prob=spec["dropout"],
-    )  # fmt: skip
+        vocab_size=VOCABULARY,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=LENGTH,
+        type_vocab_size=2,
+        hidden_dropout_prob=spec["dropout"],
+        attention_probs_dropout_prob=spec["dropout"],
+    )
     training = TrainingConfig(
-        seed=3, global_batch_size=BATCH, num_train_steps=spec["steps"], num_warmup_steps=3,
-        learning_rate=0.01, **spec["training"],
-    )  # fmt: skip
+        seed=3,
+        global_batch_size=BATCH,
+        num_train_steps=spec["steps"],
+        num_warmup_steps=3,
+        learning_rate=0.01,
+        **spec["training"],
+    )
     runtime = RuntimeConfig(
-        distribution_strategy=spec["kind"], gradient_accumulation_steps=spec["accumulation"],
-        eval_steps=spec["stop_at"], stop_on_signals=True, **{"log_steps": 1, **spec["runtime"]},
-    )  # fmt: skip
+        distribution_strategy=spec["kind"],
+        gradient_accumulation_steps=spec["accumulation"],
+        eval_steps=spec["stop_at"],
+        stop_on_signals=True,
+        **{"log_steps": 1, **spec["runtime"]},
+    )
     folder = RunFolder(spec["folder"], CheckpointMetadata(config.to_dict()))
 
     def make_objective(seed, dtype):
@@ -118,7 +131,7 @@ def train(spec, worker):
     evaluation = HeldOutData({"eval": held_out}) if spec["stop_at"] else None
     data = TrainingData(batches())
     if spec["records"]:
-        from bert_tf.pretraining.batches import training_batches
+        from bert_tf.pretraining.pretraining_batches import training_batches
 
         part = trainer.part_of_batch()
         sizes = {"S": LENGTH, "P": PREDICTIONS, "V": VOCABULARY, "T": 2}

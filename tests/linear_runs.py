@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
@@ -90,17 +90,32 @@ def run(folder, stop_at=None, overwrite=False, **changes):
         stop_on_signals=True,
     )
     trainer = Trainer(Regression, run_folder(folder, overwrite), config, runtime)
+    held_out = HeldOutData({"eval": send_sigterm}) if stop_at else None
+    trainer.train(TrainingData(data()), held_out)
+    return weights(trainer)
 
-    def held_out():
-        os.kill(os.getpid(), signal.SIGTERM)
-        return data().take(1)
 
-    trainer.train(
-        TrainingData(data()), HeldOutData({"eval": held_out}) if stop_at else None
+def weights(trainer):
+    """Returns the present weights by name."""
+    variables = trainer.objective.variables
+    return {name: variable.numpy() for name, variable in variables.items()}
+
+
+def assert_same(found, expected):
+    """Checks that arrays, or the weights of trainers, have the same bits."""
+    found, expected = (
+        weights(each) if isinstance(each, Trainer) else each
+        for each in (found, expected)
     )
-    return {
-        name: variable.numpy() for name, variable in trainer.objective.variables.items()
-    }
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def send_sigterm():
+    """Sends a stop signal during an evaluation, and returns a batch for it."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    return data().take(1)
 
 
 def make_trainer(folder, objective=Regression, runtime=None, config=CONFIG, **changes):
@@ -121,8 +136,15 @@ def train(trainer, batches=None, describe=lambda origin: "", held_out=None):
     )
 
 
-def log_entries(folder):
-    """Returns the entries of metrics.jsonl."""
+def log_entries(folder, kind=None):
+    """Returns the entries of metrics.jsonl, or those of a kind."""
+    entries = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return [each for each in entries if kind in (None, each["kind"])]
+
+
+def entries_without_rates(folder, kind="train"):
+    """Returns the entries of a kind, without the fields that depend on the clock."""
     return [
-        json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()
+        {name: value for name, value in entry.items() if "_per_sec" not in name}
+        for entry in log_entries(folder, kind)
     ]

@@ -15,7 +15,7 @@ import atexit, gc, importlib, json, os, signal, sys, tempfile, threading, time, 
 # Every program needs these modules. The programs define the same flags, so each child process
 # imports its own program.
 for name in ("tensorflow_text", "bert_tf.export.saved_model", "bert_tf.export.predictor",
-             "bert_tf.pretraining.pretrain", "bert_tf.fine_tuning.run_phases", "bert_tf.conversion",
+             "bert_tf.pretraining_run", "bert_tf.fine_tuning.run_phases", "bert_tf.conversion",
              "bert_tf.feature_extraction.output"):
     importlib.import_module(name)
 

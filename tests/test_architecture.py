@@ -46,6 +46,15 @@ IMPORT_RULES = {
         (),
     ),
     "bert_tf.fine_tuning": ((*TRAINING, "bert_tf.tasks", "bert_tf.pretrained"), ()),
+    "bert_tf.pretraining_run": (
+        (
+            "bert_tf.training",
+            "bert_tf.masking",
+            "bert_tf.pretraining",
+            "bert_tf.fine_tuning.run_model",
+        ),
+        (),
+    ),
     "bert_tf.export": (
         (*TRAINING, "bert_tf.tasks", "bert_tf.conversion", "bert_tf.pretrained"),
         (),
@@ -164,12 +173,7 @@ def test_task_folders_import_only_what_all_tasks_share():
 
 
 def test_training_does_not_depend_on_bert_and_its_packages_have_layers():
-    packages = {
-        "step": ("config", "strategy"),
-        "reporting": ("config", "strategy", "step"),
-        "lifecycle": ("config", "strategy", "step"),
-        "callbacks": ("config", "strategy", "step", "reporting", "lifecycle"),
-    }
+    packages = {"step": (), "lifecycle": ("step",)}
     for name in MODULES:
         if not is_inside(name, "bert_tf.training"):
             continue
@@ -177,10 +181,8 @@ def test_training_does_not_depend_on_bert_and_its_packages_have_layers():
         package = (*name.split("."), "")[2]
         for imported in imports(name) if package in packages else ():
             if is_inside(imported, "bert_tf.training"):
-                assert imported.split(".")[2:3] == [package] or any(
-                    is_inside(imported, f"bert_tf.training.{lower}")
-                    for lower in packages[package]
-                ), f"{name} imports {imported}"
+                lower = (package, "config", "strategy", *packages[package])
+                assert imported.split(".")[2] in lower, f"{name} imports {imported}"
 
 
 def test_imports_have_no_cycles():
@@ -229,7 +231,7 @@ EFFECTS_OF_PROGRAMS = {
     # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; the environment of the process
     # of the gate
     "os.environ": ("program.startup", "training.strategy", "export.gate_process"),
-    "signal.signal": ("program.stop_program", "training.lifecycle.stop_signals"),
+    "signal.signal": ("program.stop_program", "training.loop"),
     "logging.basicConfig": (),
     "tf.random.set_seed": (),
     "keras.utils.set_random_seed": (),
@@ -257,8 +259,8 @@ def test_files_and_functions_stay_small():
         for node in ast.walk(MODULES[name]):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 own = lines & set(range(node.lineno, node.end_lineno + 1))
-                assert len(own) <= 70, (
-                    f"{name}.{node.name} has more than 70 lines of code"
+                assert len(own) <= 60, (
+                    f"{name}.{node.name} has more than 60 lines of code"
                 )
 
 

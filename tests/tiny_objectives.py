@@ -6,9 +6,15 @@ from bert_tf.config import BertConfig
 from bert_tf.training.step.objective import loss_and_metrics
 
 CONFIG = BertConfig(
-    vocab_size=30, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
-    max_position_embeddings=16, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-)  # fmt: skip
+    vocab_size=30,
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=16,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
 
 
 def make_objective(task, factor=20, seed=3):
@@ -31,7 +37,7 @@ def evaluate(objective, batch):
 
 
 def gradients(objective, batch):
-    """Returns the loss of a batch in training, its metrics, and the gradients of all variables."""
+    """Returns loss and metrics of a batch in training, and the gradients of all."""
     with tf.GradientTape() as tape:
         sums = objective.sums(batch, training=True, seed=tf.constant([1, 2]))
         counts = objective.counts(batch)

@@ -36,12 +36,12 @@ from bert_tf.storage import files
 from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.results import TaskResults, with_baselines
 from bert_tf.tasks.task import RESULTS
-from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData
+from bert_tf.training.callbacks import Evaluate, HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
-from bert_tf.training.lifecycle import restoring
+from bert_tf.training.lifecycle import checkpoints
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.reporting.summaries import write_results
+from bert_tf.training.reporting import write_results
 from bert_tf.training.trainer import Trainer, TrainingData
 
 _LOGGER = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class FineTuningRun:
         objective: Any = self._trainer.objective
         self._first_step = 0  # known only with a frozen encoder
         if self.features and (checkpoint := self.folder.checkpoint_to_resume()):
-            self._first_step = restoring.restore_weights(
+            self._first_step = checkpoints.restore_weights(
                 checkpoint, objective.variables
             )
         table, sizes = self.data.task.table, self.data.sizes

@@ -10,7 +10,7 @@ from bert_tf.fine_tuning.record_files import RecordFile
 from bert_tf.fine_tuning.task_data import TaskData
 from bert_tf.modeling import costs
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
-from bert_tf.training.reporting.step_cost import log_step_cost
+from bert_tf.training.reporting import log_step_cost
 from bert_tf.training.trainer import Trainer
 
 _BATCHES_FOR_MEAN_LENGTH = 160

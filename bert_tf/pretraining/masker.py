@@ -26,7 +26,7 @@ def masker(
 
     Args:
         masks: Which tokens are masked.
-        sizes: As in `batches.training_batches`.
+        sizes: As in `pretraining_batches.training_batches`.
         seed: The seed of the masks.
     """
     table = features.PRETRAINING

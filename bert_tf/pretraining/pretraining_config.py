@@ -1,17 +1,66 @@
-"""The records and the model of a pretraining run.
+"""The settings and the records of a pretraining run.
 
 Does not import TensorFlow, so that programs can show the defaults quickly.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from bert_tf.config import BertConfig
-from bert_tf.errors import check_at_least, check_between
+from bert_tf.errors import check_at_least, check_between, check_choice
 from bert_tf.masking.dynamic_masks import DynamicMasks
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
 _MAX_BUFFER = 1 << 24  # TensorFlow allocates a place for each example at once
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingConfig:
+    """The objective of pretraining, and how records are read.
+
+    Attributes:
+        objective: mlm_nsp: the objective of BERT. mlm: without next-sentence
+            prediction. causal: left-to-right language model with causal attention;
+            create its records with --objective=causal.
+        max_seq_length: Length of the sequences in the records. Default: that in the
+            manifest next to the records, else 128.
+        max_predictions_per_seq: Number of masked positions per sequence in the records.
+            Default: that in the manifest next to the records, else 20.
+        eval_batch_size: Examples per batch in evaluations.
+        max_eval_steps: Maximum number of batches in an evaluation; 0 means all.
+        shuffle_buffer_size: Size of the shuffle buffer in examples, at most 2^24.
+        skip_bad_records: Check all records first; replace damaged files by copies in
+            `output_dir` without the damaged records. If the length field of a record is
+            damaged, the copy ends before it.
+
+    Raises:
+        InputError: A value is out of range.
+    """
+
+    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {"objective": OBJECTIVES}
+    objective: str = "mlm_nsp"
+    max_seq_length: int | None = None
+    max_predictions_per_seq: int | None = None
+    eval_batch_size: int = 8
+    max_eval_steps: int = 100
+    shuffle_buffer_size: int = 10000
+    skip_bad_records: bool = False
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, *self.given_lengths, "eval_batch_size")
+        check_between(1, _MAX_BUFFER, self, "shuffle_buffer_size")
+        check_at_least(0, self, "max_eval_steps")
+        check_choice(OBJECTIVES, "objective", self.objective)
+
+    @property
+    def given_lengths(self) -> dict[str, int]:
+        """The lengths that are not those of the manifest, by name."""
+        lengths = {
+            "max_seq_length": self.max_seq_length,
+            "max_predictions_per_seq": self.max_predictions_per_seq,
+        }
+        return {name: value for name, value in lengths.items() if value is not None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,9 +73,7 @@ class PretrainingRecords:
         max_seq_length: Number of tokens per sequence in all record files.
         max_predictions_per_seq: Number of masked positions per sequence in all record
             files.
-        eval_batch_size: Examples per batch in evaluations.
-        max_eval_steps: Maximum number of batches in an evaluation; 0 means all.
-        shuffle_buffer_size: Size of the shuffle buffer in examples, at most 2^24.
+        config: How the records are read.
         masks: How unmasked records are masked when they are read; None if the records
             have masks.
     """
@@ -35,20 +82,14 @@ class PretrainingRecords:
     eval_files: Sequence[str]
     max_seq_length: int = 128
     max_predictions_per_seq: int = 20
-    eval_batch_size: int = 8
-    max_eval_steps: int = 100
-    shuffle_buffer_size: int = 10000
+    config: PretrainingConfig = PretrainingConfig()
     masks: DynamicMasks | None = None
 
-    def __post_init__(self) -> None:
-        check_at_least(
-            1, self, "max_seq_length", "max_predictions_per_seq", "eval_batch_size"
-        )
-        check_between(1, _MAX_BUFFER, self, "shuffle_buffer_size")
-        check_at_least(0, self, "max_eval_steps")
-
     def shape_sizes(self, config: BertConfig) -> dict[str, int]:
-        """Returns the sizes that the records must match: `sizes` of `batches.training_batches`."""
+        """Returns the sizes that the records must match.
+
+        They are `sizes` of `pretraining_batches.training_batches`.
+        """
         vocab_size = self.masks.vocabulary.size if self.masks else config.vocab_size
         return {
             "S": self.max_seq_length,
@@ -56,16 +97,3 @@ class PretrainingRecords:
             "V": vocab_size,
             "T": config.type_vocab_size,
         }
-
-
-@dataclasses.dataclass(frozen=True)
-class PretrainingModel:
-    """The model to pretrain.
-
-    Attributes:
-        config: The architecture.
-        objective: One of `OBJECTIVES`.
-    """
-
-    config: BertConfig
-    objective: str = "mlm_nsp"

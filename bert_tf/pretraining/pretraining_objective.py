@@ -1,8 +1,14 @@
-"""Loss and metrics of pretraining: masked LM, next-sentence prediction, left-to-right LM."""
+"""Loss and metrics of pretraining: masked LM, next sentences, left-to-right LM.
 
-from collections.abc import Mapping
+The baselines are the accuracies of a model that always predicts the most frequent token
+and label.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import InputError
@@ -12,10 +18,12 @@ from bert_tf.training.step.losses import correct_predictions, cross_entropy
 # google-research/bert adds this value to the number of predictions, to avoid division
 # by zero.
 _EPSILON = 1e-5
+_LOGGER = logging.getLogger(__name__)
+_ANSWERS = {"masked_lm": "token", "next_sentence": "next-sentence label"}
 
 
 class PretrainingObjective:
-    """The pretraining loss of google-research/bert, or of an ablation in the BERT paper.
+    """The pretraining loss of google-research/bert, or of an ablation in the paper.
 
     The argument `kind` selects the loss:
 
@@ -29,7 +37,7 @@ class PretrainingObjective:
 
     Args:
         model: The encoder with both heads; "causal" needs causal attention.
-        kind: One of `pretraining.config.OBJECTIVES`.
+        kind: One of `pretraining_config.OBJECTIVES`.
 
     Attributes:
         predicts_next_sentence: Whether the loss contains the next-sentence loss.
@@ -56,7 +64,7 @@ class PretrainingObjective:
         self.predicts_next_sentence = kind == "mlm_nsp"
 
     def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the number of predictions and, for "mlm_nsp", the number of sentence pairs."""
+        """Returns the numbers of predictions and, for "mlm_nsp", of sentence pairs."""
         counts = {"masked_lm": tf.reduce_sum(self.targets(batch)["masked_lm_weights"])}
         if self.predicts_next_sentence:
             pairs = tf.shape(batch["next_sentence_labels"])[0]
@@ -73,7 +81,9 @@ class PretrainingObjective:
                 outputs = self.model(batch, training=True)
         else:
             outputs = self.model(batch, training=False)
-        masked = outputs["masked_lm_logits"]
+
+        # Padding has the weight 0.
+        masked = outputs["masked_lm_logits"]  # [B, P, V]
         ids, weights = batch["masked_lm_ids"], batch["masked_lm_weights"]
         sums = {
             "masked_lm_loss": tf.reduce_sum(weights * cross_entropy(masked, ids)),
@@ -81,9 +91,10 @@ class PretrainingObjective:
                 weights * correct_predictions(masked, ids)
             ),
         }
+
         if self.predicts_next_sentence:
-            following = outputs["next_sentence_logits"]
-            labels = batch["next_sentence_labels"][:, 0]
+            following = outputs["next_sentence_logits"]  # [B, 2]
+            labels = batch["next_sentence_labels"][:, 0]  # [B, 1] -> [B]
             sums["next_sentence_loss"] = tf.reduce_sum(cross_entropy(following, labels))
             sums["next_sentence_correct"] = tf.reduce_sum(
                 correct_predictions(following, labels)
@@ -91,7 +102,10 @@ class PretrainingObjective:
         return sums
 
     def targets(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns positions, ids and weights of the tokens to predict ("causal": all tokens)."""
+        """Returns positions, ids and weights of the tokens to predict.
+
+        With "causal", these are all tokens except the first.
+        """
         if self._kind != "causal":
             names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
             return {name: batch[name] for name in names}
@@ -104,7 +118,7 @@ class PretrainingObjective:
         }
 
     def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
-        """Returns the mean masked-LM loss plus, for "mlm_nsp", the mean next-sentence loss."""
+        """Returns the mean masked-LM loss, plus the mean next-sentence loss."""
         loss = sums["masked_lm_loss"] / (counts["masked_lm"] + _EPSILON)
         if self.predicts_next_sentence:
             loss += sums["next_sentence_loss"] / counts["next_sentence"]
@@ -113,7 +127,7 @@ class PretrainingObjective:
     def metrics(
         self, sums: Mapping[str, float], counts: Mapping[str, float]
     ) -> dict[str, float]:
-        """Returns accuracies and losses, named as in google-research/bert's `eval_results.txt`."""
+        """Returns accuracies and losses, with the names of google-research/bert."""
         metrics = {
             "masked_lm_accuracy": sums["masked_lm_correct"] / counts["masked_lm"],
             "masked_lm_loss": sums["masked_lm_loss"] / counts["masked_lm"],
@@ -123,3 +137,66 @@ class PretrainingObjective:
             metrics["next_sentence_accuracy"] = sums["next_sentence_correct"] / pairs
             metrics["next_sentence_loss"] = sums["next_sentence_loss"] / pairs
         return metrics
+
+
+def majority_accuracies(
+    objective: Any, batches: Iterable[Mapping[str, Any]]
+) -> dict[str, float]:
+    """Returns the shares of the most frequent token to predict and label.
+
+    Args:
+        objective: A `PretrainingObjective`, which defines the tokens to predict, and
+            whether there are next-sentence labels.
+        batches: The batches of the evaluation.
+
+    Returns:
+        `masked_lm_majority_accuracy` if there are tokens to predict, and
+        `next_sentence_majority_accuracy` if the objective predicts next sentences.
+    """
+    counts = {
+        "masked_lm": np.zeros(objective.model.config.vocab_size),
+        "next_sentence": np.zeros(2),
+    }
+
+    for batch in batches:
+        targets = objective.targets(batch)
+        _count(
+            counts["masked_lm"], targets["masked_lm_ids"], targets["masked_lm_weights"]
+        )
+        if objective.predicts_next_sentence:
+            _count(counts["next_sentence"], batch["next_sentence_labels"])
+
+    return {
+        f"{name}_majority_accuracy": float(count.max() / count.sum())
+        for name, count in counts.items()
+        if count.any()
+    }
+
+
+def _count(counts: np.ndarray, ids: Any, weights: Any = None) -> None:
+    """Adds the weights of ids to `counts`, in place."""
+    weights = None if weights is None else np.ravel(weights)
+    counts += np.bincount(np.ravel(ids), weights, minlength=len(counts))
+
+
+def warn_if_no_better(results: Mapping[str, float]) -> None:
+    """Logs a warning for each accuracy that is NaN or no better than the majority's.
+
+    Args:
+        results: Accuracies, and the result of `majority_accuracies`.
+    """
+    for name, answer in _ANSWERS.items():
+        accuracy = results.get(f"{name}_accuracy")
+        majority = results.get(f"{name}_majority_accuracy", 1.0)
+
+        # NaN is not above the majority either.
+        if accuracy is not None and majority < 1 and not accuracy > majority:
+            _LOGGER.warning(
+                "%s_accuracy is %.4f, but a model that always predicts the most "
+                "frequent %s has %.4f: the model has learned no more than that. Train "
+                "longer, or try another learning rate.",
+                name,
+                accuracy,
+                answer,
+                majority,
+            )

@@ -1,8 +1,9 @@
-"""Checks that pretraining records match the model, the vocabulary and their manifests."""
+"""Checks that records match the model, the vocabulary and their manifests."""
 
 import contextlib
 import dataclasses
 import json
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,11 +11,15 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf import features
+from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, plain_message
 from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.masking.row_format import Vocabulary
-from bert_tf.pretraining.pretraining_config import PretrainingModel, PretrainingRecords
+from bert_tf.pretraining.pretraining_config import (
+    PretrainingConfig,
+    PretrainingRecords,
+)
 from bert_tf.storage import files, tfrecords
 from bert_tf.storage.manifest import (
     Manifest,
@@ -23,6 +28,7 @@ from bert_tf.storage.manifest import (
     manifests_next_to,
 )
 
+_LOGGER = logging.getLogger(__name__)
 # For each feature with bounds: the number of allowed values, from 0 on, or its key in
 # `sizes`.
 _BOUNDS = {
@@ -42,21 +48,22 @@ _WEIGHTS = "masked_lm_weights"
 def checked_records(
     input_file: str | None,
     eval_input_file: str | None,
-    settings: Mapping[str, Any],
-    model: PretrainingModel,
+    config: PretrainingConfig,
+    architecture: BertConfig,
     masking: MaskingConfig,
     vocabulary: Vocabulary | None = None,
     do_lower_case: bool | None = None,
 ) -> PretrainingRecords:
     """Finds the record files of a run, and compares their manifests with its model.
 
+    Logs a warning if unmasked records will have fewer masks than `masking` says.
+
     Args:
         input_file: Comma list of globs of the files for training; None if the run does
             not train.
         eval_input_file: The same for evaluation; None for the files for training.
-        settings: Attributes of the result by name. The default of a length is that in
-            the manifest.
-        model: The architecture and the objective.
+        config: How the records are read.
+        architecture: The architecture of the model.
         masking: Which tokens of unmasked records are masked, except for the largest
             number.
         vocabulary: The vocabulary; required for unmasked records.
@@ -69,27 +76,36 @@ def checked_records(
     train_files = record_files(input_file) if input_file else []
     eval_files = record_files(eval_input_file or input_file or "")
     both = [*train_files, *eval_files]
-    lengths = _recorded_lengths(both)
-    records = PretrainingRecords(train_files, eval_files, **{**lengths, **settings})
-    model.config.check_length(records.max_seq_length)
+
+    # The lengths of the manifest, unless they are given.
+    lengths = {**_recorded_lengths(both), **config.given_lengths}
+    records = PretrainingRecords(
+        train_files, eval_files, config=config, masks=None, **lengths
+    )
+    architecture.check_length(records.max_seq_length)
+
     sha256 = vocabulary.sha256 if vocabulary else None
     check_manifests(
-        both, model.config.vocab_size, sha256, do_lower_case, model.objective
+        both, architecture.vocab_size, sha256, do_lower_case, config.objective
     )
+
     if not _are_unmasked(both):
         names = {field.name for field in dataclasses.fields(masking)}
         others = sorted(names - {"max_predictions_per_seq"})
         masking.check_effect(False, "records of --masking=dynamic", *others)
         return records
-    if vocabulary is None or model.objective == "causal":
+
+    if vocabulary is None or config.objective == "causal":
         raise InputError(
             f"The records of {both[0]} are unmasked. They need vocab_file, because the "
             "masks are made while training, and an objective with masks. Received: "
-            f"{model.objective}."
+            f"{config.objective}."
         )
     masking = dataclasses.replace(
         masking, max_predictions_per_seq=records.max_predictions_per_seq
     )
+    if warning := masking.warning(records.max_seq_length):
+        _LOGGER.warning(warning)
     return dataclasses.replace(records, masks=DynamicMasks(masking, vocabulary))
 
 
@@ -101,9 +117,7 @@ def _are_unmasked(paths: Sequence[str]) -> bool:
     """
     kinds = set()
     for path in paths:
-        with contextlib.suppress(
-            InputError
-        ):  # damaged files are reported or replaced later
+        with contextlib.suppress(InputError):  # damage is reported or replaced later
             kinds.add(features.is_unmasked(_first_record(path)))
     if len(kinds) > 1:
         raise InputError(
@@ -129,7 +143,7 @@ def record_files(patterns: str) -> list[str]:
 
 
 def fingerprint(paths: Sequence[str]) -> str:
-    """Returns text: the number of record files, and a hash of the names and sizes of the files."""
+    """Returns text: the number of files, and a hash of their names and sizes."""
     sizes = [[os.path.basename(path), tf.io.gfile.stat(path).length] for path in paths]
     return (
         f"{len(paths)} files, SHA-256 {files.sha256(json.dumps(sizes).encode())[:16]}"
@@ -153,7 +167,7 @@ def check_manifests(
             vocabulary.
         do_lower_case: Whether the run lower-cases text; None if the run has no
             vocabulary.
-        objective: One of `pretraining.config.OBJECTIVES`; None to accept the records of
+        objective: One of `pretraining_config.OBJECTIVES`; None to accept the records of
             every objective.
 
     Raises:
@@ -164,32 +178,23 @@ def check_manifests(
     for manifest in _manifests_of(paths):
         facts, path = manifest.facts, manifest.path
         created_for = facts.get("flags", {}).get("objective")
-        if (created_for, objective) == (
-            "mlm_nsp",
-            "mlm",
-        ):  # which ignores the sentence pairs
-            created_for = objective
-        for name, recorded, setting, parameter in (
-            (
-                "vocabulary_sha256",
-                facts.get("vocabulary_sha256"),
-                vocabulary_sha256,
-                "vocab_file",
-            ),
-            (
-                "do_lower_case",
-                facts.get("do_lower_case"),
-                do_lower_case,
-                "do_lower_case",
-            ),
-            ("objective", created_for, objective, "objective"),
+        if (created_for, objective) == ("mlm_nsp", "mlm"):
+            created_for = objective  # mlm ignores the sentence pairs
+
+        recorded_facts = {**facts, "objective": created_for}
+        for name, setting, parameter in (
+            ("vocabulary_sha256", vocabulary_sha256, "vocab_file"),
+            ("do_lower_case", do_lower_case, "do_lower_case"),
+            ("objective", objective, "objective"),
         ):
+            recorded = recorded_facts.get(name)
             if None not in (recorded, setting) and recorded != setting:
                 raise InputError(
                     f"The records of {path} were created with {name}={recorded}, but "
                     f"this run has {name}={setting}. Give the {parameter} that the "
                     "records were created with."
                 )
+
         size = facts.get("vocab_size")
         if size is not None and size > vocab_size:
             raise InputError(
@@ -200,14 +205,14 @@ def check_manifests(
 
 
 def _recorded_lengths(paths: Sequence[str]) -> dict[str, int]:
-    """Returns max_seq_length and max_predictions_per_seq of records; {} without a manifest."""
+    """Returns the lengths of records in their manifest; {} without one."""
     names = ("max_seq_length", "max_predictions_per_seq")
     facts = next((manifest.facts for manifest in _manifests_of(paths)), {})
     return {name: facts[name] for name in names if facts.get(name) is not None}
 
 
 def _manifests_of(paths: Sequence[str]) -> list[Manifest]:
-    """Returns the manifests next to records that list one of them, or no shards at all."""
+    """Returns the manifests next to records that list one of them, or no shards."""
     found = manifests_next_to(paths)
     return [
         each for each in found if not each.shards or any(map(each.find_shard, paths))
@@ -219,7 +224,7 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
 
     Args:
         paths: Record files, plain or compressed with gzip.
-        sizes: As in `batches.training_batches`.
+        sizes: As in `pretraining_batches.training_batches`.
 
     Returns:
         Dict from each feature to the key of the feature in the records. The features
@@ -241,6 +246,7 @@ def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str
                 f"{shard.bytes:,} by {manifest.path}. Copy it again, or create it "
                 "again."
             )
+
         names = check_record(_first_record(path), sizes, path)
     return names
 
@@ -264,7 +270,7 @@ def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[st
 
     Args:
         record: A serialized `tf.train.Example`.
-        sizes: As in `batches.training_batches`.
+        sizes: As in `pretraining_batches.training_batches`.
         where: The file, or the file and the record, as named in error messages.
 
     Returns:
@@ -283,6 +289,7 @@ def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[st
         raise InputError(
             f"{where} cannot be parsed: {plain_message(error)}."
         ) from error
+
     for name, (is_outside, expected) in _outside(values, sizes).items():
         if outside := tf.boolean_mask(values[name], is_outside).numpy().tolist():
             raise InputError(
@@ -300,7 +307,7 @@ def _outside(
 
     Args:
         values: Parsed records; int64 or float32.
-        sizes: As in `batches.training_batches`.
+        sizes: As in `pretraining_batches.training_batches`.
 
     Returns:
         Dict from the name of a feature to a bool for each of its values, and the
@@ -317,6 +324,7 @@ def _outside(
         )
         # As a uint64, a negative number is larger than every limit.
         found[name] = tf.bitcast(values[name], tf.uint64) >= limit, expected
+
     if _WEIGHTS in values:
         weights = values[_WEIGHTS]
         # A NaN is not within the range.
@@ -333,14 +341,14 @@ def _outside(
 def checking_parser(
     sizes: Mapping[str, int], names: Mapping[str, str]
 ) -> Callable[[Any], dict[str, Any]]:
-    """Returns a function that parses records, and checks that all values are within their bounds.
+    """Returns a function that parses records, and checks the bounds of all values.
 
     The check is needed because on a GPU, `tf.gather` returns 0 for an index that is out
     of bounds and raises no error. It is done on int64 values, because the conversion to
     int32 drops the upper 32 bits.
 
     Args:
-        sizes: As in `batches.training_batches`.
+        sizes: As in `pretraining_batches.training_batches`.
         names: The result of `check_files`.
     """
     is_unmasked = _WEIGHTS not in names
@@ -357,9 +365,8 @@ def checking_parser(
         # Without a control dependency, a graph may compute the outputs before the
         # assertion.
         with tf.control_dependencies([assertion]):
-            values = (
-                values if is_unmasked else features.to_int32(values)
-            )  # a key has 64 bits
+            if not is_unmasked:  # whose key has 64 bits
+                values = features.to_int32(values)
             return {name: tf.identity(value) for name, value in values.items()}
 
     return parse_and_check

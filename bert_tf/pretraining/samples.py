@@ -59,11 +59,12 @@ def as_markdown(
 
 
 def _text(example: Mapping[str, Any], vocabulary: Sequence[str]) -> str:
-    """Joins tokens to a text, in which [SEP] becomes " / " and masked positions are bold."""
+    """Joins tokens to a text: [SEP] becomes " / ", and masked positions are bold."""
     count = int(np.sum(example["masked_lm_weights"] > 0))
     numbers = {
         int(at): n for n, at in enumerate(example["masked_lm_positions"][:count], 1)
     }
+
     text = ""
     for at, index in enumerate(
         example["input_ids"][: int(np.sum(example["input_mask"]))]
@@ -90,6 +91,8 @@ def _table(
     """
     lines = ["| | true | predicted |", "|---|---|---|"]
     count = int(np.sum(example["masked_lm_weights"] > 0))
+
+    # The most probable tokens, and their probabilities.
     for number, (index, shares) in enumerate(
         zip(example["masked_lm_ids"][:count], masked[:count], strict=True), 1
     ):

@@ -1,16 +1,15 @@
 """The training engine for any objective; it does not depend on BERT.
 
-Layer 2: imports foundation modules only.
+Layer 2: imports foundation modules only. Read in this order:
 
-`config` defines TrainingConfig, RuntimeConfig and RunPhases; `trainer` defines the
-class `Trainer` that every program uses; `loop` calls the steps and the callbacks;
-`strategy` describes the devices and workers; `shuffling` orders examples. The other
-modules are in four packages:
-
+* `config` defines TrainingConfig, RuntimeConfig and RunPhases, and `strategy` describes
+  the devices and workers.
 * `step`: the mathematics of one step: objective, loss, learning rate, optimizer,
   gradients.
-* `lifecycle`: the life of a run: its folder, checkpoints, signals, failures.
+* `lifecycle`: the life of a run: its folder, checkpoints and failures.
+* `reporting`: the output of a run: the cost of a step, metrics, TensorBoard summaries.
 * `callbacks`: the actions between steps: logging, evaluation, saving, profiling, early
   stopping.
-* `reporting`: the output of a run: metrics, TensorBoard summaries, the cost of a step.
+* `loop` calls the steps and the callbacks, and `trainer` has the class `Trainer`, which
+  every program uses.
 """

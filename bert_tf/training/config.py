@@ -102,11 +102,13 @@ class TrainingConfig:
         check_at_least(
             0, self, "seed", "num_warmup_steps", "weight_decay_rate", "time_budget_secs"
         )
+
         if self.num_warmup_steps > self.num_train_steps:
             raise InputError(
                 "num_warmup_steps must be from 0 to num_train_steps "
                 f"({self.num_train_steps}). Received: {self.num_warmup_steps}."
             )
+
         check_between(0, 1, self, "layer_decay")
         check_between(0, math.nextafter(1, 0), self, "ema_decay")
         check_between(0, MAX_BETA, self, "adam_beta_1", "adam_beta_2")
@@ -207,20 +209,22 @@ class RuntimeConfig:
             0, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step"
         )
         check_choice(STRATEGIES, "distribution_strategy", self.distribution_strategy)
+
+        # Values that need those of other fields.
         if self.num_gpus and self.distribution_strategy != "mirrored":
             raise InputError(
                 f"num_gpus={self.num_gpus} needs distribution_strategy=mirrored. "
                 f"Received: distribution_strategy={self.distribution_strategy}."
             )
+
         if self.early_stopping_evals and not self.eval_steps:
             raise InputError(
                 "early_stopping_evals needs evaluations during training: give "
                 "eval_steps too."
             )
-        if (
-            self.profile_steps
-            and not 0 <= self.profile_steps[0] < self.profile_steps[1]
-        ):
+
+        first, last = self.profile_steps or (0, 1)
+        if not 0 <= first < last:
             raise InputError(
                 "profile_steps must be two steps, the first smaller than the second. "
                 f"Received: {self.profile_steps}."
@@ -249,14 +253,14 @@ class RunPhases:
 
 
 def to_json_dict(config: Any) -> dict[str, Any]:
-    """Returns the fields of a dataclass as JSON represents them: tuples become lists."""
+    """Returns the fields of a dataclass as JSON has them: tuples become lists."""
     return json.loads(json.dumps(dataclasses.asdict(config)))
 
 
 def first_difference(
     before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = ""
 ) -> tuple[str, Any, Any] | None:
-    """Returns the first different field as (dotted name, value before, value now), or None."""
+    """Returns the first different field: (dotted name, value before, value now)."""
     for key in sorted({*before, *now}):
         old, new = before.get(key), now.get(key)
         if isinstance(old, Mapping) and isinstance(new, Mapping):

@@ -1,20 +1,119 @@
-"""The training loop: calls the compiled steps, and calls the callbacks between the steps."""
+"""The training loop: calls the compiled steps, and the callbacks between them.
+
+`run_loop` needs to know when to stop, how many steps to run in one graph call, and how
+long training has taken: `record_stop_signals`, `Pacing` and `TrainingClock`.
+"""
 
 import contextlib
 import logging
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from bert_tf.training.callbacks.callback import Callback
-from bert_tf.training.lifecycle.pacing import Pacing
+from bert_tf.training.callbacks import Callback
 from bert_tf.training.lifecycle.run_state import RunState
-from bert_tf.training.lifecycle.training_clock import TrainingClock
 from bert_tf.training.step.step_runner import StepResult
 from bert_tf.training.strategy import WorkerSync
 
 _LOGGER = logging.getLogger(__name__)
+_SECS_PER_CALL = 1.0
 RunSteps = Callable[[RunState, int], StepResult]
+
+
+@contextlib.contextmanager
+def record_stop_signals(enabled: bool) -> Iterator[list[int]]:
+    """Yields a list to which the number of the first stop signal is appended.
+
+    A second signal of the same kind has its normal effect. Afterwards, the handlers of
+    the caller are in place again. SIGHUP stays ignored in a program that `nohup`
+    started.
+
+    Args:
+        enabled: Whether to install the handlers. If False, the list stays empty.
+    """
+    received: list[int] = []
+    if not enabled:
+        yield received
+        return
+
+    def record(number: int, _: Any) -> None:
+        received.append(number)
+        restore(number)
+        _LOGGER.info("Stopping after this step. Repeat the signal to stop at once.")
+
+    def restore(number: int) -> None:
+        # `getsignal` returns None for a handler that was not installed by Python.
+        handler = previous[number]
+        signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    numbers = [int(signal.SIGINT), int(signal.SIGTERM)]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(int(signal.SIGHUP))
+    previous = {number: signal.getsignal(number) for number in numbers}
+    try:
+        for number in previous:
+            signal.signal(number, record)
+        yield received
+    finally:
+        for number in previous:
+            restore(number)
+
+
+class Pacing:
+    """Chooses the number of steps so that one graph call takes about one second.
+
+    Args:
+        max_steps: The maximum number of steps in one graph call.
+    """
+
+    def __init__(self, max_steps: int) -> None:
+        self._max_steps = max_steps
+        self._steps_per_sec: float | None = None
+        self._calls = 0
+
+    @property
+    def steps(self) -> int:
+        """The number of steps for the next graph call."""
+        return max(
+            1, min(self._max_steps, int((self._steps_per_sec or 0) * _SECS_PER_CALL))
+        )
+
+    def observe(self, result: StepResult, secs: float) -> None:
+        """Updates the measured speed.
+
+        Ignores the first graph call, because it includes tracing.
+        """
+        self._steps_per_sec = result.steps / secs if self._calls else None
+        self._calls += 1
+
+
+class TrainingClock:
+    """Measures the seconds of training, over all runs.
+
+    Does nothing without a time budget.
+
+    The clock does not follow changes of the system clock. It starts with the first call
+    of `update`, at the seconds in the state, so that the time between two runs does not
+    count.
+
+    Args:
+        has_time_budget: Whether the training has a time budget. Without one, all
+            checkpoints have the same seconds, so that two runs write the same bytes.
+    """
+
+    def __init__(self, has_time_budget: bool) -> None:
+        self._has_time_budget = has_time_budget
+        self._started: float | None = None
+
+    def update(self, state: RunState) -> None:
+        """Updates `state.elapsed_secs`."""
+        if not self._has_time_budget:
+            return
+        now = time.monotonic()
+        if self._started is None:
+            self._started = now - state.elapsed_secs
+        state.elapsed_secs = now - self._started
 
 
 def run_loop(
@@ -51,26 +150,29 @@ def run_loop(
     with contextlib.ExitStack() as stack:
         for callback in callbacks:
             stack.enter_context(callback)
+
         while not is_last and not any(each.should_stop(state) for each in callbacks):
             # Every process uses the chief's number of steps per call.
             number, steps = _agree(workers, signals, pacing.steps)
             if number:
                 break
+
+            # The call of the graph ends at the next step at which a callback is due.
             for callback in callbacks:
                 callback.before_steps(state)
             clock.update(state)
-            limits = [
-                last_step,
-                *(b for each in callbacks for b in each.boundaries(state.step)),
-            ]
+            ends = [last_step, *_boundaries(callbacks, state.step)]
             started = time.monotonic()
-            result = run_steps(state, min(steps, min(limits) - state.step))
+            result = run_steps(state, min(steps, min(ends) - state.step))
             secs = time.monotonic() - started
-            state.step, state.bad_steps = state.step + result.steps, result.bad_in_a_row
+
+            state.step += result.steps
+            state.bad_steps = result.bad_in_a_row
             state.time_is_up = result.time_is_up
             is_last = state.step >= last_step or state.time_is_up
             clock.update(state)
             pacing.observe(result, secs)
+
             for callback in callbacks:
                 callback.after_steps(result, secs)
             if state.time_is_up:
@@ -78,10 +180,17 @@ def run_loop(
                     "Training took %.1f s, %d steps.", state.elapsed_secs, state.step
                 )
             _act(callbacks, state, is_last, clock)
+
         clock.update(state)
         for callback in callbacks:
             callback.finish(state, interrupted=bool(number))
     return number
+
+
+def _boundaries(callbacks: Sequence[Callback], step: int) -> Iterator[int]:
+    """Yields the later steps at which callbacks need control."""
+    for callback in callbacks:
+        yield from callback.boundaries(step)
 
 
 def _agree(workers: WorkerSync, signals: Sequence[int], steps: int) -> tuple[int, int]:

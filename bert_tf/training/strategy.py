@@ -1,4 +1,4 @@
-"""The devices and machines of a run, and communication between the processes of the run."""
+"""The devices and machines of a run, and communication between its processes."""
 
 import functools
 import os
@@ -39,10 +39,10 @@ def make_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
         tf.config.experimental.enable_op_determinism()
     if kind == "one_device":
         return tf.distribute.get_strategy()
+
     if kind == "multi_worker_mirrored":
-        if not os.environ.get(
-            "TF_CONFIG"
-        ):  # TensorFlow would start a run of one machine
+        # Without TF_CONFIG, TensorFlow would start a run of one machine.
+        if not os.environ.get("TF_CONFIG"):
             raise InputError(
                 "multi_worker_mirrored needs the environment variable TF_CONFIG on "
                 "each machine, "
@@ -50,11 +50,12 @@ def make_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
                 '"task": {"type": "worker", "index": 0}}.'
             )
         return tf.distribute.MultiWorkerMirroredStrategy()
+
     if kind == "tpu":
         return _tpu_strategy(runtime)
-    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices(
-        "CPU"
-    )
+
+    listed = tf.config.list_logical_devices
+    devices = listed("GPU") or listed("CPU")
     if runtime.num_gpus > len(devices):
         raise InputError(
             f"num_gpus is {runtime.num_gpus}, but this machine has {len(devices)} "
@@ -75,6 +76,7 @@ def _tpu_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver)
+
     # The exception type depends on whether the TPU is found by name, by address or on
     # this machine.
     except Exception as error:
@@ -115,7 +117,7 @@ def emulation_of_bfloat16() -> str | None:
 
 
 class WorkerSync:
-    """Exchanges numbers between the processes of a run, so that all processes decide equally.
+    """Exchanges numbers between the processes of a run, so that all decide equally.
 
     Args:
         strategy: The strategy of the run.
@@ -177,7 +179,7 @@ class WorkerSync:
 
 
 def worker_index(strategy: tf.distribute.Strategy) -> int:
-    """Returns the index of this process among the processes of a run, in the order of replicas."""
+    """Returns the index of this process in a run, in the order of replicas."""
     resolver = strategy.cluster_resolver
     if (
         not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)

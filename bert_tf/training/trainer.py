@@ -6,45 +6,46 @@ import functools
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import tensorflow as tf
 
 from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.progress import Progress
-from bert_tf.training.callbacks.bad_steps import BadSteps
-from bert_tf.training.callbacks.callback import Callback
-from bert_tf.training.callbacks.evaluation import (
+from bert_tf.training.callbacks import (
+    BadSteps,
+    Callback,
+    CheckpointSaving,
     Evaluate,
     HeldOutData,
     HeldOutEvaluation,
+    MetricLogging,
+    Profiling,
 )
-from bert_tf.training.callbacks.metric_logging import MetricLogging
-from bert_tf.training.callbacks.profiling import Profiling
-from bert_tf.training.callbacks.saving import CheckpointSaving
 from bert_tf.training.config import RuntimeConfig, TrainingConfig, to_json_dict
-from bert_tf.training.lifecycle import restoring
-from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
+from bert_tf.training.lifecycle import checkpoints
+from bert_tf.training.lifecycle.checkpoints import CheckpointWriter
 from bert_tf.training.lifecycle.failures import (
     NO_LOOKUP,
     READ_ERRORS,
     FailureMessages,
     RecordLookup,
 )
-from bert_tf.training.lifecycle.pacing import Pacing
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
-from bert_tf.training.lifecycle.stop_signals import record_stop_signals
-from bert_tf.training.lifecycle.training_clock import TrainingClock
-from bert_tf.training.loop import run_loop
-from bert_tf.training.reporting.metrics import MetricAccumulator
-from bert_tf.training.reporting.summaries import Summaries
-from bert_tf.training.step.objective import MakeObjective, Objective, loss_and_metrics
+from bert_tf.training.loop import Pacing, TrainingClock, record_stop_signals, run_loop
+from bert_tf.training.reporting import MetricAccumulator, Summaries
+from bert_tf.training.step.objective import (
+    MakeObjective,
+    Objective,
+    add_to_totals,
+    loss_and_metrics,
+)
 from bert_tf.training.step.step_runner import StepResult, StepRunner
-from bert_tf.training.step.step_scalars import add_to_totals
 from bert_tf.training.strategy import WorkerSync, emulation_of_bfloat16, make_strategy
 
 _LOGGER = logging.getLogger(__name__)
+ObjectiveT = TypeVar("ObjectiveT", bound=Objective)
 _POLICIES = {
     "float32": "float32",
     "bfloat16": "mixed_bfloat16",
@@ -72,7 +73,7 @@ class TrainingData:
     is_part: bool = False
 
 
-class Trainer:
+class Trainer(Generic[ObjectiveT]):
     """Trains and evaluates an objective in the folder of a run.
 
     `Trainer` changes no global state: no random seed, dtype policy, signal handler or
@@ -105,15 +106,18 @@ class Trainer:
             deterministic.
 
     Example:
-        import keras import tensorflow as tf from bert_tf import RunFolder,
-        RuntimeConfig, Trainer, TrainingConfig, TrainingData
+        import keras
+        import tensorflow as tf
+        from bert_tf import (
+            RunFolder, RuntimeConfig, Trainer, TrainingConfig, TrainingData
+        )
 
         class Line:  # an `Objective`: learns the slope of y = 3x
             depths, best_by = {"slope": 0}, ("loss", -1)
 
             def __init__(self, seed, dtype):
-                self.variables = {"slope": keras.Variable(keras.random.normal([],
-                seed=seed))}
+                slope = keras.random.normal([], seed=seed)
+                self.variables = {"slope": keras.Variable(slope)}
 
             def counts(self, batch):
                 return {"examples": tf.cast(tf.size(batch["x"]), tf.float32)}
@@ -128,46 +132,53 @@ class Trainer:
             def metrics(self, sums, counts):
                 return {}
 
-        x = tf.linspace(0.0, 1.0, 64) batches = tf.data.Dataset.from_tensor_slices({"x":
-        x, "y": 3 * x}).repeat().batch(32) training =
-        TrainingConfig(num_train_steps=300, num_warmup_steps=10, learning_rate=0.1)
+        x = tf.linspace(0.0, 1.0, 64)
+        dataset = tf.data.Dataset.from_tensor_slices({"x": x, "y": 3 * x})
+        data = TrainingData(dataset.repeat().batch(32))
+        training = TrainingConfig(
+            num_train_steps=300, num_warmup_steps=10, learning_rate=0.1
+        )
         trainer = Trainer(Line, RunFolder("line_output"), training, RuntimeConfig())
-        trainer.train(TrainingData(batches)) slope =
-        float(trainer.objective.variables["slope"])
+        trainer.train(data)
+        slope = float(trainer.objective.variables["slope"])
     """
 
     def __init__(
         self,
-        make_objective: MakeObjective,
+        make_objective: MakeObjective[ObjectiveT],
         folder: RunFolder,
         training: TrainingConfig,
         runtime: RuntimeConfig,
-        initialize: Callable[[Objective], None] | None = None,
+        initialize: Callable[[ObjectiveT], None] | None = None,
     ) -> None:
         if training.time_budget_secs and runtime.deterministic:
             raise InputError(
                 "time_budget_secs contradicts deterministic=True: the number of steps "
                 "in a time differs from run to run. Give one of them."
             )
+        self._folder = folder
+        self._training = training
+        self._runtime = runtime
         strategy = make_strategy(runtime)
         self._workers = WorkerSync(strategy)
-        self.is_chief, self.replicas = (
-            self._workers.is_chief,
-            strategy.num_replicas_in_sync,
-        )
+        self.is_chief = self._workers.is_chief
+        self.replicas = strategy.num_replicas_in_sync
         if training.precision == "bfloat16" and (emulation := emulation_of_bfloat16()):
             _LOGGER.warning("warning: %s Give precision=float32.", emulation)
+
         with strategy.scope():
             dtype = _POLICIES[training.precision]
             self.objective = make_objective(seed=training.seed, dtype=dtype)
-        self._folder = folder
-        self._training, self._runtime = training, runtime
         self._runner = StepRunner(self.objective, training, runtime)
+        self.results: dict[str, dict[str, float]] = {}
+
+        # With a time budget, the clock ends training, and not a number of steps.
         last_step = (
             sys.maxsize if training.time_budget_secs else training.num_train_steps
         )
         self._last_step = min(last_step, runtime.stop_at_step or last_step)
-        self.results: dict[str, dict[str, float]] = {}
+
+        # The weights are those of the newest checkpoint, or else the initial ones.
         self._found_checkpoints = folder.checkpoints()
         self._checkpoint = self._known_latest = folder.checkpoint_to_resume()
         if self._checkpoint is None and initialize is not None:
@@ -209,20 +220,22 @@ class Trainer:
         stop_on_signals = self._runtime.stop_on_signals
         with record_stop_signals(stop_on_signals) as signals, self.locked_folder():
             self._check_checkpoints()
-            number, state = self._run(data, held_out, per_step or {}, signals)
+            number, state = self._run(
+                data, held_out or HeldOutData(), per_step or {}, signals
+            )
         if number:
             raise TrainingInterrupted(number, state.step, self._folder.overwrite)
         return self._select_final_weights(state)
 
     def part_of_batch(self) -> tuple[int, int] | None:
-        """Returns (n, N) if this process may read only part n of N equal parts of each batch.
+        """Returns (n, N) if this process may read only part n of N of each batch.
 
         Returns None if it must read complete batches: in a run of one process, and if
         the run resumes from a checkpoint with the position of complete batches.
         """
         count = self._workers.count
         divided = (
-            restoring.has_parts(self._checkpoint) if self._checkpoint else count > 1
+            checkpoints.has_parts(self._checkpoint) if self._checkpoint else count > 1
         )
         return (self._workers.index, count) if divided else None
 
@@ -231,7 +244,7 @@ class Trainer:
         return self._folder.locked() if self.is_chief else contextlib.nullcontext()
 
     def _check_checkpoints(self) -> None:
-        """Checks that the newest checkpoint is still the newest, now that the folder is locked.
+        """Checks that no checkpoint was written before the folder was locked.
 
         Raises:
             InputError: Another run, or an earlier call of `train`, has written a
@@ -247,7 +260,7 @@ class Trainer:
     def _run(
         self,
         data: TrainingData,
-        held_out: HeldOutData | None,
+        held_out: HeldOutData,
         per_step: Mapping[str, float],
         signals: Sequence[int],
     ) -> tuple[int, RunState]:
@@ -256,67 +269,105 @@ class Trainer:
         Returns the signal (or 0) and the state.
         """
         self._known_latest = None  # training writes newer checkpoints
+
+        # Checkpoints contain the position of an iterator. A function from the step to
+        # the remaining batches needs no position.
         batches = data.batches
         iterator = None if callable(batches) else iter(batches)
+        if data.is_part:
+            self._runner.replicas_of_batch //= self._workers.count
+
         if self.is_chief:
             self._folder.start_run(self._training)
-        settings = {**to_json_dict(self._runtime), "replicas": self.replicas}
-        settings[restoring.PARTS] = data.is_part
-        self._runner.replicas_of_batch //= self._workers.count if data.is_part else 1
-        optimizer, keep = self._runner.optimizer, self._runtime.keep_checkpoints
+        settings = {
+            **to_json_dict(self._runtime),
+            "replicas": self.replicas,
+            checkpoints.PARTS: data.is_part,
+        }
         with CheckpointWriter(
-            self._folder, optimizer, self._training, settings, keep
+            self._folder,
+            self._runner.optimizer,
+            self._training,
+            settings,
+            self._runtime.keep_checkpoints,
         ) as writer:
-            state = restoring.restore_or_start(
-                self._checkpoint, optimizer, iterator, settings
+            state = checkpoints.restore_or_start(
+                self._checkpoint, self._runner.optimizer, iterator, settings
             )
             self._workers.check_equal(state.step, self._folder.path)
+
+            # What happens between the steps.
             failures = FailureMessages(data.records, self._folder, writer)
             summaries = self._start_summaries(state.step) if self.is_chief else None
-            held_out = held_out or HeldOutData()
-            evaluation = HeldOutEvaluation(
-                self._evaluations(held_out),
-                held_out.samples,
-                self.objective.best_by,
-                summaries,
-                writer if self.is_chief else None,
-                failures,
-                self._runtime.eval_steps,
-                self._runtime.early_stopping_evals,
+            evaluation = self._held_out_evaluation(
+                held_out, summaries, writer, failures
             )
-            budget = self._training.time_budget_secs
-            total = None if budget else self._last_step
-            progress = Progress("training", total, "steps", state.step)
-            metrics = MetricAccumulator(self.objective, per_step, state.unlogged)
-            callbacks: list[Callback] = [
-                MetricLogging(
-                    metrics, summaries, self._runtime.log_steps, progress, budget
-                ),
+            callbacks = [
+                self._metric_logging(state, per_step, summaries),
                 BadSteps(failures),
                 evaluation,
+                *self._callbacks_of_chief(writer, iterator, state.step),
             ]
-            if self.is_chief:
-                every_steps = self._runtime.save_checkpoints_steps
-                callbacks += [
-                    CheckpointSaving(writer, iterator, every_steps, state.step),
-                    Profiling(self._folder.path, self._runtime.profile_steps),
-                ]
+
             remaining = iter(batches(state.step)) if callable(batches) else iterator
-            run_steps = self._steps_with_messages(remaining, failures)
-            pacing = Pacing(self._runtime.iterations_per_loop)
-            clock = TrainingClock(bool(budget))
             number = run_loop(
-                run_steps,
+                self._steps_with_messages(remaining, failures),
                 state,
                 self._last_step,
                 callbacks,
-                pacing,
+                Pacing(self._runtime.iterations_per_loop),
                 self._workers,
                 signals,
-                clock,
+                TrainingClock(bool(self._training.time_budget_secs)),
             )
         self.results = evaluation.results
         return number, state
+
+    def _metric_logging(
+        self,
+        state: RunState,
+        per_step: Mapping[str, float],
+        summaries: Summaries | None,
+    ) -> Callback:
+        budget = self._training.time_budget_secs
+        total = None if budget else self._last_step
+        return MetricLogging(
+            MetricAccumulator(self.objective, per_step, state.unlogged),
+            summaries,
+            self._runtime.log_steps,
+            Progress("training", total, "steps", state.step),
+            budget,
+        )
+
+    def _held_out_evaluation(
+        self,
+        held_out: HeldOutData,
+        summaries: Summaries | None,
+        writer: CheckpointWriter,
+        failures: FailureMessages,
+    ) -> HeldOutEvaluation:
+        return HeldOutEvaluation(
+            self._evaluations(held_out),
+            held_out.samples,
+            self.objective.best_by,
+            summaries,
+            writer if self.is_chief else None,
+            failures,
+            self._runtime.eval_steps,
+            self._runtime.early_stopping_evals,
+        )
+
+    def _callbacks_of_chief(
+        self, writer: CheckpointWriter, iterator: Any, step: int
+    ) -> list[Callback]:
+        """Returns the callbacks that write files; only the chief has them."""
+        if not self.is_chief:
+            return []
+        every_steps = self._runtime.save_checkpoints_steps
+        return [
+            CheckpointSaving(writer, iterator, every_steps, step),
+            Profiling(self._folder.path, self._runtime.profile_steps),
+        ]
 
     def load_result(self, required: bool = False) -> int:
         """Loads the final weights of the run from the folder.
@@ -344,7 +395,7 @@ class Trainer:
         if folder is None:
             return 0
         self._folder.check_metadata(folder)
-        return restoring.restore_weights(folder, self.objective.variables)
+        return checkpoints.restore_weights(folder, self.objective.variables)
 
     def evaluate(
         self,
@@ -371,6 +422,7 @@ class Trainer:
                     add_to_totals(sums, batch_sums)
                     add_to_totals(counts, batch_counts)
                     progress.update(1)
+
         except READ_ERRORS as error:
             reason = records.explain_error()
             if reason is None:
@@ -379,7 +431,7 @@ class Trainer:
         return loss_and_metrics(self.objective, sums, counts)
 
     def _evaluations(self, held_out: HeldOutData) -> dict[str, Evaluate]:
-        """Returns functions that evaluate the average of the weights, or else the weights."""
+        """Returns functions that evaluate the average of the weights if there is one."""
 
         def on_dataset(
             name: str, make_dataset: Callable[[], tf.data.Dataset]
@@ -411,7 +463,7 @@ class Trainer:
     def _steps_with_messages(
         self, iterator: Any, failures: FailureMessages
     ) -> Callable[[RunState, int], StepResult]:
-        """Returns a function that runs steps and raises an `InputError` if a step fails."""
+        """Returns a function that runs steps, and explains the error of one."""
         debug = self._runtime.debug_nans
         train = self._runner.train_one_checked if debug else self._runner.train
 
@@ -429,7 +481,7 @@ class Trainer:
             self._runner.optimizer.replace_weights_by_average()
             return state.step
         self.wait_for_workers()  # The chief has then written the best weights.
-        step = restoring.restore_weights(self._folder.best, self.objective.variables)
+        step = checkpoints.restore_weights(self._folder.best, self.objective.variables)
         # The last evaluation was of the last weights, not of the best weights.
         self.results = {}
         _LOGGER.info("The best weights are those of step %d.", step)

@@ -1,4 +1,4 @@
-"""Wrong record files and flags of run_pretraining and inspect_records: one line, exit code 2.
+"""Wrong record files and flags of run_pretraining and inspect_records: exit code 2.
 
 The files of the rows are in the folder of the fixture `folder`.
 """
@@ -9,7 +9,7 @@ from run_programs import assert_refused, run_mains
 from tiny_bert import write_architecture
 
 from bert_tf.errors import InputError
-from bert_tf.pretraining import batches, read_errors, record_checks
+from bert_tf.pretraining import damaged_records, pretraining_batches, record_checks
 from bert_tf.training.lifecycle.failures import READ_ERRORS
 
 GOOD = record()
@@ -122,10 +122,12 @@ _SIZES = "tiny", "huge"
 
 
 def command(folder, program, changes):
+    def value_of(name, value):
+        return folder / value if name in _PATHS and value not in _SIZES else value
+
     values = {**_DEFAULTS[program], **changes}
     return f"bert_tf.{program}", [
-        f"--{name}={folder / value if name in _PATHS and value not in _SIZES else value}"
-        for name, value in values.items()
+        f"--{name}={value_of(name, value)}" for name, value in values.items()
     ]
 
 
@@ -140,9 +142,9 @@ def test_record_files_are_refused_before_training(folder, name, words):
 def test_a_bad_record_stops_the_input_pipeline_and_is_named(folder, name, words):
     paths = [str(folder / "good"), str(folder / name)]
     with pytest.raises(READ_ERRORS):
-        for _ in batches.training_batches(paths, SIZES, 4, 1, 10).take(50):
+        for _ in pretraining_batches.training_batches(paths, SIZES, 4, 1, 10).take(50):
             pass
-    message = read_errors.explain_read_error(paths, SIZES)
+    message = damaged_records.explain_read_error(paths, SIZES)
     assert all(word in message for word in words), message
 
 

@@ -74,11 +74,17 @@ ROWS = [
     (edit("bert_config.json", hidden_act="relu"), "bert_config.json", REPLACED),
     (edit("runtime_config.json", log_steps=3), "runtime_config.json", REPLACED),
     (put("vocab.txt", "[PAD]\n"), "vocab.txt", REPLACED),
-    (remove("state.json"), "is incomplete: a checkpoint of training has the file state.json"),
+    (
+        remove("state.json"),
+        "is incomplete: a checkpoint of training has the file state.json",
+    ),
     (remove("optimizer.safetensors"), "There is no file", "optimizer.safetensors"),
-    (put("state.json", "[1]"), "state.json is damaged: it must contain one JSON object"),
+    (
+        put("state.json", "[1]"),
+        "state.json is damaged: it must contain one JSON object",
+    ),
     (edit("state.json", step=11), "state.json", REPLACED),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[-1][:50])

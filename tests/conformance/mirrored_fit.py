@@ -1,4 +1,4 @@
-"""Prints the losses of `fit` on one device and under a MirroredStrategy with two devices.
+"""Prints the losses of `fit` on one device and on two devices of a MirroredStrategy.
 
 The argument is a kind of model, a key of `KINDS` in test_every_model.py.
 """

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import tensorflow as tf
-from guide_program import program, write_checkpoints
+from guide_program import program, write_checkpoints, write_records
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -30,6 +30,7 @@ def test_the_program_has_the_described_results_with_an_installed_wheel(tmp_path)
     folder = tmp_path / "guide"
     folder.mkdir()
     write_checkpoints(folder)
+    write_records(folder)
     (folder / "guide.py").write_text(program(), "utf-8")
     environment = {name: v for name, v in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(

@@ -1,18 +1,20 @@
-"""Batches of records: order, the last batch, compression, and records that are refused."""
+"""Batches of records: order, last batch, compression, and records that are refused."""
 
-import gzip
 import json
+import os
 import pathlib
 
+import iterator_positions as positions
 import numpy as np
 import pytest
 import tensorflow as tf
+from hostile_records import compress, flip
 from tiny_corpus import write_records
 
 from bert_tf import features
 from bert_tf.errors import InputError
-from bert_tf.pretraining import damage, record_checks
-from bert_tf.pretraining.batches import (
+from bert_tf.pretraining import damaged_records, record_checks
+from bert_tf.pretraining.pretraining_batches import (
     describe_origins,
     evaluation_batches,
     training_batches,
@@ -29,13 +31,6 @@ def write(path, start, count):
     columns = {name: np.zeros([count, *shape]) for name, shape in shapes.items()}
     columns["input_ids"][:, 0] = np.arange(start, start + count)
     return write_records(path, features.encode(columns, features.PRETRAINING))
-
-
-def compressed(path):
-    pathlib.Path(f"{path}.gz").write_bytes(
-        gzip.compress(pathlib.Path(path).read_bytes())
-    )
-    return f"{path}.gz"
 
 
 def ids(batch):
@@ -64,45 +59,42 @@ def test_training_batches_contain_each_example_once_per_epoch_in_an_order_from_t
     assert order(2) != first
 
 
-def test_another_vocabulary_is_refused_with_both_hashes(tmp_path):
+A, B = "a" * 64, "b" * 64
+MANIFEST = {"vocab_size": 100, "vocabulary_sha256": A, "do_lower_case": False}
+
+
+@pytest.mark.parametrize(
+    ("facts", "fitting", "changes", "words"),
+    [
+        ({}, [100, A], {0: 99}, "100 entries, but the model's vocab_size is 99"),
+        ({}, [100, None], {0: 99}, "100 entries, but the model's vocab_size is 99"),
+        ({}, [100, A], {1: B}, rf"_sha256={A}, but .*={B}\. Give the vocab_file"),
+        ({}, [100, None, False], {2: True}, "created with do_lower_case=False"),
+        *(
+            (
+                {"flags": {"objective": made_for}},
+                [100, None, None, made_for],
+                {3: "causal"},
+                f"={made_for}, but this run has objective=causal",
+            )
+            for made_for in ("mlm_nsp", "mlm")
+        ),
+    ],
+)
+def test_records_of_other_settings_are_refused(
+    tmp_path, facts, fitting, changes, words
+):
+    """`fitting` are arguments of `check_manifests`, and `changes` replaces some."""
     path = write(tmp_path / "a.tfrecord", 0, 1)
-    manifest = {"vocab_size": 100, "vocabulary_sha256": "a" * 64}
-    (tmp_path / "a.manifest.json").write_text(json.dumps(manifest))
-    record_checks.check_manifests([path], 100, "a" * 64)
-    record_checks.check_manifests([path], 100, None)
-    with pytest.raises(
-        InputError, match=r"100 entries, but the model's vocab_size is 99"
-    ):
-        record_checks.check_manifests([path], 99, None)
-    with pytest.raises(
-        InputError, match=r"vocabulary_sha256=a{64}, but .*=b{64}\. Give the vocab_file"
-    ):
-        record_checks.check_manifests([path], 100, "b" * 64)
-
-
-@pytest.mark.parametrize("made_for", ["mlm_nsp", "mlm"])
-def test_masked_records_are_refused_for_causal_training(tmp_path, made_for):
-    path = write(tmp_path / "a.tfrecord", 0, 1)
-    (tmp_path / "a.manifest.json").write_text(
-        json.dumps({"flags": {"objective": made_for}})
-    )
-    record_checks.check_manifests([path], 100, objective=made_for)
-    with pytest.raises(
-        InputError, match=f"={made_for}, but this run has objective=causal"
-    ):
-        record_checks.check_manifests([path], 100, objective="causal")
-
-
-def test_another_casing_is_refused(tmp_path):
-    path = write(tmp_path / "a.tfrecord", 0, 1)
-    (tmp_path / "a.manifest.json").write_text(json.dumps({"do_lower_case": False}))
-    record_checks.check_manifests([path], 100, None, False)
-    with pytest.raises(InputError, match=r"created with do_lower_case=False"):
-        record_checks.check_manifests([path], 100, None, True)
+    (tmp_path / "a.manifest.json").write_text(json.dumps({**MANIFEST, **facts}))
+    record_checks.check_manifests([path], *fitting)
+    others = [changes.get(number, each) for number, each in enumerate(fitting)]
+    with pytest.raises(InputError, match=words):
+        record_checks.check_manifests([path], *others)
 
 
 def test_each_example_has_the_index_of_its_file_and_record(tmp_path):
-    paths = [write(tmp_path / "a", 0, 7), compressed(write(tmp_path / "b", 7, 5))]
+    paths = [write(tmp_path / "a", 0, 7), compress(write(tmp_path / "b", 7, 5))]
     places = {
         number: (0, number) if number < 7 else (1, number - 7) for number in range(12)
     }
@@ -119,51 +111,37 @@ def test_origins_are_described_by_file_and_record():
     assert describe_origins(paths, origins, 1) == "x/a: records 17, and 2 more"
 
 
-def positions(dataset, at, folder):
-    """Saves the position before batch `at`.
-
-    Returns (origins of 10 batches, checkpoint path).
-    """
-    iterator = iter(dataset)
-    for _ in range(at):
-        next(iterator)
-    saved = tf.train.Checkpoint(iterator=iterator).write(f"{folder}/position-{at}")
-    return [next(iterator)["origin"].numpy().tolist() for _ in range(10)], saved
-
-
 @pytest.mark.parametrize("at", [0, 1, 3, 4, 7])  # an epoch has three batches
 def test_the_position_is_restored_exactly_with_files_that_were_moved(tmp_path, at):
     def make(folder):
         folder.mkdir()
-        return [write(folder / "a", 0, 7), compressed(write(folder / "b", 7, 5))]
+        return [write(folder / "a", 0, 7), compress(write(folder / "b", 7, 5))]
 
     paths, moved = make(tmp_path / "before"), make(tmp_path / "after")
     for number in (0, 1):  # the moved files have the same lengths but other ids
         write(tmp_path / "after" / "ab"[number], 100 + 7 * number, [7, 5][number])
-    compressed(moved[1].removesuffix(".gz"))
-    dataset = training_batches(paths, SIZES, 4, 1, 5)
-    expected, saved = positions(dataset, at, tmp_path)
+    compress(moved[1].removesuffix(".gz"))
+    iterator = iter(training_batches(paths, SIZES, 4, 1, 5))
+    for _ in range(at):
+        next(iterator)
+    saved = positions.save(iterator, tmp_path / "position")
+    expected = positions.columns(iterator, 10)["origin"]
     tf.io.gfile.rmtree(str(tmp_path / "before"))
-    iterator = iter(training_batches(moved, SIZES, 4, 1, 5))
-    tf.train.Checkpoint(iterator=iterator).read(saved).assert_consumed()
-    assert [next(iterator)["origin"].numpy().tolist() for _ in range(10)] == expected
+    resumed = positions.restore(training_batches(moved, SIZES, 4, 1, 5), saved)
+    np.testing.assert_array_equal(positions.columns(resumed, 10)["origin"], expected)
 
 
 def test_a_run_resumes_after_a_damaged_record_with_a_salvaged_copy(tmp_path):
     path = write(tmp_path / "a", 0, 200)
-    content = bytearray((tmp_path / "a").read_bytes())
-    size = len(content) // 200 + 1
-    content[100 * size] ^= 1
-    (tmp_path / "a").write_bytes(content)
+    flip(path, 100 * (os.path.getsize(path) // 200 + 1))
     iterator = iter(training_batches([path], SIZES, 4, 1, 5))
     seen = [i for _ in range(10) for i in ids(next(iterator))]
-    saved = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "position"))
+    saved = positions.save(iterator, tmp_path / "position")
     with pytest.raises(tf.errors.DataLossError):
         for _ in range(50):
             next(iterator)
-    copies = damage.salvage([path], str(tmp_path))
-    iterator = iter(training_batches(copies, SIZES, 4, 1, 5))
-    tf.train.Checkpoint(iterator=iterator).read(saved).assert_consumed()
+    copies = damaged_records.salvage([path], str(tmp_path))
+    iterator = positions.restore(training_batches(copies, SIZES, 4, 1, 5), saved)
     seen += [i for _ in range(39) for i in ids(next(iterator))]
     assert len(set(seen)) == len(seen) == 196
 

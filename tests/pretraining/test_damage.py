@@ -1,16 +1,17 @@
-"""Damage in a record file is reported, and a copy of the file has all readable records."""
+"""Damage in a record file is reported, and a copy has all readable records."""
 
-import gzip
+import os
 import pathlib
 
 import hostile_records
 import numpy as np
 import pytest
 import tensorflow as tf
+from hostile_records import compress, flip
 from tiny_corpus import write_records
 
 from bert_tf.errors import InputError
-from bert_tf.pretraining import batches, damage, read_errors
+from bert_tf.pretraining import damaged_records, pretraining_batches
 
 GOOD, SIZES = hostile_records.record(), hostile_records.SIZES
 RECORDS = [bytes([number]) * (50 + number) for number in range(10)]
@@ -21,22 +22,14 @@ def write(path, records=RECORDS):
     return write_records(path, records)
 
 
-def compress(path):
-    target = f"{path}.gz"
-    pathlib.Path(target).write_bytes(gzip.compress(pathlib.Path(path).read_bytes()))
-    return target
+def salvage(*paths):
+    """Copies damaged files to a folder next to the first one."""
+    return damaged_records.salvage(paths, f"{os.path.dirname(paths[0])}/salvaged")
 
 
 def read(path):
     kind = "GZIP" if path.endswith(".gz") else ""
     return list(tf.data.TFRecordDataset(path, kind).as_numpy_iterator())
-
-
-def flip(path, *places):
-    content = bytearray(pathlib.Path(path).read_bytes())
-    for place in places:
-        content[place] ^= 4
-    pathlib.Path(path).write_bytes(content)
 
 
 def cut(path, length):
@@ -48,7 +41,7 @@ CHECKSUM = -2  # relative to the start of the next record
 
 
 @pytest.mark.parametrize(
-    ("flipped", "dropped", "damaged_records", "truncated_files"),
+    ("flipped", "dropped", "num_damaged", "truncated_files"),
     [
         ([(4, DATA)], {4}, 1, 0),
         ([(5, CHECKSUM)], {4}, 1, 0),
@@ -60,15 +53,15 @@ CHECKSUM = -2  # relative to the start of the next record
     ],
 )
 def test_records_with_flipped_bytes_are_dropped(
-    tmp_path, caplog, flipped, dropped, damaged_records, truncated_files
+    tmp_path, caplog, flipped, dropped, num_damaged, truncated_files
 ):
     intact, path = write(tmp_path / "intact"), write(tmp_path / "damaged")
     flip(path, *(STARTS[record] + place for record, place in flipped))
-    unchanged, copy = damage.salvage([intact, path], str(tmp_path / "salvaged"))
+    unchanged, copy = salvage(intact, path)
     assert unchanged == intact
     end = ", and its end" * truncated_files
     assert caplog.messages == [
-        f"damaged records of {path} left out: {damaged_records}{end}"
+        f"damaged records of {path} left out: {num_damaged}{end}"
     ]
     assert read(copy) == [r for n, r in enumerate(RECORDS) if n not in dropped]
 
@@ -77,7 +70,7 @@ def test_records_with_flipped_bytes_are_dropped(
 def test_a_truncated_file_keeps_the_records_before_the_end(tmp_path, more):
     path = write(tmp_path / "damaged")
     cut(path, STARTS[4] + more)
-    (copy,) = damage.salvage([path], str(tmp_path / "salvaged"))
+    (copy,) = salvage(path)
     assert read(copy) == RECORDS[:4]
     # Without a manifest, a file cut between two records seems complete.
     assert (copy == path) == (not more)
@@ -99,7 +92,7 @@ def test_a_compressed_file_keeps_the_records_before_the_damage(tmp_path, noise, 
     for damage_file in (flip, cut):
         path = compress(tmp_path / "a")
         damage_file(path, int(size * share))
-        (copy,) = damage.salvage([path], str(tmp_path / "salvaged"))
+        (copy,) = salvage(path)
         kept = read(copy)
         assert copy != path and copy.endswith(".gz")
         # Of the data before the damage, at most 128 KiB (one block) may be lost.
@@ -111,7 +104,7 @@ def test_a_compressed_file_keeps_the_records_before_the_damage(tmp_path, noise, 
 def test_a_compressed_file_without_its_trailer_keeps_all_records(tmp_path):
     path = compress(write(tmp_path / "a"))
     cut(path, -8)
-    (copy,) = damage.salvage([path], str(tmp_path / "salvaged"))
+    (copy,) = salvage(path)
     assert copy != path and read(copy) == RECORDS
 
 
@@ -119,29 +112,27 @@ def test_files_without_damage_are_not_copied(tmp_path, caplog):
     caplog.set_level("INFO", "bert_tf")
     plain = write(tmp_path / "a")
     paths = [plain, compress(plain), write(tmp_path / "b", [b"", b"x", bytes(100000)])]
-    assert damage.salvage(paths, str(tmp_path / "salvaged")) == paths
+    assert salvage(*paths) == paths
     assert not (tmp_path / "salvaged").exists()
     assert "checking records: 3 of 3 files" in caplog.text
 
 
 def test_a_copy_is_reused_until_the_file_changes(tmp_path):
-    path, folder = write(tmp_path / "a"), str(tmp_path / "salvaged")
+    path = write(tmp_path / "a")
     flip(path, STARTS[4] + DATA)
-    (first,) = damage.salvage([path], folder)
+    (first,) = salvage(path)
     written = pathlib.Path(first).stat().st_mtime_ns
-    assert damage.salvage([path], folder) == [first]
+    assert salvage(path) == [first]
     assert pathlib.Path(first).stat().st_mtime_ns == written
-    assert [p.name for p in pathlib.Path(folder).iterdir()] == [
-        pathlib.Path(first).name
-    ]
+    assert list((tmp_path / "salvaged").iterdir()) == [pathlib.Path(first)]
     flip(path, STARTS[6] + DATA)
-    assert damage.salvage([path], folder) != [first]
+    assert salvage(path) != [first]
 
 
 def test_a_file_without_readable_records_is_refused(tmp_path):
     (tmp_path / "text").write_text("This is a text and not a file of records.")
     with pytest.raises(InputError, match="text holds no record that can be read"):
-        damage.salvage([str(tmp_path / "text")], str(tmp_path / "salvaged"))
+        salvage(str(tmp_path / "text"))
 
 
 def test_files_in_object_stores_are_salvaged(tmp_path):
@@ -149,7 +140,7 @@ def test_files_in_object_stores_are_salvaged(tmp_path):
     local = write(tmp_path / "a")
     flip(local, STARTS[4] + DATA)
     tf.io.gfile.copy(local, path)
-    (copy,) = damage.salvage([path], f"ram://{tmp_path}/salvaged")
+    (copy,) = salvage(path)
     assert read(copy) == [*RECORDS[:4], *RECORDS[5:]]
 
 
@@ -162,7 +153,7 @@ def test_checksums_equal_those_that_tensorflow_writes(tmp_path, data):
 
 def test_an_error_unrelated_to_the_records_is_not_explained(tmp_path):
     assert (
-        read_errors.explain_read_error([write(tmp_path / "a", [GOOD] * 5)], SIZES)
+        damaged_records.explain_read_error([write(tmp_path / "a", [GOOD] * 5)], SIZES)
         is None
     )
 
@@ -172,11 +163,11 @@ def test_a_damaged_record_is_reported(tmp_path, number):
     path = write(tmp_path / "a.tfrecord", [GOOD] * 2000)
     flip(path, number * (16 + len(GOOD)) + DATA)
     with pytest.raises((tf.errors.DataLossError, InputError)) as raised:
-        for _ in batches.evaluation_batches([path], SIZES, 8):
+        for _ in pretraining_batches.evaluation_batches([path], SIZES, 8):
             pass
     message = str(raised.value)
     if number:  # the first record of each file is checked before training
-        message = read_errors.explain_read_error([path], SIZES)
+        message = damaged_records.explain_read_error([path], SIZES)
         assert message.startswith(
             f"Record {number} of {path} cannot be read: corrupted record at "
         )

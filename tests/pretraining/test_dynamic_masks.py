@@ -1,7 +1,8 @@
-"""Records of --masking=dynamic: their content, the masks of a run, and what is refused."""
+"""Records of --masking=dynamic: content, the masks of a run, and what is refused."""
 
 import json
 
+import iterator_positions as positions
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -17,7 +18,7 @@ from bert_tf.errors import InputError
 from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining import record_checks
-from bert_tf.pretraining.batches import evaluation_batches, training_batches
+from bert_tf.pretraining.pretraining_batches import evaluation_batches, training_batches
 
 LENGTH, PREDICTIONS = 40, 6
 SIZES = {"S": LENGTH, "P": PREDICTIONS, "V": len(tiny_corpus.VOCABULARY), "T": 2}
@@ -42,9 +43,15 @@ def folder(tmp_path_factory):
     for objective in ("mlm_nsp", "mlm"):
         for masking, most in (("static", PREDICTIONS), ("dynamic", 20)):
             tiny_corpus.make(
-                folder, vocab_file, TEXT, f"{objective}/{masking}.tfrecord", masking=masking,
-                max_predictions_per_seq=most, objective=objective, **settings,
-            )  # fmt: skip
+                folder,
+                vocab_file,
+                TEXT,
+                f"{objective}/{masking}.tfrecord",
+                masking=masking,
+                max_predictions_per_seq=most,
+                objective=objective,
+                **settings,
+            )
     return folder
 
 
@@ -60,14 +67,9 @@ def masks(folder, kind="tokens"):
     return DynamicMasks(settings, stages.vocabulary(config))
 
 
-def joined(batches):
+def joined(dataset):
     """Returns the columns of all batches, as arrays."""
-    columns = [
-        {name: value.numpy() for name, value in batch.items()} for batch in batches
-    ]
-    return {
-        name: np.concatenate([each[name] for each in columns]) for name in columns[0]
-    }
+    return positions.columns(iter(dataset))
 
 
 def unmasked(columns):
@@ -169,8 +171,7 @@ def test_masks_depend_on_the_place_in_the_stream_and_not_on_the_batch_size(folde
         return joined(data.take(1200 // batch_size))
 
     first, other = stream(3), stream(8)
-    for name, values in first.items():
-        np.testing.assert_array_equal(values, other[name])
+    positions.assert_equal(other, first)
 
 
 def test_masks_differ_in_each_epoch_but_not_in_evaluations(folder):
@@ -184,47 +185,39 @@ def test_masks_differ_in_each_epoch_but_not_in_evaluations(folder):
     pairs = np.array(list(by_record.values())).T
     ids = unmasked(columns)
     np.testing.assert_array_equal(ids[pairs[0]], ids[pairs[1]])
-    positions = columns["masked_lm_positions"]
-    same = (positions[pairs[0]] == positions[pairs[1]]).all(axis=1)
+    masked = columns["masked_lm_positions"]
+    same = (masked[pairs[0]] == masked[pairs[1]]).all(axis=1)
     assert same.mean() < 0.2
     one, two = (
         joined(evaluation_batches(files(folder), SIZES, n, masks(folder)))
         for n in (7, 64)
     )
-    for name, values in one.items():
-        np.testing.assert_array_equal(values, two[name])
+    positions.assert_equal(two, one)
 
 
 @pytest.mark.parametrize("at", [0, 5, 40])
 def test_the_position_is_restored_exactly(folder, tmp_path, at):
     def batches():
-        return iter(
-            training_batches(files(folder), SIZES, 12, 1, 50, masks(folder, "words"))
-        )
+        return training_batches(files(folder), SIZES, 12, 1, 50, masks(folder, "words"))
 
-    iterator = batches()
+    iterator = iter(batches())
     for _ in range(at):
         next(iterator)
-    saved = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "position"))
-    expected = joined(next(iterator) for _ in range(40))
-    resumed = batches()
-    tf.train.Checkpoint(iterator=resumed).read(saved).assert_consumed()
-    for name, values in joined(next(resumed) for _ in range(40)).items():
-        np.testing.assert_array_equal(values, expected[name])
+    saved = positions.save(iterator, tmp_path / "position")
+    expected = positions.columns(iterator, 40)
+    resumed = positions.restore(batches(), saved)
+    positions.assert_equal(positions.columns(resumed, 40), expected)
 
 
 def test_an_unmasked_record_that_does_not_fit_is_named(folder):
     path = files(folder)[0]
-    with pytest.raises(
-        InputError, match=r"dynamic-.* in lengths, but max_seq_length is 30"
+    for sizes, words in (
+        ({"S": 30}, "dynamic-.* in lengths, but max_seq_length is 30"),
+        ({"V": 20}, r"holds \d+ in ids_uint16, but vocab_size is 20"),
+        ({"V": 1 << 17}, "has no feature ids_int32"),
     ):
-        record_checks.check_files([path], {**SIZES, "S": 30})
-    with pytest.raises(
-        InputError, match=r"holds \d+ in ids_uint16, but vocab_size is 20"
-    ):
-        record_checks.check_files([path], {**SIZES, "V": 20})
-    with pytest.raises(InputError, match="has no feature ids_int32"):
-        record_checks.check_files([path], {**SIZES, "V": 1 << 17})
+        with pytest.raises(InputError, match=words):
+            record_checks.check_files([path], {**SIZES, **sizes})
 
 
 def program(folder, *flags):
@@ -234,9 +227,13 @@ def program(folder, *flags):
     }
     (folder / "config.json").write_text(json.dumps({**tiny_bert.CONFIG, **sizes}))
     return "bert_tf.run_scripts.run_pretraining", [
-        f"--bert_config_file={folder}/config.json", "--do_train=true", "--num_train_steps=6",
-        "--train_batch_size=8", f"--output_dir={folder}/run", *flags,
-    ]  # fmt: skip
+        f"--bert_config_file={folder}/config.json",
+        "--do_train=true",
+        "--num_train_steps=6",
+        "--train_batch_size=8",
+        f"--output_dir={folder}/run",
+        *flags,
+    ]
 
 
 def test_a_run_trains_on_unmasked_records_and_evaluates(folder):
@@ -265,26 +262,65 @@ def test_bad_input_is_refused_in_one_line(folder, tmp_path):
     vocab = f"--vocab_file={folder}/vocab.txt"
     dynamic, static = (f"{folder}/mlm_nsp/{kind}-*" for kind in ("dynamic", "static"))
     create = [
-        f"--input_file={folder}/corpus.txt", vocab, f"--output_file={tmp_path}/a.tfrecord",
+        f"--input_file={folder}/corpus.txt",
+        vocab,
+        f"--output_file={tmp_path}/a.tfrecord",
         "--masking=dynamic",
-    ]  # fmt: skip
+    ]
     out = f"--output_dir={tmp_path}/run"
     rows = [
-        (program(folder, f"--input_file={dynamic}", out), ["unmasked", "need --vocab_file"]),
+        (
+            program(folder, f"--input_file={dynamic}", out),
+            ["unmasked", "need --vocab_file"],
+        ),
         (program(folder, f"--input_file={dynamic},{static}", vocab, out), ["one kind"]),
-        (program(folder, f"--input_file={dynamic}", f"--eval_input_file={static}", vocab, out),
-         ["one kind"]),
-        (program(folder, f"--input_file={dynamic}", vocab, out, "--objective=causal"),
-         ["created with --objective=mlm_nsp, but this run has --objective=causal"]),
-        (program(folder, f"--input_file={static}", vocab, out, "--do_whole_word_mask=true"),
-         ["--do_whole_word_mask has no effect without records of --masking=dynamic"]),
-        (program(folder, f"--input_file={dynamic}", vocab, out, "--mask_token_prob=2"),
-         ["mask_token_prob"]),
-        (("bert_tf.data_prep.create_pretraining_data", [*create, "--max_predictions_per_seq=10"]),
-         ["--max_predictions_per_seq has no effect", "run_pretraining"]),
-        (("bert_tf.data_prep.create_pretraining_data", [*create, "--objective=causal"]),
-         ["--masking has no effect", "causal"]),
-    ]  # fmt: skip
+        (
+            program(
+                folder,
+                f"--input_file={dynamic}",
+                f"--eval_input_file={static}",
+                vocab,
+                out,
+            ),
+            ["one kind"],
+        ),
+        (
+            program(
+                folder, f"--input_file={dynamic}", vocab, out, "--objective=causal"
+            ),
+            ["created with --objective=mlm_nsp, but this run has --objective=causal"],
+        ),
+        (
+            program(
+                folder,
+                f"--input_file={static}",
+                vocab,
+                out,
+                "--do_whole_word_mask=true",
+            ),
+            ["--do_whole_word_mask has no effect without records of --masking=dynamic"],
+        ),
+        (
+            program(
+                folder, f"--input_file={dynamic}", vocab, out, "--mask_token_prob=2"
+            ),
+            ["mask_token_prob"],
+        ),
+        (
+            (
+                "bert_tf.data_prep.create_pretraining_data",
+                [*create, "--max_predictions_per_seq=10"],
+            ),
+            ["--max_predictions_per_seq has no effect", "run_pretraining"],
+        ),
+        (
+            (
+                "bert_tf.data_prep.create_pretraining_data",
+                [*create, "--objective=causal"],
+            ),
+            ["--masking has no effect", "causal"],
+        ),
+    ]
     results = run_mains([command for command, _ in rows], cwd=folder, secs=60)
     for result, (_, words) in zip(results, rows, strict=True):
         assert_refused(result, *words)

@@ -16,10 +16,13 @@ from run_programs import assert_refused, run_mains
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer
-from bert_tf.pretraining.majority_baseline import majority_accuracies, warn_if_no_better
-from bert_tf.pretraining.pretrain import _report_settings
 from bert_tf.pretraining.pretraining_config import PretrainingRecords
-from bert_tf.pretraining.pretraining_objective import PretrainingObjective
+from bert_tf.pretraining.pretraining_objective import (
+    PretrainingObjective,
+    majority_accuracies,
+    warn_if_no_better,
+)
+from bert_tf.pretraining.train_and_evaluate import _report_settings
 from bert_tf.training.config import RunPhases, TrainingConfig
 from bert_tf.training.step.objective import loss_and_metrics
 
@@ -62,25 +65,26 @@ def metrics(objective):
     return values
 
 
-def test_mlm_loss_without_next_sentence():
-    model = BertPretrainer(BertConfig(**FIELDS), next_sentence=False, seed=1)
-    values = metrics(PretrainingObjective(model, "mlm"))
-    loss, accuracy = predictions(model, [(0, 1, 10), (0, 4, 5), (1, 3, 4)])
+FOLLOWING = [(0, 0, 5), (0, 1, 6), (0, 2, 3), (0, 3, 7), (0, 4, 3), (1, 0, 8)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "attention", "where"),
+    [
+        ("mlm", "bidirectional", [(0, 1, 10), (0, 4, 5), (1, 3, 4)]),
+        ("causal", "causal", [*FOLLOWING, (1, 1, 3), (1, 2, 9)]),
+    ],
+)
+def test_losses_without_next_sentence(kind, attention, where):
+    """The causal loss predicts every next token."""
+    config = BertConfig(**FIELDS, attention=attention)
+    model = BertPretrainer(config, next_sentence=False, seed=1)
+    values = metrics(PretrainingObjective(model, kind))
+    loss, accuracy = predictions(model, where)
     np.testing.assert_allclose(values["masked_lm_loss"], loss, rtol=1e-5)
     np.testing.assert_allclose(values["loss"], loss, rtol=1e-4)
     assert values["masked_lm_accuracy"] == accuracy
     assert set(values) == {"loss", "masked_lm_loss", "masked_lm_accuracy"}
-
-
-def test_causal_loss_predicts_every_next_token():
-    model = BertPretrainer(
-        BertConfig(**FIELDS, attention="causal"), next_sentence=False, seed=1
-    )
-    values = metrics(PretrainingObjective(model, "causal"))
-    following = [(0, 0, 5), (0, 1, 6), (0, 2, 3), (0, 3, 7), (0, 4, 3)]
-    loss, accuracy = predictions(model, [*following, (1, 0, 8), (1, 1, 3), (1, 2, 9)])
-    np.testing.assert_allclose(values["masked_lm_loss"], loss, rtol=1e-5)
-    assert values["masked_lm_accuracy"] == accuracy
 
 
 def test_causal_objective_refuses_bidirectional_attention():
@@ -107,33 +111,55 @@ def test_mlm_and_causal_objectives_in_all_programs(tmp_path):
 
     def records(objective):
         return "bert_tf.data_prep.create_pretraining_data", [
-            f"--input_file={tmp_path}/corpus.txt", f"--output_file={tmp_path}/{objective}.tfrecord",
-            f"--vocab_file={vocab}", "--max_seq_length=16", "--max_predictions_per_seq=3",
-            "--dupe_factor=1", f"--objective={objective}",
-        ]  # fmt: skip
+            f"--input_file={tmp_path}/corpus.txt",
+            f"--output_file={tmp_path}/{objective}.tfrecord",
+            f"--vocab_file={vocab}",
+            "--max_seq_length=16",
+            "--max_predictions_per_seq=3",
+            "--dupe_factor=1",
+            f"--objective={objective}",
+        ]
 
     def pretrain(objective, data):
         return "bert_tf.run_scripts.run_pretraining", [
-            f"--input_file={tmp_path}/{data}.tfrecord", f"--output_dir={tmp_path}/{objective}",
-            f"--bert_config_file={tmp_path}/config.json", f"--vocab_file={vocab}",
-            "--max_seq_length=16", "--max_predictions_per_seq=3", "--do_train=true",
-            "--do_eval=true", "--num_train_steps=4", "--num_warmup_steps=1",
-            f"--objective={objective}", "--max_eval_steps=2",
-        ]  # fmt: skip
+            f"--input_file={tmp_path}/{data}.tfrecord",
+            f"--output_dir={tmp_path}/{objective}",
+            f"--bert_config_file={tmp_path}/config.json",
+            f"--vocab_file={vocab}",
+            "--max_seq_length=16",
+            "--max_predictions_per_seq=3",
+            "--do_train=true",
+            "--do_eval=true",
+            "--num_train_steps=4",
+            "--num_warmup_steps=1",
+            f"--objective={objective}",
+            "--max_eval_steps=2",
+        ]
 
     def finetune(objective):
         return "bert_tf.run_scripts.run_classifier", [
-            "--task_name=sst-2", f"--data_dir={tmp_path}/task", "--do_train=true",
-            f"--init_checkpoint={tmp_path}/{objective}", "--max_seq_length=8",
-            f"--output_dir={tmp_path}/task-{objective}", "--train_batch_size=4",
-            "--num_train_epochs=1", "--do_eval=true", "--eval_steps=2", "--layer_decay=0.9",
+            "--task_name=sst-2",
+            f"--data_dir={tmp_path}/task",
+            "--do_train=true",
+            f"--init_checkpoint={tmp_path}/{objective}",
+            "--max_seq_length=8",
+            f"--output_dir={tmp_path}/task-{objective}",
+            "--train_batch_size=4",
+            "--num_train_epochs=1",
+            "--do_eval=true",
+            "--eval_steps=2",
+            "--layer_decay=0.9",
             "--ema_decay=0.5",
-        ]  # fmt: skip
+        ]
 
     commands = [
-        records("mlm"), records("causal"), pretrain("mlm", "mlm"), pretrain("causal", "causal"),
-        finetune("mlm"), finetune("causal"),
-    ]  # fmt: skip
+        records("mlm"),
+        records("causal"),
+        pretrain("mlm", "mlm"),
+        pretrain("causal", "causal"),
+        finetune("mlm"),
+        finetune("causal"),
+    ]
     for command, result in zip(commands, run_mains(commands), strict=True):
         assert result.code == 0, (command, result.err)
     for objective, attention in (("mlm", "bidirectional"), ("causal", "causal")):

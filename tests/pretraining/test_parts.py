@@ -3,11 +3,11 @@
 import json
 import signal
 
+import iterator_positions as positions
 import layout_runs
 import linear_runs
 import numpy as np
 import pytest
-import tensorflow as tf
 import tiny_corpus
 
 from bert_tf import features
@@ -15,7 +15,7 @@ from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import stages
 from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
-from bert_tf.pretraining.batches import training_batches
+from bert_tf.pretraining.pretraining_batches import training_batches
 from bert_tf.training.trainer import TrainingData
 
 LENGTH, PREDICTIONS, BATCH = 40, 6, 8
@@ -24,16 +24,22 @@ SIZES = {"S": LENGTH, "P": PREDICTIONS, "V": len(tiny_corpus.VOCABULARY), "T": 2
 
 @pytest.fixture(scope="module", params=["static", "dynamic"])
 def make_batches(request, tmp_path_factory):
-    """Returns a function from a part to its dataset, for records with masks or without."""
+    """Returns a function from a part to its dataset, for both kinds of records."""
     folder = tmp_path_factory.mktemp("parts")
     vocab_file = tiny_corpus.vocabulary_file(folder)
     text = tiny_corpus.text_of(tiny_corpus.corpus(20))
     is_static = request.param == "static"
     tiny_corpus.make(
-        folder, vocab_file, text, "records.tfrecord", masking=request.param, dupe_factor=1,
-        max_seq_length=LENGTH, max_predictions_per_seq=PREDICTIONS if is_static else 20,
+        folder,
+        vocab_file,
+        text,
+        "records.tfrecord",
+        masking=request.param,
+        dupe_factor=1,
+        max_seq_length=LENGTH,
+        max_predictions_per_seq=PREDICTIONS if is_static else 20,
         num_output_shards=2,
-    )  # fmt: skip
+    )
     paths = sorted(map(str, folder.glob("records-*")))
     settings = MaskingConfig(max_predictions_per_seq=PREDICTIONS)
     vocabulary = stages.vocabulary(RecordsConfig(vocab_file))
@@ -43,14 +49,7 @@ def make_batches(request, tmp_path_factory):
 
 def arrays(iterator, count):
     """Returns the columns of the next batches; each has the shape [count, B, ...]."""
-    batches = [{n: v.numpy() for n, v in next(iterator).items()} for _ in range(count)]
-    return {name: np.stack([each[name] for each in batches]) for name in batches[0]}
-
-
-def assert_equal(found, expected):
-    assert found.keys() == expected.keys()
-    for name, values in expected.items():
-        np.testing.assert_array_equal(found[name], values, name)
+    return positions.columns(iterator, count, np.stack)
 
 
 def rows_of(columns, number, parts):
@@ -65,7 +64,7 @@ def test_the_parts_of_a_batch_are_together_the_batch(make_batches, parts):
     for number in range(parts):
         dataset = make_batches((number, parts))
         assert dataset.element_spec["input_ids"].shape == [BATCH // parts, LENGTH]
-        assert_equal(arrays(iter(dataset), 60), rows_of(whole, number, parts))
+        positions.assert_equal(arrays(iter(dataset), 60), rows_of(whole, number, parts))
 
 
 @pytest.mark.parametrize(("saved_in", "at"), [((0, 2), 0), ((0, 4), 5), ((0, 1), 37)])
@@ -77,24 +76,19 @@ def test_a_position_in_one_part_is_restored_in_any_part(
     iterator = iter(make_batches(saved_in))
     if at:
         arrays(iterator, at)
-    saved = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "position"))
-    for part in [
-        (0, 1),
-        (1, 2),
-        (0, 2),
-        (3, 4),
-    ]:  # each but the first resumes a resumed run
-        resumed = iter(make_batches(part))
-        tf.train.Checkpoint(iterator=resumed).read(saved).assert_consumed()
+    saved = positions.save(iterator, tmp_path / "position")
+    # Each but the first resumes a resumed run.
+    for part in ((0, 1), (1, 2), (0, 2), (3, 4)):
+        resumed = positions.restore(make_batches(part), saved)
         first = arrays(resumed, 2)
-        saved = tf.train.Checkpoint(iterator=resumed).write(
-            str(tmp_path / f"position-{part}")
-        )
+        saved = positions.save(resumed, tmp_path / f"position-{part}")
         both = zip(first.items(), arrays(resumed, 20).values(), strict=True)
         found = {
             name: np.concatenate([before, after]) for (name, before), after in both
         }
-        assert_equal(found, rows_of({n: v[:22] for n, v in rest.items()}, *part))
+        positions.assert_equal(
+            found, rows_of({n: v[:22] for n, v in rest.items()}, *part)
+        )
         rest = {name: values[2:] for name, values in rest.items()}
 
 

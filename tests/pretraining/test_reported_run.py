@@ -1,10 +1,12 @@
-"""The output of a pretraining run: cost of a step, metrics.jsonl, TensorBoard events."""
+"""The output of a pretraining run: cost of a step, log entries, TensorBoard events."""
 
 import functools
 import json
-import pathlib
+import os
 import shutil
 
+import hostile_records
+import linear_runs
 import numpy as np
 import pytest
 import tiny_bert
@@ -22,16 +24,15 @@ FIELDS = {**tiny_bert.CONFIG, "vocab_size": len(tiny_corpus.VOCABULARY)}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with records, a copy of them with a damaged record, and an architecture."""
+    """A folder with records, a damaged copy of them, and an architecture."""
     folder = tmp_path_factory.mktemp("run")
     vocab = tiny_corpus.vocabulary_file(folder)
     text = tiny_corpus.text_of(tiny_corpus.corpus(20))
     _, (records,) = tiny_corpus.make(
         folder, vocab, text, max_seq_length=16, max_predictions_per_seq=3
     )
-    content = bytearray(pathlib.Path(records).read_bytes())
-    content[len(content) // 2] ^= 1
-    (folder / "damaged.tfrecord").write_bytes(content)
+    damaged = shutil.copy(records, folder / "damaged.tfrecord")
+    hostile_records.flip(damaged, os.path.getsize(damaged) // 2)
     (folder / "config.json").write_text(json.dumps(FIELDS))
     return folder
 
@@ -42,10 +43,13 @@ def run_all(folder, *commands):
     Each command is a dict of further flags.
     """
     flags = {
-        "input_file": folder / "out/data.tfrecord", "bert_config_file": folder / "config.json",
-        "vocab_file": folder / "vocab.txt", "max_seq_length": 16, "max_predictions_per_seq": 3,
+        "input_file": folder / "out/data.tfrecord",
+        "bert_config_file": folder / "config.json",
+        "vocab_file": folder / "vocab.txt",
+        "max_seq_length": 16,
+        "max_predictions_per_seq": 3,
         "train_batch_size": 4,
-    }  # fmt: skip
+    }
     return run_main(PROGRAM, *(as_flags({**flags, **each}) for each in commands))
 
 
@@ -63,9 +67,12 @@ def run(folder):
 def test_a_damaged_record_of_the_evaluation_is_reported(folder, run, tmp_path):
     alone = {"output_dir": run[0], "do_eval": True, "max_eval_steps": 0}
     in_training = {
-        "output_dir": tmp_path / "run", "do_train": True, "num_train_steps": 2, "eval_steps": 1,
+        "output_dir": tmp_path / "run",
+        "do_train": True,
+        "num_train_steps": 2,
+        "eval_steps": 1,
         "max_eval_steps": 0,
-    }  # fmt: skip
+    }
     damaged = {"eval_input_file": folder / "damaged.tfrecord"}
     for result in run_all(folder, {**alone, **damaged}, {**in_training, **damaged}):
         assert result.code == 2, result.err
@@ -134,18 +141,12 @@ def test_the_cost_of_a_step_is_printed_before_training(run):
 
 def test_speeds_are_logged(run):
     folder, _ = run
-    lines = [
-        json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()
-    ]
-    trained = [line for line in lines if line["kind"] == "train"]
+    trained = linear_runs.log_entries(folder, "train")
     assert [line["step"] for line in trained] == [2, 4, 6]
     for line in trained:
         for clock in ("", "_wall_clock"):
-            examples, tokens = (
-                line[f"examples_per_sec{clock}"],
-                line[f"tokens_per_sec{clock}"],
-            )
-            assert tokens == pytest.approx(16 * examples)
+            tokens = line[f"tokens_per_sec{clock}"]
+            assert tokens == pytest.approx(16 * line[f"examples_per_sec{clock}"])
         # The evaluation and the checkpoint take time, and the first graph call traces
         # the graph.
         assert line["examples_per_sec_wall_clock"] < line["examples_per_sec"]
@@ -182,8 +183,10 @@ def test_only_do_eval_and_eval_steps_evaluate(folder, tmp_path):
     other = "\n".join([*tiny_corpus.VOCABULARY[:-1], "other"]) + "\n"
     (tmp_path / "other.txt").write_text(other)
     flags = {
-        "eval_input_file": folder / "out/data.tfrecord", "do_train": True, "num_train_steps": 2,
-    }  # fmt: skip
+        "eval_input_file": folder / "out/data.tfrecord",
+        "do_train": True,
+        "num_train_steps": 2,
+    }
     changes = {"bert_config_file": "tiny", "vocab_file": tmp_path / "other.txt"}
     without, with_eval, refused = run_all(
         folder,

@@ -1,4 +1,4 @@
-"""The Markdown report of predictions for masked sentences, compared with literal text."""
+"""The Markdown report of predictions for masked tokens, compared with literal text."""
 
 import numpy as np
 from tiny_bert import small_config
@@ -7,10 +7,22 @@ from bert_tf.modeling import BertPretrainer, variables_by_name
 from bert_tf.pretraining import samples
 
 VOCABULARY = [
-    "[PAD]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "##s", "dog", "|", "_x",
-]  # fmt: skip
-# Text: [CLS] the cat [MASK] on the mat ##s [SEP] dog | _x [SEP] [PAD]. "dog" is a random token
-# in place of a second "cat".
+    "[PAD]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "the",
+    "cat",
+    "sat",
+    "on",
+    "mat",
+    "##s",
+    "dog",
+    "|",
+    "_x",
+]
+# Text: [CLS] the cat [MASK] on the mat ##s [SEP] dog | _x [SEP] [PAD]. "dog" is a
+# random token in place of a second "cat".
 BATCH = {
     "input_ids": [[1, 4, 5, 3, 7, 4, 8, 9, 2, 10, 11, 12, 2, 0]],
     "input_mask": [[1] * 13 + [0]],

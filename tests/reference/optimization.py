@@ -15,6 +15,13 @@ def learning_rate(step, peak, total, warmup):
     return peak * (1 - min(step, total) / total)
 
 
+def rate(kind, step, peak, total, warmup):
+    """The schedule of google-research/bert ("released"), or one of `continuous`."""
+    if kind == "released":
+        return learning_rate(step, peak, total, warmup)
+    return continuous(kind, step, peak, total, warmup)
+
+
 def adam_weight_decay(name, weight, gradient, slots, rate, betas=(0.9, 0.999)):
     """The AdamWeightDecayOptimizer of google-research/bert, which has no bias correction."""
     m = betas[0] * slots[0] + (1 - betas[0]) * gradient
@@ -45,7 +52,7 @@ def continuous(kind, step, peak, total, warmup):
     """Schedules that reach the peak at the end of warm-up and then either decay or stay there."""
     if step < warmup:
         return peak * step / warmup
-    done = min((step - warmup) / (total - warmup), 1)
+    done = min((step - warmup) / (total - warmup), 1) if warmup < total else 1
     return (
         peak
         * {"linear": 1 - done, "cosine": (1 + np.cos(np.pi * done)) / 2, "constant": 1}[

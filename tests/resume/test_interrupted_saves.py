@@ -1,4 +1,4 @@
-"""Runs whose process is killed, or whose disk becomes full, at each stage of writing files."""
+"""Runs that are killed, or whose disk becomes full, at each stage of writing files."""
 
 import errno
 import io
@@ -6,16 +6,15 @@ import os
 import shutil
 
 import linear_runs as runs
-import numpy as np
 import pytest
 import tensorflow as tf
 from valid_checkpoints import latest_valid_step
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files
-from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig
-from bert_tf.training.lifecycle import checkpoint_writer
+from bert_tf.training.lifecycle import checkpoints
 from bert_tf.training.lifecycle.run_folder import RunFolder
 
 
@@ -67,7 +66,7 @@ class SynchronousExecutor:
         pass
 
     def submit(self, call):
-        future = checkpoint_writer.concurrent.futures.Future()
+        future = checkpoints.concurrent.futures.Future()
         future.set_result(call())
         return future
 
@@ -85,14 +84,12 @@ def run(folder):
     )
     trainer = runs.make_trainer(folder, runtime=runtime, num_train_steps=6)
     runs.train(trainer, held_out=HeldOutData({"eval": lambda: runs.data().take(2)}))
-    return {
-        name: variable.numpy() for name, variable in trainer.objective.variables.items()
-    }
+    return runs.weights(trainer)
 
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
-    """Returns an uninterrupted run's weights, and copies of its folder before each file change."""
+    """Returns the weights of a run, and copies of its folder before each change."""
     folder = tmp_path_factory.mktemp("run")
     copies = []
 
@@ -104,7 +101,7 @@ def killed(tmp_path_factory):
         # If a background thread saved checkpoints, files would change during a copy of
         # the folder.
         monkeypatch.setattr(
-            checkpoint_writer.concurrent.futures,
+            checkpoints.concurrent.futures,
             "ThreadPoolExecutor",
             SynchronousExecutor,
         )
@@ -134,16 +131,11 @@ def test_a_run_killed_at_any_stage_resumes_to_the_same_weights(killed, caplog):
         caplog.clear()
         found = run(folder)
         assert (f"Continuing from step {step} " in caplog.text) == bool(step)
-        assert_same(found, expected)
+        runs.assert_same(found, expected)
         temporary = [
             path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".old")
         ]
         assert not temporary
-
-
-def assert_same(found, expected):
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value)
 
 
 @pytest.mark.parametrize("change", [1, 4, 15, 33, 45])

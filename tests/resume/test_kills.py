@@ -11,16 +11,21 @@ import sys
 import time
 
 import event_files
+import linear_runs
 import pytest
 from valid_checkpoints import latest_valid_step
 
 KILLS, STEPS = 20, 1500
 CONFIG = {
-    "vocab_size": 30522, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
-    "intermediate_size": 64, "max_position_embeddings": 64, "type_vocab_size": 2,
-}  # fmt: skip
+    "vocab_size": 30522,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 64,
+    "type_vocab_size": 2,
+}
 TEXT_BYTES = 100_000
-RATE = re.compile("_per_sec")
 
 # This program imports TensorFlow once. Each line on stdin contains a run's arguments
 # and log path. For each line the program forks a child process that executes the run,
@@ -46,17 +51,25 @@ for line in sys.stdin:
 
 
 class Runs:
-    """Starts runs of run_pretraining on real records, and on unmasked ones if flags say so."""
+    """Starts runs of run_pretraining on real records, also on unmasked ones."""
 
     def __init__(self, folder, records, **flags):
         (folder / "config.json").write_text(json.dumps(CONFIG))
         self._log = folder / "log"
         self._flags = {
-            "input_file": records, "bert_config_file": folder / "config.json", "do_train": "true",
-            "max_seq_length": 64, "max_predictions_per_seq": 10, "train_batch_size": 4,
-            "num_train_steps": STEPS, "num_warmup_steps": 10, "shuffle_buffer_size": 100,
-            "log_steps": 50, "deterministic": "true", **flags,
-        }  # fmt: skip
+            "input_file": records,
+            "bert_config_file": folder / "config.json",
+            "do_train": "true",
+            "max_seq_length": 64,
+            "max_predictions_per_seq": 10,
+            "train_batch_size": 4,
+            "num_train_steps": STEPS,
+            "num_warmup_steps": 10,
+            "shuffle_buffer_size": 100,
+            "log_steps": 50,
+            "deterministic": "true",
+            **flags,
+        }
         self._driver = subprocess.Popen(
             [sys.executable, "-c", DRIVER],
             stdin=subprocess.PIPE,
@@ -92,10 +105,16 @@ def runs(request, tmp_path, test_data):
     records = tmp_path / "records.tfrecord"
     vocab_file = test_data / "data/vocab/bert-base-uncased-vocab.txt"
     command = [
-        sys.executable, "-m", "bert_tf.data_prep.create_pretraining_data", f"--input_file={text}",
-        f"--output_file={records}", f"--vocab_file={vocab_file}", "--max_seq_length=64",
-        "--dupe_factor=1", f"--masking={request.param}",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "bert_tf.data_prep.create_pretraining_data",
+        f"--input_file={text}",
+        f"--output_file={records}",
+        f"--vocab_file={vocab_file}",
+        "--max_seq_length=64",
+        "--dupe_factor=1",
+        f"--masking={request.param}",
+    ]
     is_static = request.param == "static"
     command += ["--max_predictions_per_seq=10"] if is_static else []
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -159,20 +178,12 @@ def test_twenty_kills_do_not_change_the_result(runs, tmp_path):
         ).read_bytes()
     temporary = [str(path) for path in folder.rglob("*") if ".tmp" in path.name]
     assert not temporary
-    assert training_entries(folder) == training_entries(tmp_path / "uninterrupted")
+    assert linear_runs.entries_without_rates(
+        folder
+    ) == linear_runs.entries_without_rates(tmp_path / "uninterrupted")
     steps = event_files.steps_by_tag(folder / "train")
     assert steps.pop("_hparams_/session_start_info") == [0]
     assert all(each == list(range(50, STEPS + 1, 50)) for each in steps.values()), steps
-
-
-def training_entries(folder):
-    """Returns the log entries of training without the rates, which depend on the wall clock."""
-    entries = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
-    return [
-        {name: value for name, value in entry.items() if not RATE.search(name)}
-        for entry in entries
-        if entry["kind"] == "train"
-    ]
 
 
 def assert_resumed_from(step, log):

@@ -1,4 +1,4 @@
-"""The reports of interrupted runs are those of an uninterrupted run, except for the wall clock."""
+"""The reports of interrupted runs are those of a whole run, except for the rates."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from valid_checkpoints import latest_valid_step
 
 from bert_tf.errors import TrainingInterrupted
-from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.trainer import TrainingData
 
@@ -43,10 +43,13 @@ def train(folder, stop_signal=None, **runtime):
     """
     runtime = RuntimeConfig(
         **{
-            "log_steps": LOG_STEPS, "save_checkpoints_steps": SAVE_STEPS, "stop_on_signals": True,
-            "eval_steps": EVAL_STEPS, **runtime,
+            "log_steps": LOG_STEPS,
+            "save_checkpoints_steps": SAVE_STEPS,
+            "stop_on_signals": True,
+            "eval_steps": EVAL_STEPS,
+            **runtime,
         }
-    )  # fmt: skip
+    )
 
     evaluations = 0
 
@@ -77,7 +80,7 @@ def train(folder, stop_signal=None, **runtime):
 
 @pytest.fixture(scope="module")
 def start():
-    """Returns a function that executes a run in a new process, and returns the exit code."""
+    """Returns a function that trains in a new process, and returns the exit code."""
     here = os.path.dirname(__file__)
     command = [sys.executable, "-c", DRIVER, os.path.dirname(here), here]
     driver = subprocess.Popen(
@@ -96,7 +99,7 @@ def start():
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory, start):
-    """Returns the folders of three runs: one is not interrupted, the others are, and then resumed.
+    """Returns the folders of three runs, of which two are interrupted and resumed.
 
     SIGTERM leaves a checkpoint of step 33; SIGKILL leaves a checkpoint of step 25, and
     a log entry of step 30. The uninterrupted run has one step in each call of the
@@ -111,18 +114,11 @@ def folders(tmp_path_factory, start):
         STOP_AT,
         SAVE_STEPS,
     ]
-    assert [entry["step"] for entry in entries_of(folders["killed"])] == [10, 20, 30]
+    assert [
+        entry["step"] for entry in runs.entries_without_rates(folders["killed"])
+    ] == [10, 20, 30]
     assert [start(folders[name]) for name in names[1:]] == [0, 0]
     return folders
-
-
-def entries_of(folder, kind="train"):
-    """Returns the log entries of a kind without the fields that depend on the wall clock."""
-    entries = [entry for entry in runs.log_entries(folder) if entry["kind"] == kind]
-    return [
-        {name: value for name, value in entry.items() if "_per_sec" not in name}
-        for entry in entries
-    ]
 
 
 @pytest.mark.parametrize("name", ["terminated", "killed"])
@@ -131,12 +127,11 @@ def test_the_log_entries_are_those_of_an_uninterrupted_run(folders, name):
         ("train", [10, 20, 30, 40, 50]),
         ("eval", [11, 22, 33, 44, 50]),
     ):
-        expected = entries_of(folders["whole"], kind)
+        expected = runs.entries_without_rates(folders["whole"], kind)
         assert [entry["step"] for entry in expected] == steps
-        assert entries_of(folders[name], kind) == expected  # every bit
-    for entry in runs.log_entries(folders[name]):
-        if entry["kind"] == "train":
-            assert 0 < entry["examples_per_sec_wall_clock"] < entry["examples_per_sec"]
+        assert runs.entries_without_rates(folders[name], kind) == expected  # every bit
+    for entry in runs.log_entries(folders[name], "train"):
+        assert 0 < entry["examples_per_sec_wall_clock"] < entry["examples_per_sec"]
 
 
 @pytest.mark.parametrize("name", ["terminated", "killed"])

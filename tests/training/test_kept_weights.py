@@ -1,4 +1,4 @@
-"""The weights that a run keeps as its result: the best weights or the averaged weights."""
+"""The weights that a run keeps as its result: the best or the averaged weights."""
 
 import math
 
@@ -9,10 +9,10 @@ import pytest
 from bert_tf import conversion
 from bert_tf.config import BertConfig
 from bert_tf.errors import TrainingInterrupted
-from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig
-from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
-from bert_tf.training.lifecycle.restoring import restore_weights
+from bert_tf.training.lifecycle.checkpoints import restore_weights
+from bert_tf.training.lifecycle.run_state import BestEvaluation
 
 
 def test_the_best_weights_are_kept_and_used_as_the_result(tmp_path, caplog):
@@ -26,14 +26,10 @@ def test_the_best_weights_are_kept_and_used_as_the_result(tmp_path, caplog):
         return runs.data().take(2).map(lambda batch: {**batch, "y": 0.3 * batch["y"]})
 
     step = runs.train(run, held_out=HeldOutData({"eval": held_out}))
-    evals = {
-        e["step"]: e["loss"] for e in runs.log_entries(tmp_path) if e["kind"] == "eval"
-    }
+    evals = {e["step"]: e["loss"] for e in runs.log_entries(tmp_path, "eval")}
     best = min(evals, key=evals.get)
     assert step == best and max(evals) == best + 2 * 3 < 60
-    assert [e["step"] for e in runs.log_entries(tmp_path) if e["kind"] == "train"] == [
-        max(evals)
-    ]
+    assert [e["step"] for e in runs.log_entries(tmp_path, "train")] == [max(evals)]
     assert f"The best weights are those of step {best}." in caplog.messages
     np.testing.assert_allclose(run.evaluate(held_out())["loss"], evals[best], rtol=1e-6)
     kept = runs.make_trainer(tmp_path / "other", num_train_steps=60)
@@ -44,10 +40,7 @@ def test_the_best_weights_are_kept_and_used_as_the_result(tmp_path, caplog):
     # A program that later reads the run's folder also gets the best weights.
     later = runs.make_trainer(tmp_path, **options)
     assert later.load_result() == best
-    for name, variable in later.objective.variables.items():
-        np.testing.assert_array_equal(
-            variable.numpy(), run.objective.variables[name].numpy()
-        )
+    runs.assert_same(later, run)
     for slots, source in ((False, "best"), (True, f"step-{max(evals):08d}")):
         assert conversion.read_weights(str(tmp_path), slots).source.endswith(source)
 
@@ -68,25 +61,12 @@ def test_best_evaluation_ignores_nan(values, sign, expected):
 
 
 def test_a_resumed_run_with_an_average_gives_the_same_bits(tmp_path):
-    expected = runs.run(
-        tmp_path / "whole", ema_decay=0.9, optimizer="adamw", schedule="cosine"
-    )
+    options = {"ema_decay": 0.9, "optimizer": "adamw", "schedule": "cosine"}
+    parts = tmp_path / "parts"
+    expected = runs.run(tmp_path / "whole", **options)
     with pytest.raises(TrainingInterrupted):
-        runs.run(
-            tmp_path / "parts",
-            stop_at=9,
-            ema_decay=0.9,
-            optimizer="adamw",
-            schedule="cosine",
-        )
-    found = runs.run(
-        tmp_path / "parts", ema_decay=0.9, optimizer="adamw", schedule="cosine"
-    )
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value)
-    newest = runs.make_trainer(
-        tmp_path / "parts", ema_decay=0.9, optimizer="adamw", schedule="cosine"
-    )
+        runs.run(parts, stop_at=9, **options)
+    runs.assert_same(runs.run(parts, **options), expected)
+    newest = runs.make_trainer(parts, **options)
     newest.load_result()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(newest.objective.variables[name].numpy(), value)
+    runs.assert_same(newest, expected)

@@ -1,10 +1,10 @@
-"""The result does not depend on the number of replicas, workers and accumulation steps."""
+"""The result does not depend on the numbers of replicas, workers and parts."""
 
-import json
 import pathlib
 import signal
 
 import layout_runs
+import linear_runs
 import numpy as np
 import pytest
 
@@ -38,12 +38,7 @@ def folder(tmp_path_factory):
 
 
 def losses(folder):
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
-    return [
-        json.loads(line)["loss"]
-        for line in lines
-        if json.loads(line)["kind"] == "train"
-    ]
+    return [entry["loss"] for entry in linear_runs.log_entries(folder, "train")]
 
 
 def assert_close(actual, expected, **tolerance):

@@ -1,4 +1,4 @@
-"""`Trainer` in a program of a user: it restores or leaves alone everything that is global."""
+"""`Trainer` in a program of a user: it leaves alone everything that is global."""
 
 import functools
 import inspect
@@ -11,14 +11,13 @@ import threading
 
 import keras
 import linear_runs as runs
-import numpy as np
 import pytest
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import TrainingInterrupted
-from bert_tf.pretraining import pretrain
+from bert_tf.pretraining import train_and_evaluate
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
-from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.trainer import Trainer
@@ -37,16 +36,18 @@ def global_state():
         "numpy": [part.tolist() if hasattr(part, "tolist") else part
                   for part in np.random.get_state()],
         "tensorflow": [float(tf.random.uniform([])) for _ in range(3)],
-        # Read and not drawn: before 3.13, set_random_seed does not reset Keras's generator.
+        # Not drawn: before 3.13, set_random_seed does not reset Keras's generator.
         "keras": global_seed_generator().state.numpy().tolist(),
         "policy": keras.config.dtype_policy().name,
         "floatx": keras.config.floatx(),
-        "signals": {number: signal.getsignal(number) for number in signal.valid_signals()
+        "signals": {number: signal.getsignal(number)
+                    for number in signal.valid_signals()
                     if number not in (signal.SIGKILL, signal.SIGSTOP)},
         "environment": dict(os.environ),
         "filters": list(warnings.filters),
         "handlers": logging.getLogger().handlers[:],
-        "levels": {name: logging.getLogger(name).level for name in ("", "bert_tf", "absl")},
+        "levels": {name: logging.getLogger(name).level
+                   for name in ("", "bert_tf", "absl")},
         "soft placement": tf.config.get_soft_device_placement(),
         "jit": tf.config.optimizer.get_jit(),
         "threads": (tf.config.threading.get_inter_op_parallelism_threads(),
@@ -68,7 +69,7 @@ keras.config.set_dtype_policy("mixed_bfloat16")
 slopes = []
 keras.utils.set_random_seed(11)
 expected = global_state()
-for name in ("main", "thread", "main"):  # the third run finds that the first one is complete
+for name in ("main", "thread", "main"):  # the third run finds a complete run
     keras.utils.set_random_seed(11)
     if name == "thread":
         thread = threading.Thread(target=run, args=(name,))
@@ -100,7 +101,7 @@ def in_new_process(program, *arguments):
 
 
 def is_tensorflows(line):
-    """Returns whether TensorFlow wrote the line when it was imported, before it read the level."""
+    """Returns whether TensorFlow wrote the line before it read the log level."""
     return line.startswith("WARNING: All log messages before absl") or line[:6] in (
         "I0000 ", "W0000 ", "E0000 ",
     )  # fmt: skip
@@ -116,7 +117,7 @@ def handlers():
 
 @pytest.fixture
 def own_handlers():
-    """Installs handlers as a program of a user may have, and returns the list of their calls."""
+    """Installs handlers as a user's program has, and returns the list of calls."""
     calls = []
     before = handlers()
     for number in STOP_SIGNALS:
@@ -127,15 +128,13 @@ def own_handlers():
 
 
 def train_with(folder, held_out, stop_on_signals, **changes):
-    """Trains 20 steps with a checkpoint every 7, and calls `held_out` after every 10."""
+    """Trains 20 steps with a checkpoint every 7, and evaluates every 10."""
     runtime = RuntimeConfig(
         save_checkpoints_steps=7, eval_steps=10, stop_on_signals=stop_on_signals
     )
     trainer = runs.make_trainer(folder, runtime=runtime, **changes)
     runs.train(trainer, held_out=HeldOutData({"eval": held_out}))
-    return {
-        name: variable.numpy() for name, variable in trainer.objective.variables.items()
-    }
+    return runs.weights(trainer)
 
 
 def one_batch():
@@ -151,10 +150,7 @@ def send(number):
 def test_signals_reach_the_handlers_of_the_caller(tmp_path, own_handlers, number):
     before = handlers()
     train_with(tmp_path, functools.partial(send, number), stop_on_signals=False)
-    assert own_handlers == [
-        number,
-        number,
-    ]  # one signal for each of the two evaluations
+    assert own_handlers == [number] * 2  # one for each of the two evaluations
     assert handlers() == before
     assert RunFolder(str(tmp_path)).latest_checkpoint().endswith("step-00000020")
 
@@ -198,8 +194,7 @@ def test_a_run_that_ctrl_c_ended_resumes_from_its_last_checkpoint(tmp_path):
     assert os.listdir(parts / "checkpoints") == ["step-00000007"]
     assert RunFolder(str(parts)).latest_checkpoint().endswith("step-00000007")
     resumed = train_with(parts, one_batch, stop_on_signals=False)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(resumed[name], value)
+    runs.assert_same(resumed, expected)
 
 
 CONFIG = BertConfig(
@@ -208,7 +203,7 @@ CONFIG = BertConfig(
 )  # fmt: skip
 FACTORIES = {
     "pretraining": functools.partial(
-        pretrain._make_objective, pretrain.PretrainingModel(CONFIG), RuntimeConfig()
+        train_and_evaluate._make_objective, CONFIG, "mlm_nsp", RuntimeConfig()
     ),
     "classification": functools.partial(GLUE_TASKS["cola"].make_objective, CONFIG),
 }
@@ -229,19 +224,19 @@ def test_seed_and_precision_come_from_the_training_config_only(
         keras.config.set_dtype_policy(policy)
         trainer = runs.make_trainer(tmp_path, FACTORIES[kind], **changes)
         assert keras.config.dtype_policy().name == policy
-        return trainer.objective
+        return trainer
 
     first, same, other = (
         initial(1, "float32", seed=3),
         initial(2, "mixed_float16", seed=3),
         initial(1, "float32", seed=4),
     )
-    for name, variable in first.variables.items():
-        np.testing.assert_array_equal(same.variables[name].numpy(), variable.numpy())
+    runs.assert_same(same, first)
     kernel = "bert/encoder/layer_1/output/dense/kernel"
-    assert (other.variables[kernel].numpy() != first.variables[kernel].numpy()).any()
+    assert (runs.weights(other)[kernel] != runs.weights(first)[kernel]).any()
     half = initial(1, "float32", precision="bfloat16")
-    for objective, dtype in ((first, "float32"), (same, "float32"), (half, "bfloat16")):
+    for trainer, dtype in ((first, "float32"), (same, "float32"), (half, "bfloat16")):
+        objective = trainer.objective
         computed = {layer.compute_dtype for layer in objective.model._flatten_layers()}
         assert computed == {dtype}
         assert {variable.dtype for variable in objective.variables.values()} == {

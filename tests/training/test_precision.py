@@ -52,7 +52,7 @@ def test_steps_skipped_by_a_high_loss_scale_are_not_bad_steps():
 
 
 def test_a_complete_training_step_compiles_with_xla():
-    """As on a TPU, one XLA program has the forward and backward pass, clipping and update."""
+    """As on a TPU, one XLA program has gradients, clipping and update."""
     results = []
     for compiled in (False, True):
         objective, run = bert(dropout=0.0)  # XLA generates other dropout masks

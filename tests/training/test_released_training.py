@@ -1,4 +1,4 @@
-"""Losses, weights and slots (optimizer moments) of runs, compared with google-research/bert."""
+"""Losses, weights and moments of runs, compared with google-research/bert."""
 
 import json
 import pathlib

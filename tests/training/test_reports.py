@@ -1,4 +1,4 @@
-"""The reports of a run: the cost of a step (before the first step), and TensorBoard events."""
+"""The reports of a run: the cost of a step before the first, and TensorBoard events."""
 
 import json
 import pathlib
@@ -10,10 +10,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 from bert_tf.storage import atomic_files
+from bert_tf.training import reporting
 from bert_tf.training.config import RuntimeConfig
-from bert_tf.training.reporting import metrics
-from bert_tf.training.reporting.step_cost import log_step_cost
-from bert_tf.training.reporting.summaries import Summaries
+from bert_tf.training.reporting import Summaries, log_step_cost
 from bert_tf.training.step.step_runner import StepResult
 
 
@@ -77,9 +76,9 @@ def result_of(steps):
 
 def test_the_rates_of_the_steps_do_not_include_tracing_and_evaluation(monkeypatch):
     clock = [100.0]
-    monkeypatch.setattr(metrics.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(reporting.time, "monotonic", lambda: clock[0])
     objective = runs.Regression(0, "float32")
-    accumulator = metrics.MetricAccumulator(objective, {"tokens_per_sec": 64})
+    accumulator = reporting.MetricAccumulator(objective, {"tokens_per_sec": 64})
     clock[0] += 8.0
     accumulator.add(result_of(1), secs=8.0)  # traces the graph
     assert "tokens_per_sec" not in accumulator.values()

@@ -36,8 +36,7 @@ def test_a_resumed_run_gives_the_same_weights(tmp_path, stop_at, place):
     )
     assert RunFolder(parts).latest_checkpoint().endswith(f"step-{stop_at:08d}")
     resumed = runs.run(parts)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(resumed[name], value)
+    runs.assert_same(resumed, expected)
 
 
 def test_a_run_stops_before_the_end_of_its_schedule_and_resumes(tmp_path):
@@ -46,8 +45,7 @@ def test_a_run_stops_before_the_end_of_its_schedule_and_resumes(tmp_path):
         runtime = RuntimeConfig(stop_at_step=stop_at)
         trainer = runs.make_trainer(tmp_path / "parts", runtime=runtime)
         assert runs.train(trainer) == trainer.load_result() == (stop_at or 20)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(trainer.objective.variables[name].numpy(), value)
+    runs.assert_same(trainer, expected)
 
 
 def test_a_damaged_checkpoint_is_ignored_with_a_warning(tmp_path, caplog):
@@ -60,8 +58,7 @@ def test_a_damaged_checkpoint_is_ignored_with_a_warning(tmp_path, caplog):
         caplog.text.count("optimizer.safetensors is damaged") == 1
     )  # it is checked once
     resumed = runs.run(tmp_path)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(resumed[name], value)
+    runs.assert_same(resumed, expected)
 
 
 def test_damaged_checkpoints_are_removed_before_valid_ones(tmp_path):
@@ -83,12 +80,12 @@ def test_a_different_setting_is_refused_with_both_values(tmp_path):
     ):
         runs.run(tmp_path, learning_rate=0.2)
     runs.run(tmp_path, learning_rate=0.2, overwrite=True)
-    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines] == list(range(1, 21))
+    steps = [entry["step"] for entry in runs.log_entries(tmp_path)]
+    assert steps == list(range(1, 21))
 
 
 def test_a_run_of_an_older_version_is_resumed(tmp_path):
-    """Older versions did not write the newer settings, and used their present default values."""
+    """Older versions lack the newer settings, and used their present defaults."""
     expected = runs.run(tmp_path / "uninterrupted")
     with pytest.raises(TrainingInterrupted):
         runs.run(tmp_path / "parts", stop_at=7)
@@ -111,8 +108,7 @@ def test_a_run_of_an_older_version_is_resumed(tmp_path):
         ):
             runs.run(tmp_path / "parts", **{name: value})
     resumed = runs.run(tmp_path / "parts")
-    for name, value in expected.items():
-        np.testing.assert_array_equal(resumed[name], value)
+    runs.assert_same(resumed, expected)
 
 
 def test_only_the_newest_checkpoints_are_kept(tmp_path):
@@ -184,7 +180,8 @@ def test_values_out_of_range_are_refused(kind, field, value):
 TWO_REPLICAS = """
 import json, sys, numpy as np, tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+devices = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(cpu, devices)
 sys.path.insert(0, sys.argv[1])
 import linear_runs as t
 from bert_tf.training.config import RuntimeConfig
@@ -199,7 +196,9 @@ def train(objective, kind):
 """
 SAME_RESULT = """
 t.NOISE = 0.0
-(one, one_lines), (two, two_lines) = (train(t.Regression, k) for k in ("one_device", "mirrored"))
+(one, one_lines), (two, two_lines) = (
+    train(t.Regression, kind) for kind in ("one_device", "mirrored")
+)
 np.testing.assert_allclose(one, two, rtol=1e-5)
 for a, b in zip(one_lines, two_lines, strict=True):
     np.testing.assert_allclose(a["loss"], b["loss"], rtol=1e-4)
@@ -209,7 +208,8 @@ DIFFERENT_SEEDS = """
 class Noise(t.Regression):
     def sums(self, batch, training, seed=None):
         drawn = tf.random.stateless_normal([], seed)
-        return {**super().sums(batch, training, seed), "sum": drawn, "squares": drawn**2}
+        more = {"sum": drawn, "squares": drawn**2}
+        return {**super().sums(batch, training, seed), **more}
 
     def metrics(self, sums, counts):
         # The squared difference between the random numbers of the two replicas.

@@ -7,7 +7,7 @@ import sys
 PROGRAM = """
 import sys
 import tensorflow as tf
-from bert_tf.training.shuffling import shuffle
+from bert_tf.pretraining.pretraining_batches import shuffle
 
 numbers = tf.data.Dataset.range(30)
 

@@ -1,4 +1,4 @@
-"""The graph of a training step is traced once, whatever the number of steps in a call."""
+"""The graph of a training step is traced once, for any number of steps in a call."""
 
 import linear_runs as runs
 

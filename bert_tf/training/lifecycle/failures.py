@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError, plain_message
-from bert_tf.training.lifecycle.checkpoint_writer import CheckpointWriter
+from bert_tf.training.lifecycle.checkpoints import CheckpointWriter
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.step.step_runner import MAX_BAD_STEPS, StepResult
 
@@ -50,7 +50,7 @@ NO_LOOKUP = RecordLookup()
 
 
 class FailureMessages:
-    """Raises an `InputError` that names the step, the records and the newest checkpoint.
+    """Raises an `InputError` with the step, the records and the newest checkpoint.
 
     Args:
         records: Finds the records that caused a failure.
@@ -65,7 +65,7 @@ class FailureMessages:
 
     @contextlib.contextmanager
     def explain(self, step: int) -> Iterator[None]:
-        """Converts an error of the input pipeline or of a lost worker to an `InputError`.
+        """Converts an error of the pipeline or of a lost worker to an `InputError`.
 
         Args:
             step: The number of steps done.
@@ -77,12 +77,14 @@ class FailureMessages:
             yield
         except READ_ERRORS as error:
             reason = self._records.explain_error()
+            # Without a bad record, the error is one of the program.
             if reason is None and not isinstance(error, tf.errors.DataLossError):
                 raise
             reason = reason or f"A record cannot be read: {plain_message(error)}."
             raise InputError(
                 f"After step {step}: {reason} {self._newest_checkpoint()}"
             ) from error
+
         except _LOST_WORKER_ERRORS as error:
             message = textwrap.shorten(
                 plain_message(error), _MAX_MESSAGE_LENGTH, placeholder=" ..."
@@ -105,6 +107,7 @@ class FailureMessages:
         )
         place = f"step {step} ({origin})" if origin else f"step {step}"
         checkpoint = self._newest_checkpoint()
+
         if result.cause:
             return InputError(
                 f"The gradient of {place} is not finite: {result.cause}. {checkpoint}"

@@ -1,15 +1,16 @@
-"""`RunFolder`: the files of a run, and checks before the run is resumed or the weights are used.
+"""`RunFolder`: the files of a run, and checks before it is resumed or used.
 
-<output_dir>/training_config.json      settings of the run; they must not change on resume
+<output_dir>/training_config.json  settings of the run; they must not change on resume
 <output_dir>/bert_config.json
 <output_dir>/checkpoints/step-00001000/
-    model.safetensors, bert_config.json, vocab.txt, weights.json     see `bert_tf.storage.weights`
-    optimizer.safetensors              all variables of the optimizer's state
-    data_position.*                    position of the input pipeline
+    model.safetensors, bert_config.json, vocab.txt, weights.json
+                                   see `bert_tf.storage.weights`
+    optimizer.safetensors          all variables of the optimizer's state
+    data_position.*                position of the input pipeline
     training_config.json, runtime_config.json
-    state.json                         progress of the run, and checksums; see `run_state`
-<output_dir>/best/                     weights of the best held-out evaluation
-<output_dir>/run.lock                  locked by the process that trains or evaluates
+    state.json                     progress of the run, and checksums; see `run_state`
+<output_dir>/best/                 weights of the best held-out evaluation
+<output_dir>/run.lock              locked by the process that trains or evaluates
 """
 
 import contextlib
@@ -109,6 +110,7 @@ class RunFolder:
         self.path, self.overwrite, self._outputs = path, overwrite, outputs
         self.metadata = metadata or CheckpointMetadata({})
         self._workspace = Workspace(path, "run", "output_dir", _LOCK_FILE)
+        self._checked: TrainingConfig | None = None
 
     @property
     def best(self) -> str:
@@ -160,8 +162,7 @@ class RunFolder:
         weights of the newest valid checkpoint.
 
         Args:
-            latest: The result of `latest_checkpoint`, if it is known. The search reads
-                all files of a checkpoint, to compare their checksums.
+            latest: The result of `latest_checkpoint`, if it is known.
         """
         latest = latest or self.latest_checkpoint()
         if latest is None:
@@ -173,10 +174,11 @@ class RunFolder:
         return self.best if use_best else latest
 
     def check_same_run(self, training: TrainingConfig | None = None) -> None:
-        """Checks that this run has the same model and settings as the run in the folder.
+        """Checks that this run has the model and settings of the run in the folder.
 
         With `overwrite`, an earlier run may have any settings. If this run does not
-        train, it may have any settings too.
+        train, it may have any settings too. Settings that were found to be right are
+        not checked again.
 
         Args:
             training: The settings of this run; None if it only evaluates or predicts.
@@ -186,39 +188,45 @@ class RunFolder:
                 values. Or the folder contains no run, but a file that this run would
                 replace.
         """
-        self._check_nothing_is_replaced(trains=training is not None)
-        if training is None or self.overwrite or not self._contains_run():
+        if training is not None and training == self._checked:
             return
+        self._check_nothing_is_replaced(trains=training is not None)
+        if training is not None and not self.overwrite and self._contains_run():
+            self._check_settings(training)
+        self._checked = training
+
+    def _check_settings(self, training: TrainingConfig) -> None:
+        """Compares the model and the settings with those of the run in the folder."""
         config = self.read_settings(weights.CONFIG_FILE)
         # A run of an older version has no values for newer settings; it used their
         # defaults.
         settings = {**to_json_dict(TrainingConfig()), **self.read_settings()}
-        new_settings = to_json_dict(training)
-        for earlier, this in (
-            (config, dict(self.metadata.config)),
-            (settings, new_settings),
-        ):
-            if difference := first_difference(earlier, this):
-                before, now = _settings_text(*difference)
-                is_task = "train_split" in training.data
-                is_computed = is_task and difference[0] == "num_train_steps"
-                reason = ", which num_train_epochs determines" * is_computed
-                raise InputError(
-                    f"{self.path} contains a run with {before}, but this run has "
-                    f"{now}{reason}. Give the same value to resume that run, or "
-                    "overwrite=True to start again. To train its model further, give "
-                    f"another output_dir and init_checkpoint={self.path}."
-                )
+        difference = first_difference(
+            config, dict(self.metadata.config)
+        ) or first_difference(settings, to_json_dict(training))
+        if difference is None:
+            return
+
+        before, now = _settings_text(*difference)
+        is_task = "train_split" in training.data
+        is_computed = is_task and difference[0] == "num_train_steps"
+        reason = ", which num_train_epochs determines" * is_computed
+        raise InputError(
+            f"{self.path} contains a run with {before}, but this run has "
+            f"{now}{reason}. Give the same value to resume that run, or "
+            "overwrite=True to start again. To train its model further, give "
+            f"another output_dir and init_checkpoint={self.path}."
+        )
 
     def read_settings(self, name: str = TRAINING_FILE) -> dict[str, Any]:
-        """Returns the values of a JSON file of the run, or else of its newest checkpoint."""
+        """Returns a JSON file of the run, or else of its newest checkpoint."""
         path = os.path.join(self.path, name)
         if not tf.io.gfile.exists(path) and (latest := self.latest_checkpoint()):
             path = os.path.join(latest, name)
         return json_files.read(path, own=True)
 
     def _check_nothing_is_replaced(self, trains: bool) -> None:
-        """Raises `InputError` if this run would replace a file that no run has written."""
+        """Raises `InputError` if this run would replace a file of others."""
         local = "://" not in self.path
         run = run_of(os.path.abspath(self.path) if local else self.path)
         if run is not None:
@@ -227,6 +235,8 @@ class RunFolder:
             )
         if self._contains_run():
             return
+
+        # Files that training writes, and checkpoints of other programs.
         names = []
         if trains:
             names = ["metrics.jsonl", "best", TRAINING_FILE]
@@ -236,6 +246,7 @@ class RunFolder:
             # No run is started next to a checkpoint, so that files of several models
             # are not mixed.
             names += dialects.marks_in(found)
+
         # Evaluation alone and a run that ended early write files too, and leave the
         # lock file.
         if local and not os.path.exists(os.path.join(self.path, _LOCK_FILE)):
@@ -244,6 +255,7 @@ class RunFolder:
                 *self._outputs,
                 *(self._events() if trains else ()),
             ]
+
         if not self._contains_run():  # the chief may have written it meanwhile
             self._workspace.check_owned((), names)
 
@@ -255,7 +267,7 @@ class RunFolder:
         )
 
     def check_metadata(self, checkpoint: str) -> None:
-        """Checks that a checkpoint has the same model, tokenizer and labels as this run.
+        """Checks that a checkpoint has the model, tokenizer and labels of this run.
 
         Raises:
             InputError: The model, tokenizer or labels differ; the message names the
@@ -265,12 +277,15 @@ class RunFolder:
         config = json_files.read(
             os.path.join(checkpoint, weights.CONFIG_FILE), own=True
         )
+
+        # Facts that this run does not have are not compared.
         wanted = {"do_lower_case": self.metadata.do_lower_case, **self.metadata.extra}
         if self.metadata.vocabulary is not None:
             wanted["vocabulary_sha256"] = weights.vocabulary_sha256(
                 self.metadata.vocabulary
             )
         wanted = {key: value for key, value in wanted.items() if value is not None}
+
         before = {
             **{key: config.get(key) for key in self.metadata.config},
             **{key: facts.get(key) for key in wanted},
@@ -285,7 +300,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Locks the folder until the end of the context, so that no second run writes to it.
+        """Locks the folder in a context, so that no second run writes to it.
 
         A context inside another one of the same object has no effect. Object stores
         (`gs://`) have no locks; there, the user must not start two runs in one folder.
@@ -311,7 +326,7 @@ class RunFolder:
         files.write_json(os.path.join(self.path, TRAINING_FILE), to_json_dict(training))
 
     def _contains_run(self) -> bool:
-        """Whether the folder has the settings or a checkpoint of a run, and is no checkpoint."""
+        """Whether the folder is that of a run: with settings or checkpoints."""
         if tf.io.gfile.exists(os.path.join(self.path, STATE_FILE)):
             return False
         return has_settings(self.path) or any(
@@ -319,7 +334,7 @@ class RunFolder:
         )
 
     def _events(self) -> list[str]:
-        """Returns the event files of TensorBoard in the folders that a run writes to."""
+        """Returns the event files of TensorBoard in the folders of a run."""
         return [
             os.path.join(folder, name)
             for folder in _SUMMARY_FOLDERS
@@ -338,7 +353,7 @@ class RunFolder:
 
 
 def _settings_text(name: str, old: Any, new: Any) -> tuple[str, str]:
-    """Returns the old and the new value of a setting for a message, such as "seed=1", "no seed"."""
+    """Returns the old and the new value of a setting, such as "seed=1", "no seed"."""
     name = name.removeprefix(
         "data."
     )  # the values in `TrainingConfig.data` also come from flags

@@ -7,6 +7,7 @@ values of a time budget and of the steps without log entry.
 
 import contextlib
 import dataclasses
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -16,8 +17,7 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files, sealed
-from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
-from bert_tf.training.step.step_scalars import StepTotals
+from bert_tf.training.step.objective import StepTotals
 
 TRAINING_FILE, RUNTIME_FILE, STATE_FILE, OPTIMIZER_FILE = (
     "training_config.json",
@@ -33,7 +33,44 @@ _SETTINGS_OF_RUNS = {
     "learning_rate",
     "global_batch_size",
 }
+# Size and time of the files whose SHA-256 was found to be right, by path and SHA-256.
+_CHECKED: dict[tuple[str, str], tuple[int, int]] = {}
 _FILES_OF_TRAINING = (OPTIMIZER_FILE, TRAINING_FILE, RUNTIME_FILE)
+
+
+@dataclasses.dataclass
+class BestEvaluation:
+    """The best held-out evaluation of a run.
+
+    Attributes:
+        value: Value of the metric that selects the best weights; None before the first
+            evaluation. Any number is better than NaN.
+        step: The step of the best evaluation.
+        evals_since: The number of evaluations after the best evaluation.
+    """
+
+    value: float | None = None
+    step: int = 0
+    evals_since: int = 0
+
+    def update(self, step: int, value: float, sign: int) -> bool:
+        """Records an evaluation and returns whether it is the best so far.
+
+        Args:
+            step: The number of steps done.
+            value: Value of the metric that selects the best weights.
+            sign: 1 if higher values are better, -1 if lower values are better.
+        """
+        best = self.value
+        if (
+            best is None
+            or sign * value > sign * best
+            or math.isnan(best) > math.isnan(value)
+        ):
+            self.value, self.step, self.evals_since = value, step, 0
+            return True
+        self.evals_since += 1
+        return False
 
 
 @dataclasses.dataclass
@@ -116,7 +153,7 @@ def has_settings(folder: str) -> bool:
 
 
 def is_checkpoint(folder: str) -> bool:
-    """Whether a folder has files that only checkpoints of training have, or the name of one."""
+    """Whether a folder has a file or the name of a checkpoint of training."""
     names = (STATE_FILE, *_FILES_OF_TRAINING)
     in_run = os.path.basename(os.path.dirname(folder.rstrip("/"))) == "checkpoints"
     return (in_run and CHECKPOINT_NAME.search(folder) is not None) or any(
@@ -125,12 +162,19 @@ def is_checkpoint(folder: str) -> bool:
 
 
 def check_checkpoint(folder: str) -> None:
-    """Checks each file of a checkpoint of training: its SHA-256 must be that in state.json.
+    """Checks the files of a checkpoint: the SHA-256 of each must be that in state.json.
+
+    Files whose size and time are those of an earlier check are not read again.
 
     Raises:
         InputError: A file is missing, damaged, or of another checkpoint.
     """
-    sealed.verify_files(folder, _read_values(folder)["files"], STATE_FILE)
+    for name, checksum in _read_values(folder)["files"].items():
+        path = os.path.join(folder, name)
+        now = files.size_and_mtime(path) if files.exists(path) else None
+        if now is None or now != _CHECKED.get((path, checksum)):
+            sealed.verify_files(folder, {name: checksum}, STATE_FILE)
+            _CHECKED[path, checksum] = files.size_and_mtime(path)
 
 
 def _read_values(folder: str) -> dict[str, Any]:

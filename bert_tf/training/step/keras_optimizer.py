@@ -1,9 +1,8 @@
-"""`AdamWeightDecay` and `WarmupSchedule`: the released optimizer for `compile` and `fit` of Keras.
+"""`AdamWeightDecay` and `WarmupSchedule`: the released optimizer in Keras.
 
-Both classes call the functions of the training engine.
+They work in `compile` and `fit`. Both classes call the functions of the engine.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,20 +16,21 @@ from bert_tf.errors import (
     check_choice,
     positive,
 )
-from bert_tf.training.config import MAX_BETA, SCHEDULES
-from bert_tf.training.step import schedule
-from bert_tf.training.step.gradient_clipping import (
-    clip_gradients,
-    sum_over_replicas,
-    to_dense,
-)
+from bert_tf.training.config import MAX_BETA, SCHEDULES, TrainingConfig
 from bert_tf.training.step.optimizer import (
-    BETAS,
     NO_DECAY,
     decays,
     update_on_each_device,
 )
-from bert_tf.training.step.update_rules import EPSILON, adam_weight_decay
+from bert_tf.training.step.update_rules import (
+    EPSILON,
+    Update,
+    adam_weight_decay,
+    clip_gradients,
+    scheduled_rate,
+    sum_over_replicas,
+    to_dense,
+)
 
 # The options of Keras's optimizers that the base class implements, and those that are
 # refused.
@@ -41,7 +41,9 @@ _OPTIONS = (
     "gradient_accumulation_steps",
 )
 _REFUSED = {
-    "clipnorm": "It would limit the norm of each gradient. Give clip_norm or global_clipnorm",
+    "clipnorm": (
+        "It would limit the norm of each gradient. Give clip_norm or global_clipnorm"
+    ),
     "clipvalue": "Give clip_norm or global_clipnorm",
     "loss_scale_factor": "Use the dtype policy mixed_bfloat16",
     "weight_decay": "Give weight_decay_rate",
@@ -94,7 +96,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step: Any) -> Any:
         """Returns the learning rate of a step."""
-        return schedule.learning_rate(
+        return scheduled_rate(
             tf.convert_to_tensor(step),
             self.learning_rate,
             self.num_train_steps,
@@ -114,7 +116,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class AdamWeightDecay(keras.optimizers.Optimizer):
-    """The optimizer of google-research/bert: Adam without bias correction, with weight decay.
+    """The optimizer of google-research/bert: Adam with decay, no bias correction.
 
     A step sums the gradients over all replicas, clips them by their global norm, and
     updates each weight by `weight -= learning_rate * (m / (sqrt(v) + epsilon) +
@@ -163,13 +165,16 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         this output::
 
             cross_entropy = keras.losses.SparseCategoricalCrossentropy
-            masked_lm = cross_entropy(from_logits=True, reduction="mean_with_sample_weight")
-            next_sentence = cross_entropy(from_logits=True)
-            schedule = WarmupSchedule(1e-4, num_train_steps=10000, num_warmup_steps=1000)
-            model.compile(
-                AdamWeightDecay(schedule),
-                loss={"masked_lm_logits": masked_lm, "next_sentence_logits": next_sentence},
+            masked_lm = cross_entropy(
+                from_logits=True, reduction="mean_with_sample_weight"
             )
+            next_sentence = cross_entropy(from_logits=True)
+            losses = {
+                "masked_lm_logits": masked_lm,
+                "next_sentence_logits": next_sentence,
+            }
+            schedule = WarmupSchedule(1e-4, 10000, num_warmup_steps=1000)
+            model.compile(AdamWeightDecay(schedule), loss=losses)
 
     Source: google-research/bert `optimization.AdamWeightDecayOptimizer`.
     """
@@ -181,8 +186,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         clip_norm: float | None = 1.0,
         exclude_from_weight_decay: Sequence[str] = NO_DECAY,
         name: str = "adam_weight_decay",
-        beta_1: float = BETAS[0],
-        beta_2: float = BETAS[1],
+        beta_1: float = TrainingConfig.adam_beta_1,
+        beta_2: float = TrainingConfig.adam_beta_2,
         epsilon: float = EPSILON,
         global_clipnorm: float | None = None,
         **options: Any,
@@ -192,9 +197,12 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
                 raise InputError(
                     f"AdamWeightDecay does not support {refused}. {instead}."
                 )
+
+        # The base class keeps the schedule, the name and the options of `_OPTIONS`.
         if not callable(learning_rate):
             learning_rate = positive("learning_rate", learning_rate)
         super().__init__(learning_rate, name=name, **options)
+
         self.weight_decay_rate = float(weight_decay_rate)
         check_at_least(0, self, "weight_decay_rate")
         self.beta_1, self.beta_2 = float(beta_1), float(beta_2)
@@ -217,7 +225,9 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
                 "optimizer.build(model.trainable_variables) in the scope of the "
                 "strategy."
             )
+
         super().build(variables)
+        # The order of the slots is that of the variables.
         self._adam_m, self._adam_v = (
             [
                 self.add_variable_from_reference(variable, name=slot)
@@ -256,13 +266,14 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
                 "one XLA program cannot update the weights of several replicas. Give "
                 "jit_compile=False."
             )
+
+        # The sum over the replicas is clipped, and not the gradients of each.
         indices = [
             self._get_variable_index(variable) for variable in trainable_variables
         ]
         by_index = dict(zip(map(str, indices), grads, strict=True))
         gradients, squares = sum_over_replicas(*to_dense(by_index))
         clipped, _ = clip_gradients(gradients, squares, self.clip_norm, loss_scale=1.0)
-        rule = functools.partial(adam_weight_decay, epsilon=self.epsilon)
 
         def update(_: Any, gradients: Sequence[Any], rate: Any) -> None:
             for index, variable, gradient in zip(
@@ -272,11 +283,16 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
                     "adam_m": self._adam_m[index].value,
                     "adam_v": self._adam_v[index].value,
                 }
-                decay = self._weight_decay[index]
-                betas = (self.beta_1, self.beta_2)
-                update_on_each_device(
-                    variable.value, rule, slots, gradient, rate, decay, betas
+                update = Update(
+                    slots,
+                    gradient,
+                    rate,
+                    self._weight_decay[index],
+                    beta_1=self.beta_1,
+                    beta_2=self.beta_2,
+                    epsilon=self.epsilon,
                 )
+                update_on_each_device(variable.value, adam_weight_decay, update)
 
         rate = tf.cast(tf.convert_to_tensor(learning_rate), tf.float32)
         context.merge_call(update, args=(list(clipped.values()), rate))

@@ -1,4 +1,4 @@
-"""Cross entropy and accuracy over many classes, computed with few reads of the logits."""
+"""Cross entropy and accuracy over many classes, with few reads of the logits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 def cross_entropy(logits: Any, labels: Any) -> Any:
-    """Returns the negative logarithm of the probability that the softmax gives to each label.
+    """Returns the negative log probability that the softmax gives to each label.
 
     The result equals `tf.nn.sparse_softmax_cross_entropy_with_logits`. TensorFlow's
     kernel reads the logits more often: for 8,000 classes, that kernel takes several
@@ -63,7 +63,7 @@ def correct_predictions(logits: Any, labels: Any) -> Any:
 
 
 def divergence(teacher: Any, student: Any, temperature: float) -> Any:
-    """Returns the squared temperature times the KL divergence of two softened softmaxes.
+    """Returns the KL divergence of two softened softmaxes, times `temperature**2`.
 
     The divergence of the student's from the teacher's is their cross entropy, less the
     entropy of the teacher's, which has no gradient; it is 0 if both are equal. The

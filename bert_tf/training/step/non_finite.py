@@ -23,7 +23,12 @@ def find_cause(objective: Objective, batch: Tensors, seed: Any) -> str:
         sums = objective.sums(batch, training=True, seed=seed)
         loss = objective.loss(sums, objective.counts(batch))
     if layers:
-        return f"the first output that is not finite is the output of the layer {layers[0]}"
+        return (
+            "the first output that is not finite is the output of the layer "
+            f"{layers[0]}"
+        )
+
+    # Then a gradient is not finite. The names are in the order of the layers.
     names = list(objective.variables)
     gradients = tape.gradient(loss, [objective.variables[name].value for name in names])
     bad = [
@@ -31,6 +36,7 @@ def find_cause(objective: Objective, batch: Tensors, seed: Any) -> str:
         for name, gradient in zip(names, gradients, strict=True)
         if gradient is not None and not _is_finite(tf.convert_to_tensor(gradient))
     ]
+
     if not bad:
         return "recomputed eagerly, the batch of this process gives finite values only"
     return (
@@ -41,7 +47,7 @@ def find_cause(objective: Objective, batch: Tensors, seed: Any) -> str:
 
 @contextlib.contextmanager
 def _record_first_non_finite() -> Iterator[list[str]]:
-    """Yields a list to which the path of the first layer with non-finite output is appended."""
+    """Yields a list to which the path of the first non-finite layer is added."""
     found: list[str] = []
     # The names of the layers whose calls are in progress, outermost first. `layer.path`
     # is not used, because Keras sets the path only in layers that Keras built.

@@ -1,7 +1,13 @@
-"""The contract between the training engine and a loss function: `Objective`."""
+"""The contract between the training engine and a loss function: `Objective`.
 
+`StepTotals` are what it computes, added over steps, with the scalars that a step
+reports besides losses and metrics. To report a further scalar, add it to the dict in
+`StepRunner._replica_step`.
+"""
+
+import dataclasses
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -11,6 +17,10 @@ Tensors = Mapping[str, Any]
 # the index of the file and the index of the record in that file. The engine does not
 # pass this feature to the objective.
 ORIGIN = "origin"
+# Scalars that are in neither of the two tuples are 0 in skipped steps. Their average is
+# over the steps that are not skipped.
+_LAST_VALUE = ("learning_rate", "time_budget_used")
+_TOTAL = ("skipped_steps",)
 
 
 class Objective(Protocol):
@@ -41,7 +51,7 @@ class Objective(Protocol):
 
     @property
     def best_by(self) -> tuple[str, int]:
-        """The metric that selects the best weights, and 1 if higher values are better, else -1."""
+        """The metric that selects the best weights; 1 if higher is better, else -1."""
 
     def counts(self, batch: Tensors) -> dict[str, Any]:
         """Returns the denominators for one part of a global batch: float32 scalars.
@@ -50,7 +60,7 @@ class Objective(Protocol):
         """
 
     def sums(self, batch: Tensors, training: bool, seed: Any = None) -> dict[str, Any]:
-        """Runs the model and returns the numerators of losses and metrics: float32 scalars.
+        """Runs the model; returns numerators of losses and metrics, float32 scalars.
 
         Args:
             batch: A part of a global batch.
@@ -70,17 +80,20 @@ class Objective(Protocol):
     def metrics(
         self, sums: Mapping[str, float], counts: Mapping[str, float]
     ) -> dict[str, float]:
-        """Returns the reported metrics except the loss, from totals over any number of batches."""
+        """Returns the reported metrics except the loss, from totals over batches."""
 
 
-class MakeObjective(Protocol):
+ObjectiveT_co = TypeVar("ObjectiveT_co", bound=Objective, covariant=True)
+
+
+class MakeObjective(Protocol[ObjectiveT_co]):
     """Builds the model and the objective of a run.
 
     The initial weights must depend on `seed` only, so that they are the same in each
     process of the run and in each run with the same seed.
     """
 
-    def __call__(self, *, seed: int, dtype: str) -> Objective:
+    def __call__(self, *, seed: int, dtype: str) -> ObjectiveT_co:
         """Returns the objective.
 
         Args:
@@ -93,7 +106,7 @@ class MakeObjective(Protocol):
 def loss_and_metrics(
     objective: Objective, sums: Mapping[str, Any], counts: Mapping[str, Any]
 ) -> dict[str, float]:
-    """Returns `loss` and the metrics of an objective from totals over any number of batches.
+    """Returns `loss` and the metrics of an objective, from totals over batches.
 
     Args:
         objective: Defines the loss and the metrics.
@@ -112,3 +125,52 @@ def loss_and_metrics(
         )
         metrics = {"loss": loss, **objective.metrics(total_sums, total_counts)}
     return {name: float(value) for name, value in metrics.items()}
+
+
+@dataclasses.dataclass
+class StepTotals:
+    """Totals over steps, from which the loss and all averages are computed.
+
+    Attributes:
+        steps: The number of steps, including skipped ones.
+        sums: Total numerators; see `Objective.sums`.
+        counts: Total denominators; see `Objective.counts`.
+        scalars: Further scalars, combined by `combine`.
+    """
+
+    steps: int = 0
+    sums: dict[str, float] = dataclasses.field(default_factory=dict)
+    counts: dict[str, float] = dataclasses.field(default_factory=dict)
+    scalars: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Removes all steps."""
+        self.steps, self.sums, self.counts, self.scalars = 0, {}, {}, {}
+
+
+def combine(totals: Mapping[str, Any], scalars: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds the scalars of a later step, tensors or numbers, to earlier totals."""
+    return {
+        name: value if name in _LAST_VALUE else totals.get(name, 0.0) + value
+        for name, value in scalars.items()
+    }
+
+
+def add_to_totals(totals: dict[str, float], values: Mapping[str, Any]) -> None:
+    """Adds each value to the total of the same name, in place."""
+    for name, value in values.items():
+        totals[name] = totals.get(name, 0.0) + float(value)
+
+
+def averages(totals: Mapping[str, float], steps: int) -> dict[str, float]:
+    """Returns the values to report, from the totals of one or more steps.
+
+    Args:
+        totals: Combined scalars of these steps.
+        steps: The number of steps, including skipped ones.
+    """
+    applied = max(steps - totals.get("skipped_steps", 0.0), 1)
+    return {
+        name: total if name in (*_LAST_VALUE, *_TOTAL) else total / applied
+        for name, total in totals.items()
+    }

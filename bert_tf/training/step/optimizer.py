@@ -1,4 +1,9 @@
-"""`Optimizer` holds what a step changes: weights, optimizer state, weight average, loss scale."""
+"""`Optimizer` holds what a step changes: weights, their state and average, loss scale.
+
+The loss scale is a factor of the loss in float16 training. Without it, small gradients
+would be rounded to 0. It starts at `INITIAL_SCALE`, is halved after each step whose
+gradient is not finite, and doubled after 2,000 consecutive steps with finite gradients.
+"""
 
 import contextlib
 import re
@@ -9,15 +14,34 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.training.config import TrainingConfig
-from bert_tf.training.step import loss_scale
-from bert_tf.training.step.update_rules import UPDATE_RULES, Betas, UpdateRule
+from bert_tf.training.step.update_rules import UPDATE_RULES, Update
 
+INITIAL_SCALE, MINIMUM_SCALE, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0
 # Biases, and the variables of normalization layers. The expressions match the names of
 # google-research/bert as well as the paths of Keras variables. They look at the last
 # part of the name only, because users choose the other parts, such as the name of a
 # model.
 NO_DECAY = (r"bias$", r"(^|/)(gamma|beta|scale)$")
-BETAS: Betas = (TrainingConfig.adam_beta_1, TrainingConfig.adam_beta_2)
+
+
+def after_finite_step(scale: Any, steps_at_scale: Any) -> None:
+    """Counts the step; doubles the scale after `STEPS_TO_DOUBLE` of them in a row.
+
+    Args:
+        scale: float32 scalar variable.
+        steps_at_scale: float32 scalar variable: the number of steps since the scale
+            last changed.
+    """
+    steps_at_scale.assign_add(1.0)
+    due = steps_at_scale >= STEPS_TO_DOUBLE
+    scale.assign(tf.where(due, scale * 2.0, scale))
+    steps_at_scale.assign(tf.where(due, 0.0, steps_at_scale))
+
+
+def after_skipped_step(scale: Any, steps_at_scale: Any) -> None:
+    """Halves the scale, but not below `MINIMUM_SCALE`."""
+    scale.assign(tf.maximum(scale / 2.0, MINIMUM_SCALE))
+    steps_at_scale.assign(0.0)
 
 
 class Optimizer:
@@ -30,18 +54,9 @@ class Optimizer:
     Args:
         variables: Keras variables by name. Those that are not trainable keep their
             values and have no state.
-        rule: The update of one variable.
-        weight_decay_rate: Decoupled weight decay; each step multiplies this rate by the
-            learning rate.
-        rate_scales: Factors of the learning rate, by variable name; the default factor
-            is 1.
-        ema_decay: Decay of the exponential moving average of the weights; 0 keeps no
-            average.
-        scales_loss: Whether the loss is scaled up so that float16 gradients do not
-            become 0.
-        exclude_from_weight_decay: Regular expressions. A variable does not decay if the
-            variable's name contains a match of one of the expressions.
-        betas: Decay of the first and of the second moment.
+        config: Defines the update rule and its settings.
+        depths: The number of layers below each variable; required if `layer_decay` is
+            not 1.
 
     Attributes:
         slots: The variables of the optimizer state, by name, such as
@@ -51,31 +66,39 @@ class Optimizer:
     def __init__(
         self,
         variables: Mapping[str, Any],
-        rule: UpdateRule = UPDATE_RULES["adam_weight_decay"],
-        weight_decay_rate: float = 0.01,
-        rate_scales: Mapping[str, float] | None = None,
-        ema_decay: float = 0.0,
-        scales_loss: bool = False,
-        exclude_from_weight_decay: Sequence[str] = NO_DECAY,
-        betas: Betas = BETAS,
+        config: TrainingConfig = TrainingConfig(),  # noqa: B008 it is immutable
+        depths: Mapping[str, int] | None = None,
     ) -> None:
-        self.variables, self._rule, self._ema_decay = dict(variables), rule, ema_decay
-        self._rate_scales, self._betas = dict(rate_scales or {}), betas
+        self.variables = dict(variables)
+        self._rule = UPDATE_RULES[config.optimizer]
+        self._options = {"beta_1": config.adam_beta_1, "beta_2": config.adam_beta_2}
+        self._ema_decay = config.ema_decay
         self._weight_decay = {
-            name: weight_decay_rate if decays(name, exclude_from_weight_decay) else 0.0
+            name: config.weight_decay_rate if decays(name) else 0.0
             for name in self.variables
         }
+
+        # Lower layers have lower rates.
+        self._rate_scales: dict[str, float] = {}
+        if depths and config.layer_decay != 1.0:
+            top = max(depths.values())
+            self._rate_scales = {
+                name: config.layer_decay ** (top - depths[name]) for name in variables
+            }
+
+        # The state: a count, the slots of the rule and an average for each weight.
         self.slots: dict[str, tf.Variable] = (
-            {"updates": _slot(0.0)} if rule.uses_count else {}
+            {"updates": _slot(0.0)} if self._rule.uses_count else {}
         )
         self._trainable = {
-            n: each for n, each in self.variables.items() if each.trainable
+            name: each for name, each in self.variables.items() if each.trainable
         }
+        names = (*self._rule.slots, *(("ema",) if self._ema_decay else ()))
         for name, variable in self._trainable.items():
-            for slot in (*rule.slots, *(("ema",) if ema_decay else ())):
+            for slot in names:
                 self.slots[f"{name}/{slot}"] = _slot(tf.zeros(variable.shape))
-        if scales_loss:
-            self.slots["loss_scale"] = _slot(loss_scale.INITIAL)
+        if config.precision == "float16":
+            self.slots["loss_scale"] = _slot(INITIAL_SCALE)
             self.slots["steps_at_loss_scale"] = _slot(0.0)
 
     def apply(self, gradients: Mapping[str, Any], learning_rate: Any) -> None:
@@ -90,32 +113,30 @@ class Optimizer:
         count = self.slots.get("updates")
         if count is not None:
             update_on_each_device(count, lambda updates: updates.assign_add(1.0))
+
         for name, gradient in gradients.items():
-            if gradient is None:
-                continue
-            slots = {slot: self.slots[f"{name}/{slot}"] for slot in self._rule.slots}
-            rate = learning_rate * self._rate_scales.get(name, 1.0)
-            decay = self._weight_decay[name]
-            weight = self.variables[name].value
-            update_on_each_device(
-                weight,
-                self._rule.update,
-                slots,
-                gradient,
-                rate,
-                decay,
-                self._betas,
-                count,
-            )
+            if gradient is not None:
+                update = Update(
+                    {slot: self.slots[f"{name}/{slot}"] for slot in self._rule.slots},
+                    gradient,
+                    learning_rate * self._rate_scales.get(name, 1.0),
+                    self._weight_decay[name],
+                    count,
+                    **self._options,
+                )
+                weight = self.variables[name].value
+                update_on_each_device(weight, self._rule.update, update)
+
+        # The average follows the weights of this step.
         if self._ema_decay:
             for name, variable in self._trainable.items():
                 average = self.slots[f"{name}/ema"]
                 update_on_each_device(average, self._move_average, variable.value)
-        self._update_loss_scale(loss_scale.after_finite_step)
+        self._update_loss_scale(after_finite_step)
 
     def skip(self) -> None:
         """Skips a step whose gradient is not finite; only the loss scale changes."""
-        self._update_loss_scale(loss_scale.after_skipped_step)
+        self._update_loss_scale(after_skipped_step)
 
     def _update_loss_scale(self, rule: Any) -> None:
         if "loss_scale" in self.slots:
@@ -137,7 +158,7 @@ class Optimizer:
     @property
     def loss_scale_is_minimal(self) -> Any:
         """Whether the loss scale cannot be reduced further; a scalar bool tensor."""
-        return self.loss_scale <= loss_scale.MINIMUM
+        return self.loss_scale <= MINIMUM_SCALE
 
     def start_average(self) -> None:
         """Initializes the average of the weights with the present weights."""
@@ -165,7 +186,7 @@ class Optimizer:
             self._assign(trained)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Returns two dicts of arrays to save: the weights to use, and the state to resume from.
+        """Returns two dicts of arrays: weights to use, and state to resume from.
 
         If `ema_decay` is above 0, the weights to use are the average of the weights.
         The second dict then also contains the trained weights, as `<variable>/trained`.
@@ -206,34 +227,6 @@ class Optimizer:
         average.assign_sub((1.0 - self._ema_decay) * (average - weight))
 
 
-def make_optimizer(
-    variables: Mapping[str, Any], config: TrainingConfig, depths: Mapping[str, int]
-) -> Optimizer:
-    """Builds the optimizer that a config describes.
-
-    Args:
-        variables: Trainable Keras variables by name.
-        config: Defines the update rule and its settings.
-        depths: The number of layers below each variable; used only if `layer_decay` is
-            not 1.
-    """
-    scales = {}
-    if config.layer_decay != 1.0:
-        top = max(depths.values())
-        scales = {
-            name: config.layer_decay ** (top - depths[name]) for name in variables
-        }
-    return Optimizer(
-        variables,
-        UPDATE_RULES[config.optimizer],
-        weight_decay_rate=config.weight_decay_rate,
-        rate_scales=scales,
-        ema_decay=config.ema_decay,
-        scales_loss=config.precision == "float16",
-        betas=(config.adam_beta_1, config.adam_beta_2),
-    )
-
-
 def decays(name: str, exclude_from_weight_decay: Sequence[str] = NO_DECAY) -> bool:
     """Returns whether weight decay applies to a variable.
 
@@ -248,7 +241,7 @@ def decays(name: str, exclude_from_weight_decay: Sequence[str] = NO_DECAY) -> bo
 
 
 def update_on_each_device(variable: Any, rule: Any, *arguments: Any) -> None:
-    """Calls the rule on each device, with the copies of variable and arguments on that device.
+    """Calls the rule on each device, with that device's copies of the arguments.
 
     Must be called in a cross-replica context.
 

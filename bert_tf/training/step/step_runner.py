@@ -1,4 +1,4 @@
-"""`StepRunner`: training and evaluation steps that are correct on any number of replicas."""
+"""`StepRunner`: steps that are correct on any number of replicas."""
 
 import dataclasses
 import time
@@ -9,14 +9,15 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
-from bert_tf.training.step import non_finite, schedule, step_scalars
-from bert_tf.training.step.gradient_clipping import (
+from bert_tf.training.step import non_finite
+from bert_tf.training.step.objective import ORIGIN, Objective, Tensors, combine
+from bert_tf.training.step.optimizer import Optimizer
+from bert_tf.training.step.update_rules import (
     clip_gradients,
+    scheduled_rate,
     sum_over_replicas,
     to_dense,
 )
-from bert_tf.training.step.objective import ORIGIN, Objective, Tensors
-from bert_tf.training.step.optimizer import make_optimizer
 from bert_tf.training.strategy import make_strategy
 
 MAX_BAD_STEPS = 3
@@ -33,7 +34,7 @@ class StepResult:
         steps: The number of steps, including skipped ones.
         sums: Total numerators; see `Objective.sums`.
         counts: Total denominators; see `Objective.counts`.
-        scalars: Further scalars, combined by `step_scalars.combine`.
+        scalars: Further scalars, combined by `combine`.
         bad_in_a_row: The number of consecutive bad steps up to the last step. Bad steps
             of earlier calls count too.
         bad_origin: int64 [B, 2], the feature `objective.ORIGIN` of the examples of the
@@ -96,9 +97,11 @@ class StepRunner:
         self.replicas_of_batch = self._strategy.num_replicas_in_sync
         self._accumulation_steps = runtime.gradient_accumulation_steps
         self._check_batch_size()
+
         with self._strategy.scope():
-            depths = objective.depths if config.layer_decay != 1 else {}
-            self.optimizer = make_optimizer(objective.variables, config, depths)
+            depths = objective.depths if config.layer_decay != 1 else None
+            self.optimizer = Optimizer(objective.variables, config, depths)
+
         # AutoGraph converts Python statements to graph operations. It takes seconds,
         # and only the loop over the steps needs it. XLA compiles only the forward and
         # backward pass, because one XLA program cannot update the variables of several
@@ -113,13 +116,10 @@ class StepRunner:
         )
 
     def _check_batch_size(self) -> None:
-        size, replicas = (
-            self._config.global_batch_size,
-            self._strategy.num_replicas_in_sync,
-        )
-        parts = replicas * self._accumulation_steps
+        size = self._config.global_batch_size
+        replicas, steps = self._strategy.num_replicas_in_sync, self._accumulation_steps
+        parts = replicas * steps
         if size % parts:
-            steps = self._accumulation_steps
             each_in = f" in {steps} accumulation steps each" if steps > 1 else ""
             raise InputError(
                 f"A batch of {size} examples does not divide evenly among {replicas} "
@@ -198,6 +198,7 @@ class StepRunner:
             tf.TensorSpec([], tf.float64),
         )
         *results, _ = run_step.structured_outputs
+
         # Totals of float32 values are exact in float64. They do not depend on how the
         # steps are divided among graph calls, and the log entries of a resumed run are
         # the same.
@@ -205,6 +206,7 @@ class StepRunner:
             lambda _: tf.zeros([], tf.float64), tuple(results)
         )
         done, origin = tf.constant(0, tf.int64), tf.zeros([0, 2], tf.int64)
+
         while self._continues(done < steps, bad, totals):
             tf.autograph.experimental.set_loop_options(
                 shape_invariants=[(origin, tf.TensorShape([None, 2]))]
@@ -212,9 +214,11 @@ class StepRunner:
             batch = next(iterator)
             *results, is_bad = run_step(batch, step + done, start)
             done += 1
+
             bad = (bad + 1) * is_bad
             if is_bad > 0:
                 origin = _origin(batch)
+
             results = tf.nest.map_structure(
                 lambda value: tf.cast(value, tf.float64), results
             )
@@ -258,6 +262,10 @@ class StepRunner:
     ) -> tuple[Any, ...]:
         context = tf.distribute.get_replica_context()
         replica = context.replica_id_in_sync_group
+        config = self._config
+
+        # The numerators and gradients of this replica's part of the batch, divided by
+        # the denominators of the whole batch.
         part = _part_of_batch(
             batch, self.replicas_of_batch, replica % self.replicas_of_batch
         )
@@ -266,17 +274,16 @@ class StepRunner:
         sums, gradients, squares = self._accumulate_gradients(
             part, counts, self._seed(step, replica), loss_scale
         )
+
+        # Their sums over the replicas, which are equal on all of them.
         sums = _all_reduce(sums, context)
         gradients, squares = sum_over_replicas(gradients, squares)
-        clipped, norm = clip_gradients(
-            gradients, squares, self._config.clip_norm, loss_scale
-        )
+        clipped, norm = clip_gradients(gradients, squares, config.clip_norm, loss_scale)
         finite = tf.math.is_finite(norm)
-        config, schedule_step = (
-            self._config,
-            self._schedule_step(step, elapsed_secs, context),
-        )
-        rate = schedule.learning_rate(
+
+        # The update, if all gradients are finite.
+        schedule_step = self._schedule_step(step, elapsed_secs, context)
+        rate = scheduled_rate(
             schedule_step,
             config.learning_rate,
             config.num_train_steps,
@@ -285,6 +292,7 @@ class StepRunner:
         )
         is_bad = tf.logical_and(~finite, self.optimizer.loss_scale_is_minimal)
         context.merge_call(self._apply_or_skip, args=(clipped, rate, finite))
+
         # The reported means exclude skipped steps.
         sums = {name: tf.where(finite, value, 0.0) for name, value in sums.items()}
         counts = {name: tf.where(finite, value, 0.0) for name, value in counts.items()}
@@ -319,20 +327,22 @@ class StepRunner:
     def _accumulate_gradients(
         self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any
     ) -> tuple[dict[str, Any], ...]:
-        """Sums `_compute_gradients` over the accumulation parts of a replica's batch."""
-        if self._accumulation_steps == 1:
+        """Sums `_compute_gradients` over the parts of a replica's batch."""
+        parts = self._accumulation_steps
+        if parts == 1:
             return self._gradients(batch, counts, seed, loss_scale)
 
         def of_part(index: Any) -> tuple[dict[str, Any], ...]:
-            part = _part_of_batch(batch, self._accumulation_steps, index)
+            part = _part_of_batch(batch, parts, index)
             part_seed = tf.random.experimental.stateless_fold_in(seed, index)
             return self._gradients(part, counts, part_seed, loss_scale)
 
         def add_part(index: Any, totals: Any) -> tuple[Any, Any]:
             return index + 1, tf.nest.map_structure(tf.add, totals, of_part(index))
 
+        # One part at a time is in memory.
         _, totals = tf.while_loop(
-            lambda index, _: index < self._accumulation_steps,
+            lambda index, _: index < parts,
             add_part,
             (tf.constant(1), of_part(tf.constant(0))),
             parallel_iterations=1,
@@ -342,7 +352,7 @@ class StepRunner:
     def _compute_gradients(
         self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any
     ) -> tuple[dict[str, Any], ...]:
-        """Returns sums, dense gradients, and the squared norms of the sparse gradients."""
+        """Returns sums, dense gradients, and the squared norms of sparse ones."""
         variables = self._objective.variables
         with tf.GradientTape() as tape:
             sums = self._objective.sums(batch, training=True, seed=seed)
@@ -382,11 +392,10 @@ class StepRunner:
 
     def _replica_evaluate(self, batch: Tensors) -> tuple[dict[str, Any], ...]:
         context = tf.distribute.get_replica_context()
-        replicas, replica = (
-            context.num_replicas_in_sync,
-            context.replica_id_in_sync_group,
-        )
+        replicas = context.num_replicas_in_sync
+        replica = context.replica_id_in_sync_group
         size = next(iter(batch.values())).shape[0]
+
         # If a batch does not divide evenly, each replica evaluates the complete batch,
         # and only the results of the first replica count.
         weight = 1.0
@@ -394,6 +403,7 @@ class StepRunner:
             batch = _part_of_batch(batch, replicas, replica)
         elif replicas > 1:
             weight = tf.cast(tf.equal(replica, 0), tf.float32)
+
         return tuple(
             _all_reduce(
                 {name: value * weight for name, value in values.items()}, context
@@ -415,7 +425,7 @@ def _start(elapsed_secs: float) -> Any:
 
 
 def _combine(totals: Any, results: Any) -> tuple[Tensors, ...]:
-    return tuple(map(step_scalars.combine, totals, results))
+    return tuple(map(combine, totals, results))
 
 
 def _to_result(
@@ -444,7 +454,7 @@ def _all_reduce(values: Tensors, context: Any) -> dict[str, Any]:
 
 
 def _part_of_batch(batch: Tensors, parts: int, index: Any) -> dict[str, Any]:
-    """Splits a batch into `parts` equal parts, and returns the part with the given index."""
+    """Splits a batch into equal parts, and returns the part with the given index."""
     if parts == 1:
         return dict(batch)
     split = {name: tf.split(value, parts) for name, value in batch.items()}

@@ -1,17 +1,159 @@
-"""Update rules: how one optimizer step changes a weight and its slots (optimizer state).
+"""The mathematics of an update, without state: learning rate, clipping, update rules.
 
-A rule is a function without state that assigns to the variables in its arguments. The
-optimizer of the training engine calls the rule for each variable on each device.
+An update rule is a function that changes one weight and its slots (optimizer state): it
+assigns to the variables in its arguments. The optimizer of the training engine calls
+the rule for each variable on each device. The first step of a run has the number 0.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from bert_tf.training.config import TrainingConfig
+
 EPSILON = 1e-6
-Betas = tuple[float, float]
+
+
+def scheduled_rate(
+    step: Any, peak: float, num_train_steps: int, num_warmup_steps: int, decay: str
+) -> Any:
+    """Returns the learning rate of a step: a linear warm-up from 0, then a decay.
+
+    released: the linear decay of google-research/bert, from the peak at step 0 to 0.
+        The rate is discontinuous at the end of the warm-up: it drops from just below
+        the peak to the peak times `1 - num_warmup_steps / num_train_steps`.
+    linear: linear decay from the peak at the end of the warm-up to 0.
+    cosine: half a cosine period, from the peak at the end of the warm-up to 0.
+    constant: the peak.
+
+    Args:
+        step: Integer or float32 scalar tensor: the number of the step. With a time
+            budget, it is the share of the time that has passed, times
+            `num_train_steps`.
+        peak: The peak learning rate.
+        num_train_steps: The step at which the decay ends.
+        num_warmup_steps: The number of warm-up steps.
+        decay: One of `config.SCHEDULES`.
+
+    Returns:
+        float32 scalar; 0 from `num_train_steps` on, except for "constant".
+
+    Source: google-research/bert `optimization.create_optimizer`.
+    """
+    step = tf.cast(step, tf.float32)
+
+    # The released decay counts from step 0, the others from the end of the warm-up.
+    decay_start = 0 if decay == "released" else num_warmup_steps
+    if decay_start == num_train_steps:  # the rate rises in all steps, and is then 0
+        decay_start -= 1
+    progress = tf.clip_by_value(
+        (step - decay_start) / (num_train_steps - decay_start), 0.0, 1.0
+    )
+    decayed = {
+        "released": 1.0 - progress,
+        "linear": 1.0 - progress,
+        "cosine": 0.5 * (1.0 + tf.cos(math.pi * progress)),
+        "constant": tf.ones_like(progress),
+    }[decay]
+    warmed_up = step / max(num_warmup_steps, 1)
+    return peak * tf.where(step < num_warmup_steps, warmed_up, decayed)
+
+
+def to_dense(gradients: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns dense gradients, and the squared norms of the gradients that were sparse.
+
+    The gradient of an embedding table is sparse, with one row for each look-up. For
+    clipping, google-research/bert takes the norm of all these rows, and does not first
+    add the rows of the same word. If a table is also used elsewhere, such as for the
+    output weights of the masked-LM head, the gradient is dense and has no entry in the
+    squared norms.
+
+    Args:
+        gradients: Tensors or `tf.IndexedSlices` by variable name.
+
+    Returns:
+        Two dicts by variable name: a tensor for each gradient, of the same shape, and a
+        float32 scalar for each sparse gradient.
+    """
+    squares = {
+        name: tf.reduce_sum(gradient.values**2)
+        for name, gradient in gradients.items()
+        if isinstance(gradient, tf.IndexedSlices)
+    }
+    dense = {
+        name: tf.convert_to_tensor(gradient) for name, gradient in gradients.items()
+    }
+    return dense, squares
+
+
+def sum_over_replicas(
+    gradients: Mapping[str, Any], squares: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Sums both results of `to_dense` over all replicas.
+
+    Must be called in a replica context.
+    """
+    context = tf.distribute.get_replica_context()
+    summed = iter(context.all_reduce("SUM", [*gradients.values(), *squares.values()]))
+    return {name: next(summed) for name in gradients}, {
+        name: next(summed) for name in squares
+    }
+
+
+def clip_gradients(
+    gradients: Mapping[str, Any],
+    squares: Mapping[str, Any],
+    clip_norm: float | None,
+    loss_scale: Any,
+) -> tuple[dict[str, Any], Any]:
+    """Divides gradients by the loss scale, and limits their global norm.
+
+    Args:
+        gradients: Dense gradients, by the names of their variables.
+        squares: Squared norms of the gradients that were sparse; see `to_dense`. For
+            these variables, `squares` replaces the squared norms of `gradients`.
+        clip_norm: The largest global norm; None does not limit the norm.
+        loss_scale: The factor by which the loss was multiplied.
+
+    Returns:
+        The clipped gradients, and the global norm before clipping, divided by the loss
+        scale. The norm is not finite if a gradient is not finite.
+
+    Source: google-research/bert `optimization.py`, `tf.clip_by_global_norm`.
+    """
+    dense = [gradient for name, gradient in gradients.items() if name not in squares]
+    norm = tf.linalg.global_norm([*dense, *map(tf.sqrt, squares.values())]) / loss_scale
+    clipping = 1.0 if clip_norm is None else clip_norm / tf.maximum(norm, clip_norm)
+    factor = clipping / loss_scale
+    return {name: value * factor for name, value in gradients.items()}, norm
+
+
+class Update(NamedTuple):
+    """The input of an update rule, and the slots that it changes with the weight.
+
+    Attributes:
+        slots: Maps each slot name to a float32 variable of the weight's shape.
+        gradient: float32 tensor of the weight's shape.
+        learning_rate: float32 scalar.
+        weight_decay: The rate of decoupled weight decay of this weight.
+        count: The number of earlier updates plus 1, float32 scalar; None if the rule
+            does not use it.
+        beta_1: Decay of the first moment.
+        beta_2: Decay of the second moment.
+        epsilon: The number that is added to the root of the second moment.
+    """
+
+    slots: Mapping[str, Any]
+    gradient: Any
+    learning_rate: Any
+    weight_decay: float
+    count: Any = None
+    beta_1: float = TrainingConfig.adam_beta_1
+    beta_2: float = TrainingConfig.adam_beta_2
+    epsilon: float = EPSILON
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,31 +161,17 @@ class UpdateRule:
     """An update rule, and the names of the slots that each weight needs for this rule.
 
     Attributes:
-        update: Called as `update(weight, slots, gradient, learning_rate, weight_decay,
-            betas, count)`: `weight` is a float32 variable, `slots` maps each slot name
-            to a variable of the weight's shape, `gradient` is a float32 tensor of the
-            weight's shape, `learning_rate` and `count` are float32 scalars, and
-            `weight_decay` is a number. `betas` are two numbers: the decay of the first
-            and of the second moment. `count` is the number of earlier updates plus 1.
+        update: Changes a weight, a float32 variable, and the slots of an `Update`.
         slots: Names of the slots, which start at 0.
-        uses_count: Whether the rule reads `count`. If False, `count` is None.
+        uses_count: Whether the rule reads `Update.count`.
     """
 
-    update: Callable[[Any, Mapping[str, Any], Any, Any, float, Betas, Any], None]
+    update: Callable[[Any, Update], None]
     slots: tuple[str, ...] = ("adam_m", "adam_v")
     uses_count: bool = True
 
 
-def adam_weight_decay(
-    weight: Any,
-    slots: Mapping[str, Any],
-    gradient: Any,
-    learning_rate: Any,
-    weight_decay: float,
-    betas: Betas,
-    count: Any = None,
-    epsilon: float = EPSILON,
-) -> None:
+def adam_weight_decay(weight: Any, update: Update) -> None:
     """Applies Adam without bias correction, with decoupled weight decay.
 
     `weight -= learning_rate * (m / (sqrt(v) + epsilon) + weight_decay * weight)`, where
@@ -53,46 +181,28 @@ def adam_weight_decay(
     """
     # If both powers of beta are 0, TensorFlow's fused Adam kernel applies no bias
     # correction, and computes the update of google-research/bert in a single operation.
-    _decay_weight(weight, learning_rate, weight_decay)
-    _apply_fused_adam(
-        weight, slots, gradient, learning_rate, betas, (0.0, 0.0), epsilon
-    )
+    _decay_weight(weight, update)
+    _apply_fused_adam(weight, update, (0.0, 0.0), update.epsilon)
 
 
-def adamw(
-    weight: Any,
-    slots: Mapping[str, Any],
-    gradient: Any,
-    learning_rate: Any,
-    weight_decay: float,
-    betas: Betas,
-    count: Any,
-) -> None:
+def adamw(weight: Any, update: Update) -> None:
     """Applies Adam with bias correction and decoupled weight decay.
 
-    `weight -= learning_rate * (m' / (sqrt(v') + 1e-6) + weight_decay * weight)`, where
-    m' and v' are the bias-corrected moments.
+    `weight -= learning_rate * (m' / (sqrt(v') + epsilon) + weight_decay * weight)`,
+    where m' and v' are the bias-corrected moments.
 
     Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, algorithm 2.
     """
-    powers = tf.pow(betas[0], count), tf.pow(betas[1], count)
-    _decay_weight(weight, learning_rate, weight_decay)
+    powers = tf.pow(update.beta_1, update.count), tf.pow(update.beta_2, update.count)
+    _decay_weight(weight, update)
     # AdamW adds epsilon after the bias correction of v, but the kernel adds epsilon
     # before the correction. Scaling epsilon gives the same result.
-    epsilon = EPSILON * tf.sqrt(1.0 - powers[1])
-    _apply_fused_adam(weight, slots, gradient, learning_rate, betas, powers, epsilon)
+    epsilon = update.epsilon * tf.sqrt(1.0 - powers[1])
+    _apply_fused_adam(weight, update, powers, epsilon)
 
 
-def lamb(
-    weight: Any,
-    slots: Mapping[str, Any],
-    gradient: Any,
-    learning_rate: Any,
-    weight_decay: float,
-    betas: Betas,
-    count: Any,
-) -> None:
-    """Applies AdamW, but scales the change of each variable to the norm of the variable.
+def lamb(weight: Any, update: Update) -> None:
+    """Applies AdamW, but scales the change of each variable to the variable's norm.
 
     As in the authors' code, the change of a variable without weight decay (LayerNorm,
     biases) is not scaled. The change is also not scaled if the norm of the variable or
@@ -101,19 +211,21 @@ def lamb(
     Source: You et al., Large Batch Optimization for Deep Learning, algorithm 2, where
         phi is the identity.
     """
-    m, v = slots["adam_m"], slots["adam_v"]
-    beta_1, beta_2 = betas
+    m, v = update.slots["adam_m"], update.slots["adam_v"]
+    beta_1, beta_2, gradient = update.beta_1, update.beta_2, update.gradient
     m.assign(beta_1 * m + (1.0 - beta_1) * gradient)
     v.assign(beta_2 * v + (1.0 - beta_2) * tf.square(gradient))
-    corrected_m = m / (1.0 - tf.pow(beta_1, count))
-    corrected_v = v / (1.0 - tf.pow(beta_2, count))
-    change = corrected_m / (tf.sqrt(corrected_v) + EPSILON)
-    if weight_decay:
-        change += weight_decay * weight
+
+    corrected_m = m / (1.0 - tf.pow(beta_1, update.count))
+    corrected_v = v / (1.0 - tf.pow(beta_2, update.count))
+    change = corrected_m / (tf.sqrt(corrected_v) + update.epsilon)
+
+    if update.weight_decay:
+        change += update.weight_decay * weight
         norm, change_norm = tf.norm(weight), tf.norm(change)
         both_positive = tf.logical_and(norm > 0, change_norm > 0)
         change *= tf.where(both_positive, tf.math.divide_no_nan(norm, change_norm), 1.0)
-    weight.assign_sub(learning_rate * change)
+    weight.assign_sub(update.learning_rate * change)
 
 
 UPDATE_RULES = {
@@ -123,29 +235,23 @@ UPDATE_RULES = {
 }
 
 
-def _decay_weight(weight: Any, learning_rate: Any, weight_decay: float) -> None:
-    if weight_decay:
-        weight.assign(weight * (1.0 - learning_rate * weight_decay))
+def _decay_weight(weight: Any, update: Update) -> None:
+    if update.weight_decay:
+        weight.assign(weight * (1.0 - update.learning_rate * update.weight_decay))
 
 
 def _apply_fused_adam(
-    weight: Any,
-    slots: Mapping[str, Any],
-    gradient: Any,
-    learning_rate: Any,
-    betas: Betas,
-    beta_powers: tuple[Any, Any],
-    epsilon: Any,
+    weight: Any, update: Update, beta_powers: tuple[Any, Any], epsilon: Any
 ) -> None:
     tf.raw_ops.ResourceApplyAdam(
         var=weight.handle,
-        m=slots["adam_m"].handle,
-        v=slots["adam_v"].handle,
+        m=update.slots["adam_m"].handle,
+        v=update.slots["adam_v"].handle,
         beta1_power=beta_powers[0],
         beta2_power=beta_powers[1],
-        lr=learning_rate,
-        beta1=betas[0],
-        beta2=betas[1],
+        lr=update.learning_rate,
+        beta1=update.beta_1,
+        beta2=update.beta_2,
         epsilon=epsilon,
-        grad=gradient,
+        grad=update.gradient,
     )

@@ -1,10 +1,12 @@
-"""`Summaries`: writes TensorBoard events, and the same scalars as JSON lines."""
+"""The output of a run for its user: cost of a step, mean metrics, TensorBoard."""
 
 import contextlib
 import fnmatch
 import json
+import logging
 import math
 import os
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,9 +14,137 @@ import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
 from bert_tf.storage import atomic_files, files
+from bert_tf.training.step.objective import (
+    Objective,
+    StepTotals,
+    add_to_totals,
+    averages,
+    combine,
+    loss_and_metrics,
+)
+from bert_tf.training.step.step_runner import StepResult
 
+_LOGGER = logging.getLogger(__name__)
 _EVENT_FILES = "events.out.tfevents.*"
 _HYPERPARAMETERS_TAG = "_hparams_/session_start_info"
+
+
+def log_step_cost(
+    parameters: int, tokens: int, flops: int, memory: Mapping[str, int]
+) -> dict[str, float]:
+    """Logs the cost of a step, at level INFO.
+
+    Args:
+        parameters: The number of trainable parameters.
+        tokens: Tokens per step that are computed, over all replicas and accumulation
+            steps.
+        flops: Floating-point operations per step, over all replicas; counts matrix
+            products only.
+        memory: Estimated bytes on each device, by their use, such as "weights" or
+            "gradients".
+
+    Returns:
+        The number of tokens in a step, by the name of the rate that training logs.
+    """
+    parts = ", ".join(
+        f"{name} {_format_bytes(value)}" for name, value in memory.items()
+    )
+
+    _LOGGER.info(
+        "%s parameters; %s tokens and %s per step\nestimated memory on each device: %s "
+        "(%s)",
+        f"{parameters:,}",
+        f"{tokens:,}",
+        _format_flops(flops),
+        _format_bytes(sum(memory.values())),
+        parts,
+    )
+    return {"tokens_per_sec": tokens}
+
+
+def _format_bytes(value: float) -> str:
+    return f"{value / 1e9:.1f} GB" if value >= 1e9 else f"{value / 1e6:.0f} MB"
+
+
+def _format_flops(value: float) -> str:
+    units = ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"))
+    size, unit = next((pair for pair in units if value >= pair[0]), units[-1])
+    return f"{value / size:.3g} {unit}"
+
+
+class MetricAccumulator:
+    """Accumulates the results of the steps since the last log entry.
+
+    Args:
+        objective: Computes loss and metrics from totals.
+        per_step: Maps the name of each logged rate to the quantity that one step
+            processes. For example, with `{"tokens_per_sec": 4096}` each step processes
+            4,096 tokens. The log entry `tokens_per_sec` is then 4,096 times the steps
+            per second while steps run, and the entry `tokens_per_sec_wall_clock` is
+            4,096 times the steps per second of the clock.
+        totals: The steps since the last log entry, also those before a restart; updated
+            in place. By default, there are none.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        per_step: Mapping[str, float],
+        totals: StepTotals | None = None,
+    ) -> None:
+        self._objective, self._per_step = objective, per_step
+        self._totals = totals or StepTotals()
+        self._has_traced = False
+        self._restart_clocks()
+
+    def _restart_clocks(self) -> None:
+        self._steps = 0  # since the last log entry, in this process
+        self._started = time.monotonic()
+        self._timed_steps, self._timed_secs = 0, 0.0
+
+    def clear(self) -> None:
+        """Resets all totals to 0."""
+        self._totals.clear()
+        self._restart_clocks()
+
+    @property
+    def steps(self) -> int:
+        """The number of steps since the last log entry, also before a restart."""
+        return self._totals.steps
+
+    def add(self, result: StepResult, secs: float) -> None:
+        """Adds the result of one or more steps, and the seconds that they took."""
+        totals = self._totals
+        totals.steps += result.steps
+        add_to_totals(totals.sums, result.sums)
+        add_to_totals(totals.counts, result.counts)
+        totals.scalars = combine(totals.scalars, result.scalars)
+        self._steps += result.steps
+        if self._has_traced:
+            self._timed_steps += result.steps
+            self._timed_secs += secs
+        self._has_traced = True
+
+    def values(self) -> dict[str, float]:
+        """Returns the loss, the metrics, the other scalars, and the rates per second.
+
+        The rates of the steps do not include the first call of the graph, which traces
+        the graph. They are absent if there was no other call. The rates of the clock
+        include everything since the last log entry: tracing, evaluations and
+        checkpoints.
+        """
+        totals = self._totals
+        values = {
+            **loss_and_metrics(self._objective, totals.sums, totals.counts),
+            **averages(totals.scalars, totals.steps),
+        }
+        wall_secs = time.monotonic() - self._started
+        for name, quantity in self._per_step.items():
+            if self._timed_secs:
+                values[name] = self._timed_steps * quantity / self._timed_secs
+            if wall_secs:
+                values[f"{name}_wall_clock"] = self._steps * quantity / wall_secs
+        return values
 
 
 class Summaries:
@@ -147,10 +277,10 @@ def _remove_events_after(path: str, step: int) -> set[str]:
                     continue
                 kept.append(record)
                 tags.update(value.tag for value in event.summary.value)
-        except (
-            tf.errors.DataLossError
-        ):  # a killed run wrote only a part of its last event
+        # A killed run wrote only a part of its last event.
+        except tf.errors.DataLossError:
             is_changed = True
+
     if is_changed:
         with (
             files.atomic_replace(path) as temporary,
@@ -162,7 +292,7 @@ def _remove_events_after(path: str, step: int) -> set[str]:
 
 
 def write_results(path: str, values: Mapping[str, float]) -> None:
-    """Writes sorted `name = value` lines, as google-research/bert does in eval_results.txt."""
+    """Writes sorted `name = value` lines, as eval_results.txt of the original has."""
     files.write_text(
         path, "".join(f"{name} = {values[name]}\n" for name in sorted(values))
     )

@@ -11,15 +11,41 @@ from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.pretraining.masker import masker
 from bert_tf.pretraining.record_checks import check_files, checking_parser
 from bert_tf.storage import tfrecords
-from bert_tf.training.shuffling import shuffle
 from bert_tf.training.step.objective import ORIGIN
 
+# TensorFlow combines the seed of `Dataset.shuffle` with the seed of the graph. This is
+# the seed of a graph in programs that do not call `tf.random.set_seed`.
+_GRAPH_SEED = 87654321
 _FILES_AT_ONCE = 16
 _READ_BYTES = 1 << 20  # in a remote store, small reads take as long as large reads
-_RECORDS_PER_FILE = (
-    1 << 40
-)  # upper bound; one int64 encodes the indices of file and record
+# Upper bound: one int64 encodes the indices of file and record.
+_RECORDS_PER_FILE = 1 << 40
 _MASKED_AT_ONCE = 256  # masking fewer rows at a time is slower
+
+
+def shuffle(dataset: tf.data.Dataset, buffer_size: int, seed: int) -> tf.data.Dataset:
+    """Shuffles as `Dataset.shuffle` does, but independently of `tf.random.set_seed`.
+
+    The order is the one of `dataset.shuffle(buffer_size, seed,
+    reshuffle_each_iteration=True)` in a program that does not call
+    `tf.random.set_seed`. With `Dataset.shuffle`, a run that is resumed in a program
+    with another global seed would read the later epochs in another order.
+
+    Args:
+        dataset: The dataset to shuffle.
+        buffer_size: Size of the shuffle buffer, in elements of the dataset.
+        seed: Determines the order, which differs in each epoch.
+    """
+
+    @tf.function
+    def shuffled(dataset: Any) -> Any:
+        # This sets the seed of this function's graph only.
+        tf.compat.v1.set_random_seed(_GRAPH_SEED)
+        return dataset.shuffle(buffer_size, seed, reshuffle_each_iteration=True)
+
+    # TensorFlow warns if many functions are traced by calls, but not if they are traced
+    # like this.
+    return shuffled.get_concrete_function(dataset)(dataset)
 
 
 def training_batches(
@@ -39,7 +65,7 @@ def training_batches(
 
     The position of the dataset's iterator can be saved in a checkpoint. This position
     does not include file names or file contents. So a run can resume after the files
-    were moved, or were replaced by the copies that `damage.salvage` writes.
+    were moved, or were replaced by the copies that `damaged_records.salvage` writes.
 
     Args:
         paths: Record files, plain or compressed with gzip.
@@ -67,9 +93,11 @@ def training_batches(
         )
         return {**parse(records), ORIGIN: origin}
 
+    # The masks depend on the index of the record in the stream.
     to_examples: Callable[..., dict[str, Any]] = parse_with_origin
     if masks is not None:
-        mask, dataset = masker(masks, sizes, seed), dataset.enumerate()
+        mask = masker(masks, sizes, seed)
+        dataset = dataset.enumerate()
 
         def parse_and_mask(index: Any, example: Any) -> dict[str, Any]:
             parsed = parse_with_origin(*example)
@@ -77,10 +105,13 @@ def training_batches(
             return {**mask(index, parsed), ORIGIN: origin}
 
         to_examples = parse_and_mask
+
     if part is not None:
         return _parts(
             dataset, to_examples, batch_size, part, is_masked=masks is not None
         )
+
+    # Many rows are masked at once, and then divided into batches.
     at_once = _rows_at_once(batch_size) if masks else batch_size
     dataset = dataset.batch(at_once, drop_remainder=True)
     dataset = dataset.map(to_examples, num_parallel_calls=2, deterministic=True)
@@ -185,6 +216,8 @@ def evaluation_batches(
             .map(lambda place, records: parse(records))
             .prefetch(2)
         )
+
+    # The index 0 gives a record the same masks in each evaluation.
     mask = masker(masks, sizes)
     dataset = dataset.batch(_rows_at_once(batch_size))
     dataset = dataset.map(
@@ -194,7 +227,7 @@ def evaluation_batches(
 
 
 def _reader(paths: Sequence[str]) -> Callable[[Any], tf.data.Dataset]:
-    """Returns a function that maps the index of a file to a dataset of pairs (place, record).
+    """Returns a function from the index of a file to a dataset of (place, record).
 
     The place is an int64: `file * _RECORDS_PER_FILE + record`, for the indices of file
     and record.

@@ -5,42 +5,44 @@ import logging
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, costs
-from bert_tf.pretraining.batches import (
+from bert_tf.pretraining.damaged_records import explain_read_error
+from bert_tf.pretraining.pretraining_batches import (
     describe_origins,
     evaluation_batches,
     training_batches,
 )
-from bert_tf.pretraining.majority_baseline import majority_accuracies, warn_if_no_better
-from bert_tf.pretraining.pretraining_config import PretrainingModel, PretrainingRecords
-from bert_tf.pretraining.pretraining_objective import PretrainingObjective
-from bert_tf.pretraining.read_errors import explain_read_error
+from bert_tf.pretraining.pretraining_config import PretrainingRecords
+from bert_tf.pretraining.pretraining_objective import (
+    PretrainingObjective,
+    majority_accuracies,
+    warn_if_no_better,
+)
 from bert_tf.pretraining.samples import masked_sentences
-from bert_tf.training.callbacks.evaluation import HeldOutData
+from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.reporting.step_cost import log_step_cost
-from bert_tf.training.reporting.summaries import write_results
+from bert_tf.training.reporting import log_step_cost, write_results
 from bert_tf.training.trainer import Trainer, TrainingData
 
 _LOGGER = logging.getLogger(__name__)
 _RECORDS_FOR_MEAN_LENGTH = 512
 
 
-def pretrain(
+def train_and_evaluate(
     phases: RunPhases,
     records: PretrainingRecords,
-    model: PretrainingModel,
+    architecture: BertConfig,
     folder: RunFolder,
     training: TrainingConfig,
     runtime: RuntimeConfig,
-    initialize: Callable[[Any], None] | None = None,
+    initialize: Callable[[PretrainingObjective], None] | None = None,
 ) -> dict[str, float]:
     """Starts or resumes training, and evaluates the result.
 
@@ -48,7 +50,7 @@ def pretrain(
         phases: The phases to run. With `runtime.eval_steps`, training always evaluates
             too.
         records: The records for training and evaluation.
-        model: The architecture and the objective.
+        architecture: The architecture of the model.
         folder: The output folder of the run.
         training: The settings that affect the trained weights.
         runtime: The other settings, such as devices, logging and checkpoints.
@@ -58,56 +60,58 @@ def pretrain(
 
     Returns:
         The held-out results, and the accuracies of a model that always predicts the
-        most frequent token and label (see `majority_baseline`); empty if
+        most frequent token and label (see `majority_accuracies`); empty if
         `phases.evaluate` is False.
 
     Raises:
-        InputError: The records, or an earlier run in the output folder, do not match
-            the settings.
+        InputError: The records do not match the model, or the run cannot go on in the
+            folder; see `Trainer`.
     """
-    folder.check_same_run(training if phases.train else None)
-    shape_sizes = records.shape_sizes(model.config)
+    shape_sizes = records.shape_sizes(architecture)
     lookup = _record_lookup(records, shape_sizes)
     held_out = _held_out_batches(records, shape_sizes)
-    make_objective = functools.partial(_make_objective, model, runtime)
+
+    # The model, with the weights of a checkpoint or the initial ones.
+    kind = records.config.objective
+    make_objective = functools.partial(_make_objective, architecture, kind, runtime)
     trainer = Trainer(make_objective, folder, training, runtime, initialize)
-    data = (
-        _training_data(records, shape_sizes, training, lookup, trainer)
-        if phases.train
-        else None
-    )
+    evaluate = _evaluation(trainer, held_out, lookup)
+    data = None
+    step = 0
+    if phases.train:
+        data = _training_data(records, shape_sizes, training, lookup, trainer)
+
     evaluates = phases.evaluate or runtime.eval_steps > 0
     if trainer.is_chief:
         _report_settings(RunPhases(phases.train, evaluates), records, training)
-    step = trainer.load_result(required=initialize is None) if data is None else 0
-    evaluate = _evaluation(trainer, held_out, lookup)
+    if data is None:
+        step = trainer.load_result(required=initialize is None)
+
     with trainer.locked_folder():
         if data is not None:
-            samples = _make_samples(
-                model, held_out, trainer.objective, folder.metadata.vocabulary
-            )
-            evaluation = HeldOutData(
-                {}, samples, {"eval": evaluate} if evaluates else {}
-            )
-            per_step: dict[str, float] = {
-                "examples_per_sec": training.global_batch_size
-            }
+            per_step = {"examples_per_sec": float(training.global_batch_size)}
             if trainer.is_chief:
                 length = _mean_length(records, shape_sizes, runtime)
                 per_step |= _log_step_cost(
-                    model, records, training, runtime, trainer, length
+                    architecture, records, training, runtime, trainer, length
                 )
-            step = trainer.train(data, evaluation, per_step)
+            samples = _make_samples(
+                kind, held_out, trainer.objective, folder.metadata.vocabulary
+            )
+            evaluations = {"eval": evaluate} if evaluates else {}
+            step = trainer.train(data, HeldOutData({}, samples, evaluations), per_step)
+
         # Training has the results of its last evaluation, if its last weights are the
         # final ones.
         values = trainer.results.get("eval", {})
         if phases.evaluate and not values:
             values = evaluate()
+
+        results = {**values, "global_step": step}
         if trainer.is_chief:
             warn_if_no_better(values)
-        results = {**values, "global_step": step}
-        if phases.evaluate and trainer.is_chief:
-            write_results(os.path.join(folder.path, "eval_results.txt"), results)
+            if phases.evaluate:
+                write_results(os.path.join(folder.path, "eval_results.txt"), results)
     return results if phases.evaluate else {}
 
 
@@ -115,15 +119,17 @@ def _held_out_batches(
     records: PretrainingRecords, shape_sizes: Mapping[str, int]
 ) -> tf.data.Dataset:
     batches = evaluation_batches(
-        records.eval_files, shape_sizes, records.eval_batch_size, records.masks
+        records.eval_files, shape_sizes, records.config.eval_batch_size, records.masks
     )
-    return batches.take(records.max_eval_steps or -1)
+    return batches.take(records.config.max_eval_steps or -1)
 
 
 def _evaluation(
-    trainer: Trainer, held_out: tf.data.Dataset, lookup: RecordLookup
+    trainer: Trainer[PretrainingObjective],
+    held_out: tf.data.Dataset,
+    lookup: RecordLookup,
 ) -> Callable[[], dict[str, float]]:
-    """Returns a function that evaluates, and adds the accuracies of the majority to the results."""
+    """Returns a function that evaluates, and adds the accuracies of the majority."""
     majority: dict[str, float] = {}
 
     def evaluate() -> dict[str, float]:
@@ -139,7 +145,7 @@ def _training_data(
     shape_sizes: Mapping[str, int],
     training: TrainingConfig,
     lookup: RecordLookup,
-    trainer: Trainer,
+    trainer: Trainer[PretrainingObjective],
 ) -> TrainingData:
     part = trainer.part_of_batch()
     batches = training_batches(
@@ -147,7 +153,7 @@ def _training_data(
         shape_sizes,
         training.global_batch_size,
         training.seed,
-        records.shuffle_buffer_size,
+        records.config.shuffle_buffer_size,
         records.masks,
         part,
     )
@@ -157,13 +163,15 @@ def _training_data(
 def _report_settings(
     phases: RunPhases, records: PretrainingRecords, training: TrainingConfig
 ) -> None:
-    """Logs the length of the warm-up, and whether the evaluation reads the training records."""
+    """Logs the warm-up, and whether the evaluation reads the training records."""
     if phases.train:
         _LOGGER.info(
             "warm-up: %s of %s steps",
             f"{training.num_warmup_steps:,}",
             f"{training.num_train_steps:,}",
         )
+
+    # Files with other names may be the same.
     trained = set(map(os.path.realpath, records.train_files))
     not_held_out = [
         path for path in records.eval_files if os.path.realpath(path) in trained
@@ -183,7 +191,7 @@ def _report_settings(
 def _record_lookup(
     records: PretrainingRecords, shape_sizes: Mapping[str, int]
 ) -> RecordLookup:
-    """Returns functions to find the cause of an error, and to list the records of a batch."""
+    """Returns functions that find the cause of an error and the records of a batch."""
     all_files = list(dict.fromkeys([*records.train_files, *records.eval_files]))
     return RecordLookup(
         functools.partial(explain_read_error, all_files, shape_sizes),
@@ -192,17 +200,22 @@ def _record_lookup(
 
 
 def _make_objective(
-    model: PretrainingModel, runtime: RuntimeConfig, *, seed: int, dtype: str
+    architecture: BertConfig,
+    kind: str,
+    runtime: RuntimeConfig,
+    *,
+    seed: int,
+    dtype: str,
 ) -> PretrainingObjective:
     pretrainer = BertPretrainer(
-        model.config,
-        next_sentence=model.objective == "mlm_nsp",
+        architecture,
+        next_sentence=kind == "mlm_nsp",
         recompute=runtime.recompute,
         seed=seed,
         dtype=dtype,
     )
     pretrainer.skip_padding = runtime.has_dynamic_shapes
-    return PretrainingObjective(pretrainer, model.objective)
+    return PretrainingObjective(pretrainer, kind)
 
 
 def _mean_length(
@@ -225,24 +238,26 @@ def _mean_length(
 
 
 def _log_step_cost(
-    model: PretrainingModel,
+    architecture: BertConfig,
     records: PretrainingRecords,
     training: TrainingConfig,
     runtime: RuntimeConfig,
-    trainer: Trainer,
+    trainer: Trainer[PretrainingObjective],
     mean_length: float,
 ) -> dict[str, float]:
     batch, length = training.global_batch_size, records.max_seq_length
-    causal, next_sentence = model.objective == "causal", model.objective == "mlm_nsp"
-    predictions = length - 1 if causal else records.max_predictions_per_seq
+    kind = records.config.objective
+    predictions = length - 1 if kind == "causal" else records.max_predictions_per_seq
+
+    # FLOPs are those of the mean length; memory must suffice for the largest one.
     flops = costs.training_step_flops(
-        model.config, batch, round(mean_length), predictions, next_sentence
+        architecture, batch, round(mean_length), predictions, kind == "mlm_nsp"
     )
     examples_at_a_time = batch // (
         trainer.replicas * runtime.gradient_accumulation_steps
     )
     memory = costs.training_step_memory(
-        model.config,
+        architecture,
         examples_at_a_time,
         length,
         predictions,
@@ -250,21 +265,22 @@ def _log_step_cost(
         runtime.recompute,
         averaged=training.ema_decay > 0,
     )
+
     variables = trainer.objective.variables.values()
     parameters = sum(math.prod(variable.shape) for variable in variables)
     return log_step_cost(parameters, round(batch * mean_length), flops, memory)
 
 
 def _make_samples(
-    model: PretrainingModel,
+    kind: str,
     held_out: tf.data.Dataset,
-    objective: Any,
+    objective: PretrainingObjective,
     vocabulary: Sequence[str] | None,
 ) -> Callable[[], str] | None:
-    """Returns a function that shows predictions for masked tokens of a few held-out examples.
+    """Returns a function that shows predictions for a few held-out examples.
 
     Returns None if there is no vocabulary or no masked token.
     """
-    if vocabulary is None or model.objective == "causal":
+    if vocabulary is None or kind == "causal":
         return None
     return lambda: masked_sentences(objective.model, next(iter(held_out)), vocabulary)

@@ -1,4 +1,7 @@
-"""`CheckpointWriter`: writes checkpoints and the best weights while training continues."""
+"""Writes checkpoints while training continues, and restores a run from one.
+
+A checkpoint contains weights, optimizer state, data position and progress.
+"""
 
 import concurrent.futures
 import contextlib
@@ -11,12 +14,130 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.storage import files, weights
-from bert_tf.training.config import TrainingConfig, to_json_dict
-from bert_tf.training.lifecycle import restoring, run_folder, run_state
-from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.lifecycle.run_state import RunState
+from bert_tf.storage import files, json_files, weights
+from bert_tf.training.config import TrainingConfig, first_difference, to_json_dict
+from bert_tf.training.lifecycle.run_folder import RunFolder, step_of_checkpoint
+from bert_tf.training.lifecycle.run_state import (
+    OPTIMIZER_FILE,
+    RUNTIME_FILE,
+    STATE_FILE,
+    TRAINING_FILE,
+    RunState,
+    read_state,
+    write_state,
+)
 from bert_tf.training.step.optimizer import Optimizer
+
+_LOGGER = logging.getLogger(__name__)
+POSITION_FILE = "data_position"
+# A value in `RUNTIME_FILE`: whether the position is one of parts of batches.
+PARTS = "reads_parts"
+# Settings that may change when a run is resumed. A change affects only rounding and
+# dropout masks.
+_LAYOUT = ("replicas", "gradient_accumulation_steps")
+
+
+def restore_or_start(
+    folder: str | None,
+    optimizer: Optimizer,
+    iterator: Any,
+    runtime_settings: Mapping[str, Any],
+) -> RunState:
+    """Restores weights, optimizer state and data position, or starts a new run.
+
+    Logs the step, and a warning if the number of replicas or accumulation steps has
+    changed.
+
+    Args:
+        folder: A valid checkpoint, or None for a new run.
+        optimizer: Receives the saved weights and slots (the variables of the
+            optimizer's state).
+        iterator: The iterator of the input pipeline. The function moves the iterator to
+            the saved position. None if the position is not saved, because the step
+            determines the position.
+        runtime_settings: The settings of the computation for the resumed run.
+
+    Returns:
+        The progress of the run.
+
+    Raises:
+        InputError: The checkpoint is of a different model, or its state.json is
+            damaged.
+    """
+    if folder is None:
+        optimizer.start_average()
+        return RunState()
+
+    optimizer.load(*_read_optimizer_state(folder, optimizer.variables))
+    if iterator is not None:
+        position = tf.train.Checkpoint(iterator=iterator)
+        with files.path_without_globs(os.path.join(folder, POSITION_FILE)) as path:
+            position.read(path).assert_consumed()
+
+    state = read_state(folder)
+    _LOGGER.info("Continuing from step %d (%s).", state.step, folder)
+
+    # The layout may have changed, which changes the result a little.
+    before = json_files.read(os.path.join(folder, RUNTIME_FILE), own=True)
+    for name in _LAYOUT:
+        if before.get(name) != runtime_settings[name]:
+            _LOGGER.warning(
+                "warning: %s was %s when the checkpoint was written and is %s now. The "
+                "result is the same except for rounding and dropout masks.",
+                name,
+                before.get(name),
+                runtime_settings[name],
+            )
+    return state
+
+
+def has_parts(folder: str) -> bool:
+    """Returns whether the data position of a checkpoint is one of parts of batches."""
+    return bool(
+        json_files.read(os.path.join(folder, RUNTIME_FILE), own=True).get(PARTS)
+    )
+
+
+def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:
+    """Restores the weights of a checkpoint, without optimizer state and data position.
+
+    Args:
+        folder: A valid checkpoint or a folder of best weights.
+        variables: Keras variables by name.
+
+    Returns:
+        The step after which the weights were saved.
+
+    Raises:
+        InputError: The weights in the folder are of a different model.
+    """
+    saved = _read_weights(folder, variables)
+    for name, variable in variables.items():
+        variable.assign(saved.arrays[name])
+    return int(saved.extra["step"])
+
+
+def _read_optimizer_state(
+    folder: str, variables: Mapping[str, Any]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Reads the saved result of `Optimizer.state`: the weights and the slots."""
+    path = os.path.join(folder, OPTIMIZER_FILE)
+    slots = weights.from_safetensors(files.read_bytes(path), path)
+    return _read_weights(folder, variables).arrays, slots
+
+
+def _read_weights(folder: str, variables: Mapping[str, Any]) -> weights.WeightsFolder:
+    """Reads the weights, and compares their names and shapes with the variables."""
+    saved = weights.read_weights_folder(folder)
+    shapes = {name: array.shape for name, array in saved.arrays.items()}
+    wanted = {name: tuple(variable.shape) for name, variable in variables.items()}
+    if difference := first_difference(shapes, wanted):
+        name, found, expected = difference
+        raise InputError(
+            f"{folder} is of another model: {name} has the shape {found} in the "
+            f"checkpoint and {expected} in this model."
+        )
+    return saved
 
 
 class CheckpointWriter:
@@ -44,8 +165,8 @@ class CheckpointWriter:
     ) -> None:
         self._folder, self._optimizer = folder, optimizer
         self._configs = {
-            run_state.TRAINING_FILE: to_json_dict(training),
-            run_state.RUNTIME_FILE: dict(runtime_settings),
+            TRAINING_FILE: to_json_dict(training),
+            RUNTIME_FILE: dict(runtime_settings),
         }
         self._keep = keep_checkpoints
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "checkpoint_writer")
@@ -68,13 +189,11 @@ class CheckpointWriter:
         facts, step = to_json_dict(state), state.step
         with contextlib.ExitStack() as stack:
             folder = self._folder.checkpoint(step)
-            place = stack.enter_context(
-                files.atomic_folder(folder, run_state.STATE_FILE)
-            )
+            place = stack.enter_context(files.atomic_folder(folder, STATE_FILE))
             # The position is written before training continues, because the next step
             # changes the position.
             if iterator is not None:
-                position = os.path.join(place, restoring.POSITION_FILE)
+                position = os.path.join(place, POSITION_FILE)
                 with _root_logger_unchanged():
                     tf.train.Checkpoint(iterator=iterator).write(position)
             unfinished = stack.pop_all()
@@ -83,11 +202,11 @@ class CheckpointWriter:
             with unfinished:
                 self._check_finite(step, {**arrays, **slots})
                 self._write_weights(place, arrays, {"step": step})
-                path = os.path.join(place, run_state.OPTIMIZER_FILE)
+                path = os.path.join(place, OPTIMIZER_FILE)
                 files.write_bytes(path, weights.to_safetensors(slots))
                 for name, config in self._configs.items():
                     files.write_json(os.path.join(place, name), config)
-                run_state.write_state(place, facts)
+                write_state(place, facts)
             self._remove_old_checkpoints(step)
 
         self._pending = self._thread.submit(write)
@@ -148,9 +267,7 @@ class CheckpointWriter:
         # A run resumes from its newest valid checkpoint. A checkpoint of a step after
         # the present step is damaged, because the run did not resume from this
         # checkpoint.
-        valid = [
-            each for each in folders if run_folder.step_of_checkpoint(each) <= step
-        ]
+        valid = [each for each in folders if step_of_checkpoint(each) <= step]
         for folder in folders:
             if folder not in valid[-self._keep :]:
                 tf.io.gfile.rmtree(folder)
@@ -179,11 +296,11 @@ class CheckpointWriter:
 
 @contextlib.contextmanager
 def _root_logger_unchanged() -> Iterator[None]:
-    """Keeps TensorFlow from adding a handler to the root logger when it writes a checkpoint.
+    """Keeps TensorFlow from adding a handler to the root logger.
 
-    TensorFlow then logs through absl, which calls `logging.basicConfig` if the root
-    logger has no handler. The root logger therefore has Python's handler of last resort
-    in the meantime.
+    When it writes a checkpoint, TensorFlow logs through absl, which calls
+    `logging.basicConfig` if the root logger has no handler. The root logger therefore
+    has Python's handler of last resort in the meantime.
     """
     handler = None if logging.root.handlers else logging.lastResort
     if handler is not None:

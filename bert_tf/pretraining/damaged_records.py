@@ -1,10 +1,11 @@
-"""Copies TFRecord files without their damaged records.
+"""Finds the record that caused an error, and copies files without damaged records.
 
 TensorFlow's reader cannot read the records that follow a damaged record.
 
 `bert_tf.storage.tfrecords` describes the format of the files.
 """
 
+import contextlib
 import gzip
 import json
 import logging
@@ -12,18 +13,82 @@ import os
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, plain_message
+from bert_tf.pretraining import record_checks
 from bert_tf.progress import Progress
 from bert_tf.storage import files
-from bert_tf.storage.tfrecords import CHECKSUM, HEADER, compression, masked_crc32c
+from bert_tf.storage.tfrecords import (
+    CHECKSUM,
+    HEADER,
+    compression,
+    masked_crc32c,
+    open_records,
+)
+from bert_tf.training.lifecycle.failures import READ_ERRORS
 
+_RECORDS_AT_ONCE = 1024
 _LOGGER = logging.getLogger(__name__)
 _INTACT, _DAMAGED, _LOST = "intact", "damaged", "lost"  # the states of records
+
+
+def explain_read_error(paths: Sequence[str], sizes: Mapping[str, int]) -> str | None:
+    """Reads all records to find the one that caused an error.
+
+    Args:
+        paths: Record files, plain or compressed with gzip.
+        sizes: As in `pretraining_batches.training_batches`.
+
+    Returns:
+        A message with the file, the record, the problem and the remedy; None if all
+        records can be read and pass the checks.
+    """
+    try:
+        parse = record_checks.checking_parser(
+            sizes, record_checks.check_files(paths, sizes)
+        )
+        with Progress("looking for the record", len(paths), "files") as progress:
+            for path in paths:
+                _check_records(path, parse, sizes)
+                progress.update(1)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def _check_records(
+    path: str, parse: Callable[[Any], Any], sizes: Mapping[str, int]
+) -> None:
+    """Reads all records of a file.
+
+    Raises:
+        InputError: A record cannot be read or fails the checks.
+    """
+    records, number = open_records(path), 0
+    try:
+        for batch in records.batch(_RECORDS_AT_ONCE):
+            try:
+                parse(batch)
+            except READ_ERRORS:
+                for index, record in enumerate(batch.numpy(), number):
+                    record_checks.check_record(
+                        record, sizes, f"Record {index} of {path}"
+                    )
+            number += len(batch)
+
+    except tf.errors.DataLossError as error:
+        # The batch that failed may contain records before the damaged one.
+        with contextlib.suppress(tf.errors.DataLossError):
+            for _ in records.skip(number):
+                number += 1
+        raise InputError(
+            f"Record {number} of {path} cannot be read: {plain_message(error)}. Copy "
+            "the file again, create it again, or give skip_bad_records=true."
+        ) from error
 
 
 def salvage(paths: Sequence[str], folder: str) -> list[str]:
@@ -52,6 +117,7 @@ def salvage(paths: Sequence[str], folder: str) -> list[str]:
                     f"{path} holds no record that can be read. Remove it from the "
                     "input files, or create it again."
                 )
+
             is_damaged = counts[_DAMAGED] or counts[_LOST]
             if is_damaged:
                 end = ", and its end" * counts[_LOST]
@@ -69,13 +135,14 @@ def _records(path: str) -> Iterator[tuple[str, bytes]]:
     If the end of the file cannot be read, the last pair is `_LOST` and no record.
     """
     with tf.io.gfile.GFile(path, "rb") as raw:
-        file: Any = gzip.GzipFile(fileobj=raw, mode="rb") if compression(path) else raw
+        file = gzip.GzipFile(fileobj=raw, mode="rb") if compression(path) else raw
         try:
             while header := file.read(HEADER.size):
                 length, checksum = HEADER.unpack(header)
                 if masked_crc32c(header[:8]) != checksum:
                     yield _LOST, b""
                     return
+
                 record, footer = file.read(length), file.read(CHECKSUM.size)
                 is_intact = CHECKSUM.unpack(footer) == (masked_crc32c(record),)
                 yield _INTACT if is_intact else _DAMAGED, record

@@ -1,0 +1,121 @@
+"""`bert_tf.pretrain`: the example of docs/python.md, and the equivalent program."""
+
+import pytest
+from guide_program import program, write_records
+from run_programs import as_flags, run_main
+
+import bert_tf
+
+TRAINING = bert_tf.TrainingConfig(num_train_steps=6, num_warmup_steps=1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("guide")
+    write_records(folder)
+    return folder
+
+
+def pretrain(output_dir, **arguments):
+    """Calls `pretrain` with the files of the guide, in the present folder."""
+    files = {
+        "eval_input_file": "records/eval.tfrecord",
+        "bert_config_file": "tiny",
+        "vocab_file": "vocab.txt",
+        "config": bert_tf.PretrainingConfig(max_eval_steps=10),
+        "training": TRAINING,
+    }
+    return bert_tf.pretrain(
+        "records/train-*.tfrecord", str(output_dir), **{**files, **arguments}
+    )
+
+
+def test_a_resumed_call_gives_the_result_of_the_guide_and_of_the_program(
+    folder, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(folder)
+    names = {"bert_tf": bert_tf}
+    exec(compile(program(section="Pretraining runs"), "python.md", "exec"), names)
+    guide = names["results"]
+    assert guide["global_step"] == 6
+    assert 0 <= guide["masked_lm_accuracy"] <= 1
+
+    stopped = bert_tf.RuntimeConfig(stop_at_step=3)
+    train_only = bert_tf.RunPhases(train=True, evaluate=False)
+    assert pretrain(tmp_path / "calls", runtime=stopped, phases=train_only) == {}
+    assert pretrain(tmp_path / "calls") == pytest.approx(guide)
+
+    flags = {
+        "input_file": "records/train-*.tfrecord",
+        "eval_input_file": "records/eval.tfrecord",
+        "bert_config_file": "tiny",
+        "vocab_file": "vocab.txt",
+        "output_dir": tmp_path / "program",
+        "do_train": True,
+        "do_eval": True,
+        "max_eval_steps": 10,
+        "num_train_steps": 6,
+        "num_warmup_steps": 1,
+    }
+    (result,) = run_main("bert_tf.run_scripts.run_pretraining", as_flags(flags))
+    assert result.code == 0, result.err
+    lines = (tmp_path / "program/eval_results.txt").read_text().splitlines()
+    assert {name: float(value) for name, value in map(split, lines)} == pytest.approx(
+        guide
+    )
+    assert (tmp_path / "program/training_config.json").read_text() == (
+        tmp_path / "calls/training_config.json"
+    ).read_text()
+
+
+def split(line):
+    return line.split(" = ")
+
+
+def test_a_call_without_training_uses_the_run_or_the_checkpoint(
+    folder, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(folder)
+    trained = pretrain(tmp_path / "run")
+    evaluate_only = bert_tf.RunPhases(train=False, evaluate=True)
+    for output_dir, init_checkpoint in (
+        (tmp_path / "run", None),
+        (tmp_path / "new", str(tmp_path / "run")),
+    ):
+        found = bert_tf.pretrain(
+            None,
+            str(output_dir),
+            eval_input_file="records/eval.tfrecord",
+            init_checkpoint=init_checkpoint,
+            phases=evaluate_only,
+            config=bert_tf.PretrainingConfig(max_eval_steps=10),
+        )
+        assert found["masked_lm_loss"] == pytest.approx(trained["masked_lm_loss"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"training": bert_tf.TrainingConfig()}, "contains a run with num_train"),
+        ({"config": bert_tf.PretrainingConfig(objective="causal")}, "objective=causal"),
+        ({"bert_config_file": None}, "bert_config_file"),
+        ({"eval_input_file": "records/missing"}, "records/missing"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(
+    folder, tmp_path, monkeypatch, changes, words
+):
+    monkeypatch.chdir(folder)
+    output = "runs/pretrained" if "training" in changes else tmp_path
+    if "training" in changes:
+        pretrain(output, runtime=bert_tf.RuntimeConfig(stop_at_step=1))
+    with pytest.raises(bert_tf.InputError, match=words):
+        pretrain(output, **changes)
+
+
+def test_lengths_and_sizes_out_of_range_are_refused():
+    for name in ("max_seq_length", "max_predictions_per_seq", "eval_batch_size"):
+        with pytest.raises(bert_tf.InputError, match=name):
+            bert_tf.PretrainingConfig(**{name: 0})
+    with pytest.raises(bert_tf.InputError, match="objective"):
+        bert_tf.PretrainingConfig(objective="nsp")

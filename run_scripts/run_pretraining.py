@@ -121,7 +121,7 @@ def main() -> None:
     )
     masking = config_flags.build(MaskingConfig, max_predictions_per_seq=limit)
     startup.import_tensorflow()
-    from bert_tf.masking.row_format import Vocabulary
+    from bert_tf.masking.masked_lm import Vocabulary
     from bert_tf.pretraining import record_checks
     from bert_tf.pretraining.pretrain import pretrain
     from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder

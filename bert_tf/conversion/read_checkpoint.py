@@ -16,8 +16,7 @@ from bert_tf.conversion.dialects import DIALECTS
 from bert_tf.conversion.weight_values import check_weights
 from bert_tf.errors import InputError
 from bert_tf.storage import file_checks, files, json_files
-from bert_tf.tokenization.released_casing import released_casing
-from bert_tf.tokenization.vocabulary import load_vocabulary
+from bert_tf.tokenization.vocabulary import load_vocabulary, released_casing
 
 _HUB = "hf://"
 _HUB_FILES = ["*.json", "*.txt", "*.safetensors"]

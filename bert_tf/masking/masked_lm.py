@@ -1,16 +1,107 @@
 """Masks rows (unmasked sequences): chooses the tokens to predict and replaces them in the input.
 
+`mask_rows` masks rows when records are created. `DynamicMasks` masks unmasked records
+when they are read.
+
 Source: google-research/bert `create_masked_lm_predictions`.
 """
 
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
+from bert_tf import features
 from bert_tf.masking import counter_based_random as random
 from bert_tf.masking.counter_based_random import Purpose
 from bert_tf.masking.masking_config import MaskingConfig
-from bert_tf.masking.row_format import Vocabulary
 
 _LARGEST_UINT32 = np.uint32(0xFFFFFFFF)
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """The properties of a vocabulary that pairing and masking need.
+
+    Attributes:
+        size: Number of entries, V.
+        cls_id: Id of [CLS].
+        sep_id: Id of [SEP].
+        mask_id: Id of [MASK].
+        unk_id: Id of [UNK].
+        continues: bool [V], True for entries that start with "##".
+        sha256: Hexadecimal hash of the vocabulary, as the tokenizer computes it.
+    """
+
+    size: int
+    cls_id: int
+    sep_id: int
+    mask_id: int
+    unk_id: int
+    continues: np.ndarray
+    sha256: str
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> "Vocabulary":
+        """Returns the properties of the vocabulary of a `BertTokenizer`."""
+        return cls(
+            size=tokenizer.vocab_size,
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+            mask_id=tokenizer.mask_id,
+            unk_id=tokenizer.unk_id,
+            continues=np.array(
+                [token.startswith("##") for token in tokenizer.vocabulary]
+            ),
+            sha256=tokenizer.vocabulary_sha256,
+        )
+
+
+def row_dtype(max_seq_length: int, vocab_size: int) -> np.dtype:
+    """Returns the dtype of a row.
+
+    Its field `ids` has shape [S] and is padded with 0.
+    """
+    token = np.dtype(features.ids_dtype(vocab_size))
+    return np.dtype(
+        [
+            (
+                "key",
+                np.uint64,
+            ),  # determines the random draws and the place in the shuffled order
+            ("trimmed", np.int32),  # number of tokens that truncation removed
+            ("length_a", np.uint16),  # number of tokens in A
+            ("length_b", np.uint16),  # number of tokens in B; 0 if there is no B
+            ("random_next", np.uint16),  # next-sentence label: 1 if B does not follow A
+            (
+                "ids",
+                token,
+                (max_seq_length,),
+            ),  # [CLS] A [SEP] B [SEP], or [CLS] A [SEP]
+        ]
+    )
+
+
+def to_columns(rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the columns of `features.unmasked` for B rows."""
+    return {
+        f"ids_{rows['ids'].dtype}": rows["ids"],
+        "lengths": np.stack([rows["length_a"], rows["length_b"]], axis=1),
+        "next_sentence_labels": rows["random_next"][:, None],
+        "row_key": rows["key"].view(np.int64)[:, None],
+    }
+
+
+def from_columns(columns: Mapping[str, np.ndarray], vocab_size: int) -> np.ndarray:
+    """Returns the rows whose columns are those of `features.unmasked`, with any integer dtype."""
+    (name,) = (name for name in columns if name.startswith("ids_"))
+    ids, lengths = columns[name], columns["lengths"]
+    rows: np.ndarray = np.zeros(len(ids), row_dtype(ids.shape[1], vocab_size))
+    rows["ids"], rows["length_a"], rows["length_b"] = ids, lengths[:, 0], lengths[:, 1]
+    rows["random_next"] = columns["next_sentence_labels"][:, 0]
+    rows["key"] = np.ascontiguousarray(columns["row_key"][:, 0]).view(np.uint64)
+    return rows
 
 
 def mask_rows(
@@ -20,7 +111,7 @@ def mask_rows(
 
     Args:
         config: Which tokens are masked.
-        rows: B rows, whose dtype is `row_format.row_dtype`.
+        rows: B rows, whose dtype is `row_dtype`.
         vocabulary: Size, special ids, and the entries that start with "##".
 
     Returns:
@@ -329,3 +420,47 @@ def _replace(
     is_random = share < config.mask_token_prob + config.random_token_prob
     random_or_same = np.where(is_random, tokens, labels)
     return np.where(share < config.mask_token_prob, vocabulary.mask_id, random_or_same)
+
+
+@dataclasses.dataclass(frozen=True)
+class DynamicMasks:
+    """Masks unmasked records, with other masks each time that a record is read.
+
+    Attributes:
+        config: Which tokens are masked.
+        vocabulary: The vocabulary of the records.
+    """
+
+    config: MaskingConfig
+    vocabulary: Vocabulary
+
+    def mask(
+        self,
+        columns: Mapping[str, np.ndarray],
+        seed: int = 0,
+        index: np.ndarray | int = 0,
+    ) -> dict[str, np.ndarray]:
+        """Masks B records.
+
+        The masks of a record depend on its key, the seed and the index, so they depend
+        neither on the process that computes them nor on the other records.
+
+        Args:
+            columns: The columns of `features.unmasked`, with any integer dtype.
+            seed: The seed of the masks.
+            index: int64 [B], the index of each record in the stream of all records that
+                are read; 0 for masks that are always the same, as evaluations need
+                them.
+
+        Returns:
+            The columns of `features.PRETRAINING`, int32 or float32.
+        """
+        rows = from_columns(columns, self.vocabulary.size)
+        keys = random.derive_keys(rows["key"], Purpose.TRAINING, seed % (1 << 64))
+        rows["key"] = random.derive_keys(keys, Purpose.TRAINING, index)
+        masked = mask_rows(self.config, rows, self.vocabulary)
+        is_float = "masked_lm_weights"
+        return {
+            name: values.astype(np.float32 if name == is_float else np.int32)
+            for name, values in masked.items()
+        }

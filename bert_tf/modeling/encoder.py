@@ -11,19 +11,20 @@ from keras import ops
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling.base_model import BertBaseModel
-from bert_tf.modeling.dropout import Dropout, DropoutSeeds
-from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.inputs import complete_inputs
 from bert_tf.modeling.layers import (
     Dense,
+    Dropout,
+    DropoutSeeds,
+    InitialWeights,
     LayerNorm,
     Variables,
     restore_shape,
     with_name_prefix,
 )
-from bert_tf.modeling.token_rows import TokenRows
 from bert_tf.modeling.transformer import (
     ConfiguredLayer,
+    TokenRows,
     TransformerBlock,
     attention_bias,
 )

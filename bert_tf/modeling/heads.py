@@ -1,4 +1,8 @@
-"""The heads: output layers that map the hidden states of the encoder to logits."""
+"""The heads: layers that map the hidden states of the encoder to logits.
+
+`MaskedLMHead` and `OutputHead` are output layers. `HeadLayers` has the layers that
+`HeadConfig` adds between the encoder and the output layer.
+"""
 
 from typing import Any
 
@@ -6,15 +10,17 @@ import keras
 from keras import ops
 
 from bert_tf.config import BertConfig
+from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import fused
-from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.layers import (
     Dense,
+    InitialWeights,
     LayerNorm,
     Variables,
     flatten_to_rows,
     restore_shape,
     variable_tensor,
+    with_constants,
     with_name_prefix,
 )
 from bert_tf.modeling.transformer import ConfiguredLayer
@@ -155,3 +161,162 @@ class OutputHead(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "inputs": self.inputs, "outputs": self.outputs}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Orthogonal(keras.initializers.Orthogonal):
+    """Keras's initializer, computed in float32: there is no QR decomposition in bfloat16."""
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        return ops.cast(super().__call__(shape, "float32"), dtype or "float32")
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class HeadLayers(ConfiguredLayer):
+    """Combines hidden states of the encoder, and applies LSTM layers.
+
+    Args:
+        config: The architecture.
+        head: The layers; not the default.
+        pools: Whether the result is one vector for each sequence: with LSTM layers, the
+            last outputs of both directions, else the mean over the tokens.
+        initial: Initializers of the model. If None, the layer creates new initializers.
+
+    Call arguments:
+        states: Float tensor [B, T, K, H] of hidden states; K is the length of
+            `head.states(config.num_hidden_layers)`.
+        mask: int32 [B, T], 1 for a token, 0 for padding. The padding is at the end.
+        training: Whether a gradient will be computed.
+
+    Returns:
+        Float tensor [B, T, W], or [B, W] if `pools`.
+
+    Attributes:
+        width: W.
+        pools_states: Whether the first operation is the mean over the tokens, so that
+            the mean of the states gives the same result as the states.
+
+    Source: paper, section 5.3: feature-based use of BERT. The sum has plain weights,
+    which start at
+    1 / K.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        head: HeadConfig,
+        pools: bool = False,
+        initial: InitialWeights | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(config, **kwargs)
+        self.head, self.pools = head, pools
+        self._num_states = len(head.states(config.num_hidden_layers))
+        self.pools_states = pools and head.kind == "linear"
+        self.layer_weights = None
+        width = config.hidden_size
+        if head.sums_layers:
+            share = keras.initializers.Constant(1 / self._num_states)
+            self.layer_weights = self.add_weight(
+                (self._num_states,), share, name="layer_weights", autocast=False
+            )
+        else:
+            width *= self._num_states
+        initial = initial or InitialWeights(config.initializer_range)
+        with keras.name_scope(self.name, caller=self):
+            self.lstms = [
+                self._bilstm(index, initial)
+                for index in range(head.lstm_layers if head.kind == "bilstm" else 0)
+            ]
+            for lstm in self.lstms:
+                lstm.build((None, None, width))
+                width = head.lstm_size
+        self.width = width
+        self.built = True
+
+    def _bilstm(
+        self, index: int, initial: InitialWeights
+    ) -> keras.layers.Bidirectional:
+        is_last = index == self.head.lstm_layers - 1
+        forward, backward = (
+            keras.layers.LSTM(
+                self.head.lstm_size // 2,
+                kernel_initializer=keras.initializers.GlorotUniform(
+                    initial.next_seed()
+                ),
+                recurrent_initializer=Orthogonal(seed=initial.next_seed()),
+                return_sequences=not (self.pools and is_last),
+                go_backwards=go_backwards,
+                dtype=self.dtype_policy,
+                name="lstm",
+            )
+            for go_backwards in (False, True)
+        )
+        return keras.layers.Bidirectional(
+            forward,
+            backward_layer=backward,
+            dtype=self.dtype_policy,
+            name=f"lstm_{index}",
+        )
+
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """Shape of the output, which `summary` prints."""
+        return (None, self.width) if self.pools else (None, None, self.width)
+
+    def call(self, states: Any, mask: Any, training: bool = False) -> Any:
+        if self.pools_states:
+            states = mean_of_tokens(states, mask)
+        x = self._combine(ops.cast(states, self.compute_dtype))
+        for lstm in self.lstms:
+            x = lstm(x, mask=ops.cast(mask, "bool"), training=training)
+        return x[:, 0] if self.pools_states else x
+
+    def _combine(self, states: Any) -> Any:
+        """Returns the weighted sum or the concatenation of the hidden states, [B, T, W]."""
+        if self.layer_weights is None:
+            width = self._num_states * self.config.hidden_size
+            return ops.reshape(states, with_constants((*ops.shape(states)[:2], width)))
+        weights = ops.cast(self.layer_weights, states.dtype)
+        return ops.sum(states * ops.reshape(weights, (-1, 1)), axis=2)
+
+    def variables_by_name(self) -> Variables:
+        """Returns the layer's variables by name."""
+        named: Variables = {}
+        if self.layer_weights is not None:
+            named["layer_weights"] = self.layer_weights
+        for index, lstm in enumerate(self.lstms):
+            directions = {
+                "forward": lstm.forward_layer,
+                "backward": lstm.backward_layer,
+            }
+            for direction, layer in directions.items():
+                cell = layer.cell
+                variables = {
+                    "kernel": cell.kernel,
+                    "recurrent_kernel": cell.recurrent_kernel,
+                    "bias": cell.bias,
+                }
+                named |= with_name_prefix(f"lstm_{index}/{direction}", variables)
+        return named
+
+    def get_config(self) -> dict[str, Any]:
+        own = {"head": self.head.to_dict(), "pools": self.pools}
+        return {**super().get_config(), **own}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "HeadLayers":
+        config = {**config, "config": BertConfig.from_dict(config["config"])}
+        return cls(**{**config, "head": HeadConfig.from_dict(config["head"])})
+
+
+def mean_of_tokens(states: Any, mask: Any) -> Any:
+    """Returns the mean of the hidden states over the tokens, float32 [B, 1, K, H].
+
+    Args:
+        states: Float tensor [B, T, K, H].
+        mask: int32 [B, T], 1 for a token, 0 for padding.
+    """
+    weights = ops.cast(ops.expand_dims(mask, (2, 3)), "float32")
+    total = ops.sum(ops.cast(states, "float32") * weights, axis=1, keepdims=True)
+    return total / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)

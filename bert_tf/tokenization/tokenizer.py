@@ -9,8 +9,12 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError, plain_message
 from bert_tf.storage.weights import vocabulary_sha256
-from bert_tf.tokenization import offsets, packing
-from bert_tf.tokenization.basic_tokenizer import BasicTokenizer
+from bert_tf.tokenization import packing
+from bert_tf.tokenization.basic_tokenizer import (
+    BasicTokenizer,
+    offsets_in_characters,
+    offsets_in_original,
+)
 from bert_tf.tokenization.input_checks import ids_as_ragged, texts_as_batch
 from bert_tf.tokenization.special_tokens import SpecialTokenFinder
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, known_casing, to_token_list
@@ -144,7 +148,7 @@ class BertTokenizer(tf.Module):
         normalized, origins = self._basic.normalize_with_offsets(texts)
         ids, starts, ends = self._wordpiece(normalized)
         pieces = _token_strings(normalized, starts, ends) if self._special else None
-        starts, ends = offsets.in_original(texts, origins, starts, ends)
+        starts, ends = offsets_in_original(texts, origins, starts, ends)
         if self._special:
             spans = self._special.widen_spans(pieces, starts.values, ends.values)
             starts, ends = map(ids.with_values, spans)
@@ -169,7 +173,7 @@ class BertTokenizer(tf.Module):
         """
         texts, single = texts_as_batch(texts)
         byte_offsets, _ = ids_as_ragged(byte_offsets, tf.int64)
-        result = offsets.in_characters(texts, byte_offsets)
+        result = offsets_in_characters(texts, byte_offsets)
         return result.values if single else result
 
     @_on_cpu

@@ -1,15 +1,19 @@
-"""Reads `vocab.txt` files, and checks vocabularies and their casing.
+"""Reads `vocab.txt` files, and checks vocabularies, their casing, and whether they fit a text.
 
 The casing of a vocabulary that `train_vocabulary` wrote is in a file next to it: the
-casing of vocab.txt is in vocab.txt.json.
+casing of vocab.txt is in vocab.txt.json. The name of a folder tells the casing of a
+released model. Text in another casing or language than its vocabulary becomes mostly
+[UNK], and a model then trains and predicts without an error: `unknown_warning` tells.
 """
 
 import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from bert_tf.errors import InputError
 from bert_tf.storage import atomic_files, files, json_files, output_paths
@@ -28,6 +32,15 @@ _CASED_SHARE, _CASED_ENTRIES = 0.01, 20
 _IN_BRACKETS = re.compile(r"\[.*\]|<.*>")
 _CASING = {"do_lower_case": json_files.TRUTH, "vocabulary_sha256": json_files.TEXT}
 _LOG = logging.getLogger(__name__)
+_RELEASED = re.compile(
+    r"(?:^|/)(?:wwm_)?(uncased|cased|multilingual|multi_cased|chinese)_L-"
+)
+_LOWER_CASED = ("uncased", "multilingual", "chinese")
+UNKNOWN_LIMIT = 0.02
+_REMEDY = (
+    "Check that do_lower_case and vocab_file are those of the model, and that the "
+    "vocabulary covers the language of the text"
+)
 
 
 def to_token_list(vocab: Any) -> list[str]:
@@ -268,3 +281,83 @@ def cased_entries(tokens: Sequence[str]) -> str:
     upper = sum(token != token.lower() for token in entries)
     is_cased = upper >= max(_CASED_SHARE * len(entries), _CASED_ENTRIES)
     return f"{upper} of {len(entries)}" if is_cased else ""
+
+
+def released_casing(path: str) -> bool | None:
+    """Returns whether the released model that a path names needs lower-cased text.
+
+    Args:
+        path: Path or name of a folder or file, such as `uncased_L-12_H-768_A-12` or
+            `uncased_L-12_H-768_A-12.zip`. The start of a folder or file name identifies
+            a released model, including the smaller and the whole-word-masking models.
+
+    Returns:
+        True for lower-cased text, False for cased text, None if the path names no
+        released model.
+
+    Source: google-research/bert README;
+    `tokenization.validate_case_matches_checkpoint`.
+    """
+    match = _RELEASED.search(path)
+    return match[1] in _LOWER_CASED if match else None
+
+
+def validate_case_matches_checkpoint(
+    do_lower_case: bool, init_checkpoint: str | None
+) -> None:
+    """Checks `do_lower_case` against the released model that the path of a checkpoint names.
+
+    Args:
+        do_lower_case: Whether text will be lower-cased.
+        init_checkpoint: Path of a checkpoint such as
+            `uncased_L-12_H-768_A-12/bert_model.ckpt`. None and paths that name no
+            released model are accepted.
+
+    Raises:
+        InputError: `do_lower_case` does not match the casing of the released model.
+
+    Source: google-research/bert `tokenization.validate_case_matches_checkpoint`.
+    """
+    released = released_casing(init_checkpoint or "")
+    if released not in (None, do_lower_case):
+        raise InputError(
+            f"do_lower_case is {do_lower_case}, but {init_checkpoint} is a model for "
+            f"{'lower-cased' if released else 'cased'} text. Set do_lower_case to "
+            f"{released}."
+        )
+
+
+def count_unknown(
+    ids: Any, unk_id: int, special_ids: Collection[int]
+) -> tuple[int, int]:
+    """Counts [UNK] in ids of text.
+
+    Args:
+        ids: Integers of any shape.
+        unk_id: Id of [UNK].
+        special_ids: Ids that are not text: [PAD], [CLS] and [SEP].
+
+    Returns:
+        The number of [UNK], and the number of ids that are not in `special_ids`.
+    """
+    ids = np.asarray(ids)
+    return int((ids == unk_id).sum()), int((~np.isin(ids, list(special_ids))).sum())
+
+
+def unknown_warning(
+    unknown: int, total: int, what: str, remedy: str = _REMEDY
+) -> str | None:
+    """Returns one line if more than 2 % of the tokens are [UNK], else None.
+
+    Args:
+        unknown: The number of [UNK].
+        total: The number of tokens, without [PAD], [CLS] and [SEP].
+        what: The counted tokens in the plural, such as "tokens of dev.tsv".
+        remedy: What the user should check, without a full stop.
+    """
+    if unknown <= UNKNOWN_LIMIT * total:
+        return None
+    return (
+        f"{unknown:,} of {total:,} {what} ({unknown / total:.1%}) are [UNK], which is "
+        f"above {UNKNOWN_LIMIT:.0%}. {remedy}."
+    )

@@ -66,6 +66,8 @@ class BasicTokenizer(tf.Module):
             special.replace_reversibly(texts) if special else texts
         )
         texts = tf.strings.regex_replace(normalized, _WORDPIECE_SPLITS, r" \1 ")
+
+        # Put back the characters that the normalizer replaced, which are rare.
         found = tf.strings.regex_full_match(
             texts, f"(?s).*{rare_characters.placeholder_pattern()}.*"
         )
@@ -74,7 +76,8 @@ class BasicTokenizer(tf.Module):
             lambda: rare_characters.restore_later_punctuation(texts),
             lambda: texts,
         )
-        words = tf.strings.split(texts)
+
+        words = tf.strings.split(texts)  # ragged [N, words]
         return words.with_values(special.restore(words.values)) if special else words
 
     def normalize(self, texts: Any) -> Any:
@@ -94,10 +97,10 @@ class BasicTokenizer(tf.Module):
         )
 
     def _normalize(self, texts: Any) -> Any:
-        rare = self._has_rare_characters(texts)
+        rare = self._has_rare_characters(texts)  # [N]
 
         def with_rewriting() -> Any:
-            rows = tf.where(rare)
+            rows = tf.where(rare)  # [R, 1]
             rewritten = rare_characters.rewrite(
                 tf.gather_nd(texts, rows), self.do_lower_case
             )
@@ -163,12 +166,18 @@ def offsets_in_original(
     Returns:
         Starts and ends in bytes of the original text, ragged int64 [N, None].
     """
+    # For each of the T tokens of all texts, [T]: where the row of its text begins in
+    # the values of `origins`, and in the bytes of all texts.
     rows = starts.value_rowids()
     first_origin = tf.gather(origins.row_splits, rows)
     first_byte = tf.gather(_starts(texts), rows)
+
+    # [T]: the origins of its first and last byte, and of the byte after it.
     start = tf.gather(origins.values, first_origin + starts.values)
     last = tf.gather(origins.values, first_origin + ends.values - 1)
     following = tf.gather(origins.values, first_origin + ends.values)
+
+    # The token ends with the character of its last byte, or later.
     last_length = tf.gather(_LENGTHS, tf.gather(_bytes(texts), first_byte + last))
     end = tf.maximum(following, last + last_length)
     return starts.with_values(start), ends.with_values(end)
@@ -202,9 +211,13 @@ def offsets_in_characters(texts: Any, offsets: Any) -> Any:
     Returns:
         Offsets in characters, ragged int64 [N, None].
     """
-    begins_character = tf.cast((_bytes(texts) & 0xC0) != 0x80, tf.int64)
+    # For each byte of all texts, the number of characters that begin before it. Bytes
+    # 0b10xxxxxx continue a character.
+    begins_character = tf.cast((_bytes(texts) & 0xC0) != 0x80, tf.int64)  # [bytes]
     characters_before = tf.concat([[0], tf.cumsum(begins_character)], 0)
-    first = tf.gather(_starts(texts), offsets.value_rowids())
+
+    # For each of the T offsets: the first byte of its text, and its own byte.
+    first = tf.gather(_starts(texts), offsets.value_rowids())  # [T]
     index = first + tf.cast(offsets.values, tf.int64)
     counts = tf.gather(characters_before, index) - tf.gather(characters_before, first)
     return offsets.with_values(counts)

@@ -62,6 +62,8 @@ def check_pairs(
         raise InputError(f"{_NOT_PAIRS}. Received: {' and '.join(kinds)}.")
     if None not in sizes:
         return ids_a, ids_b
+
+    # The numbers are known only when the graph runs.
     rows_a, rows_b = ids_a.nrows(), ids_b.nrows()
     message = (f"{_NOT_PAIRS}. Received: batches of", rows_a, "and", rows_b)
     with tf.control_dependencies([tf.debugging.Assert(rows_a == rows_b, message)]):
@@ -103,6 +105,8 @@ def pack(
                 f"{seq_length!r}."
             )
         seq_length = int(seq_length)
+
+    # The number of tokens of A and B, and of the packed sequence: each [B, 1].
     a_start, a_length = _row_spans(ids_a)
     b_start, b_length = (
         (a_start, tf.zeros_like(a_length)) if ids_b is None else _row_spans(ids_b)
@@ -112,20 +116,26 @@ def pack(
             a_length, b_length, seq_length - specials
         )
     total = a_length + b_length + specials
+
     to_longest = seq_length is None or trim_to_longest
     size = tf.reduce_max(tf.concat([total[:, 0], [0]], 0)) if to_longest else seq_length
-    position = tf.range(size)[None]
+    position = tf.range(size)[None]  # [1, S]
+
+    # Write [CLS] A [SEP], and a [SEP] as the last token: [B, S].
     a_end = a_length + 1  # the position of the first [SEP]
     in_a = (position > 0) & (position < a_end)
     ids = tf.where(in_a, gather_where(in_a, ids_a, a_start + position - 1), pad_id)
     ids = tf.where(position == 0, cls_id, ids)
     ids = tf.where((position == a_end) | (position == total - 1), sep_id, ids)
+
+    # Write B between the two [SEP].
     in_second = (position > a_end) & (position < total)
     if ids_b is not None:
         in_b = in_second & (position < total - 1)
         ids = tf.where(
             in_b, gather_where(in_b, ids_b, b_start + position - a_end - 1), ids
         )
+
     mask = tf.cast(position < total, tf.int32)
     segments = tf.cast(in_second, tf.int32)
     return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}

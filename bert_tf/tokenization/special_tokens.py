@@ -92,6 +92,8 @@ class SpecialTokenFinder:
         """
         for token, placeholder in zip(SPECIAL_TOKENS, self.placeholders, strict=True):
             words = tf.strings.regex_replace(words, placeholder, token)
+
+        # In the opposite order, so that each step sees the result of its own step.
         for index, character in reversed(
             [*enumerate([self._substitute, *self.placeholders])]
         ):
@@ -111,11 +113,13 @@ class SpecialTokenFinder:
         Returns:
             The starts and ends after widening, int64 [T].
         """
-        lengths = tf.zeros_like(starts)
+        # The length of the special token of each placeholder; 0 for other tokens.
+        lengths = tf.zeros_like(starts)  # [T]
         for token, placeholder in zip(SPECIAL_TOKENS, self.placeholders, strict=True):
             lengths += tf.where(
                 pieces == placeholder, tf.constant(len(token), tf.int64), 0
             )
+
         starts -= tf.cast(lengths > 0, tf.int64)  # the space before the placeholder
         return starts, tf.where(lengths > 0, starts + lengths, ends)
 

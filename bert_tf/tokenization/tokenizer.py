@@ -82,6 +82,8 @@ class BertTokenizer(tf.Module):
             raise InputError(
                 f"do_lower_case must be True or False. Received: {do_lower_case!r}."
             )
+
+        # The vocabulary, its casing and its special tokens.
         tokens = to_token_list(vocab)
         source = os.fspath(vocab) if isinstance(vocab, (str, os.PathLike)) else tokens
         self._tokens = tuple(tokens)
@@ -94,10 +96,13 @@ class BertTokenizer(tf.Module):
         self.vocabulary_sha256 = vocabulary_sha256(tokens)
         ids = [tokens.index(token) for token in SPECIAL_TOKENS]
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = ids
+
+        # In texts, placeholders take the place of the special tokens.
         self._special = SpecialTokenFinder(tokens) if special_tokens_in_text else None
         if self._special:
             for index, placeholder in zip(ids, self._special.placeholders, strict=True):
                 tokens[index] = placeholder
+
         self._wordpiece = WordPiece(tokens, self.unk_id)
         self._basic = BasicTokenizer(self.do_lower_case, self._special)
 
@@ -148,10 +153,12 @@ class BertTokenizer(tf.Module):
         normalized, origins = self._basic.normalize_with_offsets(texts)
         ids, starts, ends = self._wordpiece(normalized)
         pieces = _token_strings(normalized, starts, ends) if self._special else None
+
         starts, ends = offsets_in_original(texts, origins, starts, ends)
         if self._special:
             spans = self._special.widen_spans(pieces, starts.values, ends.values)
             starts, ends = map(ids.with_values, spans)
+
         return (
             (ids.values, starts.values, ends.values) if single else (ids, starts, ends)
         )
@@ -290,6 +297,7 @@ class BertTokenizer(tf.Module):
         if ids_b is not None:
             ids_b, single_b = ids_as_ragged(ids_b)
             ids_a, ids_b = packing.check_pairs(ids_a, ids_b, single, single_b)
+
         special_ids = (self.cls_id, self.sep_id, self.pad_id)
         packed = packing.pack(ids_a, ids_b, seq_length, special_ids, trim_to_longest)
         return {name: value[0] if single else value for name, value in packed.items()}
@@ -318,6 +326,8 @@ class BertTokenizer(tf.Module):
                 f"Ids must be in the vocabulary of {self.vocab_size} tokens. Received: "
                 f"{plain_message(error)}."
             ) from error
+
+        # Each token begins with a space; "##" joins a token to the one before it.
         joined = tf.strings.reduce_join(ids.with_values(tokens), axis=-1)
         texts = tf.strings.strip(tf.strings.regex_replace(joined, " ##", ""))
         return texts[0] if single else texts

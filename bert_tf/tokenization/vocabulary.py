@@ -187,10 +187,12 @@ def write_vocabulary(path: str, tokens: Sequence[str], do_lower_case: bool) -> N
     if output_paths.is_stdout(path):
         files.write_text(path, text)
         return
+
     casing = {
         "do_lower_case": do_lower_case,
         "vocabulary_sha256": vocabulary_sha256(tokens),
     }
+    # The casing appears under its name only after the vocabulary is written.
     with atomic_files.atomic_replace(_casing_files(path)[-1]) as temporary:
         with files.open_binary(temporary, "wb") as file:
             file.write(json.dumps(casing, indent=2).encode() + b"\n")
@@ -250,6 +252,7 @@ def known_casing(
         InputError: The vocabulary was learned from text of the other casing, or the
             file next to the `vocab.txt` has another content than a casing.
     """
+    # The casing in the file next to the vocabulary, and that of the caller.
     recorded = recorded_casing(vocab) if isinstance(vocab, str) else None
     if do_lower_case is not None and recorded not in (None, do_lower_case):
         raise InputError(
@@ -259,9 +262,12 @@ def known_casing(
         )
     if do_lower_case is not None or recorded is not None:
         return bool(do_lower_case) if recorded is None else recorded
+
+    # The casing that the entries show.
     cased = cased_entries(read_vocabulary(vocab) if isinstance(vocab, str) else vocab)
     if not cased:
         return None
+
     source = vocab if isinstance(vocab, str) else "The vocabulary"
     _LOG.info(
         "%s has upper-case letters in %s entries: do_lower_case is False.",

@@ -44,7 +44,7 @@ def splitmix64(values: np.ndarray) -> np.ndarray:
 
 
 def seed_key(seed: int) -> np.ndarray:
-    """Returns the root key of a seed, uint64 [1]. All other keys are derived from the root key."""
+    """Returns the root key of a seed, uint64 [1], from which all others are derived."""
     return splitmix64(np.asarray([seed % (1 << 64)], np.uint64))
 
 
@@ -81,7 +81,7 @@ def uniform(
 
 
 def integers(keys: np.ndarray, purpose: Purpose, bound: np.ndarray | int) -> np.ndarray:
-    """Draws an int64 in [0, bound) for each key; `bound` is at least 1 and below 2**53."""
+    """Draws an int64 in [0, bound) for each key; `bound` is from 1 to 2**53 - 1."""
     return (uniform(keys, purpose) * bound).astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Masks rows (unmasked sequences): chooses the tokens to predict and replaces them in the input.
+"""Masks rows (unmasked sequences): chooses the tokens to predict, and replaces them.
 
 `mask_rows` masks rows when records are created. `DynamicMasks` masks unmasked records
 when they are read.
@@ -89,7 +89,7 @@ def to_columns(rows: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def from_columns(columns: Mapping[str, np.ndarray], vocab_size: int) -> np.ndarray:
-    """Returns the rows whose columns are those of `features.unmasked`, with any integer dtype."""
+    """Returns the rows of columns of `features.unmasked`, of any integer dtype."""
     (name,) = (name for name in columns if name.startswith("ids_"))
     ids = columns[name]  # [B, S]
     lengths = columns["lengths"]  # [B, 2]
@@ -291,7 +291,7 @@ def _number_words(
 
 
 def _word_sizes(words: np.ndarray, maskable: np.ndarray) -> np.ndarray:
-    """Counts the tokens of each word: int64 [B, S + 1], padded with 0 after the last word."""
+    """Counts the tokens of each word: int64 [B, S + 1], 0 after the last word."""
     count, columns = words.shape
     # The number of each token's word in a flat array with S + 1 entries for each row.
     cells = (words + np.arange(count)[:, None] * (columns + 1))[maskable]
@@ -302,7 +302,7 @@ def _word_sizes(words: np.ndarray, maskable: np.ndarray) -> np.ndarray:
 def _choose_words(
     keys: np.ndarray, words: np.ndarray, maskable: np.ndarray, budget: np.ndarray
 ) -> np.ndarray:
-    """Chooses words in random order, and skips each word that no longer fits into the budget.
+    """Chooses words in random order, and skips those that do not fit into the budget.
 
     Returns:
         bool [B, S + 1]: entry w of a row is True if the word with number w is chosen.
@@ -435,7 +435,7 @@ def _shuffle_ngrams(
 
 
 def _shift(array: np.ndarray, count: int) -> np.ndarray:
-    """Moves the columns of `array` [B, S] to the left by `count`, and fills the end with 0."""
+    """Moves the columns of `array` [B, S] to the left by `count`; the end is 0."""
     return np.pad(array[:, count:], [(0, 0), (0, min(count, array.shape[1]))])
 
 

@@ -28,7 +28,7 @@ from bert_tf.modeling.transformer import ConfiguredLayer
 
 @keras.saving.register_keras_serializable("bert_tf")
 class MaskedLMHead(ConfiguredLayer):
-    """Computes the logits of all vocabulary entries at given positions of the sequences.
+    """Computes the logits of all vocabulary entries at given positions.
 
     Args:
         config: The architecture.
@@ -76,16 +76,18 @@ class MaskedLMHead(ConfiguredLayer):
         positions: Any = None,
         training: bool = False,
     ) -> Any:
+        # Take the rows of the predicted tokens: [B*P, H].
         batch, length = ops.shape(sequence_output)[:2]
-        tokens = flatten_to_rows(sequence_output)
+        tokens = flatten_to_rows(sequence_output)  # [B*S, H]
         if positions is not None:
             starts = ops.expand_dims(ops.arange(batch, dtype="int32"), 1) * length
             # Not `ops.add`: if B equals P, it takes `starts`, [B, 1], for a bias [P].
             tokens = ops.take(tokens, ops.reshape(positions + starts, (-1,)), axis=0)
-        hidden = self.norm(self.dense(tokens))
+
+        hidden = self.norm(self.dense(tokens))  # [B*P, H]
         table = ops.cast(word_embeddings, hidden.dtype)
         bias = ops.cast(variable_tensor(self.output_bias), "float32")
-        logits = fused.tied_logits(hidden, table, bias, training)
+        logits = fused.tied_logits(hidden, table, bias, training)  # [B*P, V]
         return restore_shape(
             logits, sequence_output if positions is None else positions
         )
@@ -104,7 +106,7 @@ class MaskedLMHead(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class OutputHead(keras.layers.Layer):
-    """Computes `x @ output_weights.T + output_bias` in float32, for all tasks except masked LM.
+    """Computes `x @ output_weights.T + output_bias` in float32, for all other heads.
 
     Args:
         inputs: Width of the input, H.
@@ -129,7 +131,8 @@ class OutputHead(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.inputs, self.outputs = inputs, outputs
+        self.inputs = inputs
+        self.outputs = outputs
         self.output_weights = self.add_weight(
             (outputs, inputs),
             (initial or InitialWeights(0.02)).next(),
@@ -165,7 +168,7 @@ class OutputHead(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Orthogonal(keras.initializers.Orthogonal):
-    """Keras's initializer, computed in float32: there is no QR decomposition in bfloat16."""
+    """Keras's initializer, in float32: bfloat16 has no QR decomposition."""
 
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
         return ops.cast(super().__call__(shape, "float32"), dtype or "float32")
@@ -197,8 +200,7 @@ class HeadLayers(ConfiguredLayer):
             the mean of the states gives the same result as the states.
 
     Source: paper, section 5.3: feature-based use of BERT. The sum has plain weights,
-    which start at
-    1 / K.
+    which start at 1 / K.
     """
 
     def __init__(
@@ -210,9 +212,12 @@ class HeadLayers(ConfiguredLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(config, **kwargs)
-        self.head, self.pools = head, pools
+        self.head = head
+        self.pools = pools
         self._num_states = len(head.states(config.num_hidden_layers))
         self.pools_states = pools and head.kind == "linear"
+
+        # The hidden states of a token are summed or concatenated.
         self.layer_weights = None
         width = config.hidden_size
         if head.sums_layers:
@@ -222,6 +227,8 @@ class HeadLayers(ConfiguredLayer):
             )
         else:
             width *= self._num_states
+
+        # The LSTM layers follow.
         initial = initial or InitialWeights(config.initializer_range)
         with keras.name_scope(self.name, caller=self):
             self.lstms = [
@@ -231,6 +238,7 @@ class HeadLayers(ConfiguredLayer):
             for lstm in self.lstms:
                 lstm.build((None, None, width))
                 width = head.lstm_size
+
         self.width = width
         self.built = True
 
@@ -238,6 +246,7 @@ class HeadLayers(ConfiguredLayer):
         self, index: int, initial: InitialWeights
     ) -> keras.layers.Bidirectional:
         is_last = index == self.head.lstm_layers - 1
+        # Each direction computes half of the values of a token.
         forward, backward = (
             keras.layers.LSTM(
                 self.head.lstm_size // 2,
@@ -252,6 +261,7 @@ class HeadLayers(ConfiguredLayer):
             )
             for go_backwards in (False, True)
         )
+
         return keras.layers.Bidirectional(
             forward,
             backward_layer=backward,
@@ -266,18 +276,18 @@ class HeadLayers(ConfiguredLayer):
 
     def call(self, states: Any, mask: Any, training: bool = False) -> Any:
         if self.pools_states:
-            states = mean_of_tokens(states, mask)
-        x = self._combine(ops.cast(states, self.compute_dtype))
+            states = mean_of_tokens(states, mask)  # [B, 1, K, H]
+        x = self._combine(ops.cast(states, self.compute_dtype))  # [B, T, W]
         for lstm in self.lstms:
             x = lstm(x, mask=ops.cast(mask, "bool"), training=training)
         return x[:, 0] if self.pools_states else x
 
     def _combine(self, states: Any) -> Any:
-        """Returns the weighted sum or the concatenation of the hidden states, [B, T, W]."""
+        """Returns the weighted sum or concatenation of hidden states, [B, T, W]."""
         if self.layer_weights is None:
             width = self._num_states * self.config.hidden_size
             return ops.reshape(states, with_constants((*ops.shape(states)[:2], width)))
-        weights = ops.cast(self.layer_weights, states.dtype)
+        weights = ops.cast(self.layer_weights, states.dtype)  # [K]
         return ops.sum(states * ops.reshape(weights, (-1, 1)), axis=2)
 
     def variables_by_name(self) -> Variables:
@@ -317,6 +327,6 @@ def mean_of_tokens(states: Any, mask: Any) -> Any:
         states: Float tensor [B, T, K, H].
         mask: int32 [B, T], 1 for a token, 0 for padding.
     """
-    weights = ops.cast(ops.expand_dims(mask, (2, 3)), "float32")
+    weights = ops.cast(ops.expand_dims(mask, (2, 3)), "float32")  # [B, T, 1, 1]
     total = ops.sum(ops.cast(states, "float32") * weights, axis=1, keepdims=True)
     return total / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)

@@ -29,7 +29,7 @@ _STRIDES = np.array([0x9E3779B1, 0x85EBCA6B], np.uint64)
 
 
 class InitialWeights:
-    """Creates initializers for normal distributions truncated at two standard deviations.
+    """Creates initializers: normal distributions truncated at two standard deviations.
 
     Args:
         stddev: Standard deviation before the truncation (`initializer_range` of the
@@ -84,7 +84,7 @@ def activation(name: str) -> Callable[[Any], Any]:
 
 
 def variable_tensor(variable: keras.Variable) -> Any:
-    """Returns the value of a variable as a tensor, in the compute dtype of the calling layer.
+    """Returns the value of a variable as a tensor, in the compute dtype of the layer.
 
     `ops.custom_gradient` accepts only tensors. `ops.convert_to_tensor` may return the
     variable itself, but `ops.reshape` always returns a tensor.
@@ -93,12 +93,12 @@ def variable_tensor(variable: keras.Variable) -> Any:
 
 
 def flatten_to_rows(x: Any) -> Any:
-    """Reshapes [B, S, H] to [B*S, H], because compilers fuse only rank-2 matrix products."""
+    """Reshapes [B, S, H] to [B*S, H]: compilers fuse only rank-2 matrix products."""
     return ops.reshape(x, (-1, x.shape[-1]))
 
 
 def restore_shape(x: Any, reference: Any) -> Any:
-    """Reshapes `x` from [B*S, ...] to [B, S, ...]; B and S are the first sizes of `reference`."""
+    """Reshapes `x` [B*S, ...] to [B, S, ...]; `reference` has these B and S."""
     return ops.reshape(x, with_constants((*ops.shape(reference)[:2], *x.shape[1:])))
 
 
@@ -143,9 +143,12 @@ class Dense(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.inputs, self.units, self.activation_name = inputs, units, activation_name
+        self.inputs = inputs
+        self.units = units
+        self.activation_name = activation_name
         self._activation = activation(activation_name)
         self.lora_rank = 0
+
         initializer = (initial or InitialWeights(0.02)).next()
         self.kernel = self.add_weight((inputs, units), initializer, name="kernel")
         self.bias = self.add_weight((units,), "zeros", name="bias")
@@ -161,7 +164,7 @@ class Dense(keras.layers.Layer):
             x, variable_tensor(self.kernel), variable_tensor(self.bias), training
         )
         if self.lora_rank:
-            narrow = ops.matmul(x, ops.cast(self.lora_kernel_a, x.dtype))
+            narrow = ops.matmul(x, ops.cast(self.lora_kernel_a, x.dtype))  # [N, rank]
             y = y + self._lora_scale * ops.matmul(
                 narrow, ops.cast(self.lora_kernel_b, x.dtype)
             )
@@ -169,7 +172,7 @@ class Dense(keras.layers.Layer):
         return gelu(y, training) if gelu else self._activation(y)
 
     def enable_lora(self, rank: int, lora_alpha: float | None = None) -> None:
-        """Freezes the kernel and adds a trainable low-rank update of it, as `keras.layers.Dense`.
+        """Freezes the kernel and adds a trainable low-rank update of it, as Keras does.
 
         The layer then computes `x @ (kernel + a @ b * lora_alpha / rank) + bias`. At
         first, `b` is 0, so the output is unchanged. Files contain the kernel with the
@@ -201,6 +204,8 @@ class Dense(keras.layers.Layer):
                 "would not be trained. Freeze the weights instead: weight.trainable = "
                 "False for each weight in model.bert.weights."
             )
+
+        # Keras locks the list of variables of a layer that is built.
         self._tracker.unlock()
         self.lora_kernel_a = self.add_weight(
             (self.inputs, rank), "he_uniform", name="lora_kernel_a", dtype="float32"
@@ -209,12 +214,13 @@ class Dense(keras.layers.Layer):
             (rank, self.units), "zeros", name="lora_kernel_b", dtype="float32"
         )
         self._tracker.lock()
+
         self.kernel.trainable = False
         self.lora_rank = rank
         self._lora_scale = 1.0 if lora_alpha is None else lora_alpha / rank
 
     def merged_kernel(self) -> Any:
-        """Returns the kernel, with the update of LoRA added if LoRA is enabled: [inputs, units]."""
+        """Returns the kernel [inputs, units], with the update of LoRA if enabled."""
         if not self.lora_rank:
             return self.kernel
         update = self._lora_scale * ops.matmul(self.lora_kernel_a, self.lora_kernel_b)
@@ -266,13 +272,14 @@ class LayerNorm(keras.layers.Layer):
 
     def __init__(self, units: int, epsilon: float = 1e-12, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.units, self.epsilon = units, epsilon
+        self.units = units
+        self.epsilon = epsilon
         self.beta = self.add_weight((units,), "zeros", name="beta", autocast=False)
         self.gamma = self.add_weight((units,), "ones", name="gamma", autocast=False)
         self.built = True
 
     def call(self, x: Any, training: bool = False) -> Any:
-        rows = ops.reshape(x, (-1, self.units))
+        rows = ops.reshape(x, (-1, self.units))  # [N, units]
         # The variables are not float32 if the dtype policy is "bfloat16" or "float16".
         gamma, beta = (
             ops.cast(variable_tensor(v), "float32") for v in (self.gamma, self.beta)
@@ -333,7 +340,7 @@ class DropoutSeeds(keras.random.SeedGenerator):
         return self._layer_count - 1
 
     def next(self, ordered: bool = True) -> Any:
-        """Returns an int tensor [2]: inside `use` the given seed, outside `use` the next state."""
+        """Returns int [2]: inside `use` the given seed, else the next state."""
         return super().next(ordered) if self._given_seed is None else self._given_seed
 
     def of_layer(self, index: int) -> keras.random.SeedGenerator:
@@ -349,7 +356,7 @@ class DropoutSeeds(keras.random.SeedGenerator):
 
 
 class _FixedSeed(keras.random.SeedGenerator):
-    """Makes a seed tensor usable in `keras.random`, which accepts no tensors as seeds."""
+    """Gives a seed tensor to `keras.random`, which accepts no tensors as seeds."""
 
     def __init__(self, seed: Any) -> None:
         self._seed = seed
@@ -385,6 +392,7 @@ class Dropout(keras.layers.Layer):
             raise InputError(
                 f"A dropout rate must be at least 0 and below 1. Received: {rate}."
             )
+
         self.rate = rate
         self.dropout_seeds = dropout_seeds or DropoutSeeds()
         self._index = self.dropout_seeds.new_index()
@@ -397,7 +405,7 @@ class Dropout(keras.layers.Layer):
         return fused.dropout(inputs, self.rate, seed)
 
     def mask(self, shape: tuple[Any, ...]) -> tuple[Any, float]:
-        """Returns a mask of the elements to keep and their factor; (None, 1.0) without dropout."""
+        """Returns a mask of the elements to keep, or None, and their factor."""
         if self.rate == 0:
             return None, 1.0
         return fused.dropout_mask(

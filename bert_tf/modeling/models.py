@@ -52,8 +52,10 @@ class BertTaskModel(BertBaseModel):
     ) -> None:
         super().__init__(config, recompute=recompute, **kwargs)
         with keras.name_scope(self.name, caller=self):
+            # The encoder and the head share the seeds.
             self.dropout_seeds = DropoutSeeds(seed, name="dropout_seeds")
             self._initial = InitialWeights(config.initializer_range, seed)
+
             self.bert = BertEncoder(
                 config,
                 initial=self._initial,
@@ -85,7 +87,8 @@ class BertTaskModel(BertBaseModel):
             dropout: The dropout rate before the head.
             size: The width of the head's input; None for that of the encoder.
         """
-        size, dtype = size or self.config.hidden_size, self.dtype_policy
+        size = size or self.config.hidden_size
+        dtype = self.dtype_policy
         with keras.name_scope(self.name, caller=self):
             if dropout is not None:
                 self.dropout = Dropout(
@@ -157,12 +160,12 @@ class BertHeadModel(BertTaskModel):
             Float tensor [B, S, K, H].
         """
         encoded = self.bert(inputs, training=training)
-        states = [encoded["embedding_output"], *encoded["encoder_outputs"]]
+        states = [encoded["embedding_output"], *encoded["encoder_outputs"]]  # [B, S, H]
         numbers = self.head_config.states(self.config.num_hidden_layers)
         return ops.stack([states[number] for number in numbers], axis=2)
 
     def features(self, inputs: Mapping[str, Any]) -> Any:
-        """Returns the values that a cache stores in place of the encoder, without dropout.
+        """Returns the values that a cache stores for a batch, without dropout.
 
         Args:
             inputs: The inputs of the model.
@@ -207,13 +210,14 @@ class BertHeadModel(BertTaskModel):
         if self.head_layers is None:
             name = "pooled_output" if self._pools else "sequence_output"
             return self._outputs(self.bert(inputs, training=training)[name], training)
+
         mask = complete_inputs(inputs)["input_mask"]
         return self.outputs_of_features(
             self.hidden_states(inputs, training), mask, training
         )
 
     def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
-        """Returns the outputs for the vectors of the tokens, [B, S, W], or sequences, [B, W]."""
+        """Returns the outputs for the vectors of tokens [B, S, W] or texts [B, W]."""
         raise NotImplementedError
 
     def _head_names(self) -> Variables:
@@ -275,12 +279,15 @@ class BertPretrainer(BertTaskModel):
 
     def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
         encoded = self.bert(inputs, training=training)
+
+        # The output weights are the word embeddings, [V, H].
         table = variable_tensor(self.bert.embeddings.word_embeddings)
         positions = inputs.get(POSITIONS)
         if positions is not None:
             positions = to_int32(positions)
         predicted = self.masked_lm_head(encoded["sequence_output"], table, positions)
-        logits = {"masked_lm_logits": predicted}
+
+        logits = {"masked_lm_logits": predicted}  # [B, P, V]
         if self.next_sentence_head is not None:
             logits["next_sentence_logits"] = self.next_sentence_head(
                 encoded["pooled_output"]
@@ -306,7 +313,7 @@ class BertPretrainer(BertTaskModel):
 
 
 class _LabelModel(BertHeadModel):
-    """Base class of models whose head has dropout and computes one logit for each label."""
+    """Base class of models whose head has dropout, and one logit for each label."""
 
     def __init__(
         self,
@@ -386,7 +393,9 @@ class BertSpanPredictor(BertHeadModel):
         self._add_head(2, size=self._head_width)
 
     def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
-        logits = restore_shape(self.head(flatten_to_rows(vectors)), vectors)
+        logits = restore_shape(
+            self.head(flatten_to_rows(vectors)), vectors
+        )  # [B, S, 2]
         return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
 
     def head_variables_by_name(self) -> Variables:
@@ -423,7 +432,8 @@ class BertTagger(_LabelModel):
     """
 
     def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
-        logits = self.head(self.dropout(flatten_to_rows(vectors), training=training))
+        rows = flatten_to_rows(vectors)  # [B*S, W]
+        logits = self.head(self.dropout(rows, training=training))
         return {"logits": restore_shape(logits, vectors)}
 
     def head_variables_by_name(self) -> Variables:
@@ -435,7 +445,7 @@ class BertTagger(_LabelModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertMultipleChoice(BertTaskModel):
-    """BERT with one logit for each of several choices, such as the four continuations in SWAG.
+    """BERT with one logit for each of several choices, such as four in SWAG.
 
     google-research/bert has no multiple-choice head. In bert-tf, the names of the
     head's weights start with `cls/choice/`.
@@ -467,11 +477,13 @@ class BertMultipleChoice(BertTaskModel):
         self._add_head(1, classifier_dropout)
 
     def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
+        # Each choice is a sequence: [B, C, S] -> [B*C, S].
         batch, choices, length = ops.shape(inputs["input_ids"])
         is_known = isinstance(batch, int) and isinstance(choices, int)
         shape = with_constants((batch * choices if is_known else None, length))
         rows = {n: ops.reshape(x, shape) for n, x in complete_inputs(inputs).items()}
-        pooled = self.bert(rows, training=training)["pooled_output"]
+
+        pooled = self.bert(rows, training=training)["pooled_output"]  # [B*C, H]
         logits = self.head(self.dropout(pooled, training=training))
         return {"logits": ops.reshape(logits, (-1, choices))}
 
@@ -513,6 +525,7 @@ def arrays_by_name(model: BertEncoder | BertTaskModel) -> dict[str, np.ndarray]:
     merged = {
         layer.kernel.path: layer.merged_kernel() for layer in dense if layer.lora_rank
     }
+
     return {
         name: np.asarray(
             ops.convert_to_numpy(merged.get(variable.path, variable)), np.float32

@@ -1,4 +1,4 @@
-"""Converts text to ids in the graph, with the same results as the released FullTokenizer.
+"""Converts text to ids in the graph, with the results of the released FullTokenizer.
 
 Read the modules in this order: `vocabulary` (vocab.txt and its checks, the casing of
 released models, the share of [UNK] in a text), `tokenizer` (`BertTokenizer`, the

@@ -1,4 +1,4 @@
-"""`BasicTokenizer`: splits text into words in the graph (cleaning, lower-casing, punctuation).
+"""`BasicTokenizer`: cleans and lower-cases text, and splits it into words.
 
 The functions after it map offsets in normalized text to the original text, and offsets
 in bytes to characters. A span is the start and the exclusive end of a token in a text.
@@ -110,7 +110,7 @@ class BasicTokenizer(tf.Module):
         return self.normalize_characters(texts)
 
     def normalize_with_offsets(self, texts: Any) -> tuple[Any, Any]:
-        """Normalizes texts as `normalize` does, and returns the origin of each byte of the result.
+        """Normalizes texts as `normalize` does, and returns the origin of each byte.
 
         Args:
             texts: string [N].
@@ -137,7 +137,7 @@ class BasicTokenizer(tf.Module):
         )
 
     def normalize_characters(self, texts: Any) -> Any:
-        """Normalizes each character by itself, without the rules of `rare_characters`."""
+        """Normalizes each character alone, without the rules of `rare_characters`."""
         return self._normalizer.normalize(texts)
 
     def _has_rare_characters(self, texts: Any) -> Any:
@@ -201,7 +201,7 @@ def compose_offsets(outer: Any, inner: Any) -> Any:
 
 
 def offsets_in_characters(texts: Any, offsets: Any) -> Any:
-    """Converts offsets in bytes to offsets in characters (code points), as Python counts them.
+    """Converts offsets in bytes to offsets in characters, as Python counts them.
 
     Args:
         texts: string [N], UTF-8.

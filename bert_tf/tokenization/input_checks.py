@@ -71,7 +71,7 @@ def _check_strings(texts: Any) -> None:
 
 
 def _without_surrogates(texts: Any) -> Any:
-    """Replaces lone surrogates, which UTF-8 cannot encode, with the noncharacter U+FFFF."""
+    """Replaces lone surrogates, which UTF-8 cannot encode, with U+FFFF."""
     if isinstance(texts, str):
         return _LONE_SURROGATE.sub("\uffff", texts)
     return (
@@ -144,7 +144,7 @@ def _integers(ids: Any) -> Any:
 
 
 def _described(value: Any) -> str:
-    """Describes a value for an error message: the type, and the value itself if it is short."""
+    """Describes a value for an error message by its type and, if short, itself."""
     if tf.is_tensor(value):
         kind = "tensor" if isinstance(value, tf.Tensor) else type(value).__name__
         return f"a {kind} of {value.dtype.name} and shape {value.shape}"

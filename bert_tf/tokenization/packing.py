@@ -1,4 +1,4 @@
-"""Packs the ids of one or two texts as [CLS] A [SEP] B [SEP] into the three inputs of the model.
+"""Packs the ids of one or two texts as [CLS] A [SEP] B [SEP] into inputs of the model.
 
 Shape letters: B batch, S sequence length.
 """
@@ -37,7 +37,7 @@ def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any
 def check_pairs(
     ids_a: Any, ids_b: Any, single_a: bool, single_b: bool
 ) -> tuple[Any, Any]:
-    """Checks that `ids_a` and `ids_b` have the same number of rows, so that neither is broadcast.
+    """Checks that both have the same number of rows, so that neither is broadcast.
 
     Args:
         ids_a: Ragged int32 [B, None].
@@ -142,13 +142,13 @@ def pack(
 
 
 def _row_spans(ids: Any) -> tuple[Any, Any]:
-    """Returns the index of each row's first value, and each row's length: two int32 [B, 1]."""
+    """Returns the index of each row's first value and its length: two int32 [B, 1]."""
     splits = tf.cast(ids.row_splits, tf.int32)
     return splits[:-1, None], (splits[1:] - splits[:-1])[:, None]
 
 
 def gather_where(condition: Any, ids: Any, indices: Any) -> Any:
-    """Returns `ids.values` at `indices` where `condition` is true, and arbitrary values elsewhere.
+    """Returns `ids.values` at `indices` where `condition` is true, else any value.
 
     A 0 is appended to the values, so that tf.gather can read index 0 if `ids` has no
     values.

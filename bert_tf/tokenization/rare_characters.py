@@ -18,7 +18,7 @@ _CAPITAL_SIGMA, _SMALL_SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C3, 0x3C2
 
 
 def ordinary_text_pattern(do_lower_case: bool) -> str:
-    """Returns a regular expression that fully matches a text without any of the rare cases.
+    """Returns a regular expression that fully matches a text without rare cases.
 
     In RE2, invalid UTF-8 matches no character class. The pattern excludes surrogates
     explicitly because RE2 accepts encoded surrogates as valid.
@@ -32,7 +32,7 @@ def ordinary_text_pattern(do_lower_case: bool) -> str:
 
 
 def rewrite(texts: Any, do_lower_case: bool) -> Any:
-    """Rewrites texts so that normalizing each character by itself gives the correct result.
+    """Rewrites texts so that normalizing each character alone gives the right result.
 
     Args:
         texts: string [N], any bytes.
@@ -46,7 +46,7 @@ def rewrite(texts: Any, do_lower_case: bool) -> Any:
 
 
 def rewrite_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
-    """Rewrites texts as `rewrite` does, and returns the origin of each byte of the result.
+    """Rewrites texts as `rewrite` does, and returns the origin of each byte.
 
     Args:
         texts: string [N], any bytes.
@@ -82,7 +82,7 @@ def placeholder_pattern() -> str:
 
 
 def restore_later_punctuation(texts: Any) -> Any:
-    """Replaces each of the `unicode_tables.PLACEHOLDERS` with the character it stands for.
+    """Replaces the `unicode_tables.PLACEHOLDERS` with the characters they stand for.
 
     Args:
         texts: string [N], normalized.

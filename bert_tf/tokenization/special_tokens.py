@@ -51,7 +51,7 @@ class SpecialTokenFinder:
         self._substitute = free[len(SPECIAL_TOKENS)]
 
     def replace(self, texts: Any) -> Any:
-        """Replaces each special token with a space, its placeholder and one or more spaces.
+        """Replaces each special token with a space, its placeholder and spaces.
 
         Args:
             texts: string [N].
@@ -103,7 +103,7 @@ class SpecialTokenFinder:
         return words
 
     def widen_spans(self, pieces: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
-        """Widens the span (start and end) of each placeholder to the span of its special token.
+        """Widens the span (start and end) of each placeholder to that of its token.
 
         Args:
             pieces: string [T], the normalized text of each token.

@@ -1,4 +1,4 @@
-"""`BertTokenizer`: converts text to ids in the graph, as the released FullTokenizer does."""
+"""`BertTokenizer`: converts text to ids as the released FullTokenizer does."""
 
 import functools
 import os
@@ -135,7 +135,7 @@ class BertTokenizer(tf.Module):
 
     @_on_cpu
     def tokenize_with_offsets(self, texts: Any) -> tuple[Any, Any, Any]:
-        """Returns the ids of the tokens, and the span (start and end) of each token in the texts.
+        """Returns the ids of the tokens, and their spans (start and end) in the texts.
 
         Args:
             texts: string [N], or one text.
@@ -185,7 +185,7 @@ class BertTokenizer(tf.Module):
 
     @_on_cpu
     def tokenize_in_lite(self, texts: Any) -> Any:
-        """Tokenizes using only operations that TFLite supports, including tensorflow_text's.
+        """Tokenizes with operations of TFLite and of tensorflow_text for TFLite.
 
         The ids may differ from those of `tokenize` for four kinds of text: bytes that
         are not valid UTF-8; a capital sigma at the end of a word; words of more than
@@ -215,7 +215,7 @@ class BertTokenizer(tf.Module):
 
     @_on_cpu
     def words(self, texts: Any) -> Any:
-        """Returns the words before WordPiece: normalized, and split at spaces and punctuation.
+        """Returns the normalized words, split at spaces and punctuation, for WordPiece.
 
         Args:
             texts: string [N], or one text.
@@ -238,7 +238,7 @@ class BertTokenizer(tf.Module):
         seq_length: int | None = 128,
         trim_to_longest: bool = False,
     ) -> dict[str, Any]:
-        """Tokenizes texts or pairs of texts and packs them into the inputs of the model.
+        """Tokenizes texts or pairs of texts, and packs them into inputs of the model.
 
         Args:
             texts_a: string [B], or one text.

@@ -1,4 +1,4 @@
-"""Reads `vocab.txt` files, and checks vocabularies, their casing, and whether they fit a text.
+"""Reads and checks `vocab.txt` files, their casing, and whether they fit a text.
 
 The casing of a vocabulary that `train_vocabulary` wrote is in a file next to it: the
 casing of vocab.txt is in vocab.txt.json. The name of a folder tells the casing of a
@@ -44,7 +44,7 @@ _REMEDY = (
 
 
 def to_token_list(vocab: Any) -> list[str]:
-    """Checks a vocabulary, given as a path or as a sequence of tokens, and returns its tokens.
+    """Checks a vocabulary, given as a path or as tokens, and returns its tokens.
 
     Args:
         vocab: Path of a `vocab.txt`, or a list, tuple or numpy array of str.
@@ -147,7 +147,7 @@ def check_size(
 
 
 def check_casing_file(path: str, inputs: Iterable[str] = ()) -> None:
-    """Checks, before a vocabulary is learned, that writing its casing will replace no data.
+    """Checks, before a vocabulary is learned, that its casing will replace no data.
 
     Args:
         path: Path of the `vocab.txt` to write, or the standard output.
@@ -200,7 +200,7 @@ def write_vocabulary(path: str, tokens: Sequence[str], do_lower_case: bool) -> N
 
 
 def _casing_files(path: str) -> list[str]:
-    """Returns where the casing of a `vocab.txt` can be: next to it, and next to a link's target."""
+    """Returns where the casing can be: next to a `vocab.txt`, or to a link's target."""
     target = path if "://" in path else os.path.realpath(path)
     return list(dict.fromkeys([f"{path}.json", f"{target}.json"]))
 
@@ -238,7 +238,7 @@ def recorded_casing(path: str) -> bool | None:
 def known_casing(
     vocab: str | Sequence[str], do_lower_case: bool | None = None
 ) -> bool | None:
-    """Returns `do_lower_case` or, if it is None, the casing of a vocabulary or None if unknown.
+    """Returns `do_lower_case` or, if it is None, the casing of a vocabulary if known.
 
     The casing of a vocabulary is that in the file next to its `vocab.txt`. Without such
     a file it is False, which is logged, if 20 or more entries, and at least 1 %, have
@@ -278,7 +278,7 @@ def known_casing(
 
 
 def cased_entries(tokens: Sequence[str]) -> str:
-    """Returns how many entries of a cased vocabulary have upper-case letters, such as "30 of 100".
+    """Returns how many entries have upper-case letters, such as "30 of 100".
 
     Entries in brackets do not count. Returns "" if there are too few for a cased
     vocabulary.
@@ -311,7 +311,7 @@ def released_casing(path: str) -> bool | None:
 def validate_case_matches_checkpoint(
     do_lower_case: bool, init_checkpoint: str | None
 ) -> None:
-    """Checks `do_lower_case` against the released model that the path of a checkpoint names.
+    """Checks `do_lower_case` against the released model that a path names.
 
     Args:
         do_lower_case: Whether text will be lower-cased.

@@ -25,7 +25,7 @@ _NEVER_IN_WORDS = "\ufffd"
 
 
 class WordPiece(tf.Module):
-    """Splits the words of normalized text into tokens by greedy longest-match-first search.
+    """Splits the words of normalized text into tokens, the longest match first.
 
     The released code limits the number of characters of a word. The operation of
     tensorflow_text limits the number of bytes of a word. The operation runs with a
@@ -93,7 +93,7 @@ class WordPiece(tf.Module):
         return ids, starts, ends
 
     def with_byte_limit(self, texts: Any) -> Any:
-        """Returns ids, ragged int32 [N, None]. Words of more than 800 bytes become [UNK].
+        """Returns ids, ragged int32 [N, None]; words of over 800 bytes become [UNK].
 
         The limit of 800 bytes accepts every word of up to 200 characters, and some
         longer words.
@@ -112,7 +112,7 @@ class WordPiece(tf.Module):
     def _retokenize(
         self, texts: Any, ids: Any, starts: Any, ends: Any, splits: Any
     ) -> Any:
-        """Tokenizes again the words that have more than 200 bytes but at most 200 characters.
+        """Tokenizes again the words of more than 200 bytes and at most 200 characters.
 
         Args:
             texts: string [N], normalized.
@@ -173,7 +173,7 @@ class WordPiece(tf.Module):
 
 
 def _with_placeholders(tokens: Sequence[str]) -> list[str]:
-    """Replaces `LATER_PUNCTUATION` in tokens with placeholders, as the normalizer does in texts.
+    """Replaces `LATER_PUNCTUATION` in tokens with placeholders, as the normalizer does.
 
     A token of the vocabulary that contains a placeholder character must not match a
     replaced character in a text. By the released rules a token with a placeholder
@@ -197,7 +197,7 @@ def _with_placeholders(tokens: Sequence[str]) -> list[str]:
 
 
 def _limit_position(buffer: bytes) -> int:
-    """Returns the byte position of `max_bytes_per_token`, the fifth field, in a model buffer.
+    """Returns the byte position of `max_bytes_per_token`, the fifth field of a model.
 
     Source: tensorflow_text `fast_wordpiece_tokenizer_model.fbs`. In the flatbuffers
     encoding, a table refers to a list of the positions of its fields.

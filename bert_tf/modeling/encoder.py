@@ -20,7 +20,7 @@ from bert_tf.modeling.layers import (
     LayerNorm,
     Variables,
     restore_shape,
-    with_name_prefix,
+    variables_of_layers,
 )
 from bert_tf.modeling.transformer import (
     ConfiguredLayer,
@@ -107,7 +107,7 @@ class Embeddings(ConfiguredLayer):
             "word_embeddings": self.word_embeddings,
             "token_type_embeddings": self.token_type_embeddings,
             "position_embeddings": self.position_embeddings,
-            **with_name_prefix("LayerNorm", self.norm.variables_by_name()),
+            **variables_of_layers({"LayerNorm": self.norm}),
         }
 
 
@@ -299,13 +299,13 @@ class BertEncoder(BertBaseModel):
 
         Names and order are as in google-research/bert.
         """
-        named = with_name_prefix("bert/embeddings", self.embeddings.variables_by_name())
-        for i, block in enumerate(self.blocks):
-            named |= with_name_prefix(
-                f"bert/encoder/layer_{i}", block.variables_by_name()
-            )
-        return named | with_name_prefix(
-            "bert/pooler/dense", self.pooler.variables_by_name()
+        blocks = enumerate(self.blocks)
+        return variables_of_layers(
+            {
+                "bert/embeddings": self.embeddings,
+                **{f"bert/encoder/layer_{i}": block for i, block in blocks},
+                "bert/pooler/dense": self.pooler,
+            }
         )
 
 

@@ -20,8 +20,8 @@ from bert_tf.modeling.layers import (
     flatten_to_rows,
     restore_shape,
     variable_tensor,
+    variables_of_layers,
     with_constants,
-    with_name_prefix,
 )
 from bert_tf.modeling.transformer import ConfiguredLayer
 
@@ -97,11 +97,8 @@ class MaskedLMHead(ConfiguredLayer):
 
         Names and order are as in google-research/bert.
         """
-        return {
-            **with_name_prefix("transform/dense", self.dense.variables_by_name()),
-            **with_name_prefix("transform/LayerNorm", self.norm.variables_by_name()),
-            "output_bias": self.output_bias,
-        }
+        layers = {"transform/dense": self.dense, "transform/LayerNorm": self.norm}
+        return {**variables_of_layers(layers), "output_bias": self.output_bias}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -301,13 +298,9 @@ class HeadLayers(ConfiguredLayer):
                 "backward": lstm.backward_layer,
             }
             for direction, layer in directions.items():
-                cell = layer.cell
-                variables = {
-                    "kernel": cell.kernel,
-                    "recurrent_kernel": cell.recurrent_kernel,
-                    "bias": cell.bias,
-                }
-                named |= with_name_prefix(f"lstm_{index}/{direction}", variables)
+                for name in ("kernel", "recurrent_kernel", "bias"):
+                    variable = getattr(layer.cell, name)
+                    named[f"lstm_{index}/{direction}/{name}"] = variable
         return named
 
     def get_config(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ one model.
 
 import contextlib
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -20,6 +20,7 @@ from bert_tf.modeling import fused
 
 Variables = dict[str, keras.Variable]
 
+# The activations with an explicit gradient.
 _GELU = {"gelu": fused.gelu, "gelu_exact": fused.gelu_exact}
 # Two odd 32-bit constants: a prime near 2**32 / golden ratio, and a multiplier of
 # MurmurHash3. The two numbers of a layer's seed are the two numbers of the seed given
@@ -55,13 +56,24 @@ class InitialWeights:
         return self._seeds.randrange(2**31)
 
 
-def with_name_prefix(prefix: str, variables: Variables) -> Variables:
-    """Returns the same variables with `prefix/` in front of each name."""
-    return {f"{prefix}/{name}": variable for name, variable in variables.items()}
+def variables_of_layers(layers: Mapping[str, Any]) -> Variables:
+    """Returns the variables of layers by name.
+
+    Args:
+        layers: Layers with the method `variables_by_name`, by the prefix of the names
+            of their variables, which is followed by "/".
+    """
+    return {
+        f"{prefix}/{name}": variable
+        for prefix, layer in layers.items()
+        for name, variable in layer.variables_by_name().items()
+    }
 
 
-def activation(name: str) -> Callable[[Any], Any]:
+def activation(name: str) -> Callable[[Any, bool], Any]:
     """Returns the activation function for a value of `BertConfig.hidden_act`.
+
+    Its arguments are the tensor, and whether a gradient will be computed.
 
     Args:
         name: "gelu" (tanh form, as in google-research/bert), "gelu_exact" (erf form),
@@ -70,17 +82,16 @@ def activation(name: str) -> Callable[[Any], Any]:
     Raises:
         InputError: Keras has no activation of that name.
     """
-    if name == "gelu":
-        return lambda x: ops.gelu(x, approximate=True)
-    if name == "gelu_exact":
-        return lambda x: ops.gelu(x, approximate=False)
+    if name in _GELU:
+        return _GELU[name]
     try:
-        return keras.activations.get(name)
+        function = keras.activations.get(name)
     except ValueError as error:
         raise InputError(
             f"hidden_act {name!r} is not a known activation. Use gelu (tanh form), "
             "gelu_exact, relu, or the name of another function in keras.activations."
         ) from error
+    return lambda x, training: function(x)
 
 
 def variable_tensor(variable: keras.Variable) -> Any:
@@ -168,8 +179,7 @@ class Dense(keras.layers.Layer):
             y = y + self._lora_scale * ops.matmul(
                 narrow, ops.cast(self.lora_kernel_b, x.dtype)
             )
-        gelu = _GELU.get(self.activation_name)
-        return gelu(y, training) if gelu else self._activation(y)
+        return self._activation(y, training)
 
     def enable_lora(self, rank: int, lora_alpha: float | None = None) -> None:
         """Freezes the kernel and adds a trainable low-rank update of it, as Keras does.

@@ -31,8 +31,8 @@ from bert_tf.modeling.layers import (
     flatten_to_rows,
     restore_shape,
     variable_tensor,
+    variables_of_layers,
     with_constants,
-    with_name_prefix,
 )
 
 
@@ -41,6 +41,9 @@ class BertTaskModel(BertBaseModel):
 
     Creates the encoder and the dropout seeds.
     """
+
+    # The prefix of the names of the variables of `head`.
+    _head_prefix = ""
 
     def __init__(
         self,
@@ -104,7 +107,8 @@ class BertTaskModel(BertBaseModel):
 
         Names and order are as in google-research/bert.
         """
-        raise NotImplementedError
+        variables = self.head.variables_by_name()
+        return {f"{self._head_prefix}{name}": each for name, each in variables.items()}
 
     def variables_by_name(self) -> Variables:
         """Returns all weights by name.
@@ -220,11 +224,10 @@ class BertHeadModel(BertTaskModel):
         """Returns the outputs for the vectors of tokens [B, S, W] or texts [B, W]."""
         raise NotImplementedError
 
-    def _head_names(self) -> Variables:
-        """Returns the variables of `head_layers` by name; {} without them."""
-        if self.head_layers is None:
-            return {}
-        return with_name_prefix("cls/head_layers", self.head_layers.variables_by_name())
+    def head_variables_by_name(self) -> Variables:
+        """Returns the variables of `head_layers`, if any, and of the head by name."""
+        layers = {"cls/head_layers": self.head_layers} if self.head_layers else {}
+        return variables_of_layers(layers) | super().head_variables_by_name()
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "head": self.head_config.to_dict()}
@@ -299,14 +302,10 @@ class BertPretrainer(BertTaskModel):
 
         Names and order are as in google-research/bert.
         """
-        named = with_name_prefix(
-            "cls/predictions", self.masked_lm_head.variables_by_name()
-        )
+        layers: dict[str, Any] = {"cls/predictions": self.masked_lm_head}
         if self.next_sentence_head is not None:
-            named |= with_name_prefix(
-                "cls/seq_relationship", self.next_sentence_head.variables_by_name()
-            )
-        return named
+            layers["cls/seq_relationship"] = self.next_sentence_head
+        return variables_of_layers(layers)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "next_sentence": self.next_sentence}
@@ -365,10 +364,6 @@ class BertClassifier(_LabelModel):
     def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
         return {"logits": self.head(self.dropout(vectors, training=training))}
 
-    def head_variables_by_name(self) -> Variables:
-        """Returns the head's variables by google-research/bert name."""
-        return self._head_names() | self.head.variables_by_name()
-
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertSpanPredictor(BertHeadModel):
@@ -388,21 +383,16 @@ class BertSpanPredictor(BertHeadModel):
     Source: google-research/bert `run_squad.create_model`.
     """
 
+    _head_prefix = "cls/squad/"
+
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(config, **kwargs)
         self._add_head(2, size=self._head_width)
 
     def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
-        logits = restore_shape(
-            self.head(flatten_to_rows(vectors)), vectors
-        )  # [B, S, 2]
+        rows = self.head(flatten_to_rows(vectors))  # [B*S, 2]
+        logits = restore_shape(rows, vectors)  # [B, S, 2]
         return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
-
-    def head_variables_by_name(self) -> Variables:
-        """Returns the head's variables by google-research/bert name."""
-        return self._head_names() | with_name_prefix(
-            "cls/squad", self.head.variables_by_name()
-        )
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -431,16 +421,12 @@ class BertTagger(_LabelModel):
     Source: paper, sections 4 and 5.3.
     """
 
+    _head_prefix = "cls/tagger/"
+
     def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
         rows = flatten_to_rows(vectors)  # [B*S, W]
         logits = self.head(self.dropout(rows, training=training))
         return {"logits": restore_shape(logits, vectors)}
-
-    def head_variables_by_name(self) -> Variables:
-        """Returns the head's variables by name."""
-        return self._head_names() | with_name_prefix(
-            "cls/tagger", self.head.variables_by_name()
-        )
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -467,6 +453,7 @@ class BertMultipleChoice(BertTaskModel):
     Source: paper, section 4.4.
     """
 
+    _head_prefix = "cls/choice/"
     _input_axes = ("B", "C", "S")
 
     def __init__(
@@ -486,10 +473,6 @@ class BertMultipleChoice(BertTaskModel):
         pooled = self.bert(rows, training=training)["pooled_output"]  # [B*C, H]
         logits = self.head(self.dropout(pooled, training=training))
         return {"logits": ops.reshape(logits, (-1, choices))}
-
-    def head_variables_by_name(self) -> Variables:
-        """Returns the head's variables by name."""
-        return with_name_prefix("cls/choice", self.head.variables_by_name())
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "classifier_dropout": self.classifier_dropout}

@@ -17,8 +17,8 @@ from bert_tf.modeling.layers import (
     LayerNorm,
     Variables,
     flatten_to_rows,
+    variables_of_layers,
     with_constants,
-    with_name_prefix,
 )
 
 # This value is added to the attention scores of masked positions, as in
@@ -163,14 +163,15 @@ class SelfAttention(ConfiguredLayer):
         size, dtype = config.hidden_size, self.dtype_policy
         rate = config.attention_probs_dropout_prob
 
+        def dense(name: str) -> Dense:
+            return Dense(size, size, initial=initial, dtype=dtype, name=name)
+
         # The order of these lines is that of the random seeds.
         with keras.name_scope(self.name, caller=self):
-            self.query = Dense(size, size, initial=initial, dtype=dtype, name="query")
-            self.key = Dense(size, size, initial=initial, dtype=dtype, name="key")
-            self.value = Dense(size, size, initial=initial, dtype=dtype, name="value")
-            self.output_dense = Dense(
-                size, size, initial=initial, dtype=dtype, name="output"
-            )
+            self.query = dense("query")
+            self.key = dense("key")
+            self.value = dense("value")
+            self.output_dense = dense("output")
             self.dropout = Dropout(rate, dropout_seeds, dtype=dtype, name="dropout")
         self.build((None, None, size))
 
@@ -222,12 +223,14 @@ class SelfAttention(ConfiguredLayer):
 
         Names and order are as in google-research/bert.
         """
-        return {
-            **with_name_prefix("self/query", self.query.variables_by_name()),
-            **with_name_prefix("self/key", self.key.variables_by_name()),
-            **with_name_prefix("self/value", self.value.variables_by_name()),
-            **with_name_prefix("output/dense", self.output_dense.variables_by_name()),
-        }
+        return variables_of_layers(
+            {
+                "self/query": self.query,
+                "self/key": self.key,
+                "self/value": self.value,
+                "output/dense": self.output_dense,
+            }
+        )
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -270,17 +273,19 @@ class TransformerBlock(ConfiguredLayer):
         rate, epsilon = config.hidden_dropout_prob, config.layer_norm_eps
         dtype = self.dtype_policy
 
+        def dropout(name: str) -> Dropout:
+            return Dropout(rate, seeds, dtype=dtype, name=name)
+
+        def norm(name: str) -> LayerNorm:
+            return LayerNorm(size, epsilon, dtype=dtype, name=name)
+
         # The order of these lines is that of the random seeds and dropout indices.
         with keras.name_scope(self.name, caller=self):
             self.attention = SelfAttention(
                 config, initial, seeds, dtype=dtype, name="attention"
             )
-            self.attention_dropout = Dropout(
-                rate, seeds, dtype=dtype, name="attention_dropout"
-            )
-            self.attention_norm = LayerNorm(
-                size, epsilon, dtype=dtype, name="attention_norm"
-            )
+            self.attention_dropout = dropout("attention_dropout")
+            self.attention_norm = norm("attention_norm")
 
             self.intermediate = Dense(
                 size, wide, config.hidden_act, initial, dtype=dtype, name="intermediate"
@@ -288,10 +293,8 @@ class TransformerBlock(ConfiguredLayer):
             self.output_dense = Dense(
                 wide, size, initial=initial, dtype=dtype, name="output"
             )
-            self.output_dropout = Dropout(
-                rate, seeds, dtype=dtype, name="output_dropout"
-            )
-            self.output_norm = LayerNorm(size, epsilon, dtype=dtype, name="output_norm")
+            self.output_dropout = dropout("output_dropout")
+            self.output_norm = norm("output_norm")
 
         self.build((None, None, size))
 
@@ -324,19 +327,15 @@ class TransformerBlock(ConfiguredLayer):
 
         Names and order are as in google-research/bert.
         """
-        return {
-            **with_name_prefix("attention", self.attention.variables_by_name()),
-            **with_name_prefix(
-                "attention/output/LayerNorm", self.attention_norm.variables_by_name()
-            ),
-            **with_name_prefix(
-                "intermediate/dense", self.intermediate.variables_by_name()
-            ),
-            **with_name_prefix("output/dense", self.output_dense.variables_by_name()),
-            **with_name_prefix(
-                "output/LayerNorm", self.output_norm.variables_by_name()
-            ),
-        }
+        return variables_of_layers(
+            {
+                "attention": self.attention,
+                "attention/output/LayerNorm": self.attention_norm,
+                "intermediate/dense": self.intermediate,
+                "output/dense": self.output_dense,
+                "output/LayerNorm": self.output_norm,
+            }
+        )
 
 
 def _rows(hidden: Any, layout: TokenRows | None) -> tuple[Any, TokenRows]:

@@ -100,7 +100,8 @@ class BertTokenizer(tf.Module):
         # In texts, placeholders take the place of the special tokens.
         self._special = SpecialTokenFinder(tokens) if special_tokens_in_text else None
         if self._special:
-            for index, placeholder in zip(ids, self._special.placeholders, strict=True):
+            placeholders = self._special.placeholders.values()
+            for index, placeholder in zip(ids, placeholders, strict=True):
                 tokens[index] = placeholder
 
         self._wordpiece = WordPiece(tokens, self.unk_id)

@@ -308,9 +308,9 @@ class HeadLayers(ConfiguredLayer):
         return {**super().get_config(), **own}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "HeadLayers":
-        config = {**config, "config": BertConfig.from_dict(config["config"])}
-        return cls(**{**config, "head": HeadConfig.from_dict(config["head"])})
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        head = HeadConfig.from_dict(config["head"])
+        return super().from_config({**config, "head": head})
 
 
 def mean_of_tokens(states: Any, mask: Any) -> Any:

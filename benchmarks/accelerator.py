@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import keras
 import training
 
-from bert_tf.modeling import BertPretrainer, costs, dropout, fused
+from bert_tf.modeling import BertPretrainer, costs, fused, layers
 
 SHAPES = ["base-256x128", "base-64x512"]
 STEPS, TURNS = 10, 5
@@ -32,7 +32,7 @@ CONFIG = training.config_of("base")
 
 # JAX needs seeds of the type uint32. TensorFlow, for which the models are written, uses
 # int32.
-dropout._FixedSeed.next = lambda self, ordered=True: self._seed.astype("uint32")
+layers._FixedSeed.next = lambda self, ordered=True: self._seed.astype("uint32")
 
 
 def derived_attention(query, key, value, bias, keep, scale):

@@ -32,8 +32,7 @@ from bert_tf.data_prep import vocabulary_learning, word_counts
 from bert_tf.data_prep.corpus import text_blocks
 from bert_tf.program import command_line, config_flags, startup
 from bert_tf.storage.paths import check_output_file, is_stdout
-from bert_tf.tokenization.unknown_share import unknown_warning
-from bert_tf.tokenization.vocabulary import write_vocabulary
+from bert_tf.tokenization.vocabulary import unknown_warning, write_vocabulary
 
 config_flags.define(text_blocks.TextSource)
 flags.DEFINE_string("output_file", None, "The vocab.txt to write.", required=True)

@@ -1,11 +1,11 @@
-r"""Writes BERT's hidden states for each token of each input line, as features for other models.
+r"""Writes BERT's hidden states of the tokens of lines, as features for other models.
 
     python run_scripts/extract_features.py --input_file=/tmp/input.txt \
         --output_file=/tmp/output.jsonl --init_checkpoint=uncased_L-12_H-768_A-12.zip \
         --layers=-1,-2,-3,-4 --max_seq_length=128 --batch_size=8
 
-Each line contains a sentence, or a sentence pair as "A ||| B". The output has the format of
-google-research/bert, with one JSON object per line:
+Each line contains a sentence, or a sentence pair as "A ||| B". The output has the
+format of google-research/bert, with one JSON object per line:
 
     {"linex_index": 0, "features": [{"token": "[CLS]", "layers": [{"index": -1,
     "values": [...]}]}]}
@@ -96,6 +96,7 @@ def main() -> None:
                 f"--{name} has no effect with --output_format=jsonl. Leave it out."
             )
     config = config_flags.build(ExtractionConfig, layers=layers())
+
     startup.import_tensorflow()
     from bert_tf.feature_extraction import output
     from bert_tf.feature_extraction.extractor import FeatureExtractor, LineFeatures
@@ -103,24 +104,25 @@ def main() -> None:
 
     found = formats.input_files(FLAGS.input_file, "text", "", allow_pipes=True)
     lines = read_lines(found)
+
+    # Check the output before the model is loaded.
+    model_files = filter(None, (FLAGS.vocab_file, FLAGS.bert_config_file))
     casing_file = f"{FLAGS.vocab_file}.json"  # next to the vocabulary, if there is one
     output.check_output(
         FLAGS.output_file,
         FLAGS.output_format,
-        [
-            *found,
-            *filter(None, (FLAGS.vocab_file, FLAGS.bert_config_file)),
-            casing_file,
-        ],
+        [*found, *model_files, casing_file],
         FLAGS.init_checkpoint or "",
-        -(-len(lines) // FLAGS.lines_per_shard),
+        shards=-(-len(lines) // FLAGS.lines_per_shard),
     )
+
     if not FLAGS.init_checkpoint:
         raise InputError("The model is unknown. Give --init_checkpoint.")
     model = shared.run_model().pretrained
     tokenizer = model.tokenizer
     encoder = model.model(BertEncoder)
     encoder.skip_padding = True
+
     extract = FeatureExtractor(encoder, tokenizer, config)
     with Progress("extracting", len(lines), "lines") as progress:
 

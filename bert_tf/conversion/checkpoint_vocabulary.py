@@ -15,16 +15,14 @@ import numpy as np
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.errors import InputError
 from bert_tf.storage.weights import vocabulary_sha256
-from bert_tf.tokenization.released_casing import (
-    released_casing,
-    validate_case_matches_checkpoint,
-)
 from bert_tf.tokenization.vocabulary import (
     cased_entries,
     check_size,
     check_vocabulary,
     known_casing,
     load_vocabulary,
+    released_casing,
+    validate_case_matches_checkpoint,
 )
 
 _LOG = logging.getLogger(__name__)

@@ -18,8 +18,7 @@ from bert_tf.errors import InputError
 from bert_tf.storage import dialects, files, json_files
 from bert_tf.storage.dialects import DIALECTS
 from bert_tf.storage.paths import check_file_system
-from bert_tf.tokenization.released_casing import released_casing
-from bert_tf.tokenization.vocabulary import load_vocabulary
+from bert_tf.tokenization.vocabulary import load_vocabulary, released_casing
 
 _HUB = "hf://"
 _HUB_NAME = r"[\w-][\w.-]*(/[\w.-]+)?"  # also of a relative path

@@ -16,7 +16,7 @@ from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
 from bert_tf.storage.files import find_file
 from bert_tf.storage.weights import CONFIG_FILE, VOCABULARY_FILE, read_vocabulary
-from bert_tf.tokenization.released_casing import released_casing
+from bert_tf.tokenization.vocabulary import released_casing
 
 _AS_CHECKPOINT = " as a TensorFlow checkpoint"  # of messages
 OBJECT_GRAPH = (

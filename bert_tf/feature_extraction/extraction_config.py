@@ -9,8 +9,6 @@ from typing import ClassVar
 
 from bert_tf.errors import check_at_least
 
-COMBINATIONS = ("none", "concat", "sum")
-UNITS = ("token", "word")
 FORMATS = ("jsonl", "npz", "tfrecord")  # of the output
 
 
@@ -37,8 +35,8 @@ class ExtractionConfig:
     """
 
     CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
-        "combine": COMBINATIONS,
-        "unit": UNITS,
+        "combine": ("none", "concat", "sum"),
+        "unit": ("token", "word"),
     }
     layers: tuple[int, ...] = (-1, -2, -3, -4)
     combine: str = "none"

@@ -36,8 +36,8 @@ class LineFeatures:
 class FeatureExtractor:
     """Computes features of lines of text, batch by batch.
 
-    A line `A ||| B` is a pair of texts. Each batch is padded only to its longest line. The number
-    of lines that were truncated is logged as a warning.
+    A line `A ||| B` is a pair of texts. Each batch is padded only to its longest line.
+    The number of lines that were truncated is logged as a warning.
 
     Args:
         encoder: The encoder with trained weights.
@@ -60,7 +60,10 @@ class FeatureExtractor:
                     f"-{blocks} to {blocks - 1}, or -{blocks + 1} for the embeddings."
                 )
         encoder.config.check_length(config.max_seq_length)
-        self._encoder, self._tokenizer, self._config = encoder, tokenizer, config
+
+        self._encoder = encoder
+        self._tokenizer = tokenizer
+        self._config = config
         spec = tf.TensorSpec([None, None], tf.int32)
         self._compute = tf.function(self._hidden_states, input_signature=[spec] * 3)
 
@@ -69,13 +72,14 @@ class FeatureExtractor:
         outputs = self._encoder(
             {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
         )
-        states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
+        states = [outputs["embedding_output"], *outputs["encoder_outputs"]]  # [B, S, H]
         selected = [states[i + 1] if i >= 0 else states[i] for i in self._config.layers]
         return tf.cast(tf.stack(selected, axis=1), tf.float32)
 
     def __call__(self, lines: Iterable[str]) -> Iterator[LineFeatures]:
         """Yields the features of each line, in order."""
-        lines, self._num_truncated = iter(lines), 0
+        self._num_truncated = 0
+        lines = iter(lines)
         while batch := list(itertools.islice(lines, self._config.batch_size)):
             yield from self._extract_batch(batch)
         if self._num_truncated:
@@ -112,6 +116,7 @@ class FeatureExtractor:
         Raises:
             InputError: A feature is NaN or infinite.
         """
+        # The tokens of the first and, of pairs, the second texts: ragged [B, tokens].
         sides = [
             self._tokenizer.tokenize(list(side)) for side in zip(*texts, strict=True)
         ]
@@ -120,10 +125,14 @@ class FeatureExtractor:
         needed = sum(side.row_lengths().numpy() for side in sides) + special
         self._num_truncated += int(np.sum(needed > length))
 
+        # The hidden states of the lines, [B, K, S, H], and their lengths without
+        # padding, [B].
         packed = self._tokenizer.pack(*sides, seq_length=length, trim_to_longest=True)
         lengths = packed["input_mask"].numpy().sum(axis=1)
         inputs = [packed[name] for name in ("input_ids", "input_mask", "segment_ids")]
         states = self._compute(*inputs).numpy()
+
+        # The vectors of each line, [K, T, H].
         vocabulary = self._tokenizer.vocabulary
         with np.errstate(over="ignore", invalid="ignore"):
             results = [
@@ -154,7 +163,7 @@ class FeatureExtractor:
 def average_words(
     tokens: Sequence[str], values: np.ndarray
 ) -> tuple[list[str], np.ndarray]:
-    """Joins WordPiece tokens into words, and averages the vectors of the tokens within each word.
+    """Joins tokens into words, and averages the vectors of the tokens of each word.
 
     Args:
         tokens: T tokens; a token that starts with ## continues a word.
@@ -167,10 +176,12 @@ def average_words(
         i for i, token in enumerate(tokens) if i == 0 or not token.startswith("##")
     ]
     ends = [*starts[1:], len(tokens)]
+
     words = [
         tokens[start]
         + "".join(token.removeprefix("##") for token in tokens[start + 1 : end])
         for start, end in zip(starts, ends, strict=True)
     ]
-    sums = np.add.reduceat(values, starts, axis=1)
-    return words, sums / np.subtract(ends, starts)[None, :, None].astype(values.dtype)
+    sums = np.add.reduceat(values, starts, axis=1)  # [K, words, H]
+    lengths = np.subtract(ends, starts)[None, :, None]  # [1, words, 1]
+    return words, sums / lengths.astype(values.dtype)

@@ -103,6 +103,7 @@ def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
         "dtype": strings([dtype.encode()]),
         "values": strings([values.tobytes()]),
     }
+
     example = tf.train.Example(features=tf.train.Features(feature=feature))
     return bytes(example.SerializeToString())
 
@@ -125,6 +126,7 @@ def check_output(
             into the folder of the checkpoint or replace a file of it, or an earlier
             output has more shards.
     """
+    # The files to write.
     paths = [path]
     if output_format != "jsonl":
         if is_stdout(path):
@@ -133,6 +135,7 @@ def check_output(
                 f"names instead of {path}, or output_format=jsonl."
             )
         paths = [_shard_path(path, shard, output_format) for shard in range(shards)]
+
     for each in paths:
         if _belongs_to(each, checkpoint):
             raise InputError(
@@ -140,6 +143,8 @@ def check_output(
                 "Give a file in another folder."
             )
         check_output_file(each, [*inputs, checkpoint])
+
+    # A reader of all shards would also read those of an earlier, longer output.
     extra = _shard_path(path, shards, output_format)
     if output_format != "jsonl" and files.exists(extra):
         raise InputError(
@@ -150,9 +155,11 @@ def check_output(
 
 
 def _belongs_to(path: str, checkpoint: str) -> bool:
-    """Whether a path is in the folder of a checkpoint or, next to a file of it, has such a name."""
+    """Whether a path is in a checkpoint's folder or has the name of a file of it."""
     if not checkpoint or os.path.isdir(checkpoint):
         return bool(checkpoint) and is_inside(path, checkpoint)
+
+    # The checkpoint is a file or the prefix of files in this folder.
     folder, name = os.path.split(path)
     is_neighbor = os.path.realpath(folder) == os.path.realpath(
         os.path.dirname(checkpoint)
@@ -195,6 +202,7 @@ def write(
     """
     if output_format == "jsonl":
         return _write_jsonl(path, features, config)
+
     features = iter(features)
     count = 0
     for shard in itertools.count():

@@ -18,7 +18,7 @@ from bert_tf.tasks.row_counts import RowCounts
 from bert_tf.tasks.splits import KINDS, DataLocation, Split
 from bert_tf.tasks.task import TRUNCATED, Encoded, Task
 from bert_tf.tokenization import BertTokenizer
-from bert_tf.tokenization.unknown_share import count_unknown, unknown_warning
+from bert_tf.tokenization.vocabulary import count_unknown, unknown_warning
 from bert_tf.training.config import RunPhases
 
 _LOGGER = logging.getLogger(__name__)

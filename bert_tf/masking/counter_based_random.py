@@ -7,8 +7,7 @@ batch size. The hash function is the output function of SplitMix64. All function
 on arrays.
 
 Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (OOPSLA
-2014),
-section 5.
+2014), section 5.
 """
 
 import enum
@@ -16,10 +15,8 @@ import enum
 import numpy as np
 
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
-_MULTIPLIER_1, _MULTIPLIER_2 = (
-    np.uint64(0xBF58476D1CE4E5B9),
-    np.uint64(0x94D049BB133111EB),
-)
+_MULTIPLIER_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
 
 
 class Purpose(enum.IntEnum):
@@ -47,7 +44,7 @@ def splitmix64(values: np.ndarray) -> np.ndarray:
 
 
 def seed_key(seed: int) -> np.ndarray:
-    """Returns the root key of a seed, uint64 [1]. All other keys are derived from the root key."""
+    """Returns the root key of a seed, uint64 [1], from which all others are derived."""
     return splitmix64(np.asarray([seed % (1 << 64)], np.uint64))
 
 
@@ -79,13 +76,12 @@ def uniform(
     keys: np.ndarray, purpose: Purpose, index: np.ndarray | int | None = None
 ) -> np.ndarray:
     """Draws a float64 in [0, 1) for each key of `derive_keys(keys, purpose, index)`."""
-    return (derive_keys(keys, purpose, index) >> np.uint64(11)).astype(
-        np.float64
-    ) * 2.0**-53
+    bits = derive_keys(keys, purpose, index) >> np.uint64(11)  # those of a mantissa
+    return bits.astype(np.float64) * 2.0**-53
 
 
 def integers(keys: np.ndarray, purpose: Purpose, bound: np.ndarray | int) -> np.ndarray:
-    """Draws an int64 in [0, bound) for each key; `bound` is at least 1 and below 2**53."""
+    """Draws an int64 in [0, bound) for each key; `bound` is from 1 to 2**53 - 1."""
     return (uniform(keys, purpose) * bound).astype(np.int64)
 
 
@@ -101,12 +97,13 @@ def count_heads(keys: np.ndarray, purpose: Purpose, tosses: np.ndarray) -> np.nd
         int64 [N], the number of heads for each key.
     """
     heads: np.ndarray = np.zeros(len(keys), np.int64)
+    # Each hash of 64 bits has 64 tosses; the last one of a key may need fewer.
     for word in range((int(tosses.max(initial=0)) + 63) // 64):
-        rows = np.flatnonzero(tosses > 64 * word)
+        rows = np.flatnonzero(tosses > 64 * word)  # [R]
         unused_bits = np.maximum(64 * (word + 1) - tosses[rows], 0).astype(np.uint64)
-        bits = derive_keys(keys[rows], purpose, word) >> unused_bits
+        words = derive_keys(keys[rows], purpose, word) >> unused_bits
+
         # `numpy.bitwise_count` is not used, because it requires NumPy 2.0.
-        heads[rows] += np.unpackbits(bits[:, None].view(np.uint8), axis=1).sum(
-            axis=1, dtype=int
-        )
+        bits = np.unpackbits(words[:, None].view(np.uint8), axis=1)  # [R, 64]
+        heads[rows] += bits.sum(axis=1, dtype=int)
     return heads

@@ -54,6 +54,8 @@ class MaskingConfig:
         check_between(
             0, 1, self, "masked_lm_prob", "mask_token_prob", "random_token_prob"
         )
+
+        # Values that exclude each other.
         if self.max_ngram_size > self.max_predictions_per_seq:
             raise InputError(
                 "max_ngram_size must not exceed max_predictions_per_seq, which is "
@@ -69,8 +71,13 @@ class MaskingConfig:
                 "masked_lm_prob must be above 0. Received: 0. For no masks, give "
                 "objective=causal."
             )
-        words = ("keep_words_apart_at_sep", "replace_whole_words")
-        self.check_effect(self.do_whole_word_mask, "do_whole_word_mask", *words)
+
+        self.check_effect(
+            self.do_whole_word_mask,
+            "do_whole_word_mask",
+            "keep_words_apart_at_sep",
+            "replace_whole_words",
+        )
 
     @property
     def masked_share(self) -> float:
@@ -78,7 +85,7 @@ class MaskingConfig:
         return self.masked_lm_prob
 
     def warning(self, max_seq_length: int) -> str:
-        """Returns a warning if P is too small for the share of tokens to mask; "" otherwise."""
+        """Returns a warning if P is too small for the share of masked tokens, or ""."""
         length, limit = max_seq_length, self.max_predictions_per_seq
         masks = round(length * self.masked_share)
         if limit >= 0.9 * masks:

@@ -55,7 +55,9 @@ class BertBaseModel(keras.Model):
             )
         if self.dtype_policy.quantization_mode:
             self._refuse_quantization(self.dtype_policy.name)
-        self.config, self.recompute = config, recompute
+
+        self.config = config
+        self.recompute = recompute
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         name = type(self).__name__
@@ -76,7 +78,7 @@ class BertBaseModel(keras.Model):
         raise NotImplementedError
 
     def compute_output_shape(self, input_shape: Mapping[str, Any]) -> Any:
-        """Returns the shapes of the outputs, by name, for those of the inputs, by name."""
+        """Returns the shapes of the outputs by name, for shapes of inputs by name."""
         inputs = {
             name: keras.KerasTensor(shape, "int32")
             for name, shape in input_shape.items()
@@ -129,6 +131,7 @@ class BertBaseModel(keras.Model):
                 name: keras.InputSpec("int32", shape, name=name) for name in INPUT_NAMES
             }
             input_signature = [spec]
+
         skips_padding = self.skip_padding
         # The other formats need shapes that do not depend on the number of tokens.
         self.skip_padding = skips_padding and format == "tf_saved_model"
@@ -166,6 +169,7 @@ class BertBaseModel(keras.Model):
         config = {**config, "config": BertConfig.from_dict(config["config"])}
         frozen = config.pop("frozen_layers", [])
         facts = config.pop("head_facts", {})
+
         model = cls(**config)
         model.head_facts = facts
         if frozen:

@@ -1,4 +1,4 @@
-"""The costs of a model: its number of parameters, and the FLOPs and memory of a training step.
+"""The costs of a model: its parameters, and the FLOPs and memory of a training step.
 
 The shape letters are those of `bert_tf.modeling`.
 """
@@ -19,10 +19,12 @@ def parameter_counts(config: BertConfig) -> dict[str, int]:
         "next_sentence_head".
     """
     hidden, wide = config.hidden_size, config.intermediate_size
-    norm = 2 * hidden
+    norm = 2 * hidden  # gamma and beta
     rows = config.vocab_size + config.type_vocab_size + config.max_position_embeddings
+    # Query, key, value and output, each a kernel and a bias.
     attention = 4 * (hidden * hidden + hidden) + norm
     feed_forward = 2 * hidden * wide + wide + hidden + norm
+
     return {
         "embeddings": rows * hidden + norm,
         "blocks": config.num_hidden_layers * (attention + feed_forward),
@@ -39,7 +41,7 @@ def training_step_flops(
     predictions: int = 0,
     next_sentence: bool = True,
 ) -> int:
-    """Returns the floating-point operations (FLOPs) that a training step spends on matrix products.
+    """Returns the floating-point operations (FLOPs) of a step's matrix products.
 
     A product [n, k] @ [k, m] counts as 2nkm FLOPs. In the forward pass, each block
     takes for each token 2 (4 H^2 + 2 H I) in the dense layers and 4 S H in attention.
@@ -57,11 +59,14 @@ def training_step_flops(
             without a masked-LM head.
         next_sentence: Whether the model has a next-sentence head.
     """
+    # Products of two numbers in the forward pass.
     hidden, wide = config.hidden_size, config.intermediate_size
     dense = 4 * hidden * hidden + 2 * hidden * wide
     block = batch_size * length * (dense + 2 * length * hidden)
     head = batch_size * predictions * (hidden * hidden + config.vocab_size * hidden)
     pooled = batch_size * (hidden * hidden + 2 * hidden * next_sentence)
+
+    # A product and a sum are 2 FLOPs; the backward pass takes twice as many.
     return 3 * 2 * (config.num_hidden_layers * block + head + pooled)
 
 
@@ -103,14 +108,17 @@ def training_step_memory(
     size = _ELEMENT_BYTES[precision]
     tokens, hidden = batch_size * length, config.hidden_size
     layers = config.num_hidden_layers
+
     block = _block_activation_bytes(config, batch_size, length, size)
     # With recomputation, each block keeps only its input, and the other activations of
     # a block exist only during the backward pass of that block.
     kept = layers * tokens * hidden * size + block if recompute else layers * block
+
     # For each logit, a training step holds the logit, its softmax and its gradient in
     # float32, and the gradient cast to `precision`.
     per_logit = 3 * _FLOAT32 + (size if size != _FLOAT32 else 0)
     logits = batch_size * predictions * config.vocab_size * per_logit
+
     # In the backward pass, the gradients of a block take as much memory as the
     # activations of the block. With recomputation, at most half of these gradients
     # exist at the same time, or four tensors of the size of the attention
@@ -118,6 +126,7 @@ def training_step_memory(
     # exist.
     maps = 4 * _num_scores(config, batch_size, length) * size
     gradients = max(0, max(block // 2, maps) - logits) if recompute else block
+
     return {
         "weights": numbers * _FLOAT32 + (numbers * size if size != _FLOAT32 else 0),
         "moments": (2 + averaged) * numbers * _FLOAT32,
@@ -137,17 +146,20 @@ def _num_scores(config: BertConfig, batch_size: int, length: int) -> int:
 def _block_activation_bytes(
     config: BertConfig, batch_size: int, length: int, size: int
 ) -> int:
-    """Returns the bytes that one block keeps for the backward pass, at `size` bytes per element."""
+    """Returns the bytes that a block keeps, at `size` bytes per element."""
     tokens, hidden = batch_size * length, config.hidden_size
     # The block keeps six tensors of width H: the input of the block, query, key, value,
     # the output of the attention heads and the input of the feed-forward layer. With
     # dropout, the block also keeps two dropout masks of width H.
     narrow = 6 + 2 * (config.hidden_dropout_prob > 0)
+
     # The intermediate layer keeps three tensors of its gelu: squared input, sigmoid and
     # output.
     wide = 3 * config.intermediate_size
+
     # Each of the two layer normalizations keeps its normalized values in float32.
     normalized = 2 * tokens * hidden * _FLOAT32
+
     # The block keeps the attention probabilities and, with dropout, also the mask: a
     # byte each.
     scores = _num_scores(config, batch_size, length)

@@ -11,19 +11,20 @@ from keras import ops
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling.base_model import BertBaseModel
-from bert_tf.modeling.dropout import Dropout, DropoutSeeds
-from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.inputs import complete_inputs
 from bert_tf.modeling.layers import (
     Dense,
+    Dropout,
+    DropoutSeeds,
+    InitialWeights,
     LayerNorm,
     Variables,
     restore_shape,
-    with_name_prefix,
+    variables_of_layers,
 )
-from bert_tf.modeling.token_rows import TokenRows
 from bert_tf.modeling.transformer import (
     ConfiguredLayer,
+    TokenRows,
     TransformerBlock,
     attention_bias,
 )
@@ -31,7 +32,7 @@ from bert_tf.modeling.transformer import (
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Embeddings(ConfiguredLayer):
-    """Sums word, segment and position embeddings, then applies layer normalization and dropout.
+    """Sums word, segment and position embeddings, and applies layer norm and dropout.
 
     Args:
         config: The architecture.
@@ -63,6 +64,7 @@ class Embeddings(ConfiguredLayer):
             shape = (rows, config.hidden_size)
             return self.add_weight(shape, initial.next(), name=name, autocast=False)
 
+        # The order of these lines is that of the random seeds.
         self.word_embeddings = table(config.vocab_size, "word_embeddings")
         self.token_type_embeddings = table(
             config.type_vocab_size, "token_type_embeddings"
@@ -70,27 +72,25 @@ class Embeddings(ConfiguredLayer):
         self.position_embeddings = table(
             config.max_position_embeddings, "position_embeddings"
         )
-        size, rate, dtype = (
-            config.hidden_size,
-            config.hidden_dropout_prob,
-            self.dtype_policy,
-        )
+        size, dtype = config.hidden_size, self.dtype_policy
+        rate = config.hidden_dropout_prob
         with keras.name_scope(self.name, caller=self):
             self.norm = LayerNorm(size, config.layer_norm_eps, dtype=dtype, name="norm")
             self.dropout = Dropout(rate, dropout_seeds, dtype=dtype, name="dropout")
         self.build((None, None))
 
     def call(self, input_ids: Any, segment_ids: Any, training: bool = False) -> Any:
-        words = ops.take(self.word_embeddings, input_ids, axis=0)
+        words = ops.take(self.word_embeddings, input_ids, axis=0)  # [B, S, H]
+
         # As in google-research/bert: for a table with few rows, a product is faster
         # than a lookup.
-        one_hot = ops.one_hot(
-            ops.reshape(segment_ids, (-1,)), self.config.type_vocab_size
-        )
-        segments = restore_shape(
-            ops.matmul(one_hot, self.token_type_embeddings), input_ids
-        )
-        positions = self.position_embeddings[: ops.shape(input_ids)[1]]
+        segment_rows = ops.reshape(segment_ids, (-1,))  # [B*S]
+        one_hot = ops.one_hot(segment_rows, self.config.type_vocab_size)
+        segments = ops.matmul(one_hot, self.token_type_embeddings)  # [B*S, H]
+        segments = restore_shape(segments, input_ids)  # [B, S, H]
+
+        positions = self.position_embeddings[: ops.shape(input_ids)[1]]  # [S, H]
+
         # The sum is computed in float32, also if the variables are not float32.
         words, segments, positions = (
             ops.cast(x, "float32") for x in (words, segments, positions)
@@ -107,7 +107,7 @@ class Embeddings(ConfiguredLayer):
             "word_embeddings": self.word_embeddings,
             "token_type_embeddings": self.token_type_embeddings,
             "position_embeddings": self.position_embeddings,
-            **with_name_prefix("LayerNorm", self.norm.variables_by_name()),
+            **variables_of_layers({"LayerNorm": self.norm}),
         }
 
 
@@ -198,6 +198,7 @@ class BertEncoder(BertBaseModel):
             )
             initial = initial or InitialWeights(config.initializer_range, seed)
             parts = (initial, self.dropout_seeds)
+
             self.embeddings = Embeddings(config, *parts, dtype=dtype, name="embeddings")
             # The blocks are attributes, because tf.train.Checkpoint does not save lists
             # of layers.
@@ -239,16 +240,18 @@ class BertEncoder(BertBaseModel):
         attention_maps: bool = False,
     ) -> dict[str, Any]:
         inputs = complete_inputs(inputs)
+        mask = inputs["input_mask"]
         hidden = self.embeddings(
             inputs["input_ids"], inputs["segment_ids"], training=training
-        )
-        bias = attention_bias(
-            inputs["input_mask"], self.config.attention, self.compute_dtype
-        )
+        )  # [B, S, H]
+        # [B, 1, 1, S] or [B, 1, S, S]
+        bias = attention_bias(mask, self.config.attention, self.compute_dtype)
         outputs: dict[str, Any] = {"embedding_output": hidden}
+
+        # The blocks compute rows, one for each token or each position.
         skips_padding = self.skip_padding and not attention_maps
-        layout = TokenRows(inputs["input_mask"], skips_padding, training)
-        rows = layout.of_batch(hidden)
+        layout = TokenRows(mask, skips_padding, training)
+        rows = layout.of_batch(hidden)  # [N, H]
         states, maps = [], []
         for block in self.blocks:
             if training and self.recompute and not attention_maps:
@@ -262,10 +265,11 @@ class BertEncoder(BertBaseModel):
                     needs_map=attention_maps,
                 )
                 maps.append(map_)
-            states.append(layout.to_batch(rows))
+            states.append(layout.to_batch(rows))  # [B, S, H]
+
         outputs["encoder_outputs"] = states
         outputs["sequence_output"] = states[-1]
-        outputs["pooled_output"] = self.pooler(states[-1][:, 0])
+        outputs["pooled_output"] = self.pooler(states[-1][:, 0])  # [B, H]
         if attention_maps:
             outputs["attention_maps"] = maps
         return outputs
@@ -295,13 +299,13 @@ class BertEncoder(BertBaseModel):
 
         Names and order are as in google-research/bert.
         """
-        named = with_name_prefix("bert/embeddings", self.embeddings.variables_by_name())
-        for i, block in enumerate(self.blocks):
-            named |= with_name_prefix(
-                f"bert/encoder/layer_{i}", block.variables_by_name()
-            )
-        return named | with_name_prefix(
-            "bert/pooler/dense", self.pooler.variables_by_name()
+        blocks = enumerate(self.blocks)
+        return variables_of_layers(
+            {
+                "bert/embeddings": self.embeddings,
+                **{f"bert/encoder/layer_{i}": block for i, block in blocks},
+                "bert/pooler/dense": self.pooler,
+            }
         )
 
 

@@ -24,7 +24,7 @@ _RATE_STEPS = 2048
 
 
 def _upstream(arguments: tuple[Any, ...], upstream: Any) -> Any:
-    """Returns the output's gradient, which some backends pass by position and others by name."""
+    """Returns the output's gradient, which backends pass by position or by name."""
     return arguments[0] if upstream is None else upstream
 
 
@@ -39,7 +39,10 @@ def _apply(call: Callable[..., Any], training: bool, *arguments: Any) -> Any:
 def with_inverse(
     function: Callable[[Any], Any], inverse: Callable[[Any], Any], x: Any
 ) -> Any:
-    """Returns `function(x)`, whose gradient is `inverse`, and the gradient of that `function`."""
+    """Returns `function(x)`, whose gradient is `inverse`.
+
+    The gradient of the gradient is `function` again.
+    """
 
     @ops.custom_gradient
     def call(x: Any) -> tuple[Any, Callable[..., Any]]:
@@ -109,7 +112,9 @@ def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
 
 
 def gelu(x: Any, training: bool) -> Any:
-    """Computes gelu (tanh form): `x * sigmoid(z)` with z = 2 sqrt(2/pi) (x + 0.044715 x**3).
+    """Computes gelu (tanh form).
+
+    This is `x * sigmoid(z)` with z = 2 sqrt(2/pi) (x + 0.044715 x**3).
 
     Args:
         x: Float tensor of any shape.
@@ -155,6 +160,8 @@ def gelu_exact(x: Any, training: bool) -> Any:
         z = ops.multiply(ops.cast(x, "float32"), math.sqrt(0.5))
         # `ops.gelu` computes erfc, which takes ten times as long as erf on a CPU.
         p = ops.cast(ops.multiply(ops.add(ops.erf(z), 1.0), 0.5), x.dtype)
+
+        # The derivative is p + x times the density of the normal distribution.
         density = ops.exp(ops.subtract(-0.5 * math.log(2 * math.pi), ops.square(z)))
         slope = ops.add(p, ops.multiply(x, ops.cast(density, x.dtype)))
 
@@ -199,7 +206,7 @@ def softmax(scores: Any, training: bool) -> Any:
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) -> Any:
-    """Normalizes rows to mean 0 and variance 1, then scales by `gamma` and shifts by `beta`.
+    """Normalizes rows to mean 0 and variance 1, scales by `gamma` and shifts by `beta`.
 
     All steps are computed in float32.
 
@@ -217,16 +224,21 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
     def call(x: Any, gamma: Any, beta: Any) -> tuple[Any, Callable[..., Any]]:
         wide = ops.cast(x, "float32")
         centered = ops.subtract(wide, ops.mean(wide, axis=-1, keepdims=True))
-        variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
+        variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)  # [N, 1]
         scale = ops.rsqrt(ops.add(variance, epsilon))
-        normal = ops.multiply(centered, scale)
+        normal = ops.multiply(centered, scale)  # [N, H]
         y = ops.cast(ops.add(ops.multiply(normal, gamma), beta), x.dtype)
 
         def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-            dy = ops.cast(_upstream(arguments, upstream), "float32")
+            dy = ops.cast(_upstream(arguments, upstream), "float32")  # [N, H]
             product = ops.multiply(dy, normal)
-            weights = ops.expand_dims(ops.divide(gamma, gamma.shape[0]), 1)
-            mean, mean_product = ops.matmul(dy, weights), ops.matmul(product, weights)
+
+            # The means over H of dy and of `product`, weighted by gamma, as products
+            # with a vector.
+            weights = ops.expand_dims(ops.divide(gamma, gamma.shape[0]), 1)  # [H, 1]
+            mean = ops.matmul(dy, weights)  # [N, 1]
+            mean_product = ops.matmul(product, weights)  # [N, 1]
+
             dx = ops.subtract(
                 ops.multiply(dy, gamma), ops.multiply(normal, mean_product)
             )
@@ -241,7 +253,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
 def attention(
     query: Any, key: Any, value: Any, bias: Any, keep: Any, scale: float
 ) -> Any:
-    """Computes `dropout(softmax(query @ key.T / sqrt(D) + bias)) @ value`, for training.
+    """Computes `dropout(softmax(query @ key.T / sqrt(D) + bias)) @ value` in training.
 
     The backward pass reads the scores once: the sum over a row in the gradient of the
     softmax is the sum of the output multiplied by its gradient, also with dropout (Dao
@@ -265,21 +277,25 @@ def attention(
         return x if keep is None else ops.multiply(x, ops.cast(keep, x.dtype))
 
     def call(query: Any, key: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
-        products = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
+        products = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, A, S, S]
         # In low precision, a scaled query would be rounded once more.
         scores = ops.multiply(products, inverse) + bias
         probabilities = ops.softmax(scores, axis=-1)
+        # [B, A, S, D]
         output = ops.matmul(drop(probabilities), ops.multiply(value, scale))
 
         def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-            dy = _upstream(arguments, upstream)
+            dy = _upstream(arguments, upstream)  # [B, A, S, D]
             scaled_dy = ops.multiply(dy, scale)
             dvalue = ops.matmul(
                 ops.transpose(drop(probabilities), (0, 1, 3, 2)), scaled_dy
             )
+
+            # The gradients of the kept probabilities and of the scores, [B, A, S, S].
             dkept = drop(ops.matmul(scaled_dy, ops.transpose(value, (0, 1, 3, 2))))
             sums = ops.sum(ops.multiply(output, dy), axis=-1, keepdims=True)
             dscores = ops.multiply(ops.subtract(dkept, sums), probabilities)
+
             dquery = ops.multiply(ops.matmul(dscores, key), inverse)
             dkey = ops.matmul(ops.transpose(dscores, (0, 1, 3, 2)), query)
             return dquery, ops.multiply(dkey, inverse), dvalue
@@ -290,7 +306,7 @@ def attention(
 
 
 def dropout(x: Any, rate: float, seed: keras.random.SeedGenerator) -> Any:
-    """Sets elements to 0 with probability `rate` and divides the other elements by 1 - `rate`.
+    """Sets elements to 0 with probability `rate`, and divides the others by 1 - `rate`.
 
     Args:
         x: Float tensor of any shape.
@@ -317,6 +333,7 @@ def dropout_mask(
         rate: Probability in (0, 1) that an element is set to 0.
         seed: Seed generator for the random mask.
     """
+    # Random numbers of 23 bits, and their upper and lower bits, each [half].
     size = math.prod(shape)
     half = (size + 1) // 2
     numbers = ops.multiply(
@@ -324,6 +341,7 @@ def dropout_mask(
     )
     upper = ops.floor(numbers)
     lower = ops.subtract(numbers, upper)
+
     rounded = min(round(rate * _RATE_STEPS), _RATE_STEPS - 1) / _RATE_STEPS
     keep_upper = ops.greater_equal(upper, rounded * _HALF_BITS)
     keep_lower = ops.greater_equal(lower, rounded)

@@ -1,4 +1,8 @@
-"""The heads: output layers that map the hidden states of the encoder to logits."""
+"""The heads: layers that map the hidden states of the encoder to logits.
+
+`MaskedLMHead` and `OutputHead` are output layers. `HeadLayers` has the layers that
+`HeadConfig` adds between the encoder and the output layer.
+"""
 
 from typing import Any
 
@@ -6,23 +10,25 @@ import keras
 from keras import ops
 
 from bert_tf.config import BertConfig
+from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import fused
-from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.layers import (
     Dense,
+    InitialWeights,
     LayerNorm,
     Variables,
     flatten_to_rows,
     restore_shape,
     variable_tensor,
-    with_name_prefix,
+    variables_of_layers,
+    with_constants,
 )
 from bert_tf.modeling.transformer import ConfiguredLayer
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class MaskedLMHead(ConfiguredLayer):
-    """Computes the logits of all vocabulary entries at given positions of the sequences.
+    """Computes the logits of all vocabulary entries at given positions.
 
     Args:
         config: The architecture.
@@ -70,16 +76,18 @@ class MaskedLMHead(ConfiguredLayer):
         positions: Any = None,
         training: bool = False,
     ) -> Any:
+        # Take the rows of the predicted tokens: [B*P, H].
         batch, length = ops.shape(sequence_output)[:2]
-        tokens = flatten_to_rows(sequence_output)
+        tokens = flatten_to_rows(sequence_output)  # [B*S, H]
         if positions is not None:
             starts = ops.expand_dims(ops.arange(batch, dtype="int32"), 1) * length
             # Not `ops.add`: if B equals P, it takes `starts`, [B, 1], for a bias [P].
             tokens = ops.take(tokens, ops.reshape(positions + starts, (-1,)), axis=0)
-        hidden = self.norm(self.dense(tokens))
+
+        hidden = self.norm(self.dense(tokens))  # [B*P, H]
         table = ops.cast(word_embeddings, hidden.dtype)
         bias = ops.cast(variable_tensor(self.output_bias), "float32")
-        logits = fused.tied_logits(hidden, table, bias, training)
+        logits = fused.tied_logits(hidden, table, bias, training)  # [B*P, V]
         return restore_shape(
             logits, sequence_output if positions is None else positions
         )
@@ -89,16 +97,13 @@ class MaskedLMHead(ConfiguredLayer):
 
         Names and order are as in google-research/bert.
         """
-        return {
-            **with_name_prefix("transform/dense", self.dense.variables_by_name()),
-            **with_name_prefix("transform/LayerNorm", self.norm.variables_by_name()),
-            "output_bias": self.output_bias,
-        }
+        layers = {"transform/dense": self.dense, "transform/LayerNorm": self.norm}
+        return {**variables_of_layers(layers), "output_bias": self.output_bias}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class OutputHead(keras.layers.Layer):
-    """Computes `x @ output_weights.T + output_bias` in float32, for all tasks except masked LM.
+    """Computes `x @ output_weights.T + output_bias` in float32, for all other heads.
 
     Args:
         inputs: Width of the input, H.
@@ -123,7 +128,8 @@ class OutputHead(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.inputs, self.outputs = inputs, outputs
+        self.inputs = inputs
+        self.outputs = outputs
         self.output_weights = self.add_weight(
             (outputs, inputs),
             (initial or InitialWeights(0.02)).next(),
@@ -155,3 +161,165 @@ class OutputHead(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "inputs": self.inputs, "outputs": self.outputs}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Orthogonal(keras.initializers.Orthogonal):
+    """Keras's initializer, in float32: bfloat16 has no QR decomposition."""
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        return ops.cast(super().__call__(shape, "float32"), dtype or "float32")
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class HeadLayers(ConfiguredLayer):
+    """Combines hidden states of the encoder, and applies LSTM layers.
+
+    Args:
+        config: The architecture.
+        head: The layers; not the default.
+        pools: Whether the result is one vector for each sequence: with LSTM layers, the
+            last outputs of both directions, else the mean over the tokens.
+        initial: Initializers of the model. If None, the layer creates new initializers.
+
+    Call arguments:
+        states: Float tensor [B, T, K, H] of hidden states; K is the length of
+            `head.states(config.num_hidden_layers)`.
+        mask: int32 [B, T], 1 for a token, 0 for padding. The padding is at the end.
+        training: Whether a gradient will be computed.
+
+    Returns:
+        Float tensor [B, T, W], or [B, W] if `pools`.
+
+    Attributes:
+        width: W.
+        pools_states: Whether the first operation is the mean over the tokens, so that
+            the mean of the states gives the same result as the states.
+
+    Source: paper, section 5.3: feature-based use of BERT. The sum has plain weights,
+    which start at 1 / K.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        head: HeadConfig,
+        pools: bool = False,
+        initial: InitialWeights | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(config, **kwargs)
+        self.head = head
+        self.pools = pools
+        self._num_states = len(head.states(config.num_hidden_layers))
+        self.pools_states = pools and head.kind == "linear"
+
+        # The hidden states of a token are summed or concatenated.
+        self.layer_weights = None
+        width = config.hidden_size
+        if head.sums_layers:
+            share = keras.initializers.Constant(1 / self._num_states)
+            self.layer_weights = self.add_weight(
+                (self._num_states,), share, name="layer_weights", autocast=False
+            )
+        else:
+            width *= self._num_states
+
+        # The LSTM layers follow.
+        initial = initial or InitialWeights(config.initializer_range)
+        with keras.name_scope(self.name, caller=self):
+            self.lstms = [
+                self._bilstm(index, initial)
+                for index in range(head.lstm_layers if head.kind == "bilstm" else 0)
+            ]
+            for lstm in self.lstms:
+                lstm.build((None, None, width))
+                width = head.lstm_size
+
+        self.width = width
+        self.built = True
+
+    def _bilstm(
+        self, index: int, initial: InitialWeights
+    ) -> keras.layers.Bidirectional:
+        is_last = index == self.head.lstm_layers - 1
+        # Each direction computes half of the values of a token.
+        forward, backward = (
+            keras.layers.LSTM(
+                self.head.lstm_size // 2,
+                kernel_initializer=keras.initializers.GlorotUniform(
+                    initial.next_seed()
+                ),
+                recurrent_initializer=Orthogonal(seed=initial.next_seed()),
+                return_sequences=not (self.pools and is_last),
+                go_backwards=go_backwards,
+                dtype=self.dtype_policy,
+                name="lstm",
+            )
+            for go_backwards in (False, True)
+        )
+
+        return keras.layers.Bidirectional(
+            forward,
+            backward_layer=backward,
+            dtype=self.dtype_policy,
+            name=f"lstm_{index}",
+        )
+
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """Shape of the output, which `summary` prints."""
+        return (None, self.width) if self.pools else (None, None, self.width)
+
+    def call(self, states: Any, mask: Any, training: bool = False) -> Any:
+        if self.pools_states:
+            states = mean_of_tokens(states, mask)  # [B, 1, K, H]
+        x = self._combine(ops.cast(states, self.compute_dtype))  # [B, T, W]
+        for lstm in self.lstms:
+            x = lstm(x, mask=ops.cast(mask, "bool"), training=training)
+        return x[:, 0] if self.pools_states else x
+
+    def _combine(self, states: Any) -> Any:
+        """Returns the weighted sum or concatenation of hidden states, [B, T, W]."""
+        if self.layer_weights is None:
+            width = self._num_states * self.config.hidden_size
+            return ops.reshape(states, with_constants((*ops.shape(states)[:2], width)))
+        weights = ops.cast(self.layer_weights, states.dtype)  # [K]
+        return ops.sum(states * ops.reshape(weights, (-1, 1)), axis=2)
+
+    def variables_by_name(self) -> Variables:
+        """Returns the layer's variables by name."""
+        named: Variables = {}
+        if self.layer_weights is not None:
+            named["layer_weights"] = self.layer_weights
+        for index, lstm in enumerate(self.lstms):
+            directions = {
+                "forward": lstm.forward_layer,
+                "backward": lstm.backward_layer,
+            }
+            for direction, layer in directions.items():
+                for name in ("kernel", "recurrent_kernel", "bias"):
+                    variable = getattr(layer.cell, name)
+                    named[f"lstm_{index}/{direction}/{name}"] = variable
+        return named
+
+    def get_config(self) -> dict[str, Any]:
+        own = {"head": self.head.to_dict(), "pools": self.pools}
+        return {**super().get_config(), **own}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        head = HeadConfig.from_dict(config["head"])
+        return super().from_config({**config, "head": head})
+
+
+def mean_of_tokens(states: Any, mask: Any) -> Any:
+    """Returns the mean of the hidden states over the tokens, float32 [B, 1, K, H].
+
+    Args:
+        states: Float tensor [B, T, K, H].
+        mask: int32 [B, T], 1 for a token, 0 for padding.
+    """
+    weights = ops.cast(ops.expand_dims(mask, (2, 3)), "float32")  # [B, T, 1, 1]
+    total = ops.sum(ops.cast(states, "float32") * weights, axis=1, keepdims=True)
+    return total / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)

@@ -74,12 +74,14 @@ def check_inputs(
             n: f"int32 [{', '.join(_axes_of(n, axes))}]{_NOTES.get(n, '')}"
             for n in names
         }
+        source = ", as BertTokenizer.encode returns it" if len(axes) == 2 else ""
         raise InputError(
             f"The inputs of {model} are invalid: {problem}. Received: "
             f"{_describe(inputs)}. Expected: a dict {_format(shapes)} of NumPy arrays "
-            "or "
-            f"tensors{', as BertTokenizer.encode returns it' if len(axes) == 2 else ''}."
+            f"or tensors{source}."
         )
+
+    # Types and shapes are right. Check lengths, and values where they are known.
     used = {name: inputs[name] for name in names if inputs.get(name) is not None}
     length = _sizes(used["input_ids"])[-1]
     if length is not None and length > config.max_position_embeddings:
@@ -90,13 +92,14 @@ def check_inputs(
         )
     if length == 0:
         raise InputError("The sequences have 0 tokens. Give at least one token.")
+
     for name, value in used.items():
         _check_values(name, value, config, length)
     return used
 
 
 def complete_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `input_ids`, `input_mask` and `segment_ids` as int32 tensors of the same shape.
+    """Returns `input_ids`, `input_mask` and `segment_ids` as int32 of the same shape.
 
     Args:
         inputs: Dict with `input_ids` and, optionally, `input_mask` and `segment_ids`.
@@ -139,14 +142,21 @@ def _find_problem(
     for other, name in _OTHER_NAMES.items():
         if other in inputs and inputs.get(name) is None:
             return f"the name of {other} is {name} in bert-tf"
+
+    # The size of each axis, from the first input that has the axis.
     expected: dict[str, Any] = {}
     for name in (name for name in names if inputs.get(name) is not None):
         dtype = _dtype(inputs[name])
         if "int" not in dtype and "float" not in dtype and dtype != "bool":
             return f"{name} is not a dense array or tensor of numbers"
+
         limit = getattr(config, _LIMITS[name]) if name in _LIMITS else 2
         if limit - 1 > _LARGEST_EXACT.get(dtype, np.inf):
-            return f"{name} is {dtype}, which does not represent each value below {limit} exactly"
+            return (
+                f"{name} is {dtype}, which does not represent each value below "
+                f"{limit} exactly"
+            )
+
         sizes, own_axes = _sizes(inputs[name]), _axes_of(name, axes)
         if sizes is None or len(sizes) != len(own_axes):
             rank = "unknown" if sizes is None else len(sizes)
@@ -165,6 +175,7 @@ def _check_values(
     name: str, value: Any, config: BertConfig, length: int | None
 ) -> None:
     """Checks that known values of an input are in the range of the model."""
+    # The values must be below the limit.
     if name == POSITIONS:
         limit, remedy = length, "Use positions in input_ids."
     elif name == "input_mask":
@@ -173,12 +184,14 @@ def _check_values(
         field = _LIMITS[name]
         limit = getattr(config, field)
         remedy = f"Use the tokenizer of the model's checkpoint ({field} is {limit})."
+
     try:
         values = np.asarray(value)
     except (NotImplementedError, TypeError, ValueError):  # The tensor is symbolic.
         return
     if limit is None or not values.size:
         return
+
     low, high = float(values.min()), float(values.max())
     if not (low >= 0 and high < limit):
         bad = high if low >= 0 else low
@@ -197,6 +210,7 @@ def _dtype(x: Any) -> str:
         return ""
     if not hasattr(x, "dtype") or not hasattr(x, "shape"):
         return ""
+
     try:
         return keras.backend.standardize_dtype(x.dtype)
     except ValueError:

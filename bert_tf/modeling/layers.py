@@ -1,31 +1,79 @@
-"""The layers `Dense` and `LayerNorm`, activation functions, and helpers for variables and shapes.
+"""The layers `Dense`, `LayerNorm` and `Dropout`, and what they share.
 
-Each layer creates its variables in its constructor, because the arguments determine all
-shapes.
+They share initializers (`InitialWeights`), activation functions, and functions for
+variables and shapes. Each layer creates its variables in its constructor, because the
+arguments determine all shapes. `DropoutSeeds` has the seeds of all dropout layers of
+one model.
 """
 
-from collections.abc import Callable, Sequence
+import contextlib
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from bert_tf.errors import InputError
 from bert_tf.modeling import fused
-from bert_tf.modeling.initial_weights import InitialWeights
 
 Variables = dict[str, keras.Variable]
 
+# The activations with an explicit gradient.
 _GELU = {"gelu": fused.gelu, "gelu_exact": fused.gelu_exact}
+# Two odd 32-bit constants: a prime near 2**32 / golden ratio, and a multiplier of
+# MurmurHash3. The two numbers of a layer's seed are the two numbers of the seed given
+# to `DropoutSeeds.use`, plus (layer index + 1) times these constants. So two layers do
+# not get the same seed in nearby steps.
+_STRIDES = np.array([0x9E3779B1, 0x85EBCA6B], np.uint64)
 
 
-def with_name_prefix(prefix: str, variables: Variables) -> Variables:
-    """Returns the same variables with `prefix/` in front of each name."""
-    return {f"{prefix}/{name}": variable for name, variable in variables.items()}
+class InitialWeights:
+    """Creates initializers: normal distributions truncated at two standard deviations.
+
+    Args:
+        stddev: Standard deviation before the truncation (`initializer_range` of the
+            config).
+        seed: Integer that determines all initial values. If None, the seed is drawn
+            from Python's `random`; `keras.utils.set_random_seed` seeds `random`.
+
+    Source: google-research/bert `modeling.create_initializer`.
+    """
+
+    def __init__(self, stddev: float, seed: int | None = None) -> None:
+        self._stddev = stddev
+        self._seeds = random.Random(random.randrange(2**31) if seed is None else seed)
+
+    def next(self) -> keras.initializers.Initializer:
+        """Returns an initializer for the next variable; each call draws a new seed."""
+        return keras.initializers.TruncatedNormal(
+            stddev=self._stddev, seed=self.next_seed()
+        )
+
+    def next_seed(self) -> int:
+        """Returns a new seed, for a variable with another distribution."""
+        return self._seeds.randrange(2**31)
 
 
-def activation(name: str) -> Callable[[Any], Any]:
+def variables_of_layers(layers: Mapping[str, Any]) -> Variables:
+    """Returns the variables of layers by name.
+
+    Args:
+        layers: Layers with the method `variables_by_name`, by the prefix of the names
+            of their variables, which is followed by "/".
+    """
+    return {
+        f"{prefix}/{name}": variable
+        for prefix, layer in layers.items()
+        for name, variable in layer.variables_by_name().items()
+    }
+
+
+def activation(name: str) -> Callable[[Any, bool], Any]:
     """Returns the activation function for a value of `BertConfig.hidden_act`.
+
+    Its arguments are the tensor, and whether a gradient will be computed.
 
     Args:
         name: "gelu" (tanh form, as in google-research/bert), "gelu_exact" (erf form),
@@ -34,21 +82,20 @@ def activation(name: str) -> Callable[[Any], Any]:
     Raises:
         InputError: Keras has no activation of that name.
     """
-    if name == "gelu":
-        return lambda x: ops.gelu(x, approximate=True)
-    if name == "gelu_exact":
-        return lambda x: ops.gelu(x, approximate=False)
+    if name in _GELU:
+        return _GELU[name]
     try:
-        return keras.activations.get(name)
+        function = keras.activations.get(name)
     except ValueError as error:
         raise InputError(
             f"hidden_act {name!r} is not a known activation. Use gelu (tanh form), "
             "gelu_exact, relu, or the name of another function in keras.activations."
         ) from error
+    return lambda x, training: function(x)
 
 
 def variable_tensor(variable: keras.Variable) -> Any:
-    """Returns the value of a variable as a tensor, in the compute dtype of the calling layer.
+    """Returns the value of a variable as a tensor, in the compute dtype of the layer.
 
     `ops.custom_gradient` accepts only tensors. `ops.convert_to_tensor` may return the
     variable itself, but `ops.reshape` always returns a tensor.
@@ -57,12 +104,12 @@ def variable_tensor(variable: keras.Variable) -> Any:
 
 
 def flatten_to_rows(x: Any) -> Any:
-    """Reshapes [B, S, H] to [B*S, H], because compilers fuse only rank-2 matrix products."""
+    """Reshapes [B, S, H] to [B*S, H]: compilers fuse only rank-2 matrix products."""
     return ops.reshape(x, (-1, x.shape[-1]))
 
 
 def restore_shape(x: Any, reference: Any) -> Any:
-    """Reshapes `x` from [B*S, ...] to [B, S, ...]; B and S are the first sizes of `reference`."""
+    """Reshapes `x` [B*S, ...] to [B, S, ...]; `reference` has these B and S."""
     return ops.reshape(x, with_constants((*ops.shape(reference)[:2], *x.shape[1:])))
 
 
@@ -107,9 +154,12 @@ class Dense(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.inputs, self.units, self.activation_name = inputs, units, activation_name
+        self.inputs = inputs
+        self.units = units
+        self.activation_name = activation_name
         self._activation = activation(activation_name)
         self.lora_rank = 0
+
         initializer = (initial or InitialWeights(0.02)).next()
         self.kernel = self.add_weight((inputs, units), initializer, name="kernel")
         self.bias = self.add_weight((units,), "zeros", name="bias")
@@ -125,15 +175,14 @@ class Dense(keras.layers.Layer):
             x, variable_tensor(self.kernel), variable_tensor(self.bias), training
         )
         if self.lora_rank:
-            narrow = ops.matmul(x, ops.cast(self.lora_kernel_a, x.dtype))
+            narrow = ops.matmul(x, ops.cast(self.lora_kernel_a, x.dtype))  # [N, rank]
             y = y + self._lora_scale * ops.matmul(
                 narrow, ops.cast(self.lora_kernel_b, x.dtype)
             )
-        gelu = _GELU.get(self.activation_name)
-        return gelu(y, training) if gelu else self._activation(y)
+        return self._activation(y, training)
 
     def enable_lora(self, rank: int, lora_alpha: float | None = None) -> None:
-        """Freezes the kernel and adds a trainable low-rank update of it, as `keras.layers.Dense`.
+        """Freezes the kernel and adds a trainable low-rank update of it, as Keras does.
 
         The layer then computes `x @ (kernel + a @ b * lora_alpha / rank) + bias`. At
         first, `b` is 0, so the output is unchanged. Files contain the kernel with the
@@ -165,6 +214,8 @@ class Dense(keras.layers.Layer):
                 "would not be trained. Freeze the weights instead: weight.trainable = "
                 "False for each weight in model.bert.weights."
             )
+
+        # Keras locks the list of variables of a layer that is built.
         self._tracker.unlock()
         self.lora_kernel_a = self.add_weight(
             (self.inputs, rank), "he_uniform", name="lora_kernel_a", dtype="float32"
@@ -173,12 +224,13 @@ class Dense(keras.layers.Layer):
             (rank, self.units), "zeros", name="lora_kernel_b", dtype="float32"
         )
         self._tracker.lock()
+
         self.kernel.trainable = False
         self.lora_rank = rank
         self._lora_scale = 1.0 if lora_alpha is None else lora_alpha / rank
 
     def merged_kernel(self) -> Any:
-        """Returns the kernel, with the update of LoRA added if LoRA is enabled: [inputs, units]."""
+        """Returns the kernel [inputs, units], with the update of LoRA if enabled."""
         if not self.lora_rank:
             return self.kernel
         update = self._lora_scale * ops.matmul(self.lora_kernel_a, self.lora_kernel_b)
@@ -230,13 +282,14 @@ class LayerNorm(keras.layers.Layer):
 
     def __init__(self, units: int, epsilon: float = 1e-12, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.units, self.epsilon = units, epsilon
+        self.units = units
+        self.epsilon = epsilon
         self.beta = self.add_weight((units,), "zeros", name="beta", autocast=False)
         self.gamma = self.add_weight((units,), "ones", name="gamma", autocast=False)
         self.built = True
 
     def call(self, x: Any, training: bool = False) -> Any:
-        rows = ops.reshape(x, (-1, self.units))
+        rows = ops.reshape(x, (-1, self.units))  # [N, units]
         # The variables are not float32 if the dtype policy is "bfloat16" or "float16".
         gamma, beta = (
             ops.cast(variable_tensor(v), "float32") for v in (self.gamma, self.beta)
@@ -255,3 +308,122 @@ class LayerNorm(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "units": self.units, "epsilon": self.epsilon}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class DropoutSeeds(keras.random.SeedGenerator):
+    """Generates the seeds of all dropout layers of one model.
+
+    Inside `use`, each layer's mask is a pure function of the seed given to `use` and
+    the layer's index. Recomputing a layer with the same seed therefore creates the same
+    mask again. Different seeds for different steps and replicas give different masks.
+    Outside `use`, this object is an ordinary `keras.random.SeedGenerator`, whose state
+    advances with each call of `next`.
+
+    Example:
+        with model.dropout_seeds.use(ops.convert_to_tensor([step, replica], "int32")):
+            outputs = model(batch, training=True)
+    """
+
+    def __init__(self, seed: int | None = None, **kwargs: Any) -> None:
+        super().__init__(seed, **kwargs)
+        self._given_seed: Any = None
+        self._layer_count = 0
+
+    @contextlib.contextmanager
+    def use(self, seed: Any) -> Iterator[None]:
+        """Derives all masks from `seed` inside the `with` block.
+
+        Args:
+            seed: int32 or uint32 tensor [2], different in each step and on each
+                replica.
+        """
+        outer_seed, self._given_seed = self._given_seed, ops.cast(seed, "int32")
+        try:
+            yield
+        finally:
+            self._given_seed = outer_seed
+
+    def new_index(self) -> int:
+        """Returns the index of a new dropout layer; the first layer has the index 0."""
+        self._layer_count += 1
+        return self._layer_count - 1
+
+    def next(self, ordered: bool = True) -> Any:
+        """Returns int [2]: inside `use` the given seed, else the next state."""
+        return super().next(ordered) if self._given_seed is None else self._given_seed
+
+    def of_layer(self, index: int) -> keras.random.SeedGenerator:
+        """Returns the seed generator for the next mask of one dropout layer.
+
+        Args:
+            index: The layer's index, from `new_index`.
+        """
+        if self._given_seed is None:
+            return self
+        offset = (_STRIDES * np.uint64(index + 1)).astype(np.uint32).view(np.int32)
+        return _FixedSeed(self._given_seed + ops.convert_to_tensor(offset, "int32"))
+
+
+class _FixedSeed(keras.random.SeedGenerator):
+    """Gives a seed tensor to `keras.random`, which accepts no tensors as seeds."""
+
+    def __init__(self, seed: Any) -> None:
+        self._seed = seed
+
+    def next(self, ordered: bool = True) -> Any:
+        """Returns the fixed seed."""
+        return self._seed
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Dropout(keras.layers.Layer):
+    """In training, sets random elements to 0 and scales up the other elements.
+
+    Args:
+        rate: Probability in [0, 1) that an element is set to 0. If 0, the layer returns
+            its input.
+        dropout_seeds: The `DropoutSeeds` of the model. If None, the layer creates new
+            seeds.
+
+    Call arguments:
+        inputs: Float tensor of any shape.
+        training: Whether to drop (set to 0) elements.
+
+    Raises:
+        InputError: `rate` is out of range.
+    """
+
+    def __init__(
+        self, rate: float, dropout_seeds: DropoutSeeds | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        if not 0 <= rate < 1:
+            raise InputError(
+                f"A dropout rate must be at least 0 and below 1. Received: {rate}."
+            )
+
+        self.rate = rate
+        self.dropout_seeds = dropout_seeds or DropoutSeeds()
+        self._index = self.dropout_seeds.new_index()
+        self.built = True
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        if not training or self.rate == 0:
+            return inputs
+        seed = self.dropout_seeds.of_layer(self._index)
+        return fused.dropout(inputs, self.rate, seed)
+
+    def mask(self, shape: tuple[Any, ...]) -> tuple[Any, float]:
+        """Returns a mask of the elements to keep, or None, and their factor."""
+        if self.rate == 0:
+            return None, 1.0
+        return fused.dropout_mask(
+            shape, self.rate, self.dropout_seeds.of_layer(self._index)
+        )
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "rate": self.rate}

@@ -3,7 +3,8 @@
 Each model is a plain `keras.Model` that maps a dict of inputs to a dict of float32
 logits. A model ignores the inputs that it does not use. All models accept `seed`,
 `recompute`, `dtype` and `name` like `BertEncoder`. Each model has the attributes `bert`
-(the encoder) and `dropout_seeds` (the seeds of all dropout layers).
+(the encoder) and `dropout_seeds` (the seeds of all dropout layers). `BertTaskModel` and
+`BertHeadModel` are their base classes.
 """
 
 import re
@@ -15,20 +16,226 @@ import numpy as np
 from keras import ops
 
 from bert_tf.config import BertConfig
-from bert_tf.errors import check_at_least
+from bert_tf.errors import InputError, check_at_least
+from bert_tf.head_config import HeadConfig
+from bert_tf.modeling.base_model import BertBaseModel
 from bert_tf.modeling.encoder import BertEncoder
-from bert_tf.modeling.heads import MaskedLMHead, OutputHead
+from bert_tf.modeling.heads import HeadLayers, MaskedLMHead, OutputHead, mean_of_tokens
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS, complete_inputs, to_int32
 from bert_tf.modeling.layers import (
     Dense,
+    Dropout,
+    DropoutSeeds,
+    InitialWeights,
     Variables,
     flatten_to_rows,
     restore_shape,
     variable_tensor,
+    variables_of_layers,
     with_constants,
-    with_name_prefix,
 )
-from bert_tf.modeling.task_model import BertHeadModel, BertTaskModel
+
+
+class BertTaskModel(BertBaseModel):
+    """Base class of the models with a head.
+
+    Creates the encoder and the dropout seeds.
+    """
+
+    # The prefix of the names of the variables of `head`.
+    _head_prefix = ""
+
+    def __init__(
+        self,
+        config: BertConfig,
+        *,
+        seed: int | None = None,
+        recompute: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(config, recompute=recompute, **kwargs)
+        with keras.name_scope(self.name, caller=self):
+            # The encoder and the head share the seeds.
+            self.dropout_seeds = DropoutSeeds(seed, name="dropout_seeds")
+            self._initial = InitialWeights(config.initializer_range, seed)
+
+            self.bert = BertEncoder(
+                config,
+                initial=self._initial,
+                dropout_seeds=self.dropout_seeds,
+                recompute=recompute,
+                dtype=self.dtype_policy,
+                name="bert",
+            )
+            self.bert.build(dict.fromkeys(INPUT_NAMES, (None, None)))
+        self.built = True
+
+    @property
+    def skip_padding(self) -> bool:
+        """Whether the encoder computes tokens only; see `BertEncoder`."""
+        return self.bert.skip_padding
+
+    @skip_padding.setter
+    def skip_padding(self, value: bool) -> None:
+        self.bert.skip_padding = value
+        self._drop_traced_functions()
+
+    def _add_head(
+        self, outputs: int, dropout: float | None = None, size: int | None = None
+    ) -> None:
+        """Creates `head`, and `dropout` before it unless `dropout` (the rate) is None.
+
+        Args:
+            outputs: The number of logits.
+            dropout: The dropout rate before the head.
+            size: The width of the head's input; None for that of the encoder.
+        """
+        size = size or self.config.hidden_size
+        dtype = self.dtype_policy
+        with keras.name_scope(self.name, caller=self):
+            if dropout is not None:
+                self.dropout = Dropout(
+                    dropout, self.dropout_seeds, dtype=dtype, name="dropout"
+                )
+                self.dropout.build((None, size))
+            self.head = OutputHead(
+                size, outputs, self._initial, dtype=dtype, name="head"
+            )
+
+    def head_variables_by_name(self) -> Variables:
+        """Returns the head's variables by name.
+
+        Names and order are as in google-research/bert.
+        """
+        variables = self.head.variables_by_name()
+        return {f"{self._head_prefix}{name}": each for name, each in variables.items()}
+
+    def variables_by_name(self) -> Variables:
+        """Returns all weights by name.
+
+        Names and order are as in google-research/bert.
+        """
+        return self.bert.variables_by_name() | self.head_variables_by_name()
+
+
+class BertHeadModel(BertTaskModel):
+    """Base class of the models whose head may have the layers of `HeadConfig`.
+
+    Args:
+        config: The architecture.
+        head: The layers before the output layer; None for none.
+
+    Attributes:
+        head_layers: The layers of `head`; None for none.
+    """
+
+    # Whether the head needs one vector for each sequence instead of one for each token.
+    _pools = False
+
+    def __init__(
+        self, config: BertConfig, head: HeadConfig | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(config, **kwargs)
+        self.head_config = head or HeadConfig()
+        self.head_layers: HeadLayers | None = None
+        if not self.head_config.is_default:
+            with keras.name_scope(self.name, caller=self):
+                self.head_layers = HeadLayers(
+                    config,
+                    self.head_config,
+                    self._pools,
+                    self._initial,
+                    dtype=self.dtype_policy,
+                    name="head_layers",
+                )
+
+    @property
+    def _head_width(self) -> int:
+        return self.head_layers.width if self.head_layers else self.config.hidden_size
+
+    def hidden_states(self, inputs: Mapping[str, Any], training: bool = False) -> Any:
+        """Returns the hidden states that `head_layers` uses.
+
+        Args:
+            inputs: The inputs of the model.
+            training: Whether dropout is active in the encoder.
+
+        Returns:
+            Float tensor [B, S, K, H].
+        """
+        encoded = self.bert(inputs, training=training)
+        states = [encoded["embedding_output"], *encoded["encoder_outputs"]]  # [B, S, H]
+        numbers = self.head_config.states(self.config.num_hidden_layers)
+        return ops.stack([states[number] for number in numbers], axis=2)
+
+    def features(self, inputs: Mapping[str, Any]) -> Any:
+        """Returns the values that a cache stores for a batch, without dropout.
+
+        Args:
+            inputs: The inputs of the model.
+
+        Returns:
+            Float tensor [B, T, K, H] of hidden states for `outputs_of_features`. T is
+            S, or 1 if the head only needs the mean over the tokens.
+
+        Raises:
+            InputError: The model has no `head_layers`.
+        """
+        states = self.hidden_states(inputs)
+        if self._require_head_layers().pools_states:
+            return mean_of_tokens(states, complete_inputs(inputs)["input_mask"])
+        return states
+
+    def outputs_of_features(
+        self, states: Any, mask: Any, training: bool = False
+    ) -> dict[str, Any]:
+        """Returns the outputs of the model for the values of `features`.
+
+        Args:
+            states: Float tensor [B, T, K, H].
+            mask: int32 [B, T], 1 for a token, 0 for padding.
+            training: Whether dropout is active.
+
+        Raises:
+            InputError: The model has no `head_layers`.
+        """
+        layers = self._require_head_layers()
+        return self._outputs(layers(states, mask, training=training), training)
+
+    def _require_head_layers(self) -> HeadLayers:
+        if self.head_layers is None:
+            raise InputError(
+                f"This {type(self).__name__} has no layers that take hidden states. "
+                "Give it a head with feature_layers or kind='bilstm'."
+            )
+        return self.head_layers
+
+    def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
+        if self.head_layers is None:
+            name = "pooled_output" if self._pools else "sequence_output"
+            return self._outputs(self.bert(inputs, training=training)[name], training)
+
+        mask = complete_inputs(inputs)["input_mask"]
+        return self.outputs_of_features(
+            self.hidden_states(inputs, training), mask, training
+        )
+
+    def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
+        """Returns the outputs for the vectors of tokens [B, S, W] or texts [B, W]."""
+        raise NotImplementedError
+
+    def head_variables_by_name(self) -> Variables:
+        """Returns the variables of `head_layers`, if any, and of the head by name."""
+        layers = {"cls/head_layers": self.head_layers} if self.head_layers else {}
+        return variables_of_layers(layers) | super().head_variables_by_name()
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "head": self.head_config.to_dict()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        head = HeadConfig.from_dict(config.get("head"))
+        return super().from_config({**config, "head": head}, custom_objects)
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -75,12 +282,15 @@ class BertPretrainer(BertTaskModel):
 
     def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
         encoded = self.bert(inputs, training=training)
+
+        # The output weights are the word embeddings, [V, H].
         table = variable_tensor(self.bert.embeddings.word_embeddings)
         positions = inputs.get(POSITIONS)
         if positions is not None:
             positions = to_int32(positions)
         predicted = self.masked_lm_head(encoded["sequence_output"], table, positions)
-        logits = {"masked_lm_logits": predicted}
+
+        logits = {"masked_lm_logits": predicted}  # [B, P, V]
         if self.next_sentence_head is not None:
             logits["next_sentence_logits"] = self.next_sentence_head(
                 encoded["pooled_output"]
@@ -92,21 +302,17 @@ class BertPretrainer(BertTaskModel):
 
         Names and order are as in google-research/bert.
         """
-        named = with_name_prefix(
-            "cls/predictions", self.masked_lm_head.variables_by_name()
-        )
+        layers: dict[str, Any] = {"cls/predictions": self.masked_lm_head}
         if self.next_sentence_head is not None:
-            named |= with_name_prefix(
-                "cls/seq_relationship", self.next_sentence_head.variables_by_name()
-            )
-        return named
+            layers["cls/seq_relationship"] = self.next_sentence_head
+        return variables_of_layers(layers)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "next_sentence": self.next_sentence}
 
 
 class _LabelModel(BertHeadModel):
-    """Base class of models whose head has dropout and computes one logit for each label."""
+    """Base class of models whose head has dropout, and one logit for each label."""
 
     def __init__(
         self,
@@ -158,10 +364,6 @@ class BertClassifier(_LabelModel):
     def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
         return {"logits": self.head(self.dropout(vectors, training=training))}
 
-    def head_variables_by_name(self) -> Variables:
-        """Returns the head's variables by google-research/bert name."""
-        return self._head_names() | self.head.variables_by_name()
-
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertSpanPredictor(BertHeadModel):
@@ -181,19 +383,16 @@ class BertSpanPredictor(BertHeadModel):
     Source: google-research/bert `run_squad.create_model`.
     """
 
+    _head_prefix = "cls/squad/"
+
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(config, **kwargs)
         self._add_head(2, size=self._head_width)
 
     def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
-        logits = restore_shape(self.head(flatten_to_rows(vectors)), vectors)
+        rows = self.head(flatten_to_rows(vectors))  # [B*S, 2]
+        logits = restore_shape(rows, vectors)  # [B, S, 2]
         return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
-
-    def head_variables_by_name(self) -> Variables:
-        """Returns the head's variables by google-research/bert name."""
-        return self._head_names() | with_name_prefix(
-            "cls/squad", self.head.variables_by_name()
-        )
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -222,20 +421,17 @@ class BertTagger(_LabelModel):
     Source: paper, sections 4 and 5.3.
     """
 
-    def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
-        logits = self.head(self.dropout(flatten_to_rows(vectors), training=training))
-        return {"logits": restore_shape(logits, vectors)}
+    _head_prefix = "cls/tagger/"
 
-    def head_variables_by_name(self) -> Variables:
-        """Returns the head's variables by name."""
-        return self._head_names() | with_name_prefix(
-            "cls/tagger", self.head.variables_by_name()
-        )
+    def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
+        rows = flatten_to_rows(vectors)  # [B*S, W]
+        logits = self.head(self.dropout(rows, training=training))
+        return {"logits": restore_shape(logits, vectors)}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertMultipleChoice(BertTaskModel):
-    """BERT with one logit for each of several choices, such as the four continuations in SWAG.
+    """BERT with one logit for each of several choices, such as four in SWAG.
 
     google-research/bert has no multiple-choice head. In bert-tf, the names of the
     head's weights start with `cls/choice/`.
@@ -257,6 +453,7 @@ class BertMultipleChoice(BertTaskModel):
     Source: paper, section 4.4.
     """
 
+    _head_prefix = "cls/choice/"
     _input_axes = ("B", "C", "S")
 
     def __init__(
@@ -267,17 +464,15 @@ class BertMultipleChoice(BertTaskModel):
         self._add_head(1, classifier_dropout)
 
     def call(self, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
+        # Each choice is a sequence: [B, C, S] -> [B*C, S].
         batch, choices, length = ops.shape(inputs["input_ids"])
         is_known = isinstance(batch, int) and isinstance(choices, int)
         shape = with_constants((batch * choices if is_known else None, length))
         rows = {n: ops.reshape(x, shape) for n, x in complete_inputs(inputs).items()}
-        pooled = self.bert(rows, training=training)["pooled_output"]
+
+        pooled = self.bert(rows, training=training)["pooled_output"]  # [B*C, H]
         logits = self.head(self.dropout(pooled, training=training))
         return {"logits": ops.reshape(logits, (-1, choices))}
-
-    def head_variables_by_name(self) -> Variables:
-        """Returns the head's variables by name."""
-        return with_name_prefix("cls/choice", self.head.variables_by_name())
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "classifier_dropout": self.classifier_dropout}
@@ -313,6 +508,7 @@ def arrays_by_name(model: BertEncoder | BertTaskModel) -> dict[str, np.ndarray]:
     merged = {
         layer.kernel.path: layer.merged_kernel() for layer in dense if layer.lora_rank
     }
+
     return {
         name: np.asarray(
             ops.convert_to_numpy(merged.get(variable.path, variable)), np.float32

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import features
-from bert_tf.masking.dynamic_masks import DynamicMasks
+from bert_tf.masking.masked_lm import DynamicMasks
 
 _WAIT_SECS = 0.05
 

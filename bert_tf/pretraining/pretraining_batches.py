@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.masking.dynamic_masks import DynamicMasks
+from bert_tf.masking.masked_lm import DynamicMasks
 from bert_tf.pretraining.masker import masker
 from bert_tf.pretraining.record_checks import check_files, checking_parser
 from bert_tf.storage import tfrecords

@@ -1,13 +1,12 @@
-"""Converts text to ids in the graph, with the same results as the released FullTokenizer.
+"""Converts text to ids in the graph, with the results of the released FullTokenizer.
 
-Read the modules in this order: `vocabulary` (vocab.txt and its checks), `tokenizer`
-(`BertTokenizer`, the interface for users), `input_checks` (texts and ids to tensors),
-`basic_tokenizer` (text to words), `rare_characters` (rules that depend on more than one
-character), `special_tokens` ([MASK] in text, on request), `wordpiece` (words to ids),
-`offsets` (offsets in the original text), `packing` ([CLS] A [SEP] B [SEP]),
-`unicode_tables` (the rules for each character, frozen at Unicode 14.0),
-`released_casing` (cased and uncased released models), `unknown_share` (the share of
-[UNK], and the warning about it).
+Read the modules in this order: `vocabulary` (vocab.txt and its checks, the casing of
+released models, the share of [UNK] in a text), `tokenizer` (`BertTokenizer`, the
+interface for users), `input_checks` (texts and ids to tensors), `basic_tokenizer` (text
+to words, and offsets in the original text), `rare_characters` (rules that depend on
+more than one character), `unicode_tables` (the rules for each character, frozen at
+Unicode 14.0; without TensorFlow), `special_tokens` ([MASK] in text, on request),
+`wordpiece` (words to ids), `packing` ([CLS] A [SEP] B [SEP]).
 
 `BasicTokenizer` and `BertTokenizer` import TensorFlow and are imported when they are
 first used.
@@ -18,11 +17,12 @@ May import foundation modules, TensorFlow and tensorflow_text.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.tokenization.released_casing import (
+from bert_tf.tokenization.vocabulary import (
+    check_size,
+    load_vocabulary,
     released_casing,
     validate_case_matches_checkpoint,
 )
-from bert_tf.tokenization.vocabulary import check_size, load_vocabulary
 
 if TYPE_CHECKING:
     from bert_tf.tokenization.basic_tokenizer import BasicTokenizer

@@ -32,6 +32,7 @@ def texts_as_batch(texts: Any) -> tuple[Any, bool]:
     rank = texts.shape.rank
     if rank == 0:
         return texts[None], True
+
     if rank is not None and rank > 1:
         raise InputError(
             f"{_TEXTS}. Received: shape {texts.shape}. Flatten them with "
@@ -49,6 +50,8 @@ def _strings(texts: Any) -> Any:
                 f"{_TEXTS}. Received: {_described(texts)}. Of a ragged tensor, give "
                 "its .values."
             ) from error
+
+        # Convert again in Python, which names the first value that is not a text.
         if isinstance(texts, np.ndarray):
             texts = texts.tolist()
         _check_strings(texts)
@@ -68,7 +71,7 @@ def _check_strings(texts: Any) -> None:
 
 
 def _without_surrogates(texts: Any) -> Any:
-    """Replaces lone surrogates, which UTF-8 cannot encode, with the noncharacter U+FFFF."""
+    """Replaces lone surrogates, which UTF-8 cannot encode, with U+FFFF."""
     if isinstance(texts, str):
         return _LONE_SURROGATE.sub("\uffff", texts)
     return (
@@ -97,12 +100,12 @@ def ids_as_ragged(ids: Any, dtype: Any = tf.int32) -> tuple[Any, bool]:
         ids = _integer_tensor(ids)
     if not ids.dtype.is_integer or ids.shape.rank not in (None, 1, 2):
         raise InputError(f"{_IDS}. Received: {_described(ids)}.")
+
     single = ids.shape.rank == 1
     if not isinstance(ids, tf.RaggedTensor):
         ids = tf.convert_to_tensor(ids)
-        ids = tf.RaggedTensor.from_tensor(
-            ids[None] if single else tf.ensure_shape(ids, [None] * 2)
-        )
+        rows = ids[None] if single else tf.ensure_shape(ids, [None] * 2)
+        ids = tf.RaggedTensor.from_tensor(rows)
     return tf.cast(ids, dtype), single
 
 
@@ -118,6 +121,7 @@ def _integer_tensor(ids: Any) -> Any:
         return tf.ragged.stack(ids)
     if not any(isinstance(row, (list, tuple, np.ndarray)) for row in items):
         return tf.constant(_integers(ids))
+
     rows = [_integers(row) for row in ids]
     for index, row in enumerate(rows):
         if row.ndim != 1:
@@ -140,7 +144,7 @@ def _integers(ids: Any) -> Any:
 
 
 def _described(value: Any) -> str:
-    """Describes a value for an error message: the type, and the value itself if it is short."""
+    """Describes a value for an error message by its type and, if short, itself."""
     if tf.is_tensor(value):
         kind = "tensor" if isinstance(value, tf.Tensor) else type(value).__name__
         return f"a {kind} of {value.dtype.name} and shape {value.shape}"

@@ -1,4 +1,4 @@
-"""Packs the ids of one or two texts as [CLS] A [SEP] B [SEP] into the three inputs of the model.
+"""Packs the ids of one or two texts as [CLS] A [SEP] B [SEP] into inputs of the model.
 
 Shape letters: B batch, S sequence length.
 """
@@ -37,7 +37,7 @@ def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any
 def check_pairs(
     ids_a: Any, ids_b: Any, single_a: bool, single_b: bool
 ) -> tuple[Any, Any]:
-    """Checks that `ids_a` and `ids_b` have the same number of rows, so that neither is broadcast.
+    """Checks that both have the same number of rows, so that neither is broadcast.
 
     Args:
         ids_a: Ragged int32 [B, None].
@@ -62,6 +62,8 @@ def check_pairs(
         raise InputError(f"{_NOT_PAIRS}. Received: {' and '.join(kinds)}.")
     if None not in sizes:
         return ids_a, ids_b
+
+    # The numbers are known only when the graph runs.
     rows_a, rows_b = ids_a.nrows(), ids_b.nrows()
     message = (f"{_NOT_PAIRS}. Received: batches of", rows_a, "and", rows_b)
     with tf.control_dependencies([tf.debugging.Assert(rows_a == rows_b, message)]):
@@ -103,6 +105,8 @@ def pack(
                 f"{seq_length!r}."
             )
         seq_length = int(seq_length)
+
+    # The number of tokens of A and B, and of the packed sequence: each [B, 1].
     a_start, a_length = _row_spans(ids_a)
     b_start, b_length = (
         (a_start, tf.zeros_like(a_length)) if ids_b is None else _row_spans(ids_b)
@@ -112,33 +116,39 @@ def pack(
             a_length, b_length, seq_length - specials
         )
     total = a_length + b_length + specials
+
     to_longest = seq_length is None or trim_to_longest
     size = tf.reduce_max(tf.concat([total[:, 0], [0]], 0)) if to_longest else seq_length
-    position = tf.range(size)[None]
+    position = tf.range(size)[None]  # [1, S]
+
+    # Write [CLS] A [SEP], and a [SEP] as the last token: [B, S].
     a_end = a_length + 1  # the position of the first [SEP]
     in_a = (position > 0) & (position < a_end)
     ids = tf.where(in_a, gather_where(in_a, ids_a, a_start + position - 1), pad_id)
     ids = tf.where(position == 0, cls_id, ids)
     ids = tf.where((position == a_end) | (position == total - 1), sep_id, ids)
+
+    # Write B between the two [SEP].
     in_second = (position > a_end) & (position < total)
     if ids_b is not None:
         in_b = in_second & (position < total - 1)
         ids = tf.where(
             in_b, gather_where(in_b, ids_b, b_start + position - a_end - 1), ids
         )
+
     mask = tf.cast(position < total, tf.int32)
     segments = tf.cast(in_second, tf.int32)
     return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
 
 
 def _row_spans(ids: Any) -> tuple[Any, Any]:
-    """Returns the index of each row's first value, and each row's length: two int32 [B, 1]."""
+    """Returns the index of each row's first value and its length: two int32 [B, 1]."""
     splits = tf.cast(ids.row_splits, tf.int32)
     return splits[:-1, None], (splits[1:] - splits[:-1])[:, None]
 
 
 def gather_where(condition: Any, ids: Any, indices: Any) -> Any:
-    """Returns `ids.values` at `indices` where `condition` is true, and arbitrary values elsewhere.
+    """Returns `ids.values` at `indices` where `condition` is true, else any value.
 
     A 0 is appended to the values, so that tf.gather can read index 0 if `ids` has no
     values.

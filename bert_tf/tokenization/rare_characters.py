@@ -18,7 +18,7 @@ _CAPITAL_SIGMA, _SMALL_SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C3, 0x3C2
 
 
 def ordinary_text_pattern(do_lower_case: bool) -> str:
-    """Returns a regular expression that fully matches a text without any of the rare cases.
+    """Returns a regular expression that fully matches a text without rare cases.
 
     In RE2, invalid UTF-8 matches no character class. The pattern excludes surrogates
     explicitly because RE2 accepts encoded surrogates as valid.
@@ -32,7 +32,7 @@ def ordinary_text_pattern(do_lower_case: bool) -> str:
 
 
 def rewrite(texts: Any, do_lower_case: bool) -> Any:
-    """Rewrites texts so that normalizing each character by itself gives the correct result.
+    """Rewrites texts so that normalizing each character alone gives the right result.
 
     Args:
         texts: string [N], any bytes.
@@ -46,7 +46,7 @@ def rewrite(texts: Any, do_lower_case: bool) -> Any:
 
 
 def rewrite_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
-    """Rewrites texts as `rewrite` does, and returns the origin of each byte of the result.
+    """Rewrites texts as `rewrite` does, and returns the origin of each byte.
 
     Args:
         texts: string [N], any bytes.
@@ -59,11 +59,15 @@ def rewrite_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
         the original text.
     """
     codes, starts = _decode(texts, do_lower_case)
+
+    # The number of bytes of each code point, [characters of all texts], and text, [N].
     sizes = 1 + sum(
         tf.cast(codes.values >= least, tf.int64) for least in (0x80, 0x800, 0x10000)
     )
     counts = tf.RaggedTensor.from_row_splits(sizes, codes.row_splits, validate=False)
     lengths = tf.reduce_sum(counts, axis=1)
+
+    # Each byte has the origin of its code point; a row ends with the text's length.
     origins = tf.RaggedTensor.from_row_lengths(
         tf.repeat(starts, sizes), lengths, validate=False
     )
@@ -78,7 +82,7 @@ def placeholder_pattern() -> str:
 
 
 def restore_later_punctuation(texts: Any) -> Any:
-    """Replaces each of the `unicode_tables.PLACEHOLDERS` with the character it stands for.
+    """Replaces the `unicode_tables.PLACEHOLDERS` with the characters they stand for.
 
     Args:
         texts: string [N], normalized.
@@ -104,7 +108,9 @@ def _decode(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
     codes, starts = tf.strings.unicode_decode_with_offsets(
         texts, "UTF-8", errors="ignore"
     )
+    # For each character of all texts, [C]: its text, code point and offset.
     rows, codes, starts = codes.value_rowids(), codes.values, starts.values
+
     if do_lower_case:
         # The rules for adjacent characters ignore characters that the normalizer
         # removes.
@@ -112,6 +118,7 @@ def _decode(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
         rows, codes, starts = (tf.gather(each, kept) for each in (rows, codes, starts))
         codes = _lower_sigmas(codes, rows)
         rows, codes, starts = _order_combining_characters(rows, codes, starts)
+
     size = tf.size(texts, tf.int64)
     return tf.RaggedTensor.from_value_rowids(codes, rows, size, validate=False), starts
 
@@ -139,13 +146,18 @@ def _lower_sigmas(codes: Any, rows: Any) -> Any:
 
     Source: Unicode 14.0, section 3.13, Final_Sigma, as in Python's `str.lower`.
     """
-    classes = _classes(codes)
+    # The K characters that are not case-ignorable, [K], and whether they are cased.
+    classes = _classes(codes)  # [C]
     context = tf.where(classes & unicode_tables.CASE_IGNORABLE == 0)[:, 0]
     cased = tf.gather(classes, context) & unicode_tables.CASED != 0
+
+    # [K]: whether the neighbors in the same text are cased.
     context_rows = tf.gather(rows, context)
     same_text = context_rows[1:] == context_rows[:-1]
     cased_before = tf.pad(cased[:-1] & same_text, [[1, 0]])
     cased_after = tf.pad(cased[1:] & same_text, [[0, 1]])
+
+    # Replace the capital sigmas, given by their indices in `context`.
     sigmas = tf.where(tf.gather(codes, context) == _CAPITAL_SIGMA)[:, 0]
     final = tf.gather(cased_before & ~cased_after, sigmas)
     lowered = tf.where(final, _FINAL_SIGMA, _SMALL_SIGMA)
@@ -175,6 +187,9 @@ def _order_combining_characters(
     Source: Unicode 14.0, section 3.11, Canonical Ordering Algorithm.
     """
     rows, codes, starts = _decompose(rows, codes, starts)
+
+    # Sort each run of combining characters, which begins at a character of class 0, by
+    # class: the key is 256 times the number of the run, plus the class.
     combining = tf.cast(_classes(codes) & 0xFF, tf.int64)
     new_text = tf.pad(rows[1:] != rows[:-1], [[1, 0]])
     runs = tf.cumsum(tf.cast((combining == 0) | new_text, tf.int64))
@@ -187,10 +202,15 @@ def _decompose(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
     arrays = unicode_tables.load()
     characters, lengths = arrays["reorderable"], arrays["decomposition_lengths"]
     firsts = (np.cumsum(lengths) - lengths).astype(np.int32)
+
+    # [C]: the index of each code point in the table, if it is found there, and the
+    # number of code points that take its place.
     index = tf.minimum(tf.searchsorted(characters, codes), len(characters) - 1)
     found = tf.gather(characters, index) == codes
     counts = tf.where(found, tf.gather(lengths, index), 1)
-    # The trace of `tf.repeat` is slow, so it is used once.
+
+    # [D]: for each code point of the result, the one it comes from, and its number in
+    # the decomposition. The trace of `tf.repeat` is slow, so it is used once.
     source = tf.repeat(tf.range(tf.size(codes)), counts)
     nth = tf.range(tf.size(source)) - tf.gather(
         tf.cumsum(counts, exclusive=True), source
@@ -198,6 +218,7 @@ def _decompose(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
     rows, codes, starts, found, index = (
         tf.gather(each, source) for each in (rows, codes, starts, found, index)
     )
+
     parts = tf.gather(
         arrays["decompositions"], tf.where(found, tf.gather(firsts, index) + nth, 0)
     )

@@ -31,8 +31,8 @@ class SpecialTokenFinder:
         tokens: The vocabulary.
 
     Attributes:
-        placeholders: The placeholder of each special token, in the order of
-            `SPECIAL_TOKENS`.
+        placeholders: Dict from each special token, in the order of `SPECIAL_TOKENS`, to
+            its placeholder.
 
     Raises:
         InputError: The vocabulary contains nearly all 6,400 private-use characters.
@@ -47,11 +47,14 @@ class SpecialTokenFinder:
                 "from U+E000 to U+F8FF that no token contains. Received: a vocabulary "
                 f"that leaves {len(free)}. Remove tokens with such characters."
             )
-        self.placeholders = free[: len(SPECIAL_TOKENS)]
-        self._substitute = free[len(SPECIAL_TOKENS)]
+        *placeholders, substitute = free[: len(SPECIAL_TOKENS) + 1]
+        self.placeholders = dict(zip(SPECIAL_TOKENS, placeholders, strict=True))
+        self._substitute = substitute
+        # The characters that `replace_reversibly` writes as the substitute and a digit.
+        self._numbered = list(enumerate([substitute, *placeholders]))
 
     def replace(self, texts: Any) -> Any:
-        """Replaces each special token with a space, its placeholder and one or more spaces.
+        """Replaces each special token with a space, its placeholder and spaces.
 
         Args:
             texts: string [N].
@@ -59,7 +62,7 @@ class SpecialTokenFinder:
         Returns:
             string [N]. Each text keeps its length in bytes.
         """
-        pattern = f"[{''.join(self.placeholders)}]"
+        pattern = f"[{''.join(self.placeholders.values())}]"
         return self._insert_placeholders(
             tf.strings.regex_replace(texts, pattern, self._substitute)
         )
@@ -75,7 +78,7 @@ class SpecialTokenFinder:
         Returns:
             string [N].
         """
-        for index, character in enumerate([self._substitute, *self.placeholders]):
+        for index, character in self._numbered:
             texts = tf.strings.regex_replace(
                 texts, character, f"{self._substitute}{index}"
             )
@@ -90,18 +93,18 @@ class SpecialTokenFinder:
         Returns:
             string [W].
         """
-        for token, placeholder in zip(SPECIAL_TOKENS, self.placeholders, strict=True):
+        for token, placeholder in self.placeholders.items():
             words = tf.strings.regex_replace(words, placeholder, token)
-        for index, character in reversed(
-            [*enumerate([self._substitute, *self.placeholders])]
-        ):
+
+        # In the opposite order, so that each step sees the result of its own step.
+        for index, character in reversed(self._numbered):
             words = tf.strings.regex_replace(
                 words, f"{self._substitute}{index}", character
             )
         return words
 
     def widen_spans(self, pieces: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
-        """Widens the span (start and end) of each placeholder to the span of its special token.
+        """Widens the span (start and end) of each placeholder to that of its token.
 
         Args:
             pieces: string [T], the normalized text of each token.
@@ -111,16 +114,18 @@ class SpecialTokenFinder:
         Returns:
             The starts and ends after widening, int64 [T].
         """
-        lengths = tf.zeros_like(starts)
-        for token, placeholder in zip(SPECIAL_TOKENS, self.placeholders, strict=True):
+        # The length of the special token of each placeholder; 0 for other tokens.
+        lengths = tf.zeros_like(starts)  # [T]
+        for token, placeholder in self.placeholders.items():
             lengths += tf.where(
                 pieces == placeholder, tf.constant(len(token), tf.int64), 0
             )
+
         starts -= tf.cast(lengths > 0, tf.int64)  # the space before the placeholder
         return starts, tf.where(lengths > 0, starts + lengths, ends)
 
     def _insert_placeholders(self, texts: Any) -> Any:
-        for token, placeholder in zip(SPECIAL_TOKENS, self.placeholders, strict=True):
+        for token, placeholder in self.placeholders.items():
             spaces = " " * (len(token) - len(f" {placeholder}".encode()))
             texts = tf.strings.regex_replace(
                 texts, re.escape(token), f" {placeholder}{spaces}"

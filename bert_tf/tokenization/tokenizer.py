@@ -1,4 +1,4 @@
-"""`BertTokenizer`: converts text to ids in the graph, as the released FullTokenizer does."""
+"""`BertTokenizer`: converts text to ids as the released FullTokenizer does."""
 
 import functools
 import os
@@ -9,8 +9,12 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError, plain_message
 from bert_tf.storage.weights import vocabulary_sha256
-from bert_tf.tokenization import offsets, packing
-from bert_tf.tokenization.basic_tokenizer import BasicTokenizer
+from bert_tf.tokenization import packing
+from bert_tf.tokenization.basic_tokenizer import (
+    BasicTokenizer,
+    offsets_in_characters,
+    offsets_in_original,
+)
 from bert_tf.tokenization.input_checks import ids_as_ragged, texts_as_batch
 from bert_tf.tokenization.special_tokens import SpecialTokenFinder
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, known_casing, to_token_list
@@ -78,6 +82,8 @@ class BertTokenizer(tf.Module):
             raise InputError(
                 f"do_lower_case must be True or False. Received: {do_lower_case!r}."
             )
+
+        # The vocabulary, its casing and its special tokens.
         tokens = to_token_list(vocab)
         source = os.fspath(vocab) if isinstance(vocab, (str, os.PathLike)) else tokens
         self._tokens = tuple(tokens)
@@ -90,10 +96,14 @@ class BertTokenizer(tf.Module):
         self.vocabulary_sha256 = vocabulary_sha256(tokens)
         ids = [tokens.index(token) for token in SPECIAL_TOKENS]
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = ids
+
+        # In texts, placeholders take the place of the special tokens.
         self._special = SpecialTokenFinder(tokens) if special_tokens_in_text else None
         if self._special:
-            for index, placeholder in zip(ids, self._special.placeholders, strict=True):
+            placeholders = self._special.placeholders.values()
+            for index, placeholder in zip(ids, placeholders, strict=True):
                 tokens[index] = placeholder
+
         self._wordpiece = WordPiece(tokens, self.unk_id)
         self._basic = BasicTokenizer(self.do_lower_case, self._special)
 
@@ -126,7 +136,7 @@ class BertTokenizer(tf.Module):
 
     @_on_cpu
     def tokenize_with_offsets(self, texts: Any) -> tuple[Any, Any, Any]:
-        """Returns the ids of the tokens, and the span (start and end) of each token in the texts.
+        """Returns the ids of the tokens, and their spans (start and end) in the texts.
 
         Args:
             texts: string [N], or one text.
@@ -144,10 +154,12 @@ class BertTokenizer(tf.Module):
         normalized, origins = self._basic.normalize_with_offsets(texts)
         ids, starts, ends = self._wordpiece(normalized)
         pieces = _token_strings(normalized, starts, ends) if self._special else None
-        starts, ends = offsets.in_original(texts, origins, starts, ends)
+
+        starts, ends = offsets_in_original(texts, origins, starts, ends)
         if self._special:
             spans = self._special.widen_spans(pieces, starts.values, ends.values)
             starts, ends = map(ids.with_values, spans)
+
         return (
             (ids.values, starts.values, ends.values) if single else (ids, starts, ends)
         )
@@ -169,12 +181,12 @@ class BertTokenizer(tf.Module):
         """
         texts, single = texts_as_batch(texts)
         byte_offsets, _ = ids_as_ragged(byte_offsets, tf.int64)
-        result = offsets.in_characters(texts, byte_offsets)
+        result = offsets_in_characters(texts, byte_offsets)
         return result.values if single else result
 
     @_on_cpu
     def tokenize_in_lite(self, texts: Any) -> Any:
-        """Tokenizes using only operations that TFLite supports, including tensorflow_text's.
+        """Tokenizes with operations of TFLite and of tensorflow_text for TFLite.
 
         The ids may differ from those of `tokenize` for four kinds of text: bytes that
         are not valid UTF-8; a capital sigma at the end of a word; words of more than
@@ -204,7 +216,7 @@ class BertTokenizer(tf.Module):
 
     @_on_cpu
     def words(self, texts: Any) -> Any:
-        """Returns the words before WordPiece: normalized, and split at spaces and punctuation.
+        """Returns the normalized words, split at spaces and punctuation, for WordPiece.
 
         Args:
             texts: string [N], or one text.
@@ -227,7 +239,7 @@ class BertTokenizer(tf.Module):
         seq_length: int | None = 128,
         trim_to_longest: bool = False,
     ) -> dict[str, Any]:
-        """Tokenizes texts or pairs of texts and packs them into the inputs of the model.
+        """Tokenizes texts or pairs of texts, and packs them into inputs of the model.
 
         Args:
             texts_a: string [B], or one text.
@@ -286,6 +298,7 @@ class BertTokenizer(tf.Module):
         if ids_b is not None:
             ids_b, single_b = ids_as_ragged(ids_b)
             ids_a, ids_b = packing.check_pairs(ids_a, ids_b, single, single_b)
+
         special_ids = (self.cls_id, self.sep_id, self.pad_id)
         packed = packing.pack(ids_a, ids_b, seq_length, special_ids, trim_to_longest)
         return {name: value[0] if single else value for name, value in packed.items()}
@@ -314,6 +327,8 @@ class BertTokenizer(tf.Module):
                 f"Ids must be in the vocabulary of {self.vocab_size} tokens. Received: "
                 f"{plain_message(error)}."
             ) from error
+
+        # Each token begins with a space; "##" joins a token to the one before it.
         joined = tf.strings.reduce_join(ids.with_values(tokens), axis=-1)
         texts = tf.strings.strip(tf.strings.regex_replace(joined, " ##", ""))
         return texts[0] if single else texts

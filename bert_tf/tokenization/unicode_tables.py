@@ -62,8 +62,7 @@ def load() -> dict[str, np.ndarray]:
     Returns:
         `uncased` and `cased`: uint8 [bytes], the model buffers of the normalizer.
         `class_bounds`: int32 [ranges], the first code point of each range of code
-        points with the
-            same class.
+            points with the same class.
         `classes`: int32 [ranges], the class of each range.
         `reorderable`: int32 [characters], sorted, the code points whose decomposition
             holds a combining character that is not removed as an accent.

@@ -1,15 +1,19 @@
-"""Reads `vocab.txt` files, and checks vocabularies and their casing.
+"""Reads and checks `vocab.txt` files, their casing, and whether they fit a text.
 
 The casing of a vocabulary that `train_vocabulary` wrote is in a file next to it: the
-casing of vocab.txt is in vocab.txt.json.
+casing of vocab.txt is in vocab.txt.json. The name of a folder tells the casing of a
+released model. Text in another casing or language than its vocabulary becomes mostly
+[UNK], and a model then trains and predicts without an error: `unknown_warning` tells.
 """
 
 import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from bert_tf.errors import InputError
 from bert_tf.storage import atomic_files, files, json_files
@@ -30,10 +34,19 @@ _CASED_SHARE, _CASED_ENTRIES = 0.01, 20
 _IN_BRACKETS = re.compile(r"\[.*\]|<.*>")
 _CASING = {"do_lower_case": json_files.TRUTH, "vocabulary_sha256": json_files.TEXT}
 _LOG = logging.getLogger(__name__)
+_RELEASED = re.compile(
+    r"(?:^|/)(?:wwm_)?(uncased|cased|multilingual|multi_cased|chinese)_L-"
+)
+_LOWER_CASED = ("uncased", "multilingual", "chinese")
+UNKNOWN_LIMIT = 0.02
+_REMEDY = (
+    "Check that do_lower_case and vocab_file are those of the model, and that the "
+    "vocabulary covers the language of the text"
+)
 
 
 def to_token_list(vocab: Any) -> list[str]:
-    """Checks a vocabulary, given as a path or as a sequence of tokens, and returns its tokens.
+    """Checks a vocabulary, given as a path or as tokens, and returns its tokens.
 
     Args:
         vocab: Path of a `vocab.txt`, or a list, tuple or numpy array of str.
@@ -136,7 +149,7 @@ def check_size(
 
 
 def check_casing_file(path: str, inputs: Iterable[str] = ()) -> None:
-    """Checks, before a vocabulary is learned, that writing its casing will replace no data.
+    """Checks, before a vocabulary is learned, that its casing will replace no data.
 
     Args:
         path: Path of the `vocab.txt` to write, or the standard output.
@@ -174,10 +187,12 @@ def write_vocabulary(path: str, tokens: Sequence[str], do_lower_case: bool) -> N
     if is_stdout(path):
         files.write_text(path, text)
         return
+
     casing = {
         "do_lower_case": do_lower_case,
         "vocabulary_sha256": vocabulary_sha256(tokens),
     }
+    # The casing appears under its name only after the vocabulary is written.
     with atomic_files.atomic_replace(_casing_files(path)[-1]) as temporary:
         with files.open_binary(temporary, "wb") as file:
             file.write(json.dumps(casing, indent=2).encode() + b"\n")
@@ -185,7 +200,7 @@ def write_vocabulary(path: str, tokens: Sequence[str], do_lower_case: bool) -> N
 
 
 def _casing_files(path: str) -> list[str]:
-    """Returns where the casing of a `vocab.txt` can be: next to it, and next to a link's target."""
+    """Returns where the casing can be: next to a `vocab.txt`, or to a link's target."""
     target = path if "://" in path else os.path.realpath(path)
     return list(dict.fromkeys([f"{path}.json", f"{target}.json"]))
 
@@ -223,7 +238,7 @@ def recorded_casing(path: str) -> bool | None:
 def known_casing(
     vocab: str | Sequence[str], do_lower_case: bool | None = None
 ) -> bool | None:
-    """Returns `do_lower_case` or, if it is None, the casing of a vocabulary or None if unknown.
+    """Returns `do_lower_case` or, if it is None, the casing of a vocabulary if known.
 
     The casing of a vocabulary is that in the file next to its `vocab.txt`. Without such
     a file it is False, which is logged, if 20 or more entries, and at least 1 %, have
@@ -237,6 +252,7 @@ def known_casing(
         InputError: The vocabulary was learned from text of the other casing, or the
             file next to the `vocab.txt` has another content than a casing.
     """
+    # The casing in the file next to the vocabulary, and that of the caller.
     recorded = recorded_casing(vocab) if isinstance(vocab, str) else None
     if do_lower_case is not None and recorded not in (None, do_lower_case):
         raise InputError(
@@ -246,9 +262,12 @@ def known_casing(
         )
     if do_lower_case is not None or recorded is not None:
         return bool(do_lower_case) if recorded is None else recorded
+
+    # The casing that the entries show.
     cased = cased_entries(read_vocabulary(vocab) if isinstance(vocab, str) else vocab)
     if not cased:
         return None
+
     source = vocab if isinstance(vocab, str) else "The vocabulary"
     _LOG.info(
         "%s has upper-case letters in %s entries: do_lower_case is False.",
@@ -259,7 +278,7 @@ def known_casing(
 
 
 def cased_entries(tokens: Sequence[str]) -> str:
-    """Returns how many entries of a cased vocabulary have upper-case letters, such as "30 of 100".
+    """Returns how many entries have upper-case letters, such as "30 of 100".
 
     Entries in brackets do not count. Returns "" if there are too few for a cased
     vocabulary.
@@ -268,3 +287,83 @@ def cased_entries(tokens: Sequence[str]) -> str:
     upper = sum(token != token.lower() for token in entries)
     is_cased = upper >= max(_CASED_SHARE * len(entries), _CASED_ENTRIES)
     return f"{upper} of {len(entries)}" if is_cased else ""
+
+
+def released_casing(path: str) -> bool | None:
+    """Returns whether the released model that a path names needs lower-cased text.
+
+    Args:
+        path: Path or name of a folder or file, such as `uncased_L-12_H-768_A-12` or
+            `uncased_L-12_H-768_A-12.zip`. The start of a folder or file name identifies
+            a released model, including the smaller and the whole-word-masking models.
+
+    Returns:
+        True for lower-cased text, False for cased text, None if the path names no
+        released model.
+
+    Source: google-research/bert README;
+    `tokenization.validate_case_matches_checkpoint`.
+    """
+    match = _RELEASED.search(path)
+    return match[1] in _LOWER_CASED if match else None
+
+
+def validate_case_matches_checkpoint(
+    do_lower_case: bool, init_checkpoint: str | None
+) -> None:
+    """Checks `do_lower_case` against the released model that a path names.
+
+    Args:
+        do_lower_case: Whether text will be lower-cased.
+        init_checkpoint: Path of a checkpoint such as
+            `uncased_L-12_H-768_A-12/bert_model.ckpt`. None and paths that name no
+            released model are accepted.
+
+    Raises:
+        InputError: `do_lower_case` does not match the casing of the released model.
+
+    Source: google-research/bert `tokenization.validate_case_matches_checkpoint`.
+    """
+    released = released_casing(init_checkpoint or "")
+    if released not in (None, do_lower_case):
+        raise InputError(
+            f"do_lower_case is {do_lower_case}, but {init_checkpoint} is a model for "
+            f"{'lower-cased' if released else 'cased'} text. Set do_lower_case to "
+            f"{released}."
+        )
+
+
+def count_unknown(
+    ids: Any, unk_id: int, special_ids: Collection[int]
+) -> tuple[int, int]:
+    """Counts [UNK] in ids of text.
+
+    Args:
+        ids: Integers of any shape.
+        unk_id: Id of [UNK].
+        special_ids: Ids that are not text: [PAD], [CLS] and [SEP].
+
+    Returns:
+        The number of [UNK], and the number of ids that are not in `special_ids`.
+    """
+    ids = np.asarray(ids)
+    return int((ids == unk_id).sum()), int((~np.isin(ids, list(special_ids))).sum())
+
+
+def unknown_warning(
+    unknown: int, total: int, what: str, remedy: str = _REMEDY
+) -> str | None:
+    """Returns one line if more than 2 % of the tokens are [UNK], else None.
+
+    Args:
+        unknown: The number of [UNK].
+        total: The number of tokens, without [PAD], [CLS] and [SEP].
+        what: The counted tokens in the plural, such as "tokens of dev.tsv".
+        remedy: What the user should check, without a full stop.
+    """
+    if unknown <= UNKNOWN_LIMIT * total:
+        return None
+    return (
+        f"{unknown:,} of {total:,} {what} ({unknown / total:.1%}) are [UNK], which is "
+        f"above {UNKNOWN_LIMIT:.0%}. {remedy}."
+    )

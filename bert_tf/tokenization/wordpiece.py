@@ -25,7 +25,7 @@ _NEVER_IN_WORDS = "\ufffd"
 
 
 class WordPiece(tf.Module):
-    """Splits the words of normalized text into tokens by greedy longest-match-first search.
+    """Splits the words of normalized text into tokens, the longest match first.
 
     The released code limits the number of characters of a word. The operation of
     tensorflow_text limits the number of bytes of a word. The operation runs with a
@@ -43,6 +43,8 @@ class WordPiece(tf.Module):
 
     def __init__(self, tokens: Sequence[str], unk_id: int) -> None:
         super().__init__()
+        self._unk_id = unk_id
+
         try:
             buffer = builder.build_fast_wordpiece_model(
                 _with_placeholders(tokens),
@@ -58,7 +60,9 @@ class WordPiece(tf.Module):
                 f"tensorflow_text cannot use the vocabulary: {reason}. Give a BERT's "
                 "vocab.txt."
             ) from error
-        self._unk_id = unk_id
+
+        # The graph holds the model once, with a limit of 200 bytes; the model with
+        # another limit is computed from it.
         self._limit_position = _limit_position(buffer)
         with tf.init_scope(), tf.device("cpu:0"):
             self._model = tf.constant(np.frombuffer(buffer, np.uint8))
@@ -73,12 +77,15 @@ class WordPiece(tf.Module):
             Ids (int32), starts and exclusive ends (int64, in bytes of the normalized
             texts): three ragged tensors [N, None].
         """
-        ids, starts, ends = self._tokenize(texts, self._model)
+        ids, starts, ends = self._tokenize(texts, self._model)  # ragged [N, tokens]
         tokens = (ids.values, starts.values, ends.values, ids.row_splits)
+
+        # Only a word that became one [UNK] can be a token of more than 200 bytes.
         too_long = tf.reduce_max(ends.values - starts.values) > MAX_CHARACTERS
         *values, splits = tf.cond(
             too_long, lambda: self._retokenize(texts, *tokens), lambda: tokens
         )
+
         ids, starts, ends = (
             tf.RaggedTensor.from_row_splits(each, splits, validate=False)
             for each in values
@@ -86,7 +93,7 @@ class WordPiece(tf.Module):
         return ids, starts, ends
 
     def with_byte_limit(self, texts: Any) -> Any:
-        """Returns ids, ragged int32 [N, None]. Words of more than 800 bytes become [UNK].
+        """Returns ids, ragged int32 [N, None]; words of over 800 bytes become [UNK].
 
         The limit of 800 bytes accepts every word of up to 200 characters, and some
         longer words.
@@ -105,7 +112,7 @@ class WordPiece(tf.Module):
     def _retokenize(
         self, texts: Any, ids: Any, starts: Any, ends: Any, splits: Any
     ) -> Any:
-        """Tokenizes again the words that have more than 200 bytes but at most 200 characters.
+        """Tokenizes again the words of more than 200 bytes and at most 200 characters.
 
         Args:
             texts: string [N], normalized.
@@ -118,21 +125,29 @@ class WordPiece(tf.Module):
         Returns:
             Ids, starts, ends and row splits, with the new tokens in place of [UNK].
         """
-        rows = tf.ragged.row_splits_to_segment_ids(splits)
+        # The words of more than 200 bytes: the index of their [UNK], their start in
+        # bytes and their text, each [words].
+        rows = tf.ragged.row_splits_to_segment_ids(splits)  # [T]
         long = tf.where((ids == self._unk_id) & (ends - starts > MAX_CHARACTERS))[:, 0]
         start = tf.gather(starts, long)
         length = tf.gather(ends, long) - start
         words = tf.strings.substr(
             tf.gather(texts, tf.gather(rows, long)), start, length
         )
-        allowed = tf.where(tf.strings.length(words, "UTF8_CHAR") <= MAX_CHARACTERS)[
-            :, 0
-        ]
+
+        # Of these, the L words of at most 200 characters.
+        characters = tf.strings.length(words, "UTF8_CHAR")
+        allowed = tf.where(characters <= MAX_CHARACTERS)[:, 0]  # [L]
         long, start, words = (tf.gather(each, allowed) for each in (long, start, words))
+
+        # Their tokens, [M], with starts and ends in bytes of the texts.
         pieces = self._tokenize(words, self._model_with_limit(_MAX_BYTES))
         shift = tf.gather(start, pieces[0].value_rowids())
         new = (pieces[0].values, pieces[1].values + shift, pieces[2].values + shift)
-        # Operations of ragged tensors would double the size of the tokenizer's graph.
+
+        # [T]: the number of tokens that take the place of each token, and whether they
+        # are new ones. Operations of ragged tensors would double the size of the
+        # tokenizer's graph.
         place = long[:, None]
         counts = tf.tensor_scatter_nd_update(
             tf.ones_like(starts), place, pieces[0].row_lengths()
@@ -140,8 +155,10 @@ class WordPiece(tf.Module):
         is_replaced = tf.tensor_scatter_nd_update(
             tf.zeros_like(ids, tf.bool), place, tf.ones_like(long, tf.bool)
         )
-        source = tf.repeat(tf.range(tf.size(ids)), counts)
-        new_place = tf.where(tf.gather(is_replaced, source))
+
+        # Repeat the old tokens, and write the new ones over the copies of [UNK].
+        source = tf.repeat(tf.range(tf.size(ids)), counts)  # [T - L + M]
+        new_place = tf.where(tf.gather(is_replaced, source))  # [M, 1]
         merged = [
             tf.tensor_scatter_nd_update(tf.gather(old, source), new_place, each)
             for old, each in zip((ids, starts, ends), new, strict=True)
@@ -156,7 +173,7 @@ class WordPiece(tf.Module):
 
 
 def _with_placeholders(tokens: Sequence[str]) -> list[str]:
-    """Replaces `LATER_PUNCTUATION` in tokens with placeholders, as the normalizer does in texts.
+    """Replaces `LATER_PUNCTUATION` in tokens with placeholders, as the normalizer does.
 
     A token of the vocabulary that contains a placeholder character must not match a
     replaced character in a text. By the released rules a token with a placeholder
@@ -165,11 +182,10 @@ def _with_placeholders(tokens: Sequence[str]) -> list[str]:
     equal tokens, and with a token that contains a space, which the WordPiece operation
     would match across two words.
     """
-    punctuation, placeholders = (
-        unicode_tables.LATER_PUNCTUATION,
-        unicode_tables.PLACEHOLDERS,
+    placeholders = unicode_tables.PLACEHOLDERS
+    replacements = dict(
+        zip(unicode_tables.LATER_PUNCTUATION, placeholders, strict=True)
     )
-    replacements = dict(zip(punctuation, placeholders, strict=True))
     unmatched = {*map(chr, placeholders), _NEVER_IN_WORDS, " "}
     ids = {token: index for index, token in enumerate(tokens) if token}
     return [
@@ -181,11 +197,10 @@ def _with_placeholders(tokens: Sequence[str]) -> list[str]:
 
 
 def _limit_position(buffer: bytes) -> int:
-    """Returns the byte position of `max_bytes_per_token`, the fifth field, in a model buffer.
+    """Returns the byte position of `max_bytes_per_token`, the fifth field of a model.
 
     Source: tensorflow_text `fast_wordpiece_tokenizer_model.fbs`. In the flatbuffers
-    encoding, a
-    table refers to a list of the positions of its fields.
+    encoding, a table refers to a list of the positions of its fields.
     """
     (root,) = struct.unpack_from("<I", buffer, 0)
     (back,) = struct.unpack_from("<i", buffer, root)

@@ -18,8 +18,8 @@ import numpy as np
 from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.masking import masked_lm
-from bert_tf.masking.row_format import Vocabulary
-from bert_tf.tokenization.unknown_share import UNKNOWN_LIMIT
+from bert_tf.masking.masked_lm import Vocabulary
+from bert_tf.tokenization.vocabulary import UNKNOWN_LIMIT
 
 _FALSE_ALARM_RATE = 1e-6
 _MIN_EXPECTED_COUNT = 20  # smallest expected count in a cell of a chi-square test

@@ -11,8 +11,8 @@ import numpy as np
 
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.masking.counter_based_random import splitmix64
-from bert_tf.masking.row_format import Vocabulary
-from bert_tf.tokenization.unknown_share import count_unknown, unknown_warning
+from bert_tf.masking.masked_lm import Vocabulary
+from bert_tf.tokenization.vocabulary import count_unknown, unknown_warning
 
 # The largest number of hashes in a sample. If there are more, the hashes with the
 # largest values are dropped, so that equal hashes are kept or dropped together.

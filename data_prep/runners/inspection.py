@@ -7,7 +7,7 @@ from bert_tf.data_prep.pretraining_data.expected_distribution import Distributio
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import record_reading, stages
 from bert_tf.errors import InputError
-from bert_tf.masking.dynamic_masks import DynamicMasks
+from bert_tf.masking.masked_lm import DynamicMasks
 from bert_tf.storage.manifest import find_records, list_shards, manifests_next_to
 
 _CHANGED = "the SHA-256 of the file differs from the SHA-256 in its manifest"

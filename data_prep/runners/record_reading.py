@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf import features
 from bert_tf.errors import InputError, plain_message
-from bert_tf.masking.dynamic_masks import DynamicMasks
+from bert_tf.masking.masked_lm import DynamicMasks
 from bert_tf.storage import manifest, tfrecords
 
 _BATCH = 4096

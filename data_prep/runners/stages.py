@@ -31,7 +31,7 @@ from bert_tf.data_prep.pretraining_data.documents import Documents, tokenize
 from bert_tf.data_prep.pretraining_data.segments import Segment
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import shuffling
-from bert_tf.masking import masked_lm, row_format
+from bert_tf.masking import masked_lm
 from bert_tf.storage.files import (
     atomic_replace,
     exists,
@@ -86,13 +86,13 @@ def tokenizer(vocab_file: str, do_lower_case: bool | None) -> Any:
 
 
 @functools.lru_cache(maxsize=1)
-def vocabulary(config: RecordsConfig) -> row_format.Vocabulary:
+def vocabulary(config: RecordsConfig) -> masked_lm.Vocabulary:
     """Returns the properties of the vocabulary that pairing and masking need.
 
     Raises:
         InputError: The vocabulary cannot be used.
     """
-    return row_format.Vocabulary.of(tokenizer(config.vocab_file, config.do_lower_case))
+    return masked_lm.Vocabulary.of(tokenizer(config.vocab_file, config.do_lower_case))
 
 
 def forget_vocabulary() -> None:
@@ -106,7 +106,7 @@ def forget_vocabulary() -> None:
 
 def row_dtype(config: RecordsConfig) -> np.dtype:
     """Returns the dtype of a row, which depends on the vocabulary and `max_seq_length`."""
-    return row_format.row_dtype(config.max_seq_length, vocabulary(config).size)
+    return masked_lm.row_dtype(config.max_seq_length, vocabulary(config).size)
 
 
 def plan_parts(
@@ -188,7 +188,7 @@ def write_part(
                 found.truncated = int((batch["trimmed"] > 0).sum())
                 found.trimmed_tokens = int(batch["trimmed"].sum())
                 total += found
-                written = columns if is_static else row_format.to_columns(batch)
+                written = columns if is_static else masked_lm.to_columns(batch)
                 for example in features.encode(written, table):
                     writer.write(example)
         # The statistics are written before the part gets its final name. So if a part

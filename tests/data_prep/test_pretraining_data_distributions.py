@@ -15,14 +15,14 @@ from reference import pretraining_data as released
 from bert_tf.data_prep.pretraining_data import pairing
 from bert_tf.data_prep.pretraining_data.documents import Documents, offsets
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.masking import counter_based_random, masked_lm, row_format
+from bert_tf.masking import counter_based_random, masked_lm
 from bert_tf.masking.counter_based_random import Purpose
 
 CLS, SEP, MASK = 2, 3, 4
 V = 400
 CONTINUES = set(range(300, 400))
 IS_SUFFIX = np.array([i in CONTINUES for i in range(V)])
-VOCABULARY = row_format.Vocabulary(V, CLS, SEP, MASK, 1, IS_SUFFIX, "")
+VOCABULARY = masked_lm.Vocabulary(V, CLS, SEP, MASK, 1, IS_SUFFIX, "")
 
 
 def corpus(documents=60, seed=3):
@@ -249,7 +249,7 @@ def test_prediction_counts_are_rounded_half_to_even_as_released():
 def rows_of(config, parts, copies):
     """Returns an array of `copies` sequences [CLS] A [SEP] B [SEP]; only `key` differs."""
     a, b = parts
-    rows = np.zeros(copies, row_format.row_dtype(config.max_seq_length, V))
+    rows = np.zeros(copies, masked_lm.row_dtype(config.max_seq_length, V))
     rows["key"] = random_keys(5, copies)
     rows["length_a"], rows["length_b"] = len(a), len(b)
     rows["ids"][:, : len(a) + len(b) + 3] = [CLS, *a, SEP, *b, SEP]

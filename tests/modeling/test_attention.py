@@ -7,7 +7,7 @@ from processors import EMULATION
 from scipy.special import softmax
 
 from bert_tf.modeling import fused
-from bert_tf.modeling.dropout import Dropout, DropoutSeeds
+from bert_tf.modeling.layers import Dropout, DropoutSeeds
 
 B, A, S, D = 2, 3, 12, 8
 ROUNDING = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}

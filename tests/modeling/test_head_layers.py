@@ -8,7 +8,7 @@ from tiny_bert import small_config
 from bert_tf import BertClassifier, BertSpanPredictor, BertTagger
 from bert_tf.errors import InputError
 from bert_tf.head_config import FEATURE_LAYERS, HeadConfig
-from bert_tf.modeling.head_layers import HeadLayers
+from bert_tf.modeling.heads import HeadLayers
 
 CONFIG = small_config(50, num_hidden_layers=5, initializer_range=0.5)
 LENGTHS = [9, 1, 5]

@@ -15,7 +15,7 @@ from bert_tf.data_prep.pretraining_data.expected_distribution import Distributio
 from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import inspection, stages
 from bert_tf.errors import InputError
-from bert_tf.masking.dynamic_masks import DynamicMasks
+from bert_tf.masking.masked_lm import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining import record_checks
 from bert_tf.pretraining.pretraining_batches import evaluation_batches, training_batches

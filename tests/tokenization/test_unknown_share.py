@@ -1,6 +1,6 @@
 import numpy as np
 
-from bert_tf.tokenization.unknown_share import count_unknown, unknown_warning
+from bert_tf.tokenization.vocabulary import count_unknown, unknown_warning
 
 
 def test_padding_and_special_tokens_are_not_counted():

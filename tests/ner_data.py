@@ -6,7 +6,7 @@ import numpy as np
 from squad_data import tokenizers
 
 from bert_tf.tasks.ner.ner_task import NerTask
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.task import DataLocation
 
 TYPES = ["PER", "LOC", "creative-work"]

@@ -9,7 +9,7 @@ import numpy as np
 from reference import squad as oracle
 from reference.tokenizer import Tokenizer
 
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.squad.squad_examples import read_examples

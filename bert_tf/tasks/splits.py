@@ -1,8 +1,12 @@
-"""The place of a data set, and the splits that are found there."""
+"""The place of a data set, the splits that are found there, and what is counted in them.
+
+`RowCounts` counts the unusual rows of a split, and decides about skipped rows.
+"""
 
 import dataclasses
 import hashlib
 import os
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -13,6 +17,8 @@ from bert_tf.tasks.tables import ENDINGS, TableFormat
 KINDS = ("train", "dev", "test")
 # The names of split files without their endings, by kind.
 SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
+# More skipped rows than these shares of a split give a warning, or stop the run.
+_WARNING_SHARE, _MAX_SHARE = 0.1, 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,3 +250,54 @@ class Split:
     def result_name(self, metric: str) -> str:
         """Returns the name of a metric in the results: "eval_f1", or "test_f1" of a test split."""
         return self.with_suffix(f"{'test' if self.kind == 'test' else 'eval'}_{metric}")
+
+
+class RowCounts(Counter[str]):
+    """Counts the unusual rows of a split by reason, and keeps the first one of each reason.
+
+    Attributes:
+        num_read: The number of examples.
+        notes: Sentences about the split that are saved with its records: "first" has
+            the first row of each reason, "read" what was read, such as the columns, and
+            "warnings" what is repeated at the end of the run.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_read, self._num_skipped = 0, 0
+        self.notes: defaultdict[str, list[str]] = defaultdict(list)
+
+    def add(self, reason: str, row: str, is_skipped: bool = False) -> None:
+        """Counts a row.
+
+        Args:
+            reason: The reason, such as "short rows skipped".
+            row: The file, the place and the value of the row.
+            is_skipped: Whether the row gives no example.
+        """
+        if reason not in self:
+            self.notes["first"].append(
+                f"The first of the {reason}: {row.removesuffix('.')}."
+            )
+        self[reason] += 1
+        self._num_skipped += is_skipped
+
+    def check(self, name: str, allow_skipped: bool) -> None:
+        """Decides about the skipped rows of a split that was read.
+
+        Args:
+            name: The split.
+            allow_skipped: Whether more than half of the rows may be skipped.
+
+        Raises:
+            InputError: More than half of the rows were skipped.
+        """
+        share = self._num_skipped / max(self.num_read + self._num_skipped, 1)
+        text = f"{share:.1%} of the rows of {name} are skipped. {' '.join(self.notes['first'])}"
+        if share > _MAX_SHARE and not allow_skipped:
+            raise InputError(
+                f"{text} Correct the file or the settings with which it is read. To "
+                "use only the other rows, give allow_skipped=True."
+            )
+        if share > _WARNING_SHARE:
+            self.notes["warnings"].append(text)

@@ -1,8 +1,10 @@
 """Reads the lines of text files and the rows of tables, as streams.
 
-Tables are .tsv, .csv, .jsonl and .parquet files.
+Tables are .tsv, .csv, .jsonl and .parquet files. `aligned` and `shortened` format
+tables and lists for reports and messages.
 """
 
+import contextlib
 import csv
 import dataclasses
 import itertools
@@ -13,7 +15,6 @@ from typing import Any, ClassVar
 
 from bert_tf.errors import InputError, check_choice
 from bert_tf.storage import file_checks, files, json_files
-from bert_tf.tasks import parquet_table
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
 # The only name in a header line that contains one of these is probably several names.
@@ -30,6 +31,9 @@ Check = Callable[[str, Collection[str]], None]
 # Returns the names of the columns for the fields of the first line, or None if they are
 # the names.
 Header = Callable[[Sequence[str]], Sequence[str] | None]
+# Of a Parquet file.
+_ROWS_PER_BATCH = 1024
+_BUFFER_BYTES = 1 << 19
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,7 +192,7 @@ def rows(
         )
     if ending == ".parquet":
         _check_file(path)
-        return parquet_table.rows(path, check, only)
+        return _parquet_rows(path, check, only)
     if ending == ".jsonl":
         return _json_rows(path, check, encoding)
 
@@ -376,3 +380,87 @@ def comma_separated(
         if fields or with_empty:
             yield first, fields or [""]
         first = reader.line_num + 1
+
+
+def _parquet_rows(
+    path: str,
+    check: Check,
+    only: Collection[str | None] | None = None,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the number of each row, from 1, and the row's values by column.
+
+    Args:
+        path: A Parquet file.
+        check: Called with the path and the names of all columns.
+        only: The columns to read; None for all.
+
+    Raises:
+        InputError: pyarrow is not installed, or the file is not Parquet.
+    """
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise InputError(
+            f"{path} needs the package pyarrow: pip install bert-tf[parquet]."
+        ) from error
+    import tensorflow as tf
+
+    with (
+        files.explain_read_errors(path, " as Parquet"),
+        tf.io.gfile.GFile(path, "rb") as file,
+    ):
+        file.closed = False  # pyarrow reads this attribute, which GFile does not have
+        # With `buffer_size`, pyarrow reads a row group page by page.
+        table = pyarrow.parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES)
+        names = table.schema_arrow.names
+        check(path, names)
+        used = [name for name in names if only is None or name in only]
+        number = 0
+        for batch in table.iter_batches(
+            _ROWS_PER_BATCH, columns=used, use_threads=False
+        ):
+            columns = [_as_list(batch.column(name)) for name in used]
+            for place in range(batch.num_rows):  # also if there are no columns
+                number += 1
+                yield (
+                    number,
+                    {n: values[place] for n, values in zip(used, columns, strict=True)},
+                )
+
+
+def _as_list(column: Any) -> list[Any]:
+    """Converts a column to Python values.
+
+    Some programs write texts as binary columns.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    is_binary = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
+    with contextlib.suppress(
+        pa.ArrowInvalid
+    ):  # bytes that are not text, such as images
+        column = column.cast(pa.large_string()) if is_binary else column
+    return column.to_pylist()
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Returns rows of cells as lines.
+
+    The first column is aligned left, the others right.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def shortened(names: Sequence[str], limit: int) -> str:
+    """Returns the first names, separated by commas, and the number of the others."""
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")

@@ -15,8 +15,7 @@ from bert_tf.config import BertConfig
 from bert_tf.task_facts import TaskFacts
 from bert_tf.tasks.results import Outputs as Outputs
 from bert_tf.tasks.results import TaskResults
-from bert_tf.tasks.row_counts import RowCounts
-from bert_tf.tasks.splits import SPLIT_NAMES, DataLocation, FileSource, Split
+from bert_tf.tasks.splits import SPLIT_NAMES, DataLocation, FileSource, RowCounts, Split
 from bert_tf.tasks.tables import ENDINGS
 from bert_tf.training.config import RunPhases
 

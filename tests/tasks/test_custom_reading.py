@@ -10,10 +10,9 @@ import tables_of_rows
 from prepared import prepared
 
 from bert_tf.errors import InputError
-from bert_tf.tasks import parquet_table
+from bert_tf.tasks import tables
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
-from bert_tf.tasks.classification.sources.row_examples import UNKNOWN_IN_TEST
-from bert_tf.tasks.classification.text_examples import TextExample
+from bert_tf.tasks.classification.text_examples import UNKNOWN_IN_TEST, TextExample
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DataLocation
 
@@ -274,7 +273,7 @@ def test_parquet_errors_name_the_row_and_the_columns(tmp_path):
 def test_parquet_without_pyarrow_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
     with pytest.raises(InputError, match=r"bert-tf\[parquet\]"):
-        next(parquet_table.rows(str(tmp_path / "dev.parquet"), lambda *_: None))
+        next(tables.rows(write(tmp_path, "dev.parquet", "") + "/dev.parquet", print))
 
 
 def test_split_files(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
 from bert_tf.tasks.classification.text_examples import TextExample
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.task import DataLocation
 
 MNLI_START = (

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from bert_tf.tasks.classification.results.scoring import RESULTS
-from bert_tf.tasks.classification.results.submission import Submission
+from bert_tf.tasks.classification.classification_results import RESULTS
+from bert_tf.tasks.classification.submission import Submission
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import FileSource, Split
 

@@ -19,8 +19,7 @@ from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.ner import conll, json_sentences
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.schemes import find_entities
-from bert_tf.tasks.row_counts import RowCounts
-from bert_tf.tasks.splits import DataLocation
+from bert_tf.tasks.splits import DataLocation, RowCounts
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.training.config import RunPhases
 

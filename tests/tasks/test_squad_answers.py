@@ -22,8 +22,7 @@ from squad_data import (
 )
 
 from bert_tf.tasks.splits import FileSource, Split
-from bert_tf.tasks.squad.best_answers import AnswerFinder
-from bert_tf.tasks.squad.final_text import final_text
+from bert_tf.tasks.squad.best_answers import AnswerFinder, final_text
 from bert_tf.tokenization import BertTokenizer
 
 CONTEXTS = [

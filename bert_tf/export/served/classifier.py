@@ -15,14 +15,13 @@ from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import TASK_TYPES, ServingSettings
 from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import Pretrained
-from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
-from bert_tf.tasks.classification.results.scoring import (
+from bert_tf.tasks.classification.classification_results import (
     MultiLabelResults,
     RegressionResults,
+    TextResults,
 )
-from bert_tf.tasks.classification.results.text_results import TextResults
-from bert_tf.tasks.classification.sources.row_examples import LabelParser, text_of
-from bert_tf.tasks.classification.text_examples import TextExample
+from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
+from bert_tf.tasks.classification.text_examples import LabelParser, TextExample, text_of
 from bert_tf.tasks.tables import column_values, place_of
 from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 

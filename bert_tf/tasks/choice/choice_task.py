@@ -1,12 +1,12 @@
 """`ChoiceTask`: the best of several texts, such as the continuation of a sentence in SWAG.
 
-Shape letters: N examples, C choices, S sequence length, R sequences of all examples.
+Shape letters: B batch, N examples, C choices, S sequence length, R sequences of all examples.
 """
 
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,17 @@ from bert_tf.errors import InputError
 from bert_tf.modeling import BertMultipleChoice
 from bert_tf.task_facts import ROOM, TaskFacts
 from bert_tf.tasks.choice.choice_examples import ChoiceExample, read_examples
-from bert_tf.tasks.choice.choice_objective import ChoiceObjective
 from bert_tf.tasks.choice.choice_results import ChoiceResults
-from bert_tf.tasks.row_counts import RowCounts
-from bert_tf.tasks.splits import SPLIT_NAMES, Split
+from bert_tf.tasks.head_objective import HeadObjective
+from bert_tf.tasks.splits import SPLIT_NAMES, RowCounts, Split
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
 
 _SPLIT_NAMES = {**SPLIT_NAMES, "dev": ("dev", "val", "validation")}  # SWAG has val.csv
 _FEWEST_CHOICES = 2
 _SPECIAL_TOKENS = 3  # [CLS] A [SEP] B [SEP]
+# The score of a choice that an example does not have. Its softmax is 0 in float32.
+MISSING_CHOICE = -1e9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +38,29 @@ class ChoiceFacts(TaskFacts):
     # The room in the records depends on all files that a run reads, also on those to
     # predict.
     num_choices: int = dataclasses.field(default=_FEWEST_CHOICES, metadata=ROOM)
+
+
+class ChoiceObjective(HeadObjective):
+    """Mean cross entropy of the softmax over the choices of each example.
+
+    The score of a choice is the dot product of a vector with the pooled output of its
+    sequence.
+
+    Args:
+        model: The encoder with one output for each choice.
+        best_by: The metric that selects the best weights, and 1 if higher values are
+            better, else -1.
+
+    Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", section
+    4.4.
+    """
+
+    def _run_model(
+        self, batch: Mapping[str, Any], training: bool = False
+    ) -> dict[str, Any]:
+        logits = super()._run_model(batch, training)["logits"]
+        exists = tf.sequence_mask(batch["num_choices"], logits.shape[-1])
+        return {"logits": tf.where(exists, logits, MISSING_CHOICE)}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,12 +15,13 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.task_facts import DECISION, SETTING, TaskFacts
+from bert_tf.tasks.classification.classification_results import (
+    RESULTS as RESULTS_BY_TYPE,
+)
+from bert_tf.tasks.classification.classification_results import TextResults
 from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
-from bert_tf.tasks.classification.results.scoring import RESULTS as RESULTS_BY_TYPE
-from bert_tf.tasks.classification.results.text_results import TextResults
 from bert_tf.tasks.classification.text_examples import TextExample
-from bert_tf.tasks.row_counts import RowCounts
-from bert_tf.tasks.splits import DataLocation, Split
+from bert_tf.tasks.splits import DataLocation, RowCounts, Split
 from bert_tf.tasks.task import (
     DEV_EXAMPLES,
     RESULTS,
@@ -31,7 +32,7 @@ from bert_tf.tasks.task import (
 )
 
 if TYPE_CHECKING:
-    from bert_tf.tasks.classification.results.submission import Submission
+    from bert_tf.tasks.classification.submission import Submission
     from bert_tf.tasks.head_objective import HeadObjective
     from bert_tf.tokenization import BertTokenizer
 
@@ -87,7 +88,7 @@ class ClassificationTask(Task):
         reader: Finds and reads the splits.
         task_type: "classification", "regression" or "multi_label".
         metric_names: The metrics in addition to the loss, and to the accuracy of a
-            classification task; see `scoring`.
+            classification task; see `classification_results`.
         best_by: The metric that selects the best weights, and 1 if higher values are
             better, else -1.
         threshold: Probability in (0, 1) from which a multi-label task predicts a label.

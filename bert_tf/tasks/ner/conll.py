@@ -26,7 +26,7 @@ from bert_tf.tasks.ner.ner_examples import (
     read_tag,
 )
 from bert_tf.tasks.ner.schemes import OUTSIDE, Notation, is_tag
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 
 ALONE = "sentences before the first -DOCSTART- line, without document context"
 _DOCUMENT_MARK = re.compile(r"-DOCSTART-(\s|$)")

@@ -15,8 +15,13 @@ import numpy as np
 from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.schemes import convert
 from bert_tf.tasks.task import Encoded
-from bert_tf.tasks.windows import count_windows, has_max_context, stride_of
-from bert_tf.tasks.words import Pieces, tokenize_sequence
+from bert_tf.tasks.windows import (
+    Pieces,
+    count_windows,
+    has_max_context,
+    stride_of,
+    tokenize_sequence,
+)
 from bert_tf.tokenization import BertTokenizer
 
 SPECIAL_TOKENS = 2  # [CLS] window [SEP]

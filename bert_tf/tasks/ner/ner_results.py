@@ -9,7 +9,7 @@ from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.ner_metrics import EntityMetrics
 from bert_tf.tasks.ner.schemes import find_entities, to_tags, types_of
 from bert_tf.tasks.results import Outputs, TaskResults
-from bert_tf.tasks.text_tables import aligned
+from bert_tf.tasks.tables import aligned
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -13,15 +13,12 @@ import numpy as np
 
 from bert_tf.errors import InputError, check_at_least, check_choice
 from bert_tf.tasks.results import Outputs
-from bert_tf.tasks.squad.final_text import final_text
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.squad.squad_metrics import UNITS
-from bert_tf.tasks.windows import has_max_context, windows
-from bert_tf.tasks.words import tokenize_words
+from bert_tf.tasks.windows import has_max_context, tokenize_words, windows
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
-
 
 # As in google-research/bert, a larger score of "" counts as this one.
 _NO_NULL_SCORE = 1000000.0
@@ -369,3 +366,42 @@ def softmax(scores: Sequence[float]) -> tuple[float, ...]:
     for value in exponentials:
         total += value
     return tuple(value / total for value in exponentials)
+
+
+def final_text(predicted: str, original: str, normalized: str) -> str:
+    """Returns the part of the original text that a span of tokens comes from.
+
+    For example, the tokens "steve smith" of the original text "Steve Smith's" give
+    "Steve Smith". Characters are aligned without spaces. The whole original text is
+    returned if the predicted text is not found, or if the texts differ in their number
+    of characters.
+
+    Args:
+        predicted: The tokens of the span, joined to words with spaces between them.
+        original: The words of the context in which the span lies, joined by spaces.
+        normalized: The words of `original` after `BertTokenizer.words`, joined by
+            spaces.
+
+    Source: google-research/bert `run_squad.get_final_text`.
+    """
+    start = normalized.find(predicted)
+    if start < 0 or not predicted:
+        return original
+    spaces = normalized.count(" ")
+    if len(original) - original.count(" ") != len(normalized) - spaces:
+        return original
+    first = start - normalized.count(" ", 0, start)
+    last = first + len(predicted) - predicted.count(" ") - 1
+    begin, end = _position(original, first), _position(original, last)
+    return original[begin : end + 1]
+
+
+def _position(text: str, number: int) -> int:
+    """Returns the position of the character with this number, counted without spaces."""
+    start = 0
+    for word in text.split(" "):
+        if number < len(word):
+            return start + number
+        number -= len(word)
+        start += len(word) + 1
+    raise IndexError(f"text has fewer characters than {number + 1}")

@@ -10,7 +10,7 @@ from typing import Any
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
 from bert_tf.tasks.results import check_not_replaced, with_baselines
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.squad.best_answers import Answer, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
 from bert_tf.tasks.squad.squad_results import (

@@ -12,8 +12,7 @@ import numpy as np
 from bert_tf.errors import check_at_least
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.task import Encoded
-from bert_tf.tasks.windows import count_windows
-from bert_tf.tasks.words import Pieces, tokenize_words
+from bert_tf.tasks.windows import Pieces, count_windows, tokenize_words
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer

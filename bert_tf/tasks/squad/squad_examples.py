@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 
 # The white space of google-research/bert's run_squad; U+202F is a narrow no-break
 # space.

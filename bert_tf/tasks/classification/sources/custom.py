@@ -12,13 +12,13 @@ from bert_tf.tasks.classification.classification_task import (
     SplitReader,
 )
 from bert_tf.tasks.classification.long_texts import LongTexts
-from bert_tf.tasks.classification.sources.labels import in_order
-from bert_tf.tasks.classification.sources.row_examples import (
-    LabelParser,
-    examples_of_rows,
-)
 from bert_tf.tasks.classification.sources.tfds_reader import TfdsReader, TfdsSource
-from bert_tf.tasks.classification.text_examples import TextExample
+from bert_tf.tasks.classification.text_examples import (
+    LabelParser,
+    TextExample,
+    examples_of_rows,
+    in_order,
+)
 from bert_tf.tasks.splits import DataLocation, FileSource, Split, share_of
 from bert_tf.tasks.tables import column_values
 from bert_tf.tasks.task import TaskInputs
@@ -153,7 +153,7 @@ class CustomReader(SplitReader):
         return [Split(kind, FileSource(path, selection, part, location.table_format))]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
-        """Yields the examples of a split; see `row_examples.examples_of_rows`."""
+        """Yields the examples of a split; see `examples_of_rows`."""
         if isinstance(split.source, TfdsSource):
             return self._tfds().read(split, counts)
         source: Any = split.source

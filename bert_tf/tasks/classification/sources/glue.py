@@ -14,13 +14,11 @@ from bert_tf.tasks.classification.classification_task import (
     ClassificationTask,
     SplitReader,
 )
-from bert_tf.tasks.classification.results.submission import Submission
 from bert_tf.tasks.classification.sources import tfds_reader
-from bert_tf.tasks.classification.sources.labels import check_label, nearest
 from bert_tf.tasks.classification.sources.released_files import first_row, released_rows
-from bert_tf.tasks.classification.text_examples import TextExample
-from bert_tf.tasks.row_counts import RowCounts
-from bert_tf.tasks.splits import DataLocation, FileSource, Split
+from bert_tf.tasks.classification.submission import Submission
+from bert_tf.tasks.classification.text_examples import TextExample, check_label, nearest
+from bert_tf.tasks.splits import DataLocation, FileSource, RowCounts, Split
 from bert_tf.tasks.task import TaskInputs
 
 BINARY = ("0", "1")

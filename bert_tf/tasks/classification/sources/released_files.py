@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.tables import column_values, tab_separated
 
 SHORT_ROWS = "short rows skipped"

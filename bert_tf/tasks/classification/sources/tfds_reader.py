@@ -11,11 +11,11 @@ from bert_tf.tasks.classification.classification_task import (
     ClassificationTask,
     SplitReader,
 )
-from bert_tf.tasks.classification.sources.row_examples import (
+from bert_tf.tasks.classification.text_examples import (
     LabelParser,
+    TextExample,
     examples_of_rows,
 )
-from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import DataLocation, Split
 from bert_tf.tfds_builders import open_builder
 
@@ -153,7 +153,7 @@ class TfdsReader(SplitReader):
         return self.text_a, self.text_b, self.label
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
-        """Yields the examples of a split; see `row_examples.examples_of_rows`.
+        """Yields the examples of a split; see `examples_of_rows`.
 
         Examples without a label in a train or dev split are skipped and counted.
         """

@@ -10,9 +10,8 @@ from bert_tf.tasks.classification.classification_task import (
     ClassificationTask,
     SplitReader,
 )
-from bert_tf.tasks.classification.sources.labels import check_label
 from bert_tf.tasks.classification.sources.released_files import first_row, released_rows
-from bert_tf.tasks.classification.text_examples import TextExample
+from bert_tf.tasks.classification.text_examples import TextExample, check_label
 from bert_tf.tasks.splits import DataLocation, FileSource, Split
 
 LABELS = ("contradiction", "entailment", "neutral")

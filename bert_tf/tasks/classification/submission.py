@@ -1,15 +1,21 @@
-"""Collects the submission files of GLUE tasks in one zip file, and checks them first."""
+"""The files that the GLUE server accepts, and the zip file that collects them.
 
+Each test file has one submission file: a header line `index<tab>prediction`, then a
+line for each example in the order of the test file, with the number of the example from
+0.
+"""
+
+import dataclasses
 import io
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files, output_paths
-from bert_tf.tasks.classification.results.submission import HEADER
 from bert_tf.tasks.tables import tab_separated
 
+HEADER = ("index", "prediction")
 # The number of examples in each official test file.
 TEST_EXAMPLES = {
     "CoLA.tsv": 1063,
@@ -27,6 +33,35 @@ TEST_EXAMPLES = {
 # The time stamp in the zip file is constant, so that equal predictions give equal zip
 # files.
 _TIME_STAMP = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Submission:
+    """The submission files of a task.
+
+    Attributes:
+        file_names: The official file name for each test split, by the suffix of the
+            split.
+        score_range: The lowest and the highest score that the server accepts, if the
+            predictions are scores; None if they are labels.
+
+    Source: gluebenchmark.com/faq.
+    """
+
+    file_names: Mapping[str, str]
+    score_range: tuple[float, float] | None = None
+
+    def text(self, prediction: str | float) -> str:
+        """Returns the text of a prediction in the column `prediction`.
+
+        Args:
+            prediction: A label, or a score. A score is limited to `score_range` and is
+                written with three decimals.
+        """
+        if isinstance(prediction, str):
+            return prediction
+        low, high = self.score_range or (float("-inf"), float("inf"))
+        return f"{max(low, min(high, float(prediction))):.3f}"
 
 
 def write_submission_zip(folders: Sequence[str], output_file: str) -> str:

@@ -239,6 +239,12 @@ class Split:
     limit: int = 0
 
     @property
+    def file(self) -> FileSource:
+        """The source of a split that is a file."""
+        assert isinstance(self.source, FileSource)
+        return self.source
+
+    @property
     def name(self) -> str:
         """The name of the split, such as "dev" or "dev_mismatched"."""
         return self.with_suffix(self.kind)

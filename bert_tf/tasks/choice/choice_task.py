@@ -133,8 +133,8 @@ class ChoiceTask(Task):
 
     def examples(self, split: Split, counts: Counter[str]) -> Iterator[ChoiceExample]:
         """Yields the examples of a split; see `read_examples`."""
-        source: Any = split.source
-        return read_examples(source.name, split.kind, counts, source.table_format)
+        form = split.file.table_format
+        return read_examples(split.file.name, split.kind, counts, form)
 
     def encode(
         self,

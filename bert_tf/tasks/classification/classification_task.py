@@ -271,7 +271,7 @@ class ClassificationTask(Task):
             return np.array([index[example.label] for example in examples], dtype)
         rows: np.ndarray = np.zeros([len(examples), len(self.labels)], np.float32)
         for row, example in zip(rows, examples, strict=True):
-            row[[index[label] for label in example.label or ()]] = 1  # type: ignore[union-attr]
+            row[[index[label] for label in example.labels]] = 1
         return rows
 
     def make_objective(self, config: BertConfig, **options: Any) -> "HeadObjective":

@@ -46,6 +46,13 @@ class TextExample:
     columns: Sequence[str | None] = dataclasses.field(default=_COLUMNS, compare=False)
     row: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label or the labels; () for a score, and for an example without a label."""
+        if isinstance(self.label, tuple):
+            return self.label
+        return (self.label,) if isinstance(self.label, str) else ()
+
     def file_row(self) -> dict[str, Any]:
         """Returns the row of the file, with the texts and, if it is known, the label."""
         values = zip(self.columns, (self.text_a, self.text_b, self.label), strict=True)

@@ -248,9 +248,8 @@ class NerTask(Task):
 
     def examples(self, split: Split, counts: RowCounts) -> Iterator[NerExample]:
         """Yields all sentences of a split; see `read`."""
-        source: Any = split.source
-        path, kind, scheme = source.name, split.kind, self._file_scheme
-        encoding = source.table_format.encoding
+        path, encoding = split.file.name, split.file.table_format.encoding
+        kind, scheme = split.kind, self._file_scheme
         if _is_json(path):
             notation = json_sentences.find_notation(path, scheme, encoding)
             return json_sentences.read_examples(

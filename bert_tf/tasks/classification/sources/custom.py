@@ -127,8 +127,7 @@ class CustomReader(SplitReader):
                 return [name.strip() for name in names]
         found: set[str] = set()
         for example in self.read(split, Counter()):
-            label: Any = example.label
-            found.update((label,) if isinstance(label, str) else label)
+            found.update(example.labels)
             if len(found) > _MAX_LABELS:
                 raise InputError(
                     f"{split.source.name} has more than {_MAX_LABELS} different values "
@@ -156,8 +155,8 @@ class CustomReader(SplitReader):
         """Yields the examples of a split; see `examples_of_rows`."""
         if isinstance(split.source, TfdsSource):
             return self._tfds().read(split, counts)
-        source: Any = split.source
-        path, columns = source.name, self.columns
+        source, columns = split.file, self.columns
+        path = source.name
         is_test = split.kind == "test"
         labels = self._label_columns
         names = (columns.text_a, columns.text_b, *labels)

@@ -167,7 +167,8 @@ class TfdsReader(SplitReader):
         self, split: Split, counts: Counter[str]
     ) -> Iterator[tuple[int, tuple[str, str | None, Any]]]:
         """Yields the number of each example, from 1, its texts, and its label or None."""
-        source: Any = split.source
+        source = split.source
+        assert isinstance(source, TfdsSource)
         convert = self._label_converter(source.builder, split.kind)
         number = 0
         for batch in _batches(source, list(filter(None, self._columns))):

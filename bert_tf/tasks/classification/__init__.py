@@ -2,7 +2,7 @@
 
 Read `text_examples` (examples, and their labels) and `long_texts` (windows), then
 `classification_task` (implements `tasks.task.Task`), `classification_objective`
-(losses), `classification_results` (metrics, reports and output files) and `submission`
-(files for the GLUE server). The package `sources` has the tasks: it finds and reads
-their data.
+(losses), `classification_metrics`, `classification_results` (reports and output files)
+and `submission` (files for the GLUE server). The package `sources` has the tasks: it
+finds and reads their data.
 """

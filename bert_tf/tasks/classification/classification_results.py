@@ -16,6 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf.tasks.classification.classification_metrics import (
+    OF_OUTCOMES,
+    OF_PAIRS,
+    OF_SCORES,
+    LabelPairs,
+    binary_scores,
+)
 from bert_tf.tasks.classification.submission import HEADER, Submission
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.results import Outputs, TaskResults, shortest_float, with_prediction
@@ -231,20 +238,19 @@ class ClassificationResults(TextResults):
         sums: np.ndarray = np.logaddexp.reduce(logarithms, axis=0)
         return sums
 
-    def _weighted_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns the distinct pairs of a label and a predicted label, and their counts."""
+    def _label_pairs(self) -> LabelPairs:
         pairs = np.array(sorted(self._pairs))
         counts = np.array([self._pairs[pair] for pair in pairs.tolist()])
-        return pairs // len(self._names), pairs % len(self._names), counts
+        num_labels = len(self._names)
+        return LabelPairs(pairs // num_labels, pairs % num_labels, counts, num_labels)
 
     def _metrics(self) -> Mapping[str, float]:
-        return self._metrics_of(*self._weighted_pairs())
+        return self._metrics_of(self._label_pairs())
 
     def _constant_metrics(self) -> Mapping[str, float]:
-        true, _, counts = self._weighted_pairs()
-        return self._metrics_of(
-            true, np.full_like(true, self._frequencies().argmax()), counts
-        )
+        pairs, most_frequent = self._label_pairs(), self._frequencies().argmax()
+        predicted = np.full_like(pairs.true, most_frequent)
+        return self._metrics_of(pairs._replace(predicted=predicted))
 
     def undefined(self, metric: str) -> str:
         """Returns the labels without an example, if F1 or Matthews correlation need one of them."""
@@ -257,36 +263,12 @@ class ClassificationResults(TextResults):
 
     def _frequencies(self) -> np.ndarray:
         """Returns the number of examples with each label: int64 [C]."""
-        true, _, counts = self._weighted_pairs()
-        return np.bincount(true, counts, len(self._names)).astype(np.int64)
+        true, _, counts, num_labels = self._label_pairs()
+        return np.bincount(true, counts, num_labels).astype(np.int64)
 
-    def _metrics_of(
-        self, true: np.ndarray, predicted: np.ndarray, counts: np.ndarray
-    ) -> Mapping[str, float]:
-        import sklearn.metrics
-
-        classes = np.arange(len(self._names))
-        functions: dict[str, Callable[[], float]] = {
-            "f1": lambda: sklearn.metrics.f1_score(
-                true == 1, predicted == 1, sample_weight=counts, zero_division=0
-            ),
-            "macro_f1": lambda: sklearn.metrics.f1_score(
-                true,
-                predicted,
-                labels=classes,
-                average="macro",
-                sample_weight=counts,
-                zero_division=0,
-            ),
-            "matthews_correlation": lambda: sklearn.metrics.matthews_corrcoef(
-                true, predicted, sample_weight=counts
-            ),
-        }
-        accuracy = counts[true == predicted].sum() / self._count
-        return {
-            "accuracy": accuracy,
-            **{name: functions[name]() for name in self._metric_names},
-        }
+    def _metrics_of(self, pairs: LabelPairs) -> Mapping[str, float]:
+        names = dict.fromkeys(["accuracy", *self._metric_names])
+        return {name: OF_PAIRS[name](pairs) for name in names}
 
     def report(self) -> str:
         """Returns accuracy, scores of each label, and the confusion matrix.
@@ -297,8 +279,8 @@ class ClassificationResults(TextResults):
         self._flush()
         import sklearn.metrics
 
-        true, predicted, counts = self._weighted_pairs()
-        classes = np.arange(len(self._names))
+        true, predicted, counts, num_labels = self._label_pairs()
+        classes = np.arange(num_labels)
         scores = sklearn.metrics.precision_recall_fscore_support(
             true, predicted, labels=classes, sample_weight=counts, zero_division=0
         )
@@ -394,31 +376,12 @@ class MultiLabelResults(TextResults):
         return "" if self._outcomes[:, 2:].any() else "no label"
 
     def _metrics_of(self, outcomes: np.ndarray) -> Mapping[str, float]:
-        functions = {
-            "micro_f1": lambda: self._scores(outcomes.sum(axis=0))[2],
-            "macro_f1": lambda: float(
-                np.mean([self._scores(row)[2] for row in outcomes])
-            ),
-        }
-        return {name: functions[name]() for name in self._metric_names}
-
-    def _scores(self, outcomes: np.ndarray) -> tuple[float, float, float, int]:
-        """Returns precision, recall, F1 and support from the four counts of `_outcomes`."""
-        import sklearn.metrics
-
-        precision, recall, f1, _ = sklearn.metrics.precision_recall_fscore_support(
-            [0, 0, 1, 1],
-            [0, 1, 0, 1],
-            average="binary",
-            sample_weight=outcomes,
-            zero_division=0,
-        )
-        return float(precision), float(recall), float(f1), int(outcomes[2:].sum())
+        return {name: OF_OUTCOMES[name](outcomes) for name in self._metric_names}
 
     def report(self) -> str:
         """Returns precision, recall, F1 and support of each label."""
         self._flush()
-        scores = [self._scores(row) for row in self._outcomes]
+        scores = map(binary_scores, self._outcomes)
         return _class_report(self._names, list(zip(*scores, strict=True))) + "\n"
 
     def _as_json(self, values: np.ndarray) -> dict[str, Any]:
@@ -450,15 +413,8 @@ class RegressionResults(TextResults):
         return np.square(logits[:, 0] - true).sum()
 
     def _metrics(self) -> Mapping[str, float]:
-        import scipy.stats  # type: ignore[import-untyped]
-
-        functions = {"pearson": scipy.stats.pearsonr, "spearman": scipy.stats.spearmanr}
-        true, predicted = np.array(self._true), np.array(self._predicted, np.float64)
-        is_constant = true.min() == true.max() or predicted.min() == predicted.max()
-        return {
-            name: 0.0 if is_constant else functions[name](true, predicted).statistic
-            for name in self._metric_names
-        }
+        scores = np.array(self._true), np.array(self._predicted, np.float64)
+        return {name: OF_SCORES[name](*scores) for name in self._metric_names}
 
     def undefined(self, metric: str) -> str:
         """Returns "equal scores" if the correct scores are equal: there is no correlation then."""

@@ -88,7 +88,7 @@ class ClassificationTask(Task):
         reader: Finds and reads the splits.
         task_type: "classification", "regression" or "multi_label".
         metric_names: The metrics in addition to the loss, and to the accuracy of a
-            classification task; see `classification_results`.
+            classification task; see `classification_metrics`.
         best_by: The metric that selects the best weights, and 1 if higher values are
             better, else -1.
         threshold: Probability in (0, 1) from which a multi-label task predicts a label.

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError, check_choice, check_label_names
+from bert_tf.tasks.classification import classification_metrics
 from bert_tf.tasks.classification.classification_task import (
     TABLES,
     ClassificationTask,
@@ -23,13 +24,6 @@ from bert_tf.tasks.splits import DataLocation, FileSource, Split, share_of
 from bert_tf.tasks.tables import column_values
 from bert_tf.tasks.task import TaskInputs
 
-# The metrics in addition to the loss and the accuracy, and the metric that selects the
-# best weights, by task type.
-_METRICS: dict[str, tuple[tuple[str, ...], str]] = {
-    "classification": (("macro_f1",), "accuracy"),
-    "regression": (("pearson", "spearman"), "spearman"),
-    "multi_label": (("micro_f1", "macro_f1"), "micro_f1"),
-}
 # The parameters that name the columns, in the order of `TextColumns.names`.
 _PARAMETERS = ("text_a_column", "text_b_column", "label_column")
 # A column with more labels than this contains something else, such as texts or scores.
@@ -232,7 +226,7 @@ def custom_task(
     if labels is not None:
         labels = tuple(label.strip() for label in labels)
         _check_labels(labels, task_type)
-    metric_names, best = _METRICS[task_type]
+    metric_names, best = classification_metrics.DEFAULTS[task_type]
     return ClassificationTask(
         name="custom",
         labels=labels or (),

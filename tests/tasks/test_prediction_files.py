@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bert_tf.tasks.classification.classification_results import RESULTS
+from bert_tf.tasks.classification.classification_results import RESULTS_BY_TYPE
 from bert_tf.tasks.classification.submission import Submission
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import FileSource, Split
@@ -24,7 +24,7 @@ def write(
     ]
     for each in predictions:  # they determine only the loss
         each["logits"] = np.atleast_1d(next(iter(each.values())))
-    results = RESULTS[task_type](labels, split=split, submission=submission)
+    results = RESULTS_BY_TYPE[task_type](labels, split=split, submission=submission)
     results.write(str(folder), zip(examples, predictions, strict=True))
     return {path.name: path.read_bytes().decode() for path in folder.iterdir()}
 

@@ -428,7 +428,7 @@ class RegressionResults(TextResults):
         return {"score": shortest_float(values[0])}
 
 
-RESULTS: Mapping[str, type[TextResults]] = {
+RESULTS_BY_TYPE: Mapping[str, type[TextResults]] = {
     "classification": ClassificationResults,
     "regression": RegressionResults,
     "multi_label": MultiLabelResults,

@@ -16,9 +16,9 @@ from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.task_facts import DECISION, SETTING, TaskFacts
 from bert_tf.tasks.classification.classification_results import (
-    RESULTS as RESULTS_BY_TYPE,
+    RESULTS_BY_TYPE,
+    TextResults,
 )
-from bert_tf.tasks.classification.classification_results import TextResults
 from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import DataLocation, RowCounts, Split

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
+from bert_tf.tasks.classification import classification_metrics
 from bert_tf.tasks.classification.classification_task import (
     ClassificationTask,
     SplitReader,
@@ -245,6 +246,19 @@ _TASKS = (
 )
 GLUE_TASKS: dict[str, ClassificationTask] = {task.name: task for task in _TASKS}
 ALIASES = {"sst2": "sst-2", "stsb": "sts-b"}
+
+
+def selecting_metric(task_name: str | None, task_type: str) -> str:
+    """Returns the name of the metric that selects the best weights of a task.
+
+    Args:
+        task_name: The fact `task` of a trained model; None if it is not known.
+        task_type: The fact `task_type`.
+    """
+    task = GLUE_TASKS.get(task_name or "")
+    if task is not None and task.task_type == task_type:
+        return task.best_by[0]
+    return classification_metrics.DEFAULTS[task_type][1]
 
 
 def glue_task(name: str) -> ClassificationTask:

@@ -14,7 +14,9 @@ from bert_tf.training.step.losses import correct_predictions, cross_entropy, div
 
 
 class HeadObjective:
-    """A training objective that also predicts, whose loss is a mean over the examples of a batch.
+    """A training objective that also predicts.
+
+    The loss is a mean over the examples of a batch.
 
     By default, it is the mean cross entropy of a softmax over classes.
 
@@ -124,7 +126,7 @@ class HeadObjective:
         batch: Mapping[str, Any],
         temperature: float,
     ) -> Any:
-        """Returns the loss of each record with respect to the teacher of a student: float32 [B].
+        """Returns the loss of each record with respect to a teacher: float32 [B].
 
         By default, it is the divergence of two softmaxes over classes.
 

@@ -69,7 +69,7 @@ class TableFormat:
             ) from error
 
     def ending_of(self, path: str) -> str:
-        """Returns the ending of the format of a file, or "" if its name does not tell it."""
+        """Returns the ending of the format of a file; "" if it is unknown."""
         if self.input_format != "auto":
             return f".{self.input_format}"
         ending = os.path.splitext(path.lower().removesuffix(".gz"))[1]
@@ -77,7 +77,7 @@ class TableFormat:
 
 
 def place_of(path: str, number: int) -> str:
-    """Returns the file, and the line of a text file or the row of a Parquet file, for messages.
+    """Returns the file and the line, or the row of a Parquet file, for messages.
 
     Args:
         path: The file.
@@ -87,7 +87,7 @@ def place_of(path: str, number: int) -> str:
 
 
 def lines(path: str, encoding: str | None = None) -> Iterator[tuple[int, str]]:
-    r"""Returns the number of each line, from 1, and the line without its end, \n or \r\n.
+    r"""Yields the number of each line, from 1, and the line without \n or \r\n.
 
     Args:
         path: The file; gzip is unpacked.
@@ -101,7 +101,7 @@ def lines(path: str, encoding: str | None = None) -> Iterator[tuple[int, str]]:
 
 
 def _check_file(path: str) -> None:
-    """Checks that a file can be read several times: it is not a folder, a pipe or a device."""
+    """Checks that a file can be read twice: it is no folder, pipe or device."""
     files.check_is_file(path)
     file_checks.check_is_regular(path)
 
@@ -148,7 +148,7 @@ def column_values(
 
     only = None if with_row else columns
     for number, row in rows(path, check, table_format, header, is_released, only):
-        values: list[Any] = [row.get(name) for name in columns]  # type: ignore[arg-type]
+        values = [None if name is None else row.get(name) for name in columns]
         yield number, [*values, row] if with_row else values
 
 
@@ -196,6 +196,7 @@ def rows(
     if ending == ".jsonl":
         return _json_rows(path, check, encoding)
 
+    # Text files; without a header line, a column is its number.
     if not form.header:
         header = header or (lambda first: [*map(str, range(len(first)))])
     read_lists = comma_separated if ending == ".csv" else tab_separated
@@ -231,6 +232,7 @@ def check_columns(
             raise InputError(
                 f"{place} has several columns {name!r}. Give them different names."
             )
+
     named = zip(columns, parameters or [""] * len(columns), strict=True)
     missing = [
         f"{name!r} ({parameter})" if parameter else repr(name)
@@ -245,7 +247,10 @@ def check_columns(
         each if each and each == each.strip() else repr(each) for each in existing
     )
     if len(existing) == 1 and _SEPARATORS.search(names):
-        remedy = "Separate the columns with commas in a .csv file and with tabs in a .tsv file."
+        remedy = (
+            "Separate the columns with commas in a .csv file and with tabs in a .tsv "
+            "file."
+        )
     raise InputError(
         f"{place} has no column {', '.join(missing)}. Its columns are: {names[:200]}. "
         f"{remedy}"
@@ -274,15 +279,17 @@ def json_lines(
                 f"{path} is a JSON array. Write one object in each line, as jq -c "
                 "'.[]' does."
             )
-        if line.strip():
-            # Many programs write NaN.
-            row = json_files.parse(line, f"{path}, line {number}")
-            if not isinstance(row, dict):
-                raise InputError(
-                    f"{path}, line {number}: a JSON object is required. Received: "
-                    f"{line[:60]}."
-                )
-            yield number, row
+        if not line.strip():
+            continue
+
+        # Many programs write NaN.
+        row = json_files.parse(line, f"{path}, line {number}")
+        if not isinstance(row, dict):
+            raise InputError(
+                f"{path}, line {number}: a JSON object is required. Received: "
+                f"{line[:60]}."
+            )
+        yield number, row
 
 
 def _rows_of_lists(
@@ -309,6 +316,7 @@ def _rows_of_lists(
         # In a file of one column, an empty line is a row.
         if fields == [""] and len(keys) > 1:
             continue
+        # Spreadsheets write separators after the last column.
         is_short = len(fields) < len(keys) and not may_be_short
         if is_short or "".join(fields[len(keys) :]).strip():
             raise InputError(
@@ -375,6 +383,7 @@ def comma_separated(
             ) from error
         finally:
             csv.field_size_limit(limit)
+
         if fields is None:
             return
         if fields or with_empty:
@@ -415,6 +424,7 @@ def _parquet_rows(
         names = table.schema_arrow.names
         check(path, names)
         used = [name for name in names if only is None or name in only]
+
         number = 0
         for batch in table.iter_batches(
             _ROWS_PER_BATCH, columns=used, use_threads=False
@@ -424,7 +434,10 @@ def _parquet_rows(
                 number += 1
                 yield (
                     number,
-                    {n: values[place] for n, values in zip(used, columns, strict=True)},
+                    {
+                        name: values[place]
+                        for name, values in zip(used, columns, strict=True)
+                    },
                 )
 
 
@@ -438,9 +451,8 @@ def _as_list(column: Any) -> list[Any]:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     is_binary = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
-    with contextlib.suppress(
-        pa.ArrowInvalid
-    ):  # bytes that are not text, such as images
+    # Bytes that are no text, such as those of images, stay as they are.
+    with contextlib.suppress(pa.ArrowInvalid):
         column = column.cast(pa.large_string()) if is_binary else column
     return column.to_pylist()
 

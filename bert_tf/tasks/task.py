@@ -86,7 +86,10 @@ class TaskInputs:
     stated_labels: Sequence[Sequence[str]] = ()
 
     def in_stated_order(self, labels: Sequence[str]) -> Sequence[str]:
-        """Returns labels in the order of the first model that states the same ones, if any does."""
+        """Returns labels in the order of the first model that states the same ones.
+
+        If no model does, the order is that of the argument.
+        """
         same = (each for each in self.stated_labels if sorted(each) == sorted(labels))
         return next(same, labels)
 
@@ -127,7 +130,7 @@ class Task:
         return dataclasses.replace(self, head=head)  # type: ignore[type-var]
 
     def prepare(self, inputs: TaskInputs) -> "Task":
-        """Returns the task with what only the model and the data tell, such as the labels.
+        """Returns the task with what depends on model and data, such as the labels.
 
         Args:
             inputs: The model and the place of the data.
@@ -192,7 +195,10 @@ class Task:
 
     @property
     def output_files(self) -> Sequence[str]:
-        """The names of the files that evaluations and predictions write into the run's folder."""
+        """The names of the files that evaluations and predictions write.
+
+        They are in the folder of the run.
+        """
         return (
             "eval_results.txt",
             "eval_report.txt",
@@ -221,7 +227,9 @@ class Task:
         return [Split(kind, source)]
 
     def read(self, split: Split, counts: RowCounts) -> Iterator[Any]:
-        """Yields the examples of a split up to `split.limit`, without holding them in memory.
+        """Yields the examples of a split up to `split.limit`.
+
+        They are not held in memory.
 
         Args:
             split: A split that `splits` returned.

@@ -1,4 +1,4 @@
-"""The pieces of words, and the overlapping windows of texts that are too long for the model.
+"""The pieces of words, and the overlapping windows of texts that are too long.
 
 Shape letters: N texts, T pieces (WordPiece tokens) of a text, V vocabulary. W is the
 number of words in the functions about words, and else of windows of a text.
@@ -31,11 +31,14 @@ class Pieces:
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
     def is_empty(self) -> np.ndarray:
-        """Returns whether a word has no piece, as one of control characters: bool [W]."""
+        """Returns whether a word has no piece: bool [W].
+
+        Words of control characters have none.
+        """
         return np.diff(self.first) == 0
 
     def fill_empty_words(self, piece: int) -> "Pieces":
-        """Returns the pieces, with one piece of the given id for each word without a piece."""
+        """Returns the pieces, with a piece of the given id for each empty word."""
         is_empty = self.is_empty()
         ids: np.ndarray = np.insert(self.ids, self.first[:-1][is_empty], piece)
         return Pieces(ids, self.first + np.concatenate([[0], np.cumsum(is_empty)]))
@@ -54,6 +57,7 @@ def tokenize_words(
     all_pieces = tokenize_sequence(
         [word for words in contexts for word in words], tokenizer
     )
+
     pieces, word = [], 0
     for words in contexts:
         first = all_pieces.first[word : word + len(words) + 1]
@@ -70,7 +74,9 @@ def tokenize_sequence(words: Sequence[str], tokenizer: "BertTokenizer") -> Piece
         return Pieces(np.zeros(0, np.int32), np.zeros(1, np.int64))
     tokenized = tokenizer.tokenize(list(index))
     splits, ids = tokenized.row_splits.numpy(), tokenized.values.numpy()
-    lengths = np.diff(splits)[numbers]
+
+    # From the pieces of the different words to those of all words: [T]
+    lengths = np.diff(splits)[numbers]  # [W]
     ends = np.concatenate([[0], np.cumsum(lengths)])
     flat = ids[np.repeat(splits[numbers] - ends[:-1], lengths) + np.arange(ends[-1])]
     return Pieces(flat, ends)
@@ -141,7 +147,7 @@ def has_max_context(starts: np.ndarray, lengths: np.ndarray, window: int) -> np.
     Source: google-research/bert `run_squad._check_is_max_context`.
     """
     pieces = starts[window] + np.arange(lengths[window])
-    left = pieces - starts[:, None]
+    left = pieces - starts[:, None]  # [W, lengths[window]]
     right = starts[:, None] + lengths[:, None] - 1 - pieces
     nearest = np.minimum(left, right)
     score = np.where(nearest >= 0, nearest + 0.01 * lengths[:, None], -np.inf)

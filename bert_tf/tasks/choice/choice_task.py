@@ -1,10 +1,10 @@
-"""`ChoiceTask`: the best of several texts, such as the continuation of a sentence in SWAG.
+"""`ChoiceTask`: the best of several texts, as in SWAG, and its loss.
 
-Shape letters: B batch, N examples, C choices, S sequence length, R sequences of all examples.
+Shape letters: B batch, N examples, C choices, S sequence length, R sequences of all
+examples.
 """
 
 import dataclasses
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -103,12 +103,12 @@ class ChoiceTask(Task):
             for kind in inputs.phases.kinds
             for split in self.splits(kind, location)
         ]
+
         most, labels = _FEWEST_CHOICES, set()
-        for each in itertools.chain(
-            *(self.read(split, RowCounts()) for split in splits)
-        ):
-            most = max(most, len(each.choices))
-            labels.add(each.label)
+        for split in splits:
+            for example in self.read(split, RowCounts()):
+                most = max(most, len(example.choices))
+                labels.add(example.label)
 
         # Files of a few rows may lack 0, but hardly together with all other files of
         # the run.
@@ -154,20 +154,17 @@ class ChoiceTask(Task):
             the number of examples in which a text has no token.
         """
         per_example = np.array([len(example.choices) for example in examples], np.int64)
-        # [R], the example of each sequence
+        # The example of each sequence: [R]
         row: np.ndarray = np.repeat(np.arange(len(examples)), per_example)
+
         contexts = tokenizer.tokenize([example.context for example in examples])
         choices = tokenizer.tokenize(
             [text for example in examples for text in example.choices]
         )
         packed = tokenizer.pack(tf.gather(contexts, row), choices, max_seq_length)
-        exists = np.arange(self.num_choices) < per_example[:, None]
-        lengths_a, lengths_b = (
-            contexts.row_lengths().numpy()[row],
-            choices.row_lengths().numpy(),
-        )
-        is_cut = lengths_a + lengths_b > max_seq_length - _SPECIAL_TOKENS
-        is_empty = (lengths_a == 0) | (lengths_b == 0)
+
+        # From sequences to examples: [R, S] -> [N, C, S]
+        exists = np.arange(self.num_choices) < per_example[:, None]  # [N, C]
         columns = {
             "input_ids": _by_choice(
                 packed["input_ids"], exists, tokenizer.pad_id, np.int32
@@ -179,6 +176,12 @@ class ChoiceTask(Task):
                 [example.label or 0 for example in examples], np.int64
             ),
         }
+
+        # The report counts examples, not sequences.
+        lengths_a = contexts.row_lengths().numpy()[row]
+        lengths_b = choices.row_lengths().numpy()
+        is_cut = lengths_a + lengths_b > max_seq_length - _SPECIAL_TOKENS
+        is_empty = (lengths_a == 0) | (lengths_b == 0)
         counts = {
             "truncated": len(np.unique(row[is_cut])),
             "with an empty text": len(np.unique(row[is_empty])),
@@ -190,14 +193,14 @@ class ChoiceTask(Task):
         return ChoiceObjective(BertMultipleChoice(config, **options), self.best_by)
 
     def make_results(self, split: Split) -> ChoiceResults:
-        """Returns the object that computes accuracy and loss, and writes the predictions."""
+        """Returns the object that computes the metrics, and writes the predictions."""
         return ChoiceResults()
 
 
 def _by_choice(
     packed: Any, exists: np.ndarray, padding: int, dtype: type
 ) -> np.ndarray:
-    """Returns the sequences [R, S] as an array [N, C, S], with padding for missing choices.
+    """Returns the sequences [R, S] as an array [N, C, S], with padding.
 
     Args:
         packed: int32 tensor [R, S], in the order of the examples and of their choices.

@@ -1,4 +1,4 @@
-"""The metrics of classification, multi-label classification and regression: one row for each name.
+"""The metrics of classification and regression: one row for each name.
 
 A metric without a definition for the given examples, such as the correlation with
 constant predictions, is 0, and may warn. scikit-learn and SciPy are imported

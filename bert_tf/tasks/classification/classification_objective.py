@@ -44,7 +44,7 @@ class RegressionObjective(HeadObjective):
         batch: Mapping[str, Any],
         temperature: float,
     ) -> Any:
-        """Returns the squared differences from the scores of the teacher, float32 [B]."""
+        """Returns the squared differences from the teacher, float32 [B]."""
         return tf.square(outputs["logits"] - teacher[:, 0])[:, 0]
 
     def metrics(
@@ -54,7 +54,7 @@ class RegressionObjective(HeadObjective):
         return {}
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns `logits`, float32 [B, 1], and the same numbers as `score`, float32 [B]."""
+        """Returns `logits`, float32 [B, 1], and the same as `score`, float32 [B]."""
         logits = self._run_model(batch)["logits"]
         return {"logits": logits, "score": logits[:, 0]}
 
@@ -95,7 +95,7 @@ class MultiLabelObjective(HeadObjective):
         batch: Mapping[str, Any],
         temperature: float,
     ) -> Any:
-        """Returns the mean divergences of the labels, float32 [B]; each has a sigmoid of its own.
+        """Returns the mean divergences of the sigmoids of the labels: float32 [B].
 
         A sigmoid is a softmax over the logit and 0.
         """
@@ -113,6 +113,6 @@ class MultiLabelObjective(HeadObjective):
         return {"micro_f1": micro_f1}
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns `logits` and `probabilities`, float32 [B, C]; each probability is a sigmoid."""
+        """Returns `logits`, and `probabilities`, their sigmoids: float32 [B, C]."""
         logits = self._run_model(batch)["logits"]
         return {"logits": logits, "probabilities": tf.sigmoid(logits)}

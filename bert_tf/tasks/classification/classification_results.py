@@ -102,17 +102,16 @@ class TextResults(TaskResults):
         """
         if len(outputs) == 1:
             return outputs[0]
+        # [W, C] each
         of_windows = {
             name: np.stack([each[name] for each in outputs]) for name in outputs[0]
         }
         means = {name: values.mean(axis=0) for name, values in of_windows.items()}
-        return {
-            **means,
-            "logits": self._mean_logits(of_windows["logits"].astype(np.float64)),
-        }
+        logits = self._mean_logits(of_windows["logits"].astype(np.float64))
+        return {**means, "logits": logits}
 
     def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
-        """Returns the logits [C] of the mean prediction of windows with the logits [W, C]."""
+        """Returns the logits [C] of the mean prediction of windows, [W, C]."""
         mean: np.ndarray = logits.mean(axis=0)
         return mean
 
@@ -125,21 +124,19 @@ class TextResults(TaskResults):
                 self._flush()
 
     def _flush(self) -> None:
-        if self._block:
-            labels = [label for label, _ in self._block]
-            names = [
-                name
-                for name in ("logits", "probabilities")
-                if name in self._block[0][1]
-            ]
-            stacked = {
-                name: np.stack([each[name] for _, each in self._block])
-                for name in names
-            }
-            self._loss += float(
-                self._add(labels, stacked["logits"].astype(np.float64), stacked)
-            )
-            self._block = []
+        if not self._block:
+            return
+        labels = [label for label, _ in self._block]
+        names = [
+            name for name in ("logits", "probabilities") if name in self._block[0][1]
+        ]
+        stacked = {
+            name: np.stack([each[name] for _, each in self._block]) for name in names
+        }  # [N, C] each
+
+        logits = stacked["logits"].astype(np.float64)
+        self._loss += float(self._add(labels, logits, stacked))
+        self._block = []
 
     def _add(
         self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs
@@ -154,7 +151,7 @@ class TextResults(TaskResults):
         raise NotImplementedError
 
     def metrics(self) -> dict[str, float]:
-        """Returns the loss and the metrics of all examples; {} if no example has a label."""
+        """Returns the loss and the metrics; {} if no example has a label."""
         self._flush()
         if not self._count:
             return {}
@@ -173,13 +170,15 @@ class TextResults(TaskResults):
         raise NotImplementedError
 
     def lines(self, example: TextExample, prediction: Outputs) -> list[str]:
-        """Returns the lines of an example, with the one for the server if there is a format."""
+        """Returns the lines of an example in all files."""
         values = np.atleast_1d(prediction[self.output])
         predicted = self._as_json(values)
         row = with_prediction(example.file_row(), predicted)
         # Parquet files have values such as dates.
         text = json.dumps(row, ensure_ascii=False, default=str)
         lines = ["\t".join(map(str, values)), text]
+
+        # The line for a benchmark's server.
         if self._submission:
             value = self._submission.text(next(iter(predicted.values())))
             header = "" if self._num_lines else "\t".join(HEADER) + "\n"
@@ -225,10 +224,14 @@ class ClassificationResults(TextResults):
         self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs
     ) -> float:
         ids = np.array([self._index[label] for label in labels])
+        predicted = logits.argmax(axis=-1)
+
         pairs, counts = np.unique(
-            ids * len(self._names) + logits.argmax(axis=-1), return_counts=True
+            ids * len(self._names) + predicted, return_counts=True
         )
         self._pairs.update(dict(zip(pairs.tolist(), counts.tolist(), strict=True)))
+
+        # The cross entropies: log sum exp(logits) - logit of the label, [N]
         true_logits = np.take_along_axis(logits, ids[:, None], axis=-1)[:, 0]
         return np.sum(np.logaddexp.reduce(logits, axis=-1) - true_logits)
 
@@ -253,7 +256,7 @@ class ClassificationResults(TextResults):
         return self._metrics_of(pairs._replace(predicted=predicted))
 
     def undefined(self, metric: str) -> str:
-        """Returns the labels without an example, if F1 or Matthews correlation need one of them."""
+        """Returns the labels without an example, if the metric needs one of them."""
         counts = self._frequencies()
         missing = [
             name for name, count in zip(self._names, counts, strict=True) if not count
@@ -281,6 +284,8 @@ class ClassificationResults(TextResults):
 
         true, predicted, counts, num_labels = self._label_pairs()
         classes = np.arange(num_labels)
+
+        # Accuracy, and the scores of each label.
         scores = sklearn.metrics.precision_recall_fscore_support(
             true, predicted, labels=classes, sample_weight=counts, zero_division=0
         )
@@ -291,8 +296,10 @@ class ClassificationResults(TextResults):
             f"most frequent label, {self._names[frequencies.argmax()]}, is always "
             f"predicted\n\n{_class_report(self._names, scores)}\n"
         )
-        if len(classes) > _MAX_MATRIX:
+        if num_labels > _MAX_MATRIX:
             return by_label
+
+        # The confusion matrix.
         matrix = sklearn.metrics.confusion_matrix(
             true, predicted, labels=classes, sample_weight=counts
         )
@@ -314,7 +321,7 @@ class ClassificationResults(TextResults):
         }
 
     def complete(self, folder: str) -> None:
-        """Logs the order of the labels, and warns if many examples have the same prediction."""
+        """Logs the order of the labels, and warns if all predictions are equal."""
         super().complete(folder)
         count = self._predicted.total()
         if count >= _MANY and len(self._predicted) == 1 and self._split:
@@ -343,20 +350,22 @@ class MultiLabelResults(TextResults):
         return logits
 
     def _is_predicted(self, probabilities: np.ndarray) -> np.ndarray:
-        """Returns which labels are predicted: bool, with the shape of the probabilities."""
+        """Returns which labels are predicted: bool, with the same shape."""
         return probabilities >= np.float32(self._threshold)
 
     def _add(
         self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs
     ) -> float:
-        true = np.zeros(logits.shape, np.int64)
+        true = np.zeros(logits.shape, np.int64)  # [N, C]
         for row, names in zip(true, labels, strict=True):
             row[[self._index[name] for name in names]] = 1
+
         # The probabilities select the labels, so that the metrics count the same
         # predictions as the prediction files contain.
         outcomes = 2 * true + self._is_predicted(outputs["probabilities"])
         for outcome in range(4):
             self._outcomes[:, outcome] += np.count_nonzero(outcomes == outcome, axis=0)
+
         losses = np.logaddexp(0, logits) - logits * true
         return losses.mean(axis=-1).sum()
 
@@ -372,7 +381,7 @@ class MultiLabelResults(TextResults):
         return self._metrics_of(outcomes)
 
     def undefined(self, metric: str) -> str:
-        """Returns "no label" if no example has a label: there is no F1 without a true label."""
+        """Returns "no label" if there is none: there is no F1 then."""
         return "" if self._outcomes[:, 2:].any() else "no label"
 
     def _metrics_of(self, outcomes: np.ndarray) -> Mapping[str, float]:
@@ -417,7 +426,7 @@ class RegressionResults(TextResults):
         return {name: OF_SCORES[name](*scores) for name in self._metric_names}
 
     def undefined(self, metric: str) -> str:
-        """Returns "equal scores" if the correct scores are equal: there is no correlation then."""
+        """Returns "equal scores" if they are: there is no correlation then."""
         return "equal scores" if min(self._true) == max(self._true) else ""
 
     def baseline(self) -> dict[str, float]:
@@ -436,7 +445,7 @@ RESULTS_BY_TYPE: Mapping[str, type[TextResults]] = {
 
 
 def _class_report(names: Sequence[str], scores: Sequence[Any]) -> str:
-    """Returns a table from precision, recall, F1 and support, each of which has C numbers."""
+    """Returns a table from precision, recall, F1 and support, C numbers each."""
     rows = [
         [name, *(f"{score:.4f}" for score in row[:3]), str(int(row[3]))]
         for name, row in zip(names, zip(*scores, strict=True), strict=True)

@@ -83,6 +83,7 @@ def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
     """
     paths = _find_files(folders)
     output_paths.check_output_file(output_file, paths.values())
+
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, path in paths.items():
@@ -90,10 +91,9 @@ def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, _checked_text(path, name))
     files.write_bytes(output_file, content.getvalue())
-    total, missing = (
-        len(TEST_EXAMPLES),
-        [name for name in TEST_EXAMPLES if name not in paths],
-    )
+
+    total = len(TEST_EXAMPLES)
+    missing = [name for name in TEST_EXAMPLES if name not in paths]
     line = f"{output_file} contains {len(paths)} of {total} submission files."
     if missing:
         line += f" Missing: {', '.join(missing)}. The GLUE server requires all {total}."
@@ -118,14 +118,17 @@ def _checked_text(path: str, name: str) -> str:
             f"{path}, line 1: the columns {' and '.join(HEADER)} are required. "
             f"Received: {', '.join(header)[:200] or 'an empty file'}."
         )
+
     lines = ["\t".join(HEADER)]
     for index, (line, fields) in enumerate(rows):
+        # The server finds the example of a prediction by its index.
         if len(fields) != len(HEADER) or fields[0] != str(index):
             raise InputError(
                 f"{path}, line {line}: the index {index} and a prediction are "
                 f"required, separated by a tab. Received: {' '.join(fields)[:60]}."
             )
         lines.append("\t".join(fields))
+
     if len(lines) - 1 != TEST_EXAMPLES[name]:
         raise InputError(
             f"{path} has {len(lines) - 1} predictions, but the official test file has "
@@ -135,12 +138,13 @@ def _checked_text(path: str, name: str) -> str:
 
 
 def _find_files(folders: Sequence[str]) -> dict[str, str]:
-    """Returns the path of each submission file, by name, in the order of `TEST_EXAMPLES`."""
+    """Returns the paths of the submission files by name, in the official order."""
     if not all(folders) or not folders:
         raise InputError(
             f"input_dirs has an empty name. Received: {','.join(folders)!r}. Give the "
             "output folders of the runs."
         )
+
     found: dict[str, str] = {}
     for folder in folders:
         names = [n for n in TEST_EXAMPLES if files.exists(os.path.join(folder, n))]
@@ -150,6 +154,7 @@ def _find_files(folders: Sequence[str]) -> dict[str, str]:
                 f"{next(iter(TEST_EXAMPLES))}. Give folders in which the predictions "
                 "of a GLUE test file were written."
             )
+        # One of two files would be lost.
         for name in names:
             if name in found:
                 raise InputError(

@@ -48,13 +48,13 @@ class TextExample:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The label or the labels; () for a score, and for an example without a label."""
+        """The label or the labels; () for a score or without a label."""
         if isinstance(self.label, tuple):
             return self.label
         return (self.label,) if isinstance(self.label, str) else ()
 
     def file_row(self) -> dict[str, Any]:
-        """Returns the row of the file, with the texts and, if it is known, the label."""
+        """Returns the row of the file, with the texts and a known label."""
         values = zip(self.columns, (self.text_a, self.text_b, self.label), strict=True)
         used = {
             name: each for name, each in values if name is not None and each is not None
@@ -63,7 +63,7 @@ class TextExample:
 
 
 def in_order(labels: Collection[str]) -> list[str]:
-    """Sorts labels: by their numbers if all of them are whole numbers, else by their texts."""
+    """Sorts labels: by number if all are whole numbers, else by text."""
     if not all(map(_WHOLE_NUMBER.fullmatch, labels)):
         return sorted(labels)
     # The text decides between labels such as "1" and "01".
@@ -143,6 +143,7 @@ def text_of(value: Any, place: str) -> str:
         )
     if isinstance(value, (int, float)):
         return str(value)
+
     if value is None:
         raise InputError(f"{place} has no value.")
     raise InputError(
@@ -208,15 +209,15 @@ class LabelParser:
         return label
 
     def _several_labels(self, value: Any, path: str, line: int) -> tuple[str, ...]:
+        # One column a label.
         if isinstance(value, dict):
             value = [
                 name for name in value if self._is_set(name, value[name], path, line)
             ]
+        # One text with all labels; other programs write lists.
         if not isinstance(value, (list, tuple)):
             text = text_of(value, f"{place_of(path, line)}: column {self._column!r}")
-            value = [
-                part for part in map(str.strip, text.split(self._separator)) if part
-            ]
+            value = filter(None, map(str.strip, text.split(self._separator)))
         return tuple(dict.fromkeys(self._one_label(part, path, line) for part in value))
 
     def _is_set(self, name: str, value: Any, path: str, line: int) -> bool:
@@ -236,6 +237,7 @@ class LabelParser:
             score = math.nan if isinstance(value, bool) or "_" in text else float(text)
         except ValueError:
             score = math.nan
+
         if not abs(score) <= _HIGHEST_SCORE:  # also true for NaN
             raise InputError(
                 f"{place} has {text[:60]!r}. Write a finite number of at most "
@@ -273,15 +275,18 @@ def examples_of_rows(
     column_a, column_b, _ = columns
     number = 0
     for number, (text_a, text_b, value, *others) in rows:
+        # Most values are texts already.
         if text_a.__class__ is not str:
             text_a = text_of(text_a, f"{place_of(path, number)}: column {column_a!r}")
         if column_b is not None and text_b.__class__ is not str:
             text_b = text_of(text_b, f"{place_of(path, number)}: column {column_b!r}")
+
         if kind == "test":
             label = _label_of_test(value, path, number, parse_label, counts)
         else:
             label = parse_label(value, path, number)
         yield TextExample(text_a, text_b, label, columns, *others)
+
     if not number:
         raise InputError(f"{path} has no examples. Give a file with at least one.")
 

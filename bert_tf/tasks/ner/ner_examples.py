@@ -1,4 +1,4 @@
-"""The example of named-entity recognition, and `SplitSummary`: what was read from a file."""
+"""The example of named-entity recognition, and the summary of a split."""
 
 import dataclasses
 from collections import Counter, defaultdict
@@ -71,9 +71,8 @@ def read_tag(tag: str, notation: Notation, place: str) -> str:
     """
     found = notation.read(tag.strip())
     if found is None:
-        prefixes = (
-            "B- or I-" if notation.scheme in ("iob1", "iob2") else "B-, I-, E- or S-"
-        )
+        is_iob = notation.scheme in ("iob1", "iob2")
+        prefixes = "B- or I-" if is_iob else "B-, I-, E- or S-"
         raise MalformedSentenceError(
             f"{place}: the tag {tag.strip()[:60]!r} is malformed. Expected: O, or "
             f"{prefixes} and a type, such as B-PER. Correct the tag, or give the "
@@ -109,36 +108,35 @@ class SplitSummary:
             self._types[column].update(entity.type for entity in find_entities(values))
 
     def report(self, path: str, counts: RowCounts) -> None:
-        """Adds to `counts.notes` what was read, and a warning for each sign of a mistaken column.
+        """Adds to `counts.notes` what was read, and signs of a mistaken column.
 
         Args:
             path: The file.
             counts: Receives texts such as "words: column 0 of 2; tags: column 1: LOC
                 47, ORG 3".
         """
-        own, text = (
-            self._types[None],
-            self._origin.description if self._origin else "no words",
-        )
+        own = self._types[None]
+        text = self._origin.description if self._origin else "no words"
         if self.has_tags:
             notation = self._origin.notation
             scheme = notation.scheme or self.evidence.scheme()
             written = dict.fromkeys(map(notation.write, all_tags([UNNAMED], scheme)))
             found = [f"{name} {number:,}" for name, number in sorted(own.items())]
             scheme = scheme if notation.heads["B"] else "io"
-            text += f": {shortened(found, _MAX_TYPES)}; scheme {scheme}: {' '.join(written)}"
+            types = shortened(found, _MAX_TYPES)
+            text += f": {types}; scheme {scheme}: {' '.join(written)}"
         counts.notes["read"].append(text)
 
+        # Signs of a mistaken column.
         warnings = counts.notes["warnings"]
         if self._are_numbers[True] > _NUMBERED_SHARE * self._are_numbers.total():
             warnings.append(
                 f"The words of {path} are numbers, such as 1, 2, 3. If another column "
                 "has the words, give its index as token_column."
             )
-
-        for column, types in self._types.items():
+        for column, others in self._types.items():
             # Without entities, those of all types in another column are of interest.
-            number = sum(types[name] for name in own or types)
+            number = sum(others[name] for name in own or others)
             if number >= _SUSPICIOUS_RATIO * max(own.total(), 1):
                 warnings.append(
                     f"Column {column} of {path} has {number:,} entities, and the "

@@ -88,7 +88,7 @@ class NerObjective(HeadObjective):
         batch: Mapping[str, Any],
         temperature: float,
     ) -> Any:
-        """Returns the sums of the divergences of the softmaxes over the tags of words: [B]."""
+        """Returns the sums of the divergences of the words: float32 [B]."""
         losses = divergence(teacher, outputs["logits"], temperature)
         return tf.reduce_sum(_has_label(batch) * losses, axis=-1)
 
@@ -103,7 +103,10 @@ class NerObjective(HeadObjective):
         return {"accuracy": sums["correct"] / counts["words"]}
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns `predictions`, the index of the best tag, and `label_ids`: int32 [B, S] each."""
+        """Returns `predictions` and `label_ids`: int32 [B, S] each.
+
+        A prediction is the index of the best tag.
+        """
         logits = self._run_model(batch)["logits"]
         predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
         return {"predictions": predictions, "label_ids": batch["label_ids"]}
@@ -184,6 +187,8 @@ class NerTask(Task):
             return dataclasses.replace(
                 task, labels=tuple(inputs.in_stated_order(task.labels))
             )
+
+        # The labels and their scheme are those of the trained model.
         labels = inputs.trained.get("labels")
         if not labels:
             raise InputError(
@@ -264,12 +269,10 @@ class NerTask(Task):
 
         See `tasks.task.Task`.
         """
-        if example.tags is None:
-            return {"tokens": list(example.words)}
-        return {
-            "tokens": list(example.words),
-            "tags": schemes.convert(example.tags, self.scheme),
-        }
+        row = {"tokens": list(example.words)}
+        if example.tags is not None:
+            row["tags"] = schemes.convert(example.tags, self.scheme)
+        return row
 
     def encode(
         self,
@@ -295,7 +298,7 @@ class NerTask(Task):
         return NerObjective(model, self.best_by)
 
     def make_results(self, split: Split) -> NerResults:
-        """Returns the object that computes the F1 of entities, and writes the predicted tags."""
+        """Returns the object that computes F1, and writes the predicted tags."""
         is_json = _is_json(split.source.name)
         return NerResults(
             self.labels,
@@ -317,7 +320,9 @@ def _is_json(path: str) -> bool:
 
 
 def _with_train_labels(task: NerTask, location: DataLocation) -> NerTask:
-    """Returns a task with labels for the types of the train split: all tags of its scheme.
+    """Returns a task with the labels of the train split.
+
+    They are all tags of its scheme, for the types of the train split.
 
     Args:
         task: A task; its labels are ignored.
@@ -330,12 +335,15 @@ def _with_train_labels(task: NerTask, location: DataLocation) -> NerTask:
     counts = RowCounts()
     tags = {tag for example in task.read(split, counts) for tag in example.tags or ()}
     types = schemes.types_of(tags)
+
     if not types:
         skipped = "".join(
             f" ({number:,} {reason})" for reason, number in counts.items()
         )
-        nothing = f"{split.source.name} has no entities{skipped}, so there is nothing to learn."
-        remedy = "Give a train file with tags such as B-PER."
-        found = counts.notes["first"] + counts.notes["warnings"]
-        raise InputError(" ".join([nothing, *found, remedy]))
+        # With the signs of a mistaken column.
+        found = " ".join([*counts.notes["first"], *counts.notes["warnings"], ""])
+        raise InputError(
+            f"{split.source.name} has no entities{skipped}, so there is nothing to "
+            f"learn. {found}Give a train file with tags such as B-PER."
+        )
     return dataclasses.replace(task, labels=schemes.all_tags(types, task.scheme))

@@ -69,9 +69,12 @@ def average(
     for source in filter(None, (*paths, data_file)):
         check_not_replaced(source, folder, OUTPUTS)
     examples = _questions(data_file, settings, runs[0], limit)
+
+    # Files of another version or of other questions do not stay.
     files.make_folder(folder)
-    for name in OUTPUTS:  # those of another version or of other questions
+    for name in OUTPUTS:
         files.remove(os.path.join(folder, name))
+
     found = SquadResults(settings)
     found.write(
         folder,
@@ -98,6 +101,7 @@ def _read(path: str, version_2_with_negative: bool) -> dict[str, list[dict[str, 
             f"{path} has no lists of answers. Give a file nbest_predictions.json, and "
             "not predictions.json."
         )
+
     if not version_2_with_negative and not all(
         each["text"] for each in itertools.chain(*lists)
     ):
@@ -114,13 +118,16 @@ def _questions(
     answered: Mapping[str, Any],
     limit: int,
 ) -> list[SquadExample]:
-    """Returns the questions in the order of the data set, or of the n-best files without one.
+    """Returns the questions in the order of the data set.
+
+    Without a data set, they are in the order of the n-best files.
 
     Raises:
         InputError: The data set and the n-best files have different questions.
     """
     if data_file is None:
         return [SquadExample(question, "", (), "", None) for question in answered]
+
     counts = RowCounts()
     found = read_examples(data_file, False, settings.version_2_with_negative, counts)
     examples = list(itertools.islice(found, limit or None))
@@ -141,10 +148,15 @@ def _mean(
     for run in runs:
         for answer in run:
             totals[answer["text"]] += answer["probability"]
-    ranked = sorted(totals.items(), key=lambda item: item[1], reverse=True)
-    means = {text: total / len(runs) for text, total in ranked[: settings.n_best_size]}
+
+    # The n best texts, and "".
+    means = {
+        text: total / len(runs)
+        for text, total in totals.most_common(settings.n_best_size)
+    }
     if "" in totals:
         means[""] = totals[""] / len(runs)
+
     logits = {
         text: math.log(max(mean, _MIN_PROBABILITY)) for text, mean in means.items()
     }

@@ -53,7 +53,7 @@ class SquadFacts(TaskFacts):
 
 
 class SquadObjective(HeadObjective):
-    """The mean of the cross entropies of the first and of the last position of the answer.
+    """The mean cross entropy of the first and the last position of the answer.
 
     The answer of a window without the answer is position 0, [CLS].
 
@@ -84,7 +84,10 @@ class SquadObjective(HeadObjective):
         for name in ("start", "end"):
             logits, positions = outputs[f"{name}_logits"], batch[f"{name}_positions"]
             if not self.full_length:
-                logits = tf.where(batch["input_mask"] > 0, logits, _PADDING_LOGIT)
+                logits = tf.where(
+                    batch["input_mask"] > 0, logits, _PADDING_LOGIT
+                )  # [B, S]
+
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(positions, logits)
             sums["loss"] += tf.reduce_sum(weighted(losses, batch)) / 2
             sums[f"{name}_correct"] = tf.reduce_sum(
@@ -103,16 +106,16 @@ class SquadObjective(HeadObjective):
         batch: Mapping[str, Any],
         temperature: float,
     ) -> Any:
-        """Returns the mean divergences of the softmaxes over the start and end tokens, [B].
+        """Returns the mean divergences of start and end: float32 [B].
 
         Padding positions are never classes, because the teacher's logits there are not
         cached.
         """
         is_token = batch["input_mask"][..., None] > 0
-        both = self.logits_to_learn(outputs), teacher
+        both = self.logits_to_learn(outputs), teacher  # [B, S, 2] each
         own, given = (
             tf.transpose(tf.where(is_token, x, _PADDING_LOGIT), [0, 2, 1]) for x in both
-        )
+        )  # [B, 2, S] each
         return tf.reduce_mean(divergence(given, own, temperature), axis=-1)
 
     def metrics(
@@ -125,7 +128,7 @@ class SquadObjective(HeadObjective):
         }
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns `start_logits` and `end_logits`, float32 [B, S], and the inputs of the model."""
+        """Returns `start_logits` and `end_logits`, float32 [B, S], and the inputs."""
         inputs = {
             name: batch[name] for name in ("input_ids", "input_mask", "segment_ids")
         }
@@ -213,16 +216,12 @@ class SquadTask(Task):
 
     def examples(self, split: Split, counts: RowCounts) -> Iterator[SquadExample]:
         """Yields the examples of a split in the order of the file."""
-        training, version_2 = (
-            split.kind == "train",
-            self.answers.version_2_with_negative,
-        )
-        for example in read_examples(split.source.name, training, version_2, counts):
-            if (
-                split.kind == "dev"
-                and self.requires_answers
-                and example.answers is None
-            ):
+        is_training = split.kind == "train"
+        version_2 = self.answers.version_2_with_negative
+        needs_answers = split.kind == "dev" and self.requires_answers
+
+        for example in read_examples(split.source.name, is_training, version_2, counts):
+            if needs_answers and example.answers is None:
                 raise InputError(
                     f"{split.source.name}: question {example.id!r} has no answers, and "
                     "an evaluation needs them. Give a file with answers, or "
@@ -254,7 +253,7 @@ class SquadTask(Task):
         return SquadObjective(model, self.best_by, self.answers.padding_as_released)
 
     def make_results(self, split: Split) -> SquadResults:
-        """Returns the object that computes the official metrics, and writes the answers."""
+        """Returns the object that computes the metrics, and writes the answers."""
         finder = AnswerFinder(self.tokenizer, self.answers, self.windows.doc_stride)
         return SquadResults(self.answers, finder)
 

@@ -101,6 +101,8 @@ class GlueReader(SplitReader):
                 f"official format as {kind}_file, or use the weights of a run of the "
                 "task mnli."
             )
+
+        # A given file is the first split of its kind.
         by_suffix = self.files.get(kind, _FILES[kind])
         if location.explicit_file(kind):
             by_suffix = dict(itertools.islice(by_suffix.items(), 1))
@@ -132,17 +134,16 @@ class GlueReader(SplitReader):
         columns = next(
             (each for each in self.layouts if each[0] in first), self.layouts[0]
         )
+        # The file has a line of names, or its own form without one.
         if header and (columns[0] in first or (is_test and len(first) < len(header))):
             header = None
+
         optional = {columns[2]} if is_test else set()
         skipped = counts if self.skips_short_rows and not is_test else None
         rows = released_rows(path, columns, optional, header=header, counts=skipped)
         for number, (text_a, text_b, text) in rows:
-            label = (
-                None
-                if is_test and text in _HIDDEN_LABELS
-                else self._label(text, path, number)
-            )
+            is_hidden = is_test and text in _HIDDEN_LABELS
+            label = None if is_hidden else self._label(text, path, number)
             yield TextExample(text_a, text_b, label, columns)
 
     def _label(self, text: str, path: str, line: int) -> str | float:
@@ -194,6 +195,7 @@ def _task(
         file_names or {"": f"{folder}.tsv"},
         score_range=None if labels else (LOWEST_SCORE, HIGHEST_SCORE),
     )
+
     return ClassificationTask(
         name=folder.lower(),
         labels=labels,

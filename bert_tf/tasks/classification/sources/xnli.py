@@ -1,4 +1,4 @@
-"""The XNLI task: natural language inference in 15 languages, read from the released files."""
+"""The XNLI task: natural language inference in 15 languages."""
 
 import dataclasses
 import os
@@ -84,11 +84,12 @@ class XnliReader(SplitReader):
         is_train_file = _TRAIN_COLUMNS[0] in first_row(path)
         columns = _TRAIN_COLUMNS if is_train_file else _EVALUATION_COLUMNS
         optional = {columns[2]} if split.kind == "test" else set()
-        rows = released_rows(
-            path, columns, {*optional, *([_LANGUAGE] if is_train_file else [])}
-        )
+        if is_train_file:
+            optional.add(_LANGUAGE)
+
         languages = set()
-        for number, (text_a, text_b, text, language) in rows:
+        for number, row in released_rows(path, columns, optional):
+            text_a, text_b, text, language = row
             languages.add(language)
             if language in (None, self.language):
                 # The train files call "contradiction" "contradictory".
@@ -96,6 +97,7 @@ class XnliReader(SplitReader):
                 if label is not None:
                     check_label(label, LABELS, path, number)
                 yield TextExample(text_a, text_b, label, columns[:3])
+
         if not languages & {None, self.language}:
             raise InputError(
                 f"{path} has no row of xnli_language {self.language!r}. Its languages "

@@ -80,10 +80,7 @@ class HeadObjective:
     def _run_model(
         self, batch: Mapping[str, Any], training: bool = False
     ) -> dict[str, Any]:
-        """Returns the outputs of the model.
-
-        Those of its head if the batch has hidden states.
-        """
+        """Returns the outputs of the model, or of its head for hidden states."""
         if CACHED_FEATURES in batch:
             states, mask = batch[CACHED_FEATURES], batch[CACHED_MASK]
             return dict(self.model.outputs_of_features(states, mask, training))

@@ -63,10 +63,8 @@ class TaskResults:
     def baseline(self) -> dict[str, float]:
         """Returns the metrics of a constant prediction.
 
-        Called only if there are metrics.
-
-        That is the most frequent label of the split, the tag O, or no answer. A metric
-        whose value is not known is omitted.
+        The prediction is the most frequent label of the split, the tag O, or no answer.
+        A metric whose value is not known is omitted. Called only if there are metrics.
         """
         return {}
 
@@ -167,9 +165,8 @@ def with_prediction(
 ) -> dict[str, Any]:
     """Returns a row with the columns of its prediction.
 
-    Existing columns keep their values.
-
-    A column of the prediction whose name exists gets the prefix "predicted_".
+    Existing columns keep their values. A column of the prediction whose name exists
+    gets the prefix "predicted_".
     """
     row = dict(row)
     for name, value in prediction.items():

@@ -118,9 +118,7 @@ def column_values(
     remedy: str | None = None,
     is_released: bool = False,
 ) -> Iterator[tuple[int, list[Any]]]:
-    """Yields the number of each row, and the row's values in the given columns.
-
-    See `rows`.
+    """Yields the number of each row, and its values in some columns; see `rows`.
 
     Args:
         path: A table.
@@ -343,9 +341,8 @@ def tab_separated(
 ) -> Iterator[tuple[int, list[str]]]:
     r"""Yields the number and the fields of each line.
 
-    Empty lines are skipped or, with `with_empty`, have one empty field.
-
-    Quotes are ordinary characters, and a line ends only at \n or \r\n.
+    Empty lines are skipped or, with `with_empty`, have one empty field. Quotes are
+    ordinary characters, and a line ends only at \n or \r\n.
 
     Raises:
         InputError: As in `lines`.
@@ -358,11 +355,10 @@ def tab_separated(
 def comma_separated(
     path: str, encoding: str | None = None, with_empty: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yields each row's first line number and fields.
+    """Yields the number of each row's first line, and its fields.
 
-    A quoted field may span several lines.
-
-    Empty lines are skipped or, with `with_empty`, have one empty field.
+    A quoted field may span several lines. Empty lines are skipped or, with
+    `with_empty`, have one empty field.
 
     Raises:
         InputError: The file is not CSV, or as in `lines`.

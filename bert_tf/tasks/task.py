@@ -154,11 +154,9 @@ class Task:
     def first_label_id(self) -> int | None:
         """The value of the feature `label_ids` for the first label.
 
-        Smaller values are no labels.
-
-        None if the loss is not that of one label for each text or word; class weights
-        are then refused. Otherwise, the objective must apply `head_objective.weighted`
-        to its losses, as `HeadObjective` does.
+        Smaller values are no labels. None if the loss is not that of one label for each
+        text or word; class weights are then refused. Otherwise, the objective must
+        apply `head_objective.weighted` to its losses, as `HeadObjective` does.
         """
         return None
 

@@ -80,8 +80,7 @@ def read_examples(
         InputError: The file is missing, or has another format, or a row is malformed.
 
     Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", section
-    4.4. The
-    second text is `sent2`, a blank, and the ending.
+    4.4. The second text is `sent2`, a blank, and the ending.
     """
 
     def check(place: str, names: Collection[str]) -> None:

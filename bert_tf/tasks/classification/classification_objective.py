@@ -24,8 +24,7 @@ class RegressionObjective(HeadObjective):
     """Mean squared error of one output.
 
     Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", appendix
-    B.1 (STS-B).
-    google-research/bert has no regression.
+    B.1 (STS-B). google-research/bert has no regression.
     """
 
     def sums_of_outputs(

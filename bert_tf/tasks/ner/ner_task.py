@@ -56,8 +56,8 @@ class NerObjective(HeadObjective):
     """The mean cross entropy over the words of a batch that have a label.
 
     Source: paper, section 5.3: the first sub-token of each word has the label. The
-    other positions
-    ([CLS], [SEP], further sub-tokens, document context and padding) are ignored.
+    other positions ([CLS], [SEP], further sub-tokens, document context and padding) are
+    ignored.
     """
 
     def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
@@ -247,7 +247,7 @@ class NerTask(Task):
     def _detected_schemes(self) -> dict[Split, str]:
         """The scheme of the tags of each split that was read.
 
-        Of the model if it has no tags.
+        A split without tags has the scheme of the model.
         """
         return {}
 
@@ -265,10 +265,7 @@ class NerTask(Task):
         return conll.read_examples(path, kind, layout, self.document_context, counts)
 
     def as_row(self, example: NerExample) -> dict[str, Any]:
-        """Returns the words and, in the scheme of the model, the tags.
-
-        See `tasks.task.Task`.
-        """
+        """Returns the words and, in the scheme of the model, the tags."""
         row = {"tokens": list(example.words)}
         if example.tags is not None:
             row["tags"] = schemes.convert(example.tags, self.scheme)

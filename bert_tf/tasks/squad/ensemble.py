@@ -13,15 +13,9 @@ from bert_tf.tasks.results import check_not_replaced, with_baselines
 from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.squad.best_answers import Answer, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
-from bert_tf.tasks.squad.squad_results import (
-    NBEST,
-    NULL_ODDS,
-    PREDICTIONS,
-    THRESHOLD,
-    SquadResults,
-)
+from bert_tf.tasks.squad.squad_results import FILES, SquadResults
 
-OUTPUTS = PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, "eval_results.txt"
+OUTPUTS = (*FILES, "eval_results.txt")
 _MIN_PROBABILITY = 1e-38
 
 

@@ -15,12 +15,9 @@ from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings, BestA
 from bert_tf.tasks.squad.squad_examples import SquadExample
 
 _LOGGER = logging.getLogger(__name__)
-PREDICTIONS, NBEST, NULL_ODDS = (
-    "predictions.json",
-    "nbest_predictions.json",
-    "null_odds.json",
-)
 THRESHOLD = "squad_threshold.json"
+# The last two are files of version 2.0.
+FILES = ("predictions.json", "nbest_predictions.json", "null_odds.json", THRESHOLD)
 _NO_ANSWER = "(no answer)"
 # A context with more characters per word is in a language without blanks between words.
 _LONGEST_MEAN_WORD = 15
@@ -171,8 +168,7 @@ class SquadResults(TaskResults):
         self._settings, self._finder = settings, finder
         self._metrics = AnswerMetrics(settings)
         self._start = "{"  # of the next item of the files
-        has_null = settings.version_2_with_negative
-        self.file_names = (PREDICTIONS, NBEST, *([NULL_ODDS] if has_null else []))
+        self.file_names = FILES[: 3 if settings.version_2_with_negative else 2]
 
     def decode(self, example: SquadExample, outputs: Sequence[Outputs]) -> BestAnswers:
         """Returns the best answers to a question, from the outputs for its windows."""

@@ -22,13 +22,7 @@ from bert_tf.tasks.squad import squad_encoding
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import SPECIAL_TOKENS, WindowSettings
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
-from bert_tf.tasks.squad.squad_results import (
-    NBEST,
-    NULL_ODDS,
-    PREDICTIONS,
-    THRESHOLD,
-    SquadResults,
-)
+from bert_tf.tasks.squad.squad_results import FILES, SquadResults
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.step.losses import correct_predictions, divergence
@@ -165,7 +159,7 @@ class SquadTask(Task):
     name = "squad"
     table = features.SPAN
     best_by = ("f1", 1)
-    prediction_files = (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD)
+    prediction_files = FILES
 
     def prepare(self, inputs: TaskInputs) -> "SquadTask":
         """Returns the task with its tokenizer; see `tasks.task.Task`.

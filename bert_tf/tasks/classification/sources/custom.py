@@ -109,10 +109,9 @@ class CustomReader(SplitReader):
     def _labels_of_train_split(self, location: DataLocation) -> list[str]:
         """Returns the labels of the train split, `in_order`.
 
-        With `eval_fraction`, of its file.
-
-        A data set of tensorflow-datasets can have names for its labels. These names are
-        returned in their own order.
+        With `eval_fraction`, they are those of its file. A data set of
+        tensorflow-datasets can have names for its labels, which are returned in their
+        own order.
         """
         location = dataclasses.replace(location, eval_fraction=0.0, test_fraction=0.0)
         (split, *_) = self.splits("train", location)

@@ -58,14 +58,11 @@ class XnliReader(SplitReader):
         Raises:
             InputError: The file does not exist.
         """
+        name = f"xnli.{kind}.tsv"
+        folders: Sequence[str] = _EVALUATION_FOLDERS
         if kind == "train":
-            name = f"multinli.train.{self.language}.tsv"
-            names = [os.path.join(folder, name) for folder in _TRAIN_FOLDERS]
-        else:
-            names = [
-                os.path.join(folder, f"xnli.{kind}.tsv")
-                for folder in _EVALUATION_FOLDERS
-            ]
+            name, folders = f"multinli.train.{self.language}.tsv", _TRAIN_FOLDERS
+        names = [os.path.join(folder, name) for folder in folders]
         path = location.find_file(kind, names)
         return [Split(kind, FileSource(path, (self.language,)))]
 

@@ -64,8 +64,10 @@ def test_the_columns_of_the_file_keep_their_names_and_values(tmp_path, caplog):
         '0.5}\n{"id": "8", "review": "b", "stars": "?", "predicted": "10", '
         '"probability": 1.0}\n'
     )
-    columns, metrics = (record.getMessage() for record in sorted(caplog.records, key=lambda each:
-                                                                  each.levelno))  # fmt: skip
+    columns, metrics = (
+        record.getMessage()
+        for record in sorted(caplog.records, key=lambda each: each.levelno)
+    )
     assert (
         columns
         == "test_results.tsv has a column for each label, in this order: 1, 2, 10."

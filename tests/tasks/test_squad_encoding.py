@@ -179,10 +179,12 @@ def test_answers_by_hand(tmp_path, case):
     rows = [
         ([vocabulary[each] for each in ids[:end]], tuple(positions))
         for ids, end, positions in zip(
-            columns["input_ids"], columns["input_mask"].sum(axis=1),
-            zip(columns["start_positions"], columns["end_positions"], strict=True), strict=True,
+            columns["input_ids"],
+            columns["input_mask"].sum(axis=1),
+            zip(columns["start_positions"], columns["end_positions"], strict=True),
+            strict=True,
         )
-    ]  # fmt: skip
+    ]
     before = ["[CLS]", "who", "?", "[SEP]"]
     assert rows == [
         ([*before, *pieces, "[SEP]"], positions) for pieces, positions in expected

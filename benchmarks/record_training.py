@@ -224,7 +224,7 @@ def run_transformers(settings):
 
 def score(task, split, tokenizer, max_seq_length, columns):
     """Returns the metrics of the outputs, from the features and outputs of all records."""
-    from bert_tf.tasks.row_counts import RowCounts
+    from bert_tf.tasks.splits import RowCounts
 
     examples = list(task.read(split, RowCounts()))
     counts = task.encode(examples, tokenizer, max_seq_length).records_per_example

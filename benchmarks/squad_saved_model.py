@@ -174,7 +174,7 @@ def main():
 
     from bert_tf.pretrained import load
     from bert_tf.storage import files, json_files
-    from bert_tf.tasks.row_counts import RowCounts
+    from bert_tf.tasks.splits import RowCounts
     from bert_tf.tasks.squad.squad_examples import read_examples
     from bert_tf.tasks.squad.squad_results import THRESHOLD
 

@@ -28,7 +28,7 @@ flags.mark_flags_as_required(["input_dirs", "output_file"])
 def main() -> None:
     """Writes the zip file and prints its content."""
     startup.import_tensorflow()
-    from bert_tf.tasks.classification.submission_zip import write_submission_zip
+    from bert_tf.tasks.classification.submission import write_submission_zip
 
     print(write_submission_zip(FLAGS.input_dirs, FLAGS.output_file))
 

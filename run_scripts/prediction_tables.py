@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.sources.row_examples import text_of
+from bert_tf.tasks.classification.text_examples import text_of
 from bert_tf.tasks.tables import TableFormat, column_values, place_of
 
 Row = dict[str, Any]

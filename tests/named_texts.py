@@ -1,4 +1,4 @@
-"""Random sentences about persons and places, as files with tags and with labels of texts."""
+"""Random sentences about persons and places, with tags and with labels."""
 
 import numpy as np
 
@@ -13,7 +13,10 @@ def sentences(seed, count):
 
 
 def write_split(folder, name, count, labels):
-    """Writes a .conll file with tags, and a .tsv file whose label says whether ann is named."""
+    """Writes a .conll file with tags, and a .tsv file with ann as the label.
+
+    The label of a text says whether ann is named.
+    """
     found = sentences(count, count)
     tagged = ("\n".join(f"{w} {TAGS.get(w, 'O')}" for w in words) for words in found)
     (folder / f"{name}.conll").write_text("\n\n".join(tagged) + "\n")

@@ -6,7 +6,7 @@ import numpy as np
 from squad_data import tokenizers
 
 from bert_tf.tasks.ner.ner_task import NerTask
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.task import DataLocation
 
 TYPES = ["PER", "LOC", "creative-work"]
@@ -69,7 +69,7 @@ def disturbed(rng, tags):
 
 
 def random_pairs(seed, number, longest=12):
-    """Yields correct and predicted tags of random sentences, in all schemes and malformed."""
+    """Yields correct and predicted tags of sentences in all schemes, or malformed."""
     rng = np.random.default_rng(seed)
     for index in range(number):
         scheme = ["iob1", "iob2", "iobes", None][index % 4]
@@ -84,12 +84,6 @@ def make_task(
     return NerTask(tokenizers(do_lower_case)[0], tuple(labels), **options)
 
 
-def write(path, text):
-    """Writes a file, and returns its path as text."""
-    path.write_bytes(text.encode())
-    return str(path)
-
-
 def read(task, path, kind="dev", limit=0):
     """Returns the examples of a file, and the counts of unusual sentences."""
     location = DataLocation(**{f"{kind}_file": str(path)})
@@ -99,7 +93,9 @@ def read(task, path, kind="dev", limit=0):
 
 
 def outputs_of(columns, per_example, predictions):
-    """Returns for each example the outputs of its records, in which each word has a prediction.
+    """Returns for each example the outputs of its records.
+
+    Each word has a prediction.
 
     Args:
         columns: The columns of the records.

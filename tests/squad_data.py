@@ -1,4 +1,4 @@
-"""Small vocabularies and generated questions in the format of SQuAD, for the tests of the task."""
+"""Small vocabularies, and generated questions in the format of SQuAD."""
 
 import dataclasses
 import functools
@@ -9,7 +9,7 @@ import numpy as np
 from reference import squad as oracle
 from reference.tokenizer import Tokenizer
 
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.squad.squad_examples import read_examples
@@ -18,10 +18,45 @@ from bert_tf.tokenization import BertTokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = [
-    "a", "b", "c", "x", "y", "s", "i", "##b", "##c", "##s", "the", "cat", "un", "##able", "steve",
-    "smith", "who", "1895", "1943", "(", ")", "-", "–", ",", ".", "?", "'", "’", "#", "猫", "犬",
-    "ש", "##ל", "##ש", "α", "##σ", "##ς", "##α",
-]  # fmt: skip
+    "a",
+    "b",
+    "c",
+    "x",
+    "y",
+    "s",
+    "i",
+    "##b",
+    "##c",
+    "##s",
+    "the",
+    "cat",
+    "un",
+    "##able",
+    "steve",
+    "smith",
+    "who",
+    "1895",
+    "1943",
+    "(",
+    ")",
+    "-",
+    "–",
+    ",",
+    ".",
+    "?",
+    "'",
+    "’",
+    "#",
+    "猫",
+    "犬",
+    "ש",
+    "##ל",
+    "##ש",
+    "α",
+    "##σ",
+    "##ς",
+    "##α",
+]
 UNCASED = ["cafe", "ᄒ", "##ᅡ", "##ᆫ"]
 CASED = [
     "The",
@@ -41,11 +76,41 @@ CASED = [
 # Some words are unknown, some have no pieces, and some have pieces of another length
 # than the word.
 WORDS = [
-    "the", "The", "cats", "Cat", "unable", "café", "CAFÉ", "cafe\u0301", "(1895-1943)", "1895",
-    "b.", "c,", "a", "abc", "(a)", "Smith's", "Steve", "steve’s", "zebra", "猫犬", "猫", "한", "İ",
-    "שלש", "\u200b", "\u0301", "\ufffd", "a\u200bb", "#", "##", "x\xa0y",
-    "x\u2028y", "–", "z" * 201,
-]  # fmt: skip
+    "the",
+    "The",
+    "cats",
+    "Cat",
+    "unable",
+    "café",
+    "CAFÉ",
+    "cafe\u0301",
+    "(1895-1943)",
+    "1895",
+    "b.",
+    "c,",
+    "a",
+    "abc",
+    "(a)",
+    "Smith's",
+    "Steve",
+    "steve’s",
+    "zebra",
+    "猫犬",
+    "猫",
+    "한",
+    "İ",
+    "שלש",
+    "\u200b",
+    "\u0301",
+    "\ufffd",
+    "a\u200bb",
+    "#",
+    "##",
+    "x\xa0y",
+    "x\u2028y",
+    "–",
+    "z" * 201,
+]
 # The tokenizer is slow for texts with these words.
 RARE_WORDS = ["ΑΣ", "ΑΣ-ΑΣΑ", "\uffff"]
 INPUTS = "input_ids", "input_mask", "segment_ids"
@@ -54,7 +119,7 @@ BLANKS = [*[" "] * 8, "  ", "\t", "\n", "\r\n", "\u202f"]
 
 @functools.cache
 def tokenizers(do_lower_case):
-    """Returns the tokenizer and the reference tokenizer, with the same small vocabulary."""
+    """Returns the tokenizer and the reference tokenizer with a small vocabulary."""
     tokens = SPECIAL + PIECES + (UNCASED if do_lower_case else CASED)
     return BertTokenizer(tokens, do_lower_case), Tokenizer(tokens, do_lower_case)
 
@@ -95,7 +160,7 @@ def read(path, training=False, version_2=False):
 
 
 def to_train(path):
-    """Returns id, question, answers and first character of the examples of SQuAD 1.1 to train on.
+    """Returns id, question, answers and first character of training examples of 1.1.
 
     All answers are in the first word of their contexts.
     """
@@ -107,7 +172,7 @@ def to_train(path):
 
 
 def to_train_version_2(path):
-    """Returns id, answers and whether there is none, of the examples of SQuAD 2.0 to train on."""
+    """Returns id, answers and whether there is none, of training examples of 2.0."""
     found, _ = read(path, training=True, version_2=True)
     return [(each.id, each.answers, each.is_impossible) for each in found]
 
@@ -147,7 +212,7 @@ def random_question(rng, number, context, version_2):
 
 
 def random_data(seed, count, longest=30, version_2=False, contexts=()):
-    """Returns generated questions: up to three for each of `count` contexts, in several articles.
+    """Returns generated questions: up to three for each context, in several articles.
 
     Args:
         seed: Of the random numbers.
@@ -230,7 +295,7 @@ def random_logits(found, seed, rounded=False):
 
 
 def oracle_predictions(found, logits, do_lower_case, settings, lengths=None):
-    """Returns what the released program writes: predictions, n-best lists, and null odds.
+    """Returns what the released program writes: predictions, n-best lists, null odds.
 
     Args:
         found: The windows.
@@ -250,6 +315,9 @@ def oracle_predictions(found, logits, do_lower_case, settings, lengths=None):
     ids = [window.unique_id for window in found.features]
     results = dict(zip(ids, zip(*rows, strict=True), strict=True))
     return oracle.predictions(
-        found.oracle_examples, found.features, results, do_lower_case=do_lower_case,
+        found.oracle_examples,
+        found.features,
+        results,
+        do_lower_case=do_lower_case,
         **{name: values[name] for name in names},
-    )  # fmt: skip
+    )

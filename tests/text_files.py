@@ -11,8 +11,13 @@ import tensorflow as tf
 
 # Endings of files in which each document is a line, a record or a row.
 DOCUMENT_ENDINGS = [
-    ".jsonl", ".jsonl.gz", ".tfrecord", ".tfrecord.gz", ".tfrecord-00000-of-00001", ".parquet",
-]  # fmt: skip
+    ".jsonl",
+    ".jsonl.gz",
+    ".tfrecord",
+    ".tfrecord.gz",
+    ".tfrecord-00000-of-00001",
+    ".parquet",
+]
 TEXT_ENDINGS = [".txt", ".txt.gz", ".txt.bz2", ""]
 WIKIEXTRACTOR_ENDINGS = ["wiki_00", "wiki_00.bz2"]
 
@@ -57,9 +62,10 @@ def write(path, documents, feature="text"):
 
 
 def wikiextractor_block(number, text):
-    """Returns an article in the form in which `Extractor.extract` of WikiExtractor writes it."""
+    """Returns an article as `Extractor.extract` of WikiExtractor writes it."""
     title = f'A & "b" {number}'
-    head = f'<doc id="{number}" url="https://en.wikipedia.org/wiki?curid={number}" title="{title}">'
+    url = f"https://en.wikipedia.org/wiki?curid={number}"
+    head = f'<doc id="{number}" url="{url}" title="{title}">'
     lines = html.escape(text, quote=False).split("\n")
     return f"{head}\n{title}\n\n" + "\n\n".join(lines) + "\n\n</doc>\n"
 
@@ -80,7 +86,9 @@ def write_tfds(folder, documents):
         name="train", shard_lengths=[len(documents)], num_bytes=20 * len(documents)
     )
     tfds.folder_dataset.write_metadata(
-        data_dir=str(data_dir), features=info, split_infos=[split],
+        data_dir=str(data_dir),
+        features=info,
+        split_infos=[split],
         filename_template="{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
-    )  # fmt: skip
+    )
     return str(folder / "tfds")

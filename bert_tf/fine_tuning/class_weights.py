@@ -17,8 +17,8 @@ from bert_tf.fine_tuning.fine_tuning_config import (
     parse_class_weights,
 )
 from bert_tf.fine_tuning.record_files import RecordFile
+from bert_tf.tasks.tables import shortened
 from bert_tf.tasks.task import LABEL_WEIGHTS, Task
-from bert_tf.tasks.text_tables import shortened
 
 _RECORDS_PER_BLOCK = 2048
 _SHOWN_LABELS = 20

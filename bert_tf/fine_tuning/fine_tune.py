@@ -270,11 +270,11 @@ def _read_teacher(
     return Teacher(settings, sha256, cache, make_objective)
 
 
-def _with_trained_head(task: Any, trained: Mapping[str, Any]) -> Task:
+def _with_trained_head(task: Task, trained: Mapping[str, Any]) -> Task:
     """Returns the task with the layers of the head of the trained model, if there is one."""
-    if not trained or not hasattr(task, "head"):
-        return task
-    return dataclasses.replace(task, head=HeadConfig.from_dict(trained.get("head")))
+    return (
+        task.with_head(HeadConfig.from_dict(trained.get("head"))) if trained else task
+    )
 
 
 def _run_settings(

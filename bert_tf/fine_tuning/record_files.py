@@ -30,8 +30,8 @@ from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.storage import files
 from bert_tf.storage.replacement import check_is_own
+from bert_tf.tasks.tables import shortened
 from bert_tf.tasks.task import Encoded
-from bert_tf.tasks.text_tables import shortened
 
 _LOGGER = logging.getLogger(__name__)
 _EXAMPLES_PER_BLOCK = 2048

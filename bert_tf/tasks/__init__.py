@@ -1,9 +1,9 @@
 """Fine-tuning tasks. Layer 3: imports layers 0 to 2.
 
-Read `task` (the interface of a task), then the code that all tasks share:
-`fine_tuning_config`, `row_counts` (skipped rows), `tables` (rows of files),
-`record_files` and `batches` (records), `task_data` (the splits of a run), `evaluation`,
-`feature_cache` and `distillation` (outputs of models that are computed once) and
-`run_phases`. The package `classification` contains the tasks that classify sentences
-and sentence pairs, `squad` questions about a text, and `choice` multiple choice.
+Read `task` (the contract of a task), then the code that all tasks share: `splits` (the
+place of a data set, and the counts of unusual rows), `tables` (rows of files),
+`windows` (the pieces of words, and long texts in parts), `results` (the metrics and
+output files of a split) and `head_objective` (the loss). The package `classification`
+has the tasks that classify sentences and sentence pairs, `squad` questions about a
+text, `choice` multiple choice, and `ner` named-entity recognition.
 """

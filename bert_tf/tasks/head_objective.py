@@ -14,7 +14,9 @@ from bert_tf.training.step.losses import correct_predictions, cross_entropy, div
 
 
 class HeadObjective:
-    """A training objective that also predicts, whose loss is a mean over the examples of a batch.
+    """A training objective that also predicts.
+
+    The loss is a mean over the examples of a batch.
 
     By default, it is the mean cross entropy of a softmax over classes.
 
@@ -78,10 +80,7 @@ class HeadObjective:
     def _run_model(
         self, batch: Mapping[str, Any], training: bool = False
     ) -> dict[str, Any]:
-        """Returns the outputs of the model.
-
-        Those of its head if the batch has hidden states.
-        """
+        """Returns the outputs of the model, or of its head for hidden states."""
         if CACHED_FEATURES in batch:
             states, mask = batch[CACHED_FEATURES], batch[CACHED_MASK]
             return dict(self.model.outputs_of_features(states, mask, training))
@@ -124,7 +123,7 @@ class HeadObjective:
         batch: Mapping[str, Any],
         temperature: float,
     ) -> Any:
-        """Returns the loss of each record with respect to the teacher of a student: float32 [B].
+        """Returns the loss of each record with respect to a teacher: float32 [B].
 
         By default, it is the divergence of two softmaxes over classes.
 

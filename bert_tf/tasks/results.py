@@ -1,4 +1,4 @@
-"""`TaskResults`: the metrics of a split, its report, and the files with its predictions."""
+"""`TaskResults`: the metrics, the report and the predictions of a split."""
 
 import contextlib
 import logging
@@ -56,16 +56,14 @@ class TaskResults:
         raise NotImplementedError
 
     def metrics(self) -> dict[str, float]:
-        """Returns the metrics, such as {"accuracy": 0.9}; {} if no example has a label."""
+        """Returns the metrics, such as {"accuracy": 0.9}; {} without labels."""
         raise NotImplementedError
 
     def baseline(self) -> dict[str, float]:
         """Returns the metrics of a constant prediction.
 
-        Called only if there are metrics.
-
-        That is the most frequent label of the split, the tag O, or no answer. A metric
-        whose value is not known is omitted.
+        The prediction is the most frequent label of the split, the tag O, or no answer.
+        A metric whose value is not known is omitted. Called only if there are metrics.
         """
         return {}
 
@@ -83,14 +81,16 @@ class TaskResults:
         return ""
 
     def report(self) -> str:
-        """Returns a readable report, called only if there are metrics; "" if there is none.
+        """Returns a readable report, or "".
+
+        Called only if there are metrics.
 
         By default, the report consists of the first examples.
         """
         return "\n".join(self._samples)
 
     def lines(self, example: Any, prediction: Any) -> Sequence[str]:
-        """Returns the text of an example in each of the files, with the ends of the lines.
+        """Returns the text of an example in each of the files, with line ends.
 
         Texts of further files are ignored.
         """
@@ -123,13 +123,15 @@ class TaskResults:
             for example, prediction in predictions:
                 if self.scores_predictions:
                     self.score(example, prediction)
-                for file, text in zip(
-                    opened, self.lines(example, prediction), strict=False
-                ):
+                # Without a file for a benchmark's server, the last text has no file.
+                texts = self.lines(example, prediction)
+                for file, text in zip(opened, texts, strict=False):
                     file.write(text.encode())
                 self._num_lines += 1
+
             for file in opened:
                 file.write(self.end_of_files().encode())
+
         if 0 < self._count < self._num_lines:
             _LOGGER.warning(
                 "warning: the metrics are those of %s of %s examples. The others have "
@@ -162,9 +164,8 @@ def with_prediction(
 ) -> dict[str, Any]:
     """Returns a row with the columns of its prediction.
 
-    Existing columns keep their values.
-
-    A column of the prediction whose name exists gets the prefix "predicted_".
+    Existing columns keep their values. A column of the prediction whose name exists
+    gets the prefix "predicted_".
     """
     row = dict(row)
     for name, value in prediction.items():
@@ -175,5 +176,5 @@ def with_prediction(
 
 
 def shortest_float(value: Any) -> float:
-    """Converts a float32 to the float with the fewest digits that rounds to the same float32."""
+    """Returns the float with the fewest digits that rounds to the given float32."""
     return float(str(value))

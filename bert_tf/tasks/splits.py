@@ -1,8 +1,12 @@
-"""The place of a data set, and the splits that are found there."""
+"""The place of a data set, its splits, and what is counted in them.
+
+`RowCounts` counts the unusual rows of a split, and decides about skipped rows.
+"""
 
 import dataclasses
 import hashlib
 import os
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -13,6 +17,8 @@ from bert_tf.tasks.tables import ENDINGS, TableFormat
 KINDS = ("train", "dev", "test")
 # The names of split files without their endings, by kind.
 SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
+# More skipped rows than these shares of a split give a warning, or stop the run.
+_WARNING_SHARE, _MAX_SHARE = 0.1, 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +68,8 @@ class DataLocation:
                 "eval_fraction and test_fraction must be at least 0, and less than 1 "
                 f"together. Received: {self.eval_fraction} and {self.test_fraction}."
             )
+
+        # A share of the train file cannot be a split that has a file of its own.
         for name, file in zip(shares, ("dev_file", "test_file"), strict=True):
             other = "tfds_name" if self.tfds_name else file
             if shares[name] and getattr(self, other):
@@ -71,23 +79,25 @@ class DataLocation:
 
     def explicit_file(self, kind: str) -> str | None:
         """Returns the file that was given for a kind of split, or None."""
-        return {"train": self.train_file, "dev": self.dev_file, "test": self.test_file}[
-            kind
-        ]
+        explicit = {
+            "train": self.train_file,
+            "dev": self.dev_file,
+            "test": self.test_file,
+        }
+        return explicit[kind]
 
     def limit(self, kind: str) -> int:
         """Returns the maximum number of examples of a kind of split; 0 for all."""
         return self.max_train_examples if kind == "train" else self.max_eval_examples
 
     def part(self, kind: str) -> tuple[float, float] | None:
-        """Returns the first and the last share of the train file's texts that are a split.
+        """Returns the first and last share of the train file's texts that are a split.
 
         None if the train file is one split, or if the split has a file of its own.
         """
         dev, test = self.eval_fraction, 1 - self.test_fraction
-        first, last = {"dev": (0.0, dev), "test": (test, 1.0), "train": (dev, test)}[
-            kind
-        ]
+        limits = {"dev": (0.0, dev), "test": (test, 1.0), "train": (dev, test)}
+        first, last = limits[kind]
         return (first, last) if 0 < last - first < 1 else None
 
     def find_table(
@@ -96,7 +106,7 @@ class DataLocation:
         split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES,
         endings: Sequence[str] = ENDINGS,
     ) -> str:
-        """Returns the file of a split: the explicit file, or the one with a conventional name.
+        """Returns the explicit file of a split, or the one with a conventional name.
 
         Args:
             kind: One of `KINDS`.
@@ -131,6 +141,8 @@ class DataLocation:
                     f"There is no file {explicit}. Give an existing {kind} file."
                 )
             return explicit
+
+        # The files of the folder with one of the names.
         folder = self.data_dir
         if not folder:
             raise InputError(
@@ -142,6 +154,7 @@ class DataLocation:
             for each in (name, f"{name}.gz")
             if files.is_file(os.path.join(folder, each))
         ]
+
         if not found:
             others = f", nor {', '.join(names[1:])}" if names[1:] else ""
             raise InputError(
@@ -161,7 +174,7 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """The path of the file, or another text that identifies the source in messages."""
+        """The path of the file, or another text for messages."""
 
     def fingerprint(self) -> str:
         """Returns text that differs if the content differs.
@@ -190,28 +203,29 @@ class FileSource:
     table_format: TableFormat = TableFormat()  # noqa: RUF009 it is immutable
 
     def fingerprint(self) -> str:
-        """Returns the SHA-256 of the file, the selection, and the form if it is not the default.
+        """Returns the SHA-256 of the file, and what is read of it.
 
         Raises:
             InputError: The file is missing, is not a regular file or cannot be read.
         """
-        selection = f" {self.selection}" if self.selection else ""
-        selection += f" from {self.part[0]!r} to {self.part[1]!r}" if self.part else ""
-        selection += (
-            f" {self.table_format}" if self.table_format != TableFormat() else ""
-        )
-        return f"SHA-256 {files.sha256_of_file(self.name)}{selection}"
+        text = f"SHA-256 {files.sha256_of_file(self.name)}"
+        if self.selection:
+            text += f" {self.selection}"
+        if self.part:
+            text += f" from {self.part[0]!r} to {self.part[1]!r}"
+        if self.table_format != TableFormat():
+            text += f" {self.table_format}"
+        return text
 
 
 def share_of(*texts: Any) -> float:
-    """Returns a number in [0, 1) that is a hash of texts; case and white space have no effect.
+    """Returns a hash of texts in [0, 1); case and white space have no effect.
 
     Equal texts are therefore in one split, also if they are in several rows.
     """
     text = "\0".join(" ".join(str(each).split()).casefold() for each in texts)
-    digest = hashlib.blake2b(
-        text.encode("utf-8", "surrogatepass"), digest_size=8
-    ).digest()
+    encoded = text.encode("utf-8", "surrogatepass")
+    digest = hashlib.blake2b(encoded, digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64
 
 
@@ -233,14 +247,72 @@ class Split:
     limit: int = 0
 
     @property
+    def file(self) -> FileSource:
+        """The source of a split that is a file."""
+        assert isinstance(self.source, FileSource)
+        return self.source
+
+    @property
     def name(self) -> str:
         """The name of the split, such as "dev" or "dev_mismatched"."""
         return self.with_suffix(self.kind)
 
     def with_suffix(self, text: str) -> str:
-        """Appends the suffix, if there is one: "accuracy" becomes "accuracy_mismatched"."""
+        """Appends the suffix, if there is one, as in "accuracy_mismatched"."""
         return f"{text}_{self.suffix}" if self.suffix else text
 
     def result_name(self, metric: str) -> str:
-        """Returns the name of a metric in the results: "eval_f1", or "test_f1" of a test split."""
+        """Returns the name of a metric in the results: "eval_f1" or "test_f1"."""
         return self.with_suffix(f"{'test' if self.kind == 'test' else 'eval'}_{metric}")
+
+
+class RowCounts(Counter[str]):
+    """Counts the unusual rows of a split by reason, and keeps the first of each.
+
+    Attributes:
+        num_read: The number of examples.
+        notes: Sentences about the split that are saved with its records: "first" has
+            the first row of each reason, "read" what was read, such as the columns, and
+            "warnings" what is repeated at the end of the run.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_read, self._num_skipped = 0, 0
+        self.notes: defaultdict[str, list[str]] = defaultdict(list)
+
+    def add(self, reason: str, row: str, is_skipped: bool = False) -> None:
+        """Counts a row.
+
+        Args:
+            reason: The reason, such as "short rows skipped".
+            row: The file, the place and the value of the row.
+            is_skipped: Whether the row gives no example.
+        """
+        if reason not in self:
+            self.notes["first"].append(
+                f"The first of the {reason}: {row.removesuffix('.')}."
+            )
+        self[reason] += 1
+        self._num_skipped += is_skipped
+
+    def check(self, name: str, allow_skipped: bool) -> None:
+        """Decides about the skipped rows of a split that was read.
+
+        Args:
+            name: The split.
+            allow_skipped: Whether more than half of the rows may be skipped.
+
+        Raises:
+            InputError: More than half of the rows were skipped.
+        """
+        share = self._num_skipped / max(self.num_read + self._num_skipped, 1)
+        first = " ".join(self.notes["first"])
+        text = f"{share:.1%} of the rows of {name} are skipped. {first}"
+        if share > _MAX_SHARE and not allow_skipped:
+            raise InputError(
+                f"{text} Correct the file or the settings with which it is read. To "
+                "use only the other rows, give allow_skipped=True."
+            )
+        if share > _WARNING_SHARE:
+            self.notes["warnings"].append(text)

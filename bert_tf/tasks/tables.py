@@ -1,8 +1,10 @@
 """Reads the lines of text files and the rows of tables, as streams.
 
-Tables are .tsv, .csv, .jsonl and .parquet files.
+Tables are .tsv, .csv, .jsonl and .parquet files. `aligned` and `shortened` format
+tables and lists for reports and messages.
 """
 
+import contextlib
 import csv
 import dataclasses
 import itertools
@@ -14,7 +16,6 @@ from typing import Any, ClassVar
 from bert_tf.errors import InputError, check_choice
 from bert_tf.storage import files, json_files
 from bert_tf.storage.paths import check_is_regular
-from bert_tf.tasks import parquet_table
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
 # The only name in a header line that contains one of these is probably several names.
@@ -31,6 +32,9 @@ Check = Callable[[str, Collection[str]], None]
 # Returns the names of the columns for the fields of the first line, or None if they are
 # the names.
 Header = Callable[[Sequence[str]], Sequence[str] | None]
+# Of a Parquet file.
+_ROWS_PER_BATCH = 1024
+_BUFFER_BYTES = 1 << 19
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +70,7 @@ class TableFormat:
             ) from error
 
     def ending_of(self, path: str) -> str:
-        """Returns the ending of the format of a file, or "" if its name does not tell it."""
+        """Returns the ending of the format of a file; "" if it is unknown."""
         if self.input_format != "auto":
             return f".{self.input_format}"
         ending = os.path.splitext(path.lower().removesuffix(".gz"))[1]
@@ -74,7 +78,7 @@ class TableFormat:
 
 
 def place_of(path: str, number: int) -> str:
-    """Returns the file, and the line of a text file or the row of a Parquet file, for messages.
+    """Returns the file and the line, or the row of a Parquet file, for messages.
 
     Args:
         path: The file.
@@ -84,7 +88,7 @@ def place_of(path: str, number: int) -> str:
 
 
 def lines(path: str, encoding: str | None = None) -> Iterator[tuple[int, str]]:
-    r"""Returns the number of each line, from 1, and the line without its end, \n or \r\n.
+    r"""Yields the number of each line, from 1, and the line without \n or \r\n.
 
     Args:
         path: The file; gzip is unpacked.
@@ -98,7 +102,7 @@ def lines(path: str, encoding: str | None = None) -> Iterator[tuple[int, str]]:
 
 
 def _check_file(path: str) -> None:
-    """Checks that a file can be read several times: it is not a folder, a pipe or a device."""
+    """Checks that a file can be read twice: it is no folder, pipe or device."""
     files.check_is_file(path)
     check_is_regular(path)
 
@@ -115,9 +119,7 @@ def column_values(
     remedy: str | None = None,
     is_released: bool = False,
 ) -> Iterator[tuple[int, list[Any]]]:
-    """Yields the number of each row, and the row's values in the given columns.
-
-    See `rows`.
+    """Yields the number of each row, and its values in some columns; see `rows`.
 
     Args:
         path: A table.
@@ -145,7 +147,7 @@ def column_values(
 
     only = None if with_row else columns
     for number, row in rows(path, check, table_format, header, is_released, only):
-        values: list[Any] = [row.get(name) for name in columns]  # type: ignore[arg-type]
+        values = [None if name is None else row.get(name) for name in columns]
         yield number, [*values, row] if with_row else values
 
 
@@ -189,10 +191,11 @@ def rows(
         )
     if ending == ".parquet":
         _check_file(path)
-        return parquet_table.rows(path, check, only)
+        return _parquet_rows(path, check, only)
     if ending == ".jsonl":
         return _json_rows(path, check, encoding)
 
+    # Text files; without a header line, a column is its number.
     if not form.header:
         header = header or (lambda first: [*map(str, range(len(first)))])
     read_lists = comma_separated if ending == ".csv" else tab_separated
@@ -228,6 +231,7 @@ def check_columns(
             raise InputError(
                 f"{place} has several columns {name!r}. Give them different names."
             )
+
     named = zip(columns, parameters or [""] * len(columns), strict=True)
     missing = [
         f"{name!r} ({parameter})" if parameter else repr(name)
@@ -242,7 +246,10 @@ def check_columns(
         each if each and each == each.strip() else repr(each) for each in existing
     )
     if len(existing) == 1 and _SEPARATORS.search(names):
-        remedy = "Separate the columns with commas in a .csv file and with tabs in a .tsv file."
+        remedy = (
+            "Separate the columns with commas in a .csv file and with tabs in a .tsv "
+            "file."
+        )
     raise InputError(
         f"{place} has no column {', '.join(missing)}. Its columns are: {names[:200]}. "
         f"{remedy}"
@@ -271,15 +278,17 @@ def json_lines(
                 f"{path} is a JSON array. Write one object in each line, as jq -c "
                 "'.[]' does."
             )
-        if line.strip():
-            # Many programs write NaN.
-            row = json_files.parse(line, f"{path}, line {number}")
-            if not isinstance(row, dict):
-                raise InputError(
-                    f"{path}, line {number}: a JSON object is required. Received: "
-                    f"{line[:60]}."
-                )
-            yield number, row
+        if not line.strip():
+            continue
+
+        # Many programs write NaN.
+        row = json_files.parse(line, f"{path}, line {number}")
+        if not isinstance(row, dict):
+            raise InputError(
+                f"{path}, line {number}: a JSON object is required. Received: "
+                f"{line[:60]}."
+            )
+        yield number, row
 
 
 def _rows_of_lists(
@@ -306,6 +315,7 @@ def _rows_of_lists(
         # In a file of one column, an empty line is a row.
         if fields == [""] and len(keys) > 1:
             continue
+        # Spreadsheets write separators after the last column.
         is_short = len(fields) < len(keys) and not may_be_short
         if is_short or "".join(fields[len(keys) :]).strip():
             raise InputError(
@@ -332,9 +342,8 @@ def tab_separated(
 ) -> Iterator[tuple[int, list[str]]]:
     r"""Yields the number and the fields of each line.
 
-    Empty lines are skipped or, with `with_empty`, have one empty field.
-
-    Quotes are ordinary characters, and a line ends only at \n or \r\n.
+    Empty lines are skipped or, with `with_empty`, have one empty field. Quotes are
+    ordinary characters, and a line ends only at \n or \r\n.
 
     Raises:
         InputError: As in `lines`.
@@ -347,11 +356,10 @@ def tab_separated(
 def comma_separated(
     path: str, encoding: str | None = None, with_empty: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yields each row's first line number and fields.
+    """Yields the number of each row's first line, and its fields.
 
-    A quoted field may span several lines.
-
-    Empty lines are skipped or, with `with_empty`, have one empty field.
+    A quoted field may span several lines. Empty lines are skipped or, with
+    `with_empty`, have one empty field.
 
     Raises:
         InputError: The file is not CSV, or as in `lines`.
@@ -372,8 +380,96 @@ def comma_separated(
             ) from error
         finally:
             csv.field_size_limit(limit)
+
         if fields is None:
             return
         if fields or with_empty:
             yield first, fields or [""]
         first = reader.line_num + 1
+
+
+def _parquet_rows(
+    path: str,
+    check: Check,
+    only: Collection[str | None] | None = None,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the number of each row, from 1, and the row's values by column.
+
+    Args:
+        path: A Parquet file.
+        check: Called with the path and the names of all columns.
+        only: The columns to read; None for all.
+
+    Raises:
+        InputError: pyarrow is not installed, or the file is not Parquet.
+    """
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise InputError(
+            f"{path} needs the package pyarrow: pip install bert-tf[parquet]."
+        ) from error
+    import tensorflow as tf
+
+    with (
+        files.explain_read_errors(path, " as Parquet"),
+        tf.io.gfile.GFile(path, "rb") as file,
+    ):
+        file.closed = False  # pyarrow reads this attribute, which GFile does not have
+        # With `buffer_size`, pyarrow reads a row group page by page.
+        table = pyarrow.parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES)
+        names = table.schema_arrow.names
+        check(path, names)
+        used = [name for name in names if only is None or name in only]
+
+        number = 0
+        for batch in table.iter_batches(
+            _ROWS_PER_BATCH, columns=used, use_threads=False
+        ):
+            columns = [_as_list(batch.column(name)) for name in used]
+            for place in range(batch.num_rows):  # also if there are no columns
+                number += 1
+                yield (
+                    number,
+                    {
+                        name: values[place]
+                        for name, values in zip(used, columns, strict=True)
+                    },
+                )
+
+
+def _as_list(column: Any) -> list[Any]:
+    """Converts a column to Python values.
+
+    Some programs write texts as binary columns.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    is_binary = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
+    # Bytes that are no text, such as those of images, stay as they are.
+    with contextlib.suppress(pa.ArrowInvalid):
+        column = column.cast(pa.large_string()) if is_binary else column
+    return column.to_pylist()
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Returns rows of cells as lines.
+
+    The first column is aligned left, the others right.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def shortened(names: Sequence[str], limit: int) -> str:
+    """Returns the first names, separated by commas, and the number of the others."""
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")

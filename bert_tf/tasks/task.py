@@ -12,11 +12,11 @@ import numpy as np
 
 from bert_tf import features
 from bert_tf.config import BertConfig
+from bert_tf.head_config import HeadConfig
 from bert_tf.task_facts import TaskFacts
 from bert_tf.tasks.results import Outputs as Outputs
 from bert_tf.tasks.results import TaskResults
-from bert_tf.tasks.row_counts import RowCounts
-from bert_tf.tasks.splits import SPLIT_NAMES, DataLocation, FileSource, Split
+from bert_tf.tasks.splits import SPLIT_NAMES, DataLocation, FileSource, RowCounts, Split
 from bert_tf.tasks.tables import ENDINGS
 from bert_tf.training.config import RunPhases
 
@@ -86,7 +86,10 @@ class TaskInputs:
     stated_labels: Sequence[Sequence[str]] = ()
 
     def in_stated_order(self, labels: Sequence[str]) -> Sequence[str]:
-        """Returns labels in the order of the first model that states the same ones, if any does."""
+        """Returns labels in the order of the first model that states the same ones.
+
+        If no model does, the order is that of the argument.
+        """
         same = (each for each in self.stated_labels if sorted(each) == sorted(labels))
         return next(same, labels)
 
@@ -104,6 +107,8 @@ class Task:
             folder.
         split_names, endings: The conventional names of files; see
             `DataLocation.find_table`.
+        head: The layers between the encoder and the output layer, for a task whose
+            objective builds them; see `with_head`. None for any other task.
     """
 
     name: str
@@ -112,9 +117,20 @@ class Task:
     prediction_files: Sequence[str] = ()
     split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES
     endings: Sequence[str] = ENDINGS
+    head: HeadConfig | None = None
+
+    def with_head(self, head: HeadConfig) -> "Task":
+        """Returns the task with other layers between the encoder and the output layer.
+
+        A task without the attribute `head` is returned as it is. A subclass with it is
+        a dataclass, in which `head` is a field.
+        """
+        if self.head is None:
+            return self
+        return dataclasses.replace(self, head=head)  # type: ignore[type-var]
 
     def prepare(self, inputs: TaskInputs) -> "Task":
-        """Returns the task with what only the model and the data tell, such as the labels.
+        """Returns the task with what depends on model and data, such as the labels.
 
         Args:
             inputs: The model and the place of the data.
@@ -138,11 +154,9 @@ class Task:
     def first_label_id(self) -> int | None:
         """The value of the feature `label_ids` for the first label.
 
-        Smaller values are no labels.
-
-        None if the loss is not that of one label for each text or word; class weights
-        are then refused. Otherwise, the objective must apply `head_objective.weighted`
-        to its losses, as `HeadObjective` does.
+        Smaller values are no labels. None if the loss is not that of one label for each
+        text or word; class weights are then refused. Otherwise, the objective must
+        apply `head_objective.weighted` to its losses, as `HeadObjective` does.
         """
         return None
 
@@ -179,7 +193,10 @@ class Task:
 
     @property
     def output_files(self) -> Sequence[str]:
-        """The names of the files that evaluations and predictions write into the run's folder."""
+        """The names of the files that evaluations and predictions write.
+
+        They are in the folder of the run.
+        """
         return (
             "eval_results.txt",
             "eval_report.txt",
@@ -208,7 +225,9 @@ class Task:
         return [Split(kind, source)]
 
     def read(self, split: Split, counts: RowCounts) -> Iterator[Any]:
-        """Yields the examples of a split up to `split.limit`, without holding them in memory.
+        """Yields the examples of a split up to `split.limit`.
+
+        They are not held in memory.
 
         Args:
             split: A split that `splits` returned.

@@ -134,7 +134,7 @@ def main(command: str, *arguments: str) -> None:
     if command == "results":
         print("\n".join("\t".join(row) for row in with_results(sys.stdin)))
     elif command == "show":
-        from bert_tf.tasks.text_tables import aligned
+        from bert_tf.tasks.tables import aligned
 
         with open(arguments[0], encoding="utf-8") as file:
             print(aligned([line.rstrip("\n").split("\t") for line in file]))

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from bert_tf.fine_tuning.dev_result import DevResult
 from bert_tf.run_scripts.sweeps.plan import PlannedRun
 from bert_tf.run_scripts.sweeps.store import best_run
-from bert_tf.tasks.text_tables import aligned
+from bert_tf.tasks.tables import aligned
 
 
 @dataclasses.dataclass(frozen=True)

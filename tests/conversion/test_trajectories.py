@@ -20,7 +20,7 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion import assign, read_weights
 from bert_tf.modeling import BertPretrainer, BertSpanPredictor
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
-from bert_tf.tasks.squad.squad_objective import SquadObjective
+from bert_tf.tasks.squad.squad_task import SquadObjective
 from bert_tf.training.config import TrainingConfig
 from bert_tf.training.step.step_runner import StepRunner
 

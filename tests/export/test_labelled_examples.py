@@ -85,7 +85,8 @@ def metric_of(kind, outputs, rows):
             "f1"
         ]
     if kind == "regression":
-        return "pearson", 100 * scipy.stats.pearsonr(outputs["score"], labels).statistic
+        correlation = scipy.stats.spearmanr(outputs["score"], labels).statistic
+        return "spearman", 100 * correlation
     if kind == "multi_label":
         # 0.4 is the threshold of the model.
         true = [[name in row for name in LABELS] for row in labels]
@@ -150,6 +151,32 @@ def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
     labels = [str(row.get("label")) for row in rows]
     constant = 100 * max(map(labels.count, labels)) / 70 if name == "accuracy" else None
     assert report["baseline"] == pytest.approx(constant)
+
+
+# For each task, its metric for the labels [1, 1, 0, 1, 0] and the predicted labels
+# [1, 0, 0, 1, 1] by scikit-learn.
+TRUE, FOUND = [1, 1, 0, 1, 0], [1, 0, 0, 1, 1]
+METRICS = {
+    "cola": ("matthews_correlation", sklearn.metrics.matthews_corrcoef(TRUE, FOUND)),
+    "mrpc": ("f1", sklearn.metrics.f1_score(TRUE, FOUND)),
+    "sst-2": ("accuracy", 0.6),
+    "custom": ("accuracy", 0.6),
+}
+
+
+@pytest.mark.parametrize("task", METRICS)
+def test_the_metric_is_the_one_that_selects_the_weights(task):
+    model = bert_tf.BertClassifier(export_models.CONFIG, num_labels=2, seed=1)
+    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
+    facts = {"task": task, "task_type": "classification", "labels": ["0", "1"]}
+    served = export_models.served(
+        model, tokenizer, **facts, pair=False, max_seq_length=12
+    )
+    probabilities = np.array([[0.9, 0.1], [0.2, 0.8]], np.float32)[FOUND]
+    name, value = METRICS[task]
+    outputs = {"probabilities": probabilities}
+    found = served.metric(outputs, [str(label) for label in TRUE])
+    assert found == (name, pytest.approx(100 * value))
 
 
 def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(

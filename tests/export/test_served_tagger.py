@@ -18,7 +18,7 @@ from bert_tf.tasks.ner import conll
 from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.ner_results import NerResults
 from bert_tf.tasks.ner.ner_task import NerTask
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.task import DataLocation
 
 TAGS = export_models.TAGS

@@ -6,7 +6,7 @@ from tiny_bert import small_config
 import bert_tf
 from benchmarks import squad_saved_model
 from bert_tf.export.served import load_served
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.squad.squad_examples import read_examples
 
 EVERY = 10  # of the 10,570 questions

@@ -14,7 +14,7 @@ from tiny_bert import write_architecture
 import bert_tf
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.tasks.classification.results.scoring import ClassificationResults
+from bert_tf.tasks.classification.classification_results import ClassificationResults
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
 from bert_tf.tasks.task import DataLocation
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig

@@ -8,7 +8,7 @@ from run_programs import assert_refused, run_main
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
-from bert_tf.tasks.classification.submission_zip import (
+from bert_tf.tasks.classification.submission import (
     TEST_EXAMPLES,
     write_submission_zip,
 )

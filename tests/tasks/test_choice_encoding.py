@@ -5,51 +5,34 @@ import random
 import numpy as np
 import pytest
 from reference import multiple_choice as reference
-from reference.tokenizer import Tokenizer
+from small_vocabulary import PLAIN, TOKENIZER, random_text
 
 from bert_tf.tasks.choice.choice_examples import ChoiceExample
 from bert_tf.tasks.choice.choice_task import ChoiceTask
-from bert_tf.tokenization import BertTokenizer
 
-TOKENS = [
-    "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "##s", "un", "##able",
-    ",", ".", "!", "e", "##e", "猫",
-]  # fmt: skip
-WORDS = ["The", "cats", "sat", "unable", ",", "ÉE!", "猫", "dog", ".", "\u200b"]
 INPUTS = "input_ids", "input_mask", "segment_ids"
 CHOICES = 7
 
 
-@pytest.fixture(scope="module")
-def tokenizer():
-    return BertTokenizer(TOKENS)
-
-
 def random_examples(count, seed=0):
     """Returns examples with 2 to 7 choices; some texts have no tokens."""
-    rng = random.Random(seed)
-
-    def text():
-        return " ".join(rng.choices(WORDS, k=rng.randrange(12)))
-
-    examples = []
+    rng, examples = random.Random(seed), []
     for _ in range(count):
-        choices = tuple(text() for _ in range(rng.randint(2, CHOICES)))
-        examples.append(
-            ChoiceExample(text(), choices, rng.choice([None, len(choices) - 1]))
-        )
+        choices = tuple(random_text(rng) for _ in range(rng.randint(2, CHOICES)))
+        label = rng.choice([None, len(choices) - 1])
+        examples.append(ChoiceExample(random_text(rng), choices, label))
     return examples
 
 
 @pytest.mark.parametrize("length", [3, 4, 5, 12, 40])
-def test_records_equal_the_transcription(tokenizer, length):
+def test_records_equal_the_transcription(length):
     examples = random_examples(200)
-    plain = Tokenizer(TOKENS, True).tokenize
+    plain = PLAIN.tokenize
     expected = [
         reference.record(each.context, each.choices, plain, length, CHOICES, (2, 3, 0))
         for each in examples
     ]
-    encoded = ChoiceTask(CHOICES).encode(examples, tokenizer, length)
+    encoded = ChoiceTask(CHOICES).encode(examples, TOKENIZER, length)
     *columns, truncated = zip(*expected, strict=True)
     for name, values in zip(INPUTS, columns, strict=True):
         assert encoded.columns[name].shape == (200, CHOICES, length)
@@ -67,22 +50,14 @@ def test_records_equal_the_transcription(tokenizer, length):
     assert 0 < empty < 200
 
 
-def test_a_literal_record(tokenizer):
+def test_a_literal_record():
     example = ChoiceExample("The cats", ("sat.", "The cats sat, unable!"), 1)
-    columns = ChoiceTask(3).encode([example], tokenizer, 8).columns
+    columns = ChoiceTask(3).encode([example], TOKENIZER, 8).columns
     assert columns["input_ids"].tolist() == [
         [
             [2, 5, 6, 8, 3, 7, 12, 3],  # [CLS] the cat ##s [SEP] sat . [SEP]
-            [
-                2,
-                5,
-                6,
-                8,
-                3,
-                5,
-                6,
-                3,
-            ],  # from the end of the longer text, then from the choice
+            # From the end of the longer text, then from the choice.
+            [2, 5, 6, 8, 3, 5, 6, 3],
             [0] * 8,
         ]
     ]

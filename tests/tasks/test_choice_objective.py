@@ -11,9 +11,14 @@ from bert_tf.modeling import arrays_by_name
 from bert_tf.tasks.choice.choice_task import ChoiceTask
 
 CONFIG = BertConfig(
-    vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16,
-    max_position_embeddings=16, initializer_range=0.5,
-)  # fmt: skip
+    vocab_size=30,
+    hidden_size=8,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=16,
+    initializer_range=0.5,
+)
 SIZES = [2, 3, 4, 5, 6, 7]  # the number of choices of each row
 C, S = 7, 9
 INPUTS = "input_ids", "input_mask", "segment_ids"
@@ -32,10 +37,12 @@ def make_batch(sizes=SIZES, seed=0):
     mask = (np.arange(S) < lengths[..., None]).astype(np.int32)
     shape = len(sizes), C, S
     arrays = {
-        "input_ids": rng.integers(5, 30, shape) * mask, "input_mask": mask,
-        "segment_ids": rng.integers(0, 2, shape) * mask, "num_choices": np.array(sizes),
+        "input_ids": rng.integers(5, 30, shape) * mask,
+        "input_mask": mask,
+        "segment_ids": rng.integers(0, 2, shape) * mask,
+        "num_choices": np.array(sizes),
         "label_ids": rng.integers(0, sizes),
-    }  # fmt: skip
+    }
     return {name: value.astype(np.int32) for name, value in arrays.items()}
 
 

@@ -5,37 +5,20 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
-from reference import tokenizer as reference
+from small_vocabulary import PLAIN, TOKENIZER, random_text
 
 from bert_tf import features
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.text_examples import TextExample
-from bert_tf.tokenization import BertTokenizer
 
-TOKENS = [
-    "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "##s", "un", "##able",
-    ",", ".", "!", "e", "##e", "猫",
-]  # fmt: skip
-WORDS = ["The", "cats", "sat", "unable", ",", "ÉE!", "猫", "dog", ".", "\u200b"]
 LENGTH = 12
 LABELS = ("no", "yes")
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return BertTokenizer(TOKENS)
-
-
-def random_text(rng, longest):
-    return " ".join(rng.choices(WORDS, k=rng.randrange(longest)))
 
 
 def random_examples(count, pair, label):
     rng = random.Random(0)
     return [
-        TextExample(
-            random_text(rng, 12), random_text(rng, 12) if pair else None, label(rng)
-        )
+        TextExample(random_text(rng), random_text(rng) if pair else None, label(rng))
         for _ in range(count)
     ]
 
@@ -48,13 +31,12 @@ def truncate_seq_pair(tokens_a, tokens_b, max_length):
 
 
 def expected_record(example):
-    """Returns ids, mask and segment ids as `run_classifier.convert_single_example` computes them,
+    """Returns ids, mask and segment ids of `run_classifier.convert_single_example`,
 
     and whether the example was truncated, and whether a text of it is empty.
     """
-    plain = reference.Tokenizer(TOKENS, True)
-    tokens_a = plain.tokenize(example.text_a)
-    tokens_b = None if example.text_b is None else plain.tokenize(example.text_b)
+    tokens_a = PLAIN.tokenize(example.text_a)
+    tokens_b = None if example.text_b is None else PLAIN.tokenize(example.text_b)
     total = len(tokens_a) + len(tokens_b or ())
     is_empty = not tokens_a or tokens_b == []
     if tokens_b is None:
@@ -78,10 +60,10 @@ def expected_record(example):
 
 
 @pytest.mark.parametrize("pair", [False, True], ids=["single", "pair"])
-def test_records_equal_the_released_ones(tokenizer, pair):
+def test_records_equal_the_released_ones(pair):
     examples = random_examples(300, pair, lambda rng: rng.choice(LABELS))
     task = ClassificationTask("any", LABELS, pair, None)
-    encoded = task.encode(examples, tokenizer, LENGTH)
+    encoded = task.encode(examples, TOKENIZER, LENGTH)
     ids, masks, segments, truncated, empty = zip(
         *map(expected_record, examples), strict=True
     )
@@ -109,11 +91,11 @@ TYPES = {
 
 
 @pytest.mark.parametrize("task_type", TYPES)
-def test_labels_pass_through_record_files(tokenizer, task_type):
+def test_labels_pass_through_record_files(task_type):
     labels, given, expected = TYPES[task_type]
     task = ClassificationTask("any", labels, False, None, task_type)
     encoded = task.encode(
-        [TextExample("cat", None, label) for label in given], tokenizer, LENGTH
+        [TextExample("cat", None, label) for label in given], TOKENIZER, LENGTH
     )
     records = features.encode(encoded.columns, task.table)
     parsed = features.parser(task.table, {**task.sizes, "S": LENGTH})(
@@ -125,9 +107,9 @@ def test_labels_pass_through_record_files(tokenizer, task_type):
     np.testing.assert_array_equal(parsed["label_ids"], np.array(expected))
 
 
-def test_more_than_256_labels_have_distinct_ids(tokenizer):
+def test_more_than_256_labels_have_distinct_ids():
     labels = tuple(map(str, range(300)))
     task = ClassificationTask("any", labels, False, None)
     examples = [TextExample("cat", None, label) for label in labels]
-    encoded = task.encode(examples, tokenizer, LENGTH)
+    encoded = task.encode(examples, TOKENIZER, LENGTH)
     np.testing.assert_array_equal(encoded.columns["label_ids"], np.arange(300))

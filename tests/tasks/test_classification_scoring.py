@@ -6,7 +6,7 @@ import scipy.special
 import scipy.stats
 import sklearn.metrics
 
-from bert_tf.tasks.classification.results.scoring import (
+from bert_tf.tasks.classification.classification_results import (
     ClassificationResults,
     MultiLabelResults,
     RegressionResults,

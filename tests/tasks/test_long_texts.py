@@ -213,8 +213,12 @@ def test_the_training_loss_is_the_mean_over_texts_of_the_means_of_their_windows(
     of_texts, start = [], 0
     for count, label in zip(counts.tolist(), numbers, strict=True):
         rows = logits[start : start + count]
-        losses = [reference.loss(reference.mean_prediction([row], task_type), label, task_type)
-                  for row in rows]  # fmt: skip
+        losses = [
+            reference.loss(
+                reference.mean_prediction([row], task_type), label, task_type
+            )
+            for row in rows
+        ]
         of_texts.append(sum(losses) / count)
         start += count
     batch = batches._with_record_weights(

@@ -1,10 +1,11 @@
-"""The records of sentences: labels, windows, document context, and words without pieces."""
+"""The records of sentences: labels, windows, context, and words without pieces."""
 
 import random
 
 import numpy as np
 import pytest
-from ner_data import make_task, read, write
+from ner_data import make_task, read
+from reading import write
 from reference import squad as oracle
 from squad_data import WORDS, tokenizers
 
@@ -34,13 +35,13 @@ def encode(examples, length, context=False, do_lower_case=True, labels=LABELS):
 
 
 def pieces_of(words, do_lower_case=True):
-    """Returns the ids of each word by the released rules; [UNK] for a word without pieces."""
+    """Returns the ids of each word by the released rules; at least [UNK]."""
     reference = tokenizers(do_lower_case)[1]
     return [reference.tokenize(word) or [reference.ids["[UNK]"]] for word in words]
 
 
 def expected_records(example, length, do_lower_case):
-    """Returns pairs of ids and labels, with the windows and the context of run_squad."""
+    """Returns pairs of ids and labels, with the windows of run_squad."""
     room = length - 2
     ids = tokenizers(do_lower_case)[1].ids
     pieces = pieces_of(example.words, do_lower_case)
@@ -149,7 +150,8 @@ def test_document_context_fills_the_window_on_both_sides():
 
 
 def test_document_context_ends_at_the_borders_of_documents(tmp_path):
-    text = "-DOCSTART- O\n\na O\n\nb O\n\n-DOCSTART- O\n\nc O\nx O\n\n-DOCSTART- O\n\ny O\n"
+    text = "-DOCSTART- O\n\na O\n\nb O\n\n-DOCSTART- O\n\nc O\nx O\n\n"
+    text += "-DOCSTART- O\n\ny O\n"
     task = make_task(document_context=True)
     examples, _ = read(task, write(tmp_path / "a.txt", text))
     found = task.encode(examples, task.tokenizer, 12)
@@ -197,7 +199,7 @@ def test_context_of_random_documents(length):
 
 
 def check_balance(first, last, start, end, borders, room):
-    """Checks the limits of a window: complete words, as many as fit, and equally many sides."""
+    """Checks the limits of a window: complete words, as many on both sides."""
     assert first in borders and last in borders and first <= start and last >= end
     longest = int(np.diff(borders).max())
     left, right = start - first, last - end

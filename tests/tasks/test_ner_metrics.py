@@ -109,7 +109,7 @@ def test_one_word():
 
 
 def test_surface_forms_count_once():
-    """The surface form "Ann" is found in one of two sentences, so it counts as found."""
+    """The surface form "Ann" is found in one of two sentences, so it counts."""
     metrics = EntityMetrics()
     metrics.add(["Ann", "left"], ["B-PER", "O"], ["B-PER", "O"])
     metrics.add(["Ann", "in", "Rome"], ["B-PER", "O", "B-LOC"], ["O", "O", "B-PER"])
@@ -130,7 +130,7 @@ def test_a_surface_form_at_another_place_is_not_found():
 
 
 def surface_scores(sentences):
-    """Returns the scores of WNUT-2017, from (words, correct, predicted) of each sentence."""
+    """Returns the scores of WNUT-2017, from (words, correct, predicted)."""
     correct, predicted, common = set(), set(), set()
     for words, *tags in sentences:
         spans = [spans_of(each) for each in tags]
@@ -145,12 +145,17 @@ def spans_of(tags):
     pairs = [("O", ""), *map(reference.parse, tags), ("O", "")]
     limits = [i for i in range(len(tags)) if reference.starts(pairs[i], pairs[i + 1])]
     return {
-        (pairs[start + 1][1], start, next(
-            end for end in range(start + 1, len(tags) + 1)
-            if reference.ends(pairs[end], pairs[end + 1])
-        ))
+        (
+            pairs[start + 1][1],
+            start,
+            next(
+                end
+                for end in range(start + 1, len(tags) + 1)
+                if reference.ends(pairs[end], pairs[end + 1])
+            ),
+        )
         for start in limits
-    }  # fmt: skip
+    }
 
 
 def test_surface_forms_of_random_sentences():

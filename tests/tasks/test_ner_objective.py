@@ -22,8 +22,11 @@ def batch(rows=slice(None), width=10):
     ids = np.random.default_rng(0).integers(5, 30, LABELS.shape)
     mask = (np.arange(10) < LENGTHS[:, None]).astype(np.int32)
     columns = {
-        "input_ids": ids * mask, "input_mask": mask, "segment_ids": 0 * mask, "label_ids": LABELS,
-    }  # fmt: skip
+        "input_ids": ids * mask,
+        "input_mask": mask,
+        "segment_ids": 0 * mask,
+        "label_ids": LABELS,
+    }
     return {name: tf.constant(v[rows, :width], tf.int32) for name, v in columns.items()}
 
 

@@ -1,11 +1,12 @@
-"""Scores, reports and prediction files of sentences, from given predictions of the model."""
+"""Scores, reports and prediction files of sentences, from given predictions."""
 
 import json
 import logging
 
 import numpy as np
 import pytest
-from ner_data import make_task, outputs_of, random_tags, read, write
+from ner_data import make_task, outputs_of, random_tags, read
+from reading import write
 from reference import conlleval as reference
 
 from bert_tf.errors import InputError
@@ -20,7 +21,7 @@ def split_of(task, path, kind):
 
 
 def with_outputs(task, path, kind, predictions, length=9):
-    """Returns the examples of a file with the outputs that have the given tags, in order."""
+    """Returns the examples of a file with outputs that have the given tags."""
     examples, _ = read(task, path, kind)
     encoded = task.encode(examples, task.tokenizer, length)
     indices = [task.labels.index(tag) for tag in predictions]
@@ -62,7 +63,7 @@ def random_file(path, scheme, seed, separator="\t", count=60):
 
 
 def random_predictions(task, tags, seed):
-    """Returns tags of the labels of a task, half of which are converted from the given tags."""
+    """Returns labels of a task, of which half are converted from the given tags."""
     rng = np.random.default_rng(seed)
     correct = schemes.convert(tags, task.scheme)
     return [
@@ -99,8 +100,9 @@ def test_the_scores_are_those_of_conlleval_for_the_written_file(
             counts.common[kind], counts.predicted[kind], counts.correct[kind]
         )
         cells = [kind, *(f"{value:.2f}" for value in scores), str(counts.correct[kind])]
-        assert [*cells, str(counts.predicted[kind])] in [line.split() for line in
-                                                         report.splitlines()]  # fmt: skip
+        assert [*cells, str(counts.predicted[kind])] in [
+            line.split() for line in report.splitlines()
+        ]
 
 
 def test_files_without_tags_have_no_scores(tmp_path):

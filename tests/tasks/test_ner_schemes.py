@@ -1,4 +1,4 @@
-"""Tags and entities: the schemes, conversions between them, and the detection of a scheme."""
+"""Tags and entities: schemes, conversions between them, and their detection."""
 
 import numpy as np
 import pytest

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from bert_tf.tasks.classification.results.scoring import RESULTS
-from bert_tf.tasks.classification.results.submission import Submission
+from bert_tf.tasks.classification.classification_results import RESULTS_BY_TYPE
+from bert_tf.tasks.classification.submission import Submission
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import FileSource, Split
 
@@ -24,7 +24,7 @@ def write(
     ]
     for each in predictions:  # they determine only the loss
         each["logits"] = np.atleast_1d(next(iter(each.values())))
-    results = RESULTS[task_type](labels, split=split, submission=submission)
+    results = RESULTS_BY_TYPE[task_type](labels, split=split, submission=submission)
     results.write(str(folder), zip(examples, predictions, strict=True))
     return {path.name: path.read_bytes().decode() for path in folder.iterdir()}
 
@@ -64,8 +64,10 @@ def test_the_columns_of_the_file_keep_their_names_and_values(tmp_path, caplog):
         '0.5}\n{"id": "8", "review": "b", "stars": "?", "predicted": "10", '
         '"probability": 1.0}\n'
     )
-    columns, metrics = (record.getMessage() for record in sorted(caplog.records, key=lambda each:
-                                                                  each.levelno))  # fmt: skip
+    columns, metrics = (
+        record.getMessage()
+        for record in sorted(caplog.records, key=lambda each: each.levelno)
+    )
     assert (
         columns
         == "test_results.tsv has a column for each label, in this order: 1, 2, 10."

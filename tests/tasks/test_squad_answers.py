@@ -1,4 +1,4 @@
-"""From logits to answers and their files, compared with the transcription of the released code."""
+"""From logits to answers and files, compared with the transcribed released code."""
 
 import json
 import random
@@ -22,8 +22,7 @@ from squad_data import (
 )
 
 from bert_tf.tasks.splits import FileSource, Split
-from bert_tf.tasks.squad.best_answers import AnswerFinder
-from bert_tf.tasks.squad.final_text import final_text
+from bert_tf.tasks.squad.best_answers import AnswerFinder, final_text
 from bert_tf.tokenization import BertTokenizer
 
 CONTEXTS = [
@@ -54,7 +53,7 @@ def make(folder, do_lower_case, settings, data=None, length=LENGTH):
 
 
 def answers_by_id(task, items):
-    """Returns the three files as dicts, from examples with the outputs of their windows."""
+    """Returns the three files as dicts, from examples with outputs."""
     finder = AnswerFinder(task.tokenizer, task.answers, task.windows.doc_stride)
     chosen, nbest, null_odds = {}, {}, {}
     for example, outputs in items:
@@ -62,11 +61,15 @@ def answers_by_id(task, items):
         chosen[example.id] = best.predicted(task.answers)
         nbest[example.id] = [
             {
-                "text": answer.text, "probability": probability,
-                "start_logit": answer.start_logit, "end_logit": answer.end_logit,
+                "text": answer.text,
+                "probability": probability,
+                "start_logit": answer.start_logit,
+                "end_logit": answer.end_logit,
             }
-            for answer, probability in zip(best.answers, best.probabilities, strict=True)
-        ]  # fmt: skip
+            for answer, probability in zip(
+                best.answers, best.probabilities, strict=True
+            )
+        ]
         if task.answers.version_2_with_negative:
             null_odds[example.id] = best.null_score_diff
         else:
@@ -77,7 +80,7 @@ def answers_by_id(task, items):
 
 
 def check_equal(found, expected):
-    """Compares as JSON: also the types, the order of the questions, and all digits are equal."""
+    """Compares as JSON: also types, order and all digits are equal."""
     for found_part, expected_part in zip(found, expected, strict=True):
         assert json.dumps(found_part, indent=1) == json.dumps(expected_part, indent=1)
 
@@ -105,7 +108,7 @@ def test_random_logits(tmp_path, do_lower_case, version_2, rounded):
 
 @pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
 def test_padding_does_not_take_part(tmp_path, version_2):
-    """As the released code on the logits of the tokens only, also if padding has large logits."""
+    """As the released code on the tokens only, also if padding has large logits."""
     settings = {"n_best_size": 4, "version_2_with_negative": version_2}
     task, found = make(tmp_path, True, settings)
     mask = found.encoded.columns["input_mask"]
@@ -133,8 +136,10 @@ def cut(outputs):
 def test_no_possible_answer(tmp_path, version_2):
     """All best starts are in the question, so that no span is possible."""
     settings = {
-        "n_best_size": 2, "version_2_with_negative": version_2, "padding_as_released": True,
-    }  # fmt: skip
+        "n_best_size": 2,
+        "version_2_with_negative": version_2,
+        "padding_as_released": True,
+    }
     task, found = make(tmp_path, True, settings)
     start, end = random_logits(found, 0)
     start[:, :2] = 20
@@ -199,7 +204,7 @@ def test_texts_by_hand(tmp_path, context, first, last, expected):
 
 @pytest.mark.parametrize(("threshold", "expected"), [(-2.5, ""), (-2.0, "b")])
 def test_the_threshold(tmp_path, threshold, expected):
-    """The score of "b" is 5, that of "" is 3: the answer is "" if -2 exceeds the threshold."""
+    """The score of "b" is 5, that of "" is 3: "" if -2 exceeds the threshold."""
     data = data_of(paragraph_of("a b", ("1", "who", [])))
     settings = {"version_2_with_negative": True, "null_score_diff_threshold": threshold}
     task, found = make(tmp_path, True, {**settings, "n_best_size": 1}, data)
@@ -237,7 +242,7 @@ def test_final_text_by_hand(predicted, original, expected):
 
 
 def random_parts(rng, text, do_lower_case):
-    """Returns a part of the normalized text, and the text of a span of tokens of each word."""
+    """Returns a part of the normalized text, and the text of a span of tokens."""
     base = normalized(text, do_lower_case)
     start = rng.randrange(len(base) + 1)
     tokens = oracle.tokens_of(tokenizers(do_lower_case)[1], text)
@@ -280,8 +285,9 @@ def as_files(parts):
     """
     contents = {name: part for name, part in zip(FILES, parts, strict=True) if part}
     return {
-        name: (json.dumps(part, indent=4) + "\n").encode() for name, part in contents.items()
-    }  # fmt: skip
+        name: (json.dumps(part, indent=4) + "\n").encode()
+        for name, part in contents.items()
+    }
 
 
 @pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])

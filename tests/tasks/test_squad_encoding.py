@@ -25,8 +25,7 @@ from bert_tf import features
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning import record_files
 from bert_tf.tasks import windows as task_windows
-from bert_tf.tasks.row_counts import RowCounts
-from bert_tf.tasks.splits import FileSource, Split
+from bert_tf.tasks.splits import FileSource, RowCounts, Split
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import check_room
 from bert_tf.tokenization import BertTokenizer
@@ -180,10 +179,12 @@ def test_answers_by_hand(tmp_path, case):
     rows = [
         ([vocabulary[each] for each in ids[:end]], tuple(positions))
         for ids, end, positions in zip(
-            columns["input_ids"], columns["input_mask"].sum(axis=1),
-            zip(columns["start_positions"], columns["end_positions"], strict=True), strict=True,
+            columns["input_ids"],
+            columns["input_mask"].sum(axis=1),
+            zip(columns["start_positions"], columns["end_positions"], strict=True),
+            strict=True,
         )
-    ]  # fmt: skip
+    ]
     before = ["[CLS]", "who", "?", "[SEP]"]
     assert rows == [
         ([*before, *pieces, "[SEP]"], positions) for pieces, positions in expected

@@ -9,6 +9,7 @@ import json
 from collections import Counter
 
 import pytest
+import reading
 from reference import squad as oracle
 from squad_data import answers_of, data_of, paragraph_of, random_data, read, write
 
@@ -49,8 +50,12 @@ def fields(example):
         (-1, -1) if example.is_impossible else (None, None)
     )
     return (
-        example.id, example.question, list(example.words), *positions, example.is_impossible,
-    )  # fmt: skip
+        example.id,
+        example.question,
+        list(example.words),
+        *positions,
+        example.is_impossible,
+    )
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -127,9 +132,16 @@ def test_words_of_an_answer(tmp_path, context, text, start, expected):
 
 @pytest.mark.parametrize(
     ("context", "text", "start"),
-    [("abc", "c", 3), ("abc", "bc", 2), ("abc", "a", 10**30), ("abc", "bc", -1), ("abc", "", 0),
-     ("", "a", 0), (" \n", " ", 0)],
-)  # fmt: skip
+    [
+        ("abc", "c", 3),
+        ("abc", "bc", 2),
+        ("abc", "a", 10**30),
+        ("abc", "bc", -1),
+        ("abc", "", 0),
+        ("", "a", 0),
+        (" \n", " ", 0),
+    ],
+)
 def test_impossible_positions_are_skipped(tmp_path, context, text, start):
     """The released code fails on most of them, or uses another part of the context."""
     data = data_of(
@@ -142,7 +154,7 @@ def test_impossible_positions_are_skipped(tmp_path, context, text, start):
 
 
 def test_impossible_questions_for_training(tmp_path):
-    """The answers of an impossible question do not matter, neither their number nor their place."""
+    """The answers of an impossible question do not matter."""
     data = data_of(
         paragraph_of(
             "a b",
@@ -192,7 +204,7 @@ def test_examples_are_read_as_a_stream(tmp_path):
 
 
 def changed(change):
-    """Returns the contents of a good file after a change of its first question or paragraph."""
+    """Returns the contents of a good file after a change."""
     other, question = (
         {
             "id": name,
@@ -213,50 +225,37 @@ def changed(change):
     return json.dumps(data).encode()
 
 
-QUESTION = r"^\S*train\.json: data\[1\]\.paragraphs\[1\]\.qas\[1\]"
+QUESTION = "train.json: data[1].paragraphs[1].qas[1]"
 # For each file, its contents and the expected message for training with SQuAD 1.1.
-BAD = {
-    "broken": (b'{"data": [\n{,', r"^\S*train\.json is not JSON: .*line 2"),
-    "empty": (b"", r"^\S*train\.json is not JSON"),
-    "utf-8": (
-        b'{"data":\n"\xff"}',
-        r"^\S*train\.json is not UTF-8: byte 0xff in line 2",
-    ),
-    "data": (
-        changed(lambda d, p, q: d.pop("data")),
-        r"^\S*train\.json has no key 'data'",
-    ),
-    "answers": (
-        changed(lambda d, p, q: q.pop("answers")),
-        QUESTION + " has no key 'answers'",
-    ),
-    "no start": (
+BAD = [
+    (b'{"data": [\n{,', ("train.json is not JSON: ", "line 2")),
+    (b"", ("train.json is not JSON",)),
+    (b'{"data":\n"\xff"}', ("train.json is not UTF-8: byte 0xff in line 2",)),
+    (changed(lambda d, p, q: d.pop("data")), ("train.json has no key 'data'",)),
+    (changed(lambda d, p, q: q.pop("answers")), (f"{QUESTION} has no key 'answers'",)),
+    (
         changed(lambda d, p, q: q["answers"][0].pop("answer_start")),
-        QUESTION + r"\.answers\[0\] has no key 'answer_start'",
+        (f"{QUESTION}.answers[0] has no key 'answer_start'",),
     ),
-    "same id": (
+    (
         changed(lambda d, p, q: q.update(id="2")),
-        QUESTION + r" has the id '2', which an earlier question has too",
+        (f"{QUESTION} has the id '2', which an earlier question has too",),
     ),
-    "two answers": (
+    (
         changed(lambda d, p, q: q["answers"].append(q["answers"][0])),
-        QUESTION + r": question '1' has 2 answers, .*exactly one\. Give a train file",
+        (f"{QUESTION}: question '1' has 2 answers", "exactly one. Give a train file"),
     ),
-    "version 2": (
+    (
         changed(lambda d, p, q: q.update(answers=[], is_impossible=True)),
-        QUESTION + r": question '1' has 0 answers, .*version_2_with_negative=True",
+        (f"{QUESTION}: question '1' has 0 answers", "version_2_with_negative=True"),
     ),
-}
+]
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_files(tmp_path, case):
-    content, message = BAD[case]
-    path = tmp_path / "train.json"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=message) as error:
-        read(str(path), True)
-    assert "\n" not in str(error.value)
+@pytest.mark.parametrize(("content", "words"), BAD)
+def test_bad_files(tmp_path, content, words):
+    path = reading.write(tmp_path / "train.json", content)
+    reading.check(lambda path: read(path, True), path, reading.refused(*words))
 
 
 def test_a_question_without_is_impossible_has_an_answer(tmp_path):
@@ -270,9 +269,20 @@ def test_a_question_without_is_impossible_has_an_answer(tmp_path):
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(True, True), ("True", True), ("true", True), (1, True), ("1", True), (False, False),
-     ("False", False), ("false", False), (0, False), ("0", False), (None, False)],
-)  # fmt: skip
+    [
+        (True, True),
+        ("True", True),
+        ("true", True),
+        (1, True),
+        ("1", True),
+        (False, False),
+        ("False", False),
+        ("false", False),
+        (0, False),
+        ("0", False),
+        (None, False),
+    ],
+)
 def test_forms_of_is_impossible(tmp_path, value, expected):
     path = tmp_path / "train.json"
     path.write_bytes(changed(lambda d, p, q: q.update(is_impossible=value)))

@@ -163,7 +163,7 @@ def predict(context, logits, version_2, threshold=0.0):
 
 
 def test_the_null_answer_is_always_an_entry():
-    """It is entry n_best_size + 1 here, and the prediction only if above the threshold."""
+    """It is entry n_best_size + 1, and the prediction only above the threshold."""
     logits = (
         [0.0, 0.0, 0.0, 1.0, 5.0, 2.0, 0.0, 0.0],
         [-1.0, 0.0, 0.0, 2.0, 4.0, 3.0, 0.0, 0.0],
@@ -175,7 +175,7 @@ def test_the_null_answer_is_always_an_entry():
 
 
 def test_equal_texts_are_one_entry():
-    """Of spans with equal scores, the one with the first start, then the first end, is first."""
+    """Of spans with equal scores, the first start, then the first end, is first."""
     logits = (
         [0.0, 0.0, 0.0, 5.0, 5.0, 0.0, 0.0, 0.0],
         [0.0, 0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0],

@@ -1,4 +1,4 @@
-"""Reading data sets of tensorflow-datasets: mock data, and data sets written by the tests."""
+"""Reading data sets of tensorflow-datasets that the tests write."""
 
 import dataclasses
 from collections import Counter
@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 from prepared import prepared
+from reading import check, refused
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask
@@ -69,8 +70,14 @@ def task_of(name, labels, pair=True, task_type="classification"):
     return ClassificationTask(name, labels, pair, None, task_type)
 
 
+def build_tiny(folder):
+    """Writes a data set with one example."""
+    features = {"text": TEXT, "label": np.int64}
+    return build(folder, "tiny", features, {"train": [{"text": "a", "label": 0}]})
+
+
 def build_reviews(folder):
-    """Writes a data set with a train split of five reviews, and a test split of three."""
+    """Writes a data set with five reviews to train and three to test."""
     label = tfds.features.ClassLabel(names=["neg", "pos"])
     rows = [{"text": f"review {n} é", "label": ("pos", "neg")[n % 2]} for n in range(5)]
     return build(
@@ -262,22 +269,22 @@ def test_the_fingerprint_changes_with_the_content(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("text", "change", "words"),
     [
-        ({"tfds_name": "no_such_set"}, "cannot load no_such_set"),
-        ({"dev_file": "evaluation"}, r"no split 'evaluation'. Its splits are: train\."),
+        ("text", {"tfds_name": "no_such_set"}, ("cannot load no_such_set",)),
+        (
+            "text",
+            {"dev_file": "evaluation"},
+            ("no split 'evaluation'. Its splits are: train.",),
+        ),
+        ("sentence", {}, ("no feature 'sentence'. Its ", " are: label, text.")),
     ],
-    ids=["set", "split"],
+    ids=["set", "split", "feature"],
 )
-def test_unknown_sets_and_splits_are_refused(tmp_path, change, message):
-    features = {"text": TEXT, "label": np.int64}
-    location = build(tmp_path, "tiny", features, {"train": [{"text": "a", "label": 0}]})
-    with pytest.raises(InputError, match=message):
-        read(
-            labelled(["0", "1"], "text"),
-            "dev",
-            dataclasses.replace(location, **change),
-        )
+def test_unknown_names_are_refused(tmp_path, text, change, words):
+    location = dataclasses.replace(build_tiny(tmp_path), **change)
+    task = labelled(["0", "1"], text)
+    check(lambda location: read(task, "dev", location), location, refused(*words))
 
 
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
@@ -292,18 +299,8 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
 
 
 def test_a_damaged_file_is_refused(tmp_path):
-    features = {"text": TEXT, "label": np.int64}
-    location = build(tmp_path, "tiny", features, {"train": [{"text": "a", "label": 0}]})
+    location = build_tiny(tmp_path)
     (path,) = tmp_path.rglob("*.tfrecord-*")
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(InputError, match=r"tiny/1\.0\.0:train cannot be read"):
         read(labelled(["0", "1"], "text"), "train", location)
-
-
-def test_an_unknown_feature_is_refused(tmp_path):
-    features = {"text": TEXT, "label": np.int64}
-    location = build(tmp_path, "tiny", features, {"train": [{"text": "a", "label": 0}]})
-    with pytest.raises(
-        InputError, match=r"no feature 'sentence'\. Its .* are: label, text\."
-    ):
-        read(labelled(["0", "1"], "sentence"), "train", location)

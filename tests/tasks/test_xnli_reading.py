@@ -1,17 +1,16 @@
 """Reading XNLI from literal rows in the layouts of the released archives."""
 
-from collections import Counter
-
 import pytest
+from reading import check, read_split, refused, write
 
-from bert_tf.errors import InputError
 from bert_tf.tasks.classification.sources.xnli import xnli
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.task import DataLocation
 
 HEADER = (
-    "language\tgold_label\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse"
-    "\tsentence2_parse\tsentence1\tsentence2\tpromptID\tpairID\tgenre\tlabel1\tlabel2\tlabel3"
+    "language\tgold_label\tsentence1_binary_parse\tsentence2_binary_parse"
+    "\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\tpromptID\tpairID"
+    "\tgenre\tlabel1\tlabel2\tlabel3"
     "\tlabel4\tlabel5\tsentence1_tokenized\tsentence2_tokenized\tmatch\n"
 )
 
@@ -38,10 +37,10 @@ def row(language, label, text_a, text_b):
 EVALUATION = (
     HEADER
     + row("en", "neutral", "And he said.", "He called.")
-    + row("zh", "contradiction", "他说 \" 妈妈", "他没说。")
+    + row("zh", "contradiction", '他说 " 妈妈', "他没说。")
     + row("de", "entailment", "Und er sagte.", "Er sprach.")
     + row("zh", "entailment", "他说", "他说了。")
-)  # fmt: skip
+)
 CHINESE = [
     TextExample('他说 " 妈妈', "他没说。", "contradiction"),
     TextExample("他说", "他说了。", "entailment"),
@@ -54,17 +53,10 @@ TRAIN_EXAMPLES = [
 ]
 
 
-def write(path, text):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="")
-    return str(path)
-
-
 def read(language, kind, data_dir=None, **location):
-    task = xnli(language)
-    (split,) = task.splits(kind, DataLocation(data_dir and str(data_dir), **location))
-    assert split.name == kind
-    return list(task.read(split, Counter()))
+    return read_split(
+        xnli(language), kind, data_dir=data_dir and str(data_dir), **location
+    )
 
 
 # For each value of data_dir: the folder of the dev and test files, and that of the
@@ -103,8 +95,7 @@ def test_explicit_files_replace_the_files_of_data_dir(tmp_path):
 def test_the_order_of_the_labels_and_the_default_language(tmp_path):
     assert xnli().labels == ("contradiction", "entailment", "neutral")
     write(tmp_path / "xnli.dev.tsv", EVALUATION)
-    (split,) = xnli().splits("dev", DataLocation(str(tmp_path)))
-    assert list(xnli().read(split, Counter())) == CHINESE
+    assert read_split(xnli(), "dev", data_dir=str(tmp_path)) == CHINESE
 
 
 def test_the_fingerprint_depends_on_the_language(tmp_path):
@@ -117,29 +108,24 @@ def test_the_fingerprint_depends_on_the_language(tmp_path):
     assert len(prints) == 2
 
 
-def test_an_unknown_language_is_an_error_that_lists_the_languages(tmp_path):
-    write(tmp_path / "xnli.dev.tsv", EVALUATION)
-    with pytest.raises(
-        InputError, match=r"xnli.dev.tsv has no row .* 'cn'.* are: de, en, zh\."
-    ):
-        read("cn", "dev", tmp_path)
-
-
-BAD = {
-    "label": (
+LANGUAGES = "x.tsv has no row of xnli_language 'cn'", "are: de, en, zh."
+BAD = [
+    ("cn", EVALUATION, LANGUAGES),
+    (
+        "zh",
         EVALUATION + row("zh", "neutrl", "a", "b"),
-        r"line 6: the label 'neutrl' .* 'neutral'",
+        ("line 6: the label 'neutrl' ", " 'neutral'"),
     ),
-    "short": (
+    (
+        "zh",
         EVALUATION + "zh\tneutral\t\n",
-        r"line 6 has too few columns: 'sentence1'",
+        ("line 6 has too few columns: 'sentence1'",),
     ),
-    "language": (HEADER.removeprefix("language\t"), r"has no column 'language'"),
-}
+    ("zh", HEADER.removeprefix("language\t"), ("has no column 'language'",)),
+]
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_malformed_files_are_reported_with_the_line(tmp_path, case):
-    text, message = BAD[case]
-    with pytest.raises(InputError, match=message):
-        read("zh", "dev", dev_file=write(tmp_path / "x.tsv", text))
+@pytest.mark.parametrize(("language", "text", "words"), BAD)
+def test_malformed_files_are_reported_with_the_line(tmp_path, language, text, words):
+    path = write(tmp_path / "x.tsv", text)
+    check(lambda path: read(language, "dev", dev_file=path), path, refused(*words))

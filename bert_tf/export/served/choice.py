@@ -13,7 +13,7 @@ from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertMultipleChoice
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.choice.choice_examples import read_examples
-from bert_tf.tasks.choice.choice_objective import MISSING_CHOICE
+from bert_tf.tasks.choice.choice_task import MISSING_CHOICE
 from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 
 

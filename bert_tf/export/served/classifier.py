@@ -15,14 +15,10 @@ from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import TASK_TYPES, ServingSettings
 from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import Pretrained
+from bert_tf.tasks.classification.classification_results import RESULTS_BY_TYPE
 from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
-from bert_tf.tasks.classification.results.scoring import (
-    MultiLabelResults,
-    RegressionResults,
-)
-from bert_tf.tasks.classification.results.text_results import TextResults
-from bert_tf.tasks.classification.sources.row_examples import LabelParser, text_of
-from bert_tf.tasks.classification.text_examples import TextExample
+from bert_tf.tasks.classification.sources.glue import selecting_metric
+from bert_tf.tasks.classification.text_examples import LabelParser, TextExample, text_of
 from bert_tf.tasks.tables import column_values, place_of
 from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 
@@ -89,6 +85,7 @@ class ServedClassifier(ServedModel):
         self._labels, self._pair = tf.constant(labels, tf.string), facts["pair"]
         self._parse_label = LabelParser("label", task_type, tuple(labels))
         self._task_type, self._separator = task_type, separator_of(labels)
+        self._metric = selecting_metric(facts.get("task"), task_type)
         # The lowest probability of the labels that a multi-label classifier returns.
         self._threshold = facts.get("threshold", DEFAULT_THRESHOLD)
         self._long_texts = LongTexts.of_facts(facts)
@@ -186,18 +183,15 @@ class ServedClassifier(ServedModel):
             )
 
     def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
-        """Returns the accuracy, the micro-averaged F1, or Pearson's correlation, in percent."""
-        if self._task_type == TASK_TYPES[0]:
-            true = np.array([label.encode() for label in correct], object)
-            return "accuracy", 100 * float(np.mean(outputs["label"] == true))
-        if self._task_type == "regression":
-            name, logits = "pearson", outputs["score"][:, None]
-            scorer: TextResults = RegressionResults((), [name])
-        else:
-            # The logits determine only the loss, which is not used.
-            name, logits = "micro_f1", outputs["probabilities"]
-            labels = [text.decode() for text in self._labels.numpy()]
-            scorer = MultiLabelResults(labels, [name], self._threshold)
+        """Returns the metric that selects the weights in the training of the task, in percent."""
+        name = self._metric
+        labels = [text.decode() for text in self._labels.numpy()]
+        scorer = RESULTS_BY_TYPE[self._task_type](labels, [name], self._threshold)
+
+        # Apart from the order of the labels, logits determine only the loss, which is
+        # not used.
+        (output,) = self.lite_outputs
+        logits = outputs[output].reshape([len(correct), -1])  # [N, labels]
         for row, label in enumerate(correct):
             values = {each: value[row] for each, value in outputs.items()}
             scorer.score(

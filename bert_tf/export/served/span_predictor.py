@@ -14,8 +14,8 @@ from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertSpanPredictor
 from bert_tf.pretrained import Pretrained
-from bert_tf.tasks.classification.sources.row_examples import text_of
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.classification.text_examples import text_of
+from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import SPECIAL_TOKENS, WindowSettings
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples

@@ -18,11 +18,9 @@ from bert_tf.tasks.ner.ner_encoding import SPECIAL_TOKENS
 from bert_tf.tasks.ner.ner_metrics import EntityMetrics
 from bert_tf.tasks.ner.ner_task import NerTask
 from bert_tf.tasks.ner.schemes import SCHEMES, scheme_of_labels
-from bert_tf.tasks.row_counts import RowCounts
-from bert_tf.tasks.splits import FileSource, Split
+from bert_tf.tasks.splits import FileSource, RowCounts, Split
 from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
-from bert_tf.tasks.windows import stride_of
-from bert_tf.tasks.words import is_word_start
+from bert_tf.tasks.windows import is_word_start, stride_of
 
 _WORDS = "words"
 # Invisible characters that the tokenizer removes, at the end of a word; combining marks

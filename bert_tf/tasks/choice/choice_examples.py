@@ -1,4 +1,4 @@
-"""Reads tables of choices: those of SWAG, and tables with lists of any number of choices."""
+"""Reads tables of choices: those of SWAG, and tables with lists of choices."""
 
 import dataclasses
 import functools
@@ -80,8 +80,7 @@ def read_examples(
         InputError: The file is missing, or has another format, or a row is malformed.
 
     Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", section
-    4.4. The
-    second text is `sent2`, a blank, and the ending.
+    4.4. The second text is `sent2`, a blank, and the ending.
     """
 
     def check(place: str, names: Collection[str]) -> None:
@@ -96,12 +95,14 @@ def read_examples(
         context = _text(row[columns[0]], f"{place}: the context")
         start = _text(row.get("sent2") or "", f"{place}: 'sent2'")
 
+        # Without a list of choices, each ending has a column.
         choices = row.get("choices")
         if columns != _LISTS:
             choices = [row[name] for name in columns[2:]]
             # A row may have fewer choices than the file has columns.
             while choices and (choices[-1] is None or not str(choices[-1]).strip()):
                 choices.pop()
+
         texts = _choices(start, choices, place)
         label = _label(row.get("label"), len(texts), kind, counts, place, are_letters)
         yield ChoiceExample(context, texts, label)
@@ -116,7 +117,7 @@ def _released_names(first: Sequence[str]) -> Sequence[str] | None:
 
 @functools.lru_cache
 def _columns(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the columns of the texts, of which the first is the context, for those of a row."""
+    """Returns the columns of the texts among those of a row; first the context."""
     if "sent1" not in names and {*_LISTS} & {*names}:
         return _LISTS
     matches = map(_CHOICE.fullmatch, names)
@@ -139,6 +140,7 @@ def _choices(start: str, choices: Any, place: str) -> tuple[str, ...]:
             f"most {_MAX_CHOICES}. Received: {received}. Change the choices, or remove "
             "the row."
         )
+
     for number, text in enumerate(choices):
         if not _text(text, f"{place}: choice {number}").strip():
             raise InputError(
@@ -182,6 +184,8 @@ def _label(
             a choice. Or it is a letter and labels before are numbers, or the reverse.
     """
     text = "" if label is None else str(label).strip()
+
+    # An index or a letter.
     if _LABEL.fullmatch(text):
         are_letters.add(text.isalpha())
         if len(are_letters) > 1:
@@ -192,10 +196,13 @@ def _label(
         index = ord(text) - ord("A") if text.isalpha() else int(text)
         if index < num_choices:
             return index
+
+    # Public test files often have a placeholder, such as -1.
     if kind == "test":
         if text:
             counts[UNKNOWN_IN_TEST] += 1
         return None
+
     received = f"the label {label!r:.60}" if text else "no label"
     raise InputError(
         f"{place} has {received}. Write the index of the correct choice, from 0 to "

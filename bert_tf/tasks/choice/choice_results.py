@@ -10,7 +10,7 @@ from bert_tf.tasks.results import Outputs, TaskResults, shortest_float
 
 
 class ChoiceResults(TaskResults):
-    """Accuracy and mean cross entropy, the probability of each choice, and the best choice.
+    """Accuracy and mean cross entropy, and the probabilities of the choices.
 
     The predicted choice is the one with the highest probability; of equal ones, the
     first.
@@ -32,6 +32,7 @@ class ChoiceResults(TaskResults):
         """Adds an example to the metrics; one without a label is ignored."""
         if example.label is None:
             return
+
         count = len(example.choices)
         logits: np.ndarray = prediction["logits"][:count].astype(np.float64)
         best = int(prediction["probabilities"][:count].argmax())
@@ -39,6 +40,7 @@ class ChoiceResults(TaskResults):
         self._correct += best == example.label
         self._count += 1
         self._labels[example.label] += 1
+
         self._add_sample(
             f"context:   {example.context}\n"
             f"predicted: {example.choices[best]}\n"
@@ -55,11 +57,11 @@ class ChoiceResults(TaskResults):
         }
 
     def baseline(self) -> dict[str, float]:
-        """Returns the accuracy if the choice at the most frequent position is always predicted."""
+        """Returns the accuracy if the most frequent position is always predicted."""
         return {"accuracy": max(self._labels.values()) / self._count}
 
     def report(self) -> str:
-        """Returns the accuracy, and the predicted and the correct choices of the first examples."""
+        """Returns the accuracy, and predicted and correct choices of some examples."""
         accuracy, baseline = (
             each["accuracy"] for each in (self.metrics(), self.baseline())
         )
@@ -69,7 +71,7 @@ class ChoiceResults(TaskResults):
         )
 
     def lines(self, example: ChoiceExample, prediction: Outputs) -> tuple[str, str]:
-        """Returns the lines of an example in `test_results.tsv` and `predictions.jsonl`."""
+        """Returns the line of an example in each of the two files."""
         probabilities = prediction["probabilities"][: len(example.choices)]
         best = int(probabilities.argmax())
         row = {

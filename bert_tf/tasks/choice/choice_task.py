@@ -1,12 +1,12 @@
-"""`ChoiceTask`: the best of several texts, such as the continuation of a sentence in SWAG.
+"""`ChoiceTask`: the best of several texts, as in SWAG, and its loss.
 
-Shape letters: N examples, C choices, S sequence length, R sequences of all examples.
+Shape letters: B batch, N examples, C choices, S sequence length, R sequences of all
+examples.
 """
 
 import dataclasses
-import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,17 @@ from bert_tf.errors import InputError
 from bert_tf.modeling import BertMultipleChoice
 from bert_tf.task_facts import ROOM, TaskFacts
 from bert_tf.tasks.choice.choice_examples import ChoiceExample, read_examples
-from bert_tf.tasks.choice.choice_objective import ChoiceObjective
 from bert_tf.tasks.choice.choice_results import ChoiceResults
-from bert_tf.tasks.row_counts import RowCounts
-from bert_tf.tasks.splits import SPLIT_NAMES, Split
+from bert_tf.tasks.head_objective import HeadObjective
+from bert_tf.tasks.splits import SPLIT_NAMES, RowCounts, Split
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
 
 _SPLIT_NAMES = {**SPLIT_NAMES, "dev": ("dev", "val", "validation")}  # SWAG has val.csv
 _FEWEST_CHOICES = 2
 _SPECIAL_TOKENS = 3  # [CLS] A [SEP] B [SEP]
+# The score of a choice that an example does not have. Its softmax is 0 in float32.
+MISSING_CHOICE = -1e9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +38,29 @@ class ChoiceFacts(TaskFacts):
     # The room in the records depends on all files that a run reads, also on those to
     # predict.
     num_choices: int = dataclasses.field(default=_FEWEST_CHOICES, metadata=ROOM)
+
+
+class ChoiceObjective(HeadObjective):
+    """Mean cross entropy of the softmax over the choices of each example.
+
+    The score of a choice is the dot product of a vector with the pooled output of its
+    sequence.
+
+    Args:
+        model: The encoder with one output for each choice.
+        best_by: The metric that selects the best weights, and 1 if higher values are
+            better, else -1.
+
+    Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", section
+    4.4.
+    """
+
+    def _run_model(
+        self, batch: Mapping[str, Any], training: bool = False
+    ) -> dict[str, Any]:
+        logits = super()._run_model(batch, training)["logits"]
+        exists = tf.sequence_mask(batch["num_choices"], logits.shape[-1])
+        return {"logits": tf.where(exists, logits, MISSING_CHOICE)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,12 +103,12 @@ class ChoiceTask(Task):
             for kind in inputs.phases.kinds
             for split in self.splits(kind, location)
         ]
+
         most, labels = _FEWEST_CHOICES, set()
-        for each in itertools.chain(
-            *(self.read(split, RowCounts()) for split in splits)
-        ):
-            most = max(most, len(each.choices))
-            labels.add(each.label)
+        for split in splits:
+            for example in self.read(split, RowCounts()):
+                most = max(most, len(example.choices))
+                labels.add(example.label)
 
         # Files of a few rows may lack 0, but hardly together with all other files of
         # the run.
@@ -109,8 +133,8 @@ class ChoiceTask(Task):
 
     def examples(self, split: Split, counts: Counter[str]) -> Iterator[ChoiceExample]:
         """Yields the examples of a split; see `read_examples`."""
-        source: Any = split.source
-        return read_examples(source.name, split.kind, counts, source.table_format)
+        form = split.file.table_format
+        return read_examples(split.file.name, split.kind, counts, form)
 
     def encode(
         self,
@@ -130,20 +154,17 @@ class ChoiceTask(Task):
             the number of examples in which a text has no token.
         """
         per_example = np.array([len(example.choices) for example in examples], np.int64)
-        # [R], the example of each sequence
+        # The example of each sequence: [R]
         row: np.ndarray = np.repeat(np.arange(len(examples)), per_example)
+
         contexts = tokenizer.tokenize([example.context for example in examples])
         choices = tokenizer.tokenize(
             [text for example in examples for text in example.choices]
         )
         packed = tokenizer.pack(tf.gather(contexts, row), choices, max_seq_length)
-        exists = np.arange(self.num_choices) < per_example[:, None]
-        lengths_a, lengths_b = (
-            contexts.row_lengths().numpy()[row],
-            choices.row_lengths().numpy(),
-        )
-        is_cut = lengths_a + lengths_b > max_seq_length - _SPECIAL_TOKENS
-        is_empty = (lengths_a == 0) | (lengths_b == 0)
+
+        # From sequences to examples: [R, S] -> [N, C, S]
+        exists = np.arange(self.num_choices) < per_example[:, None]  # [N, C]
         columns = {
             "input_ids": _by_choice(
                 packed["input_ids"], exists, tokenizer.pad_id, np.int32
@@ -155,6 +176,12 @@ class ChoiceTask(Task):
                 [example.label or 0 for example in examples], np.int64
             ),
         }
+
+        # The report counts examples, not sequences.
+        lengths_a = contexts.row_lengths().numpy()[row]
+        lengths_b = choices.row_lengths().numpy()
+        is_cut = lengths_a + lengths_b > max_seq_length - _SPECIAL_TOKENS
+        is_empty = (lengths_a == 0) | (lengths_b == 0)
         counts = {
             "truncated": len(np.unique(row[is_cut])),
             "with an empty text": len(np.unique(row[is_empty])),
@@ -166,14 +193,14 @@ class ChoiceTask(Task):
         return ChoiceObjective(BertMultipleChoice(config, **options), self.best_by)
 
     def make_results(self, split: Split) -> ChoiceResults:
-        """Returns the object that computes accuracy and loss, and writes the predictions."""
+        """Returns the object that computes the metrics, and writes the predictions."""
         return ChoiceResults()
 
 
 def _by_choice(
     packed: Any, exists: np.ndarray, padding: int, dtype: type
 ) -> np.ndarray:
-    """Returns the sequences [R, S] as an array [N, C, S], with padding for missing choices.
+    """Returns the sequences [R, S] as an array [N, C, S], with padding.
 
     Args:
         packed: int32 tensor [R, S], in the order of the examples and of their choices.

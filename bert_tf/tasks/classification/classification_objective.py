@@ -24,8 +24,7 @@ class RegressionObjective(HeadObjective):
     """Mean squared error of one output.
 
     Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", appendix
-    B.1 (STS-B).
-    google-research/bert has no regression.
+    B.1 (STS-B). google-research/bert has no regression.
     """
 
     def sums_of_outputs(
@@ -44,7 +43,7 @@ class RegressionObjective(HeadObjective):
         batch: Mapping[str, Any],
         temperature: float,
     ) -> Any:
-        """Returns the squared differences from the scores of the teacher, float32 [B]."""
+        """Returns the squared differences from the teacher, float32 [B]."""
         return tf.square(outputs["logits"] - teacher[:, 0])[:, 0]
 
     def metrics(
@@ -54,7 +53,7 @@ class RegressionObjective(HeadObjective):
         return {}
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns `logits`, float32 [B, 1], and the same numbers as `score`, float32 [B]."""
+        """Returns `logits`, float32 [B, 1], and the same as `score`, float32 [B]."""
         logits = self._run_model(batch)["logits"]
         return {"logits": logits, "score": logits[:, 0]}
 
@@ -95,7 +94,7 @@ class MultiLabelObjective(HeadObjective):
         batch: Mapping[str, Any],
         temperature: float,
     ) -> Any:
-        """Returns the mean divergences of the labels, float32 [B]; each has a sigmoid of its own.
+        """Returns the mean divergences of the sigmoids of the labels: float32 [B].
 
         A sigmoid is a softmax over the logit and 0.
         """
@@ -113,6 +112,6 @@ class MultiLabelObjective(HeadObjective):
         return {"micro_f1": micro_f1}
 
     def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns `logits` and `probabilities`, float32 [B, C]; each probability is a sigmoid."""
+        """Returns `logits`, and `probabilities`, their sigmoids: float32 [B, C]."""
         logits = self._run_model(batch)["logits"]
         return {"logits": logits, "probabilities": tf.sigmoid(logits)}

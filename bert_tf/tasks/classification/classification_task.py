@@ -1,4 +1,4 @@
-"""`ClassificationTask`: classification, regression and multi-label classification of texts.
+"""`ClassificationTask`: labels or a score for each text or pair of texts.
 
 The programs list the tasks in their help texts, so this module imports TensorFlow
 inside functions.
@@ -15,12 +15,13 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.task_facts import DECISION, SETTING, TaskFacts
+from bert_tf.tasks.classification.classification_results import (
+    RESULTS_BY_TYPE,
+    TextResults,
+)
 from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
-from bert_tf.tasks.classification.results.scoring import RESULTS as RESULTS_BY_TYPE
-from bert_tf.tasks.classification.results.text_results import TextResults
 from bert_tf.tasks.classification.text_examples import TextExample
-from bert_tf.tasks.row_counts import RowCounts
-from bert_tf.tasks.splits import DataLocation, Split
+from bert_tf.tasks.splits import DataLocation, RowCounts, Split
 from bert_tf.tasks.task import (
     DEV_EXAMPLES,
     RESULTS,
@@ -31,7 +32,7 @@ from bert_tf.tasks.task import (
 )
 
 if TYPE_CHECKING:
-    from bert_tf.tasks.classification.results.submission import Submission
+    from bert_tf.tasks.classification.submission import Submission
     from bert_tf.tasks.head_objective import HeadObjective
     from bert_tf.tokenization import BertTokenizer
 
@@ -87,7 +88,7 @@ class ClassificationTask(Task):
         reader: Finds and reads the splits.
         task_type: "classification", "regression" or "multi_label".
         metric_names: The metrics in addition to the loss, and to the accuracy of a
-            classification task; see `scoring`.
+            classification task; see `classification_metrics`.
         best_by: The metric that selects the best weights, and 1 if higher values are
             better, else -1.
         threshold: Probability in (0, 1) from which a multi-label task predicts a label.
@@ -171,10 +172,9 @@ class ClassificationTask(Task):
     def output_files(self) -> list[str]:
         """The names of the reports, predictions and submission files."""
         submissions = self.submission.file_names if self.submission else {}
-        ends = [
-            f"_{suffix}" if suffix else ""
-            for suffix in dict.fromkeys(["", *submissions])
-        ]
+        suffixes = dict.fromkeys(["", *submissions])
+        ends = [f"_{suffix}" if suffix else "" for suffix in suffixes]
+
         patterns = (
             "eval_report{}.txt",
             "eval_results{}.txt",
@@ -202,7 +202,7 @@ class ClassificationTask(Task):
         return {**texts, "label": example.label}
 
     def for_split(self, kind: str) -> "ClassificationTask":
-        """Returns the task that reads a kind of split: only training limits the windows."""
+        """Returns the task for a kind of split: only training limits the windows."""
         if kind == "train" or not self.long_texts.in_windows:
             return self
         return dataclasses.replace(
@@ -215,7 +215,7 @@ class ClassificationTask(Task):
         tokenizer: "BertTokenizer",
         max_seq_length: int,
     ) -> Encoded:
-        """Converts a block of N examples to N records, or to one for each window of a text.
+        """Converts a block of N examples to records: one each, or one a window.
 
         A missing label becomes 0.
 
@@ -227,26 +227,30 @@ class ClassificationTask(Task):
             "truncated".
         """
         ids_a = tokenizer.tokenize([example.text_a for example in examples])
+        ids_b = None
         lengths = ids_a.row_lengths().numpy()
-        empty, ids_b = lengths == 0, None
+        is_empty = lengths == 0
         if self.pair:
             ids_b = tokenizer.tokenize([example.text_b or "" for example in examples])
             lengths_b = ids_b.row_lengths().numpy()
-            lengths, empty = lengths + lengths_b, empty | (lengths_b == 0)
+            lengths, is_empty = lengths + lengths_b, is_empty | (lengths_b == 0)
+
         room = max_seq_length - (3 if self.pair else SPECIAL_TOKENS)
-        counts = {
-            TRUNCATED: int(np.count_nonzero(lengths > room)),
-            "with an empty text": int(np.count_nonzero(empty)),
-        }
+        num_too_long = int(np.count_nonzero(lengths > room))
+        num_empty = int(np.count_nonzero(is_empty))
         labels, per_example = self._label_ids(examples), None
+        counts = {TRUNCATED: num_too_long, "with an empty text": num_empty}
+
+        # One record for each window: [N, ...] -> [R, ...]
         if self.long_texts.in_windows:
             ids_a, per_example = self.long_texts.split(ids_a, room)
             labels = np.repeat(labels, per_example, axis=0)
             counts = {
-                "with several windows": counts.pop(TRUNCATED),
-                **counts,
+                "with several windows": num_too_long,
+                "with an empty text": num_empty,
                 "windows": len(labels),
             }
+
         packed = tokenizer.pack(ids_a, ids_b, max_seq_length)
         columns = {
             "input_ids": packed["input_ids"].numpy(),
@@ -261,6 +265,7 @@ class ClassificationTask(Task):
         """Returns the labels as the feature `label_ids`; a missing label becomes 0."""
         if self.task_type == "regression":
             return np.array([example.label or 0 for example in examples], np.float32)
+
         index: dict[Any, int] = {
             label: number for number, label in enumerate(self.labels)
         }
@@ -268,9 +273,11 @@ class ClassificationTask(Task):
             index[None] = 0
             dtype = np.min_scalar_type(len(self.labels))
             return np.array([index[example.label] for example in examples], dtype)
+
+        # 1 at each label of an example: [N, C]
         rows: np.ndarray = np.zeros([len(examples), len(self.labels)], np.float32)
         for row, example in zip(rows, examples, strict=True):
-            row[[index[label] for label in example.label or ()]] = 1  # type: ignore[union-attr]
+            row[[index[label] for label in example.labels]] = 1
         return rows
 
     def make_objective(self, config: BertConfig, **options: Any) -> "HeadObjective":

@@ -94,10 +94,13 @@ class LongTexts:
 
         splits, stride = ids.row_splits.numpy(), self.stride(room)
         found = np.maximum(count_windows(np.diff(splits), np.array(room), stride), 1)
-        used = np.minimum(found, self.max_windows or found)
+        used = np.minimum(found, self.max_windows or found)  # [N]
+
+        # The text of each used window, and its number among those of the text: [R]
         text: np.ndarray = np.repeat(np.arange(len(used)), used)
         place = np.arange(len(text)) - (np.cumsum(used) - used)[text]
         number = place * (found[text] - 1) // np.maximum(used[text] - 1, 1)
+
         first = splits[text] + number * stride
         tokens = tf.ragged.range(first, np.minimum(first + room, splits[text + 1]))
         return tf.gather(ids.values, tokens), used

@@ -1,11 +1,29 @@
-"""The example of classification and regression tasks."""
+"""The example of classification and regression tasks, and its conversion from rows.
+
+`LabelParser` checks the labels of a file.
+"""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import difflib
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
+
+from bert_tf.errors import InputError
+from bert_tf.tasks.tables import place_of, shortened
 
 Label = str | float | tuple[str, ...]
 _COLUMNS = ("text_a", "text_b", "label")
+_SHOWN_LABELS = 10
+# Numbers in a column with missing values often have a decimal point, such as 10.0.
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")
+UNKNOWN_IN_TEST = "test rows with an unknown label"
+# The records store scores as float32.
+_HIGHEST_SCORE = float(np.finfo(np.float32).max)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,10 +46,258 @@ class TextExample:
     columns: Sequence[str | None] = dataclasses.field(default=_COLUMNS, compare=False)
     row: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label or the labels; () for a score or without a label."""
+        if isinstance(self.label, tuple):
+            return self.label
+        return (self.label,) if isinstance(self.label, str) else ()
+
     def file_row(self) -> dict[str, Any]:
-        """Returns the row of the file, with the texts and, if it is known, the label."""
+        """Returns the row of the file, with the texts and a known label."""
         values = zip(self.columns, (self.text_a, self.text_b, self.label), strict=True)
         used = {
             name: each for name, each in values if name is not None and each is not None
         }
         return {**self.row, **used}
+
+
+def in_order(labels: Collection[str]) -> list[str]:
+    """Sorts labels: by number if all are whole numbers, else by text."""
+    if not all(map(_WHOLE_NUMBER.fullmatch, labels)):
+        return sorted(labels)
+    # The text decides between labels such as "1" and "01".
+    return sorted(labels, key=lambda label: (int(label.split(".")[0]), label))
+
+
+def check_one_line(label: str, place: str) -> None:
+    """Checks that files with a label a line, or a column a label, can contain a label.
+
+    Args:
+        label: The label in the file.
+        place: The file, the line and the column, for the error message.
+
+    Raises:
+        InputError: The label has a tab or a line break.
+    """
+    if "\t" in label or label.splitlines() != [label]:
+        raise InputError(
+            f"{place} has the label {label[:60]!r}, and a label must be in one line, "
+            "without tabs. Correct the label, or give another label_column."
+        )
+
+
+def check_label(label: str, labels: Sequence[str], path: str, line: int) -> None:
+    """Checks that a label is one of the labels of the task.
+
+    Args:
+        label: The label in the file.
+        labels: The labels of the task.
+        path: The file, for the error message.
+        line: The number of the line or row, from 1, for the error message.
+
+    Raises:
+        InputError: The label is unknown. The message suggests the most similar known
+            label.
+    """
+    if label in labels:
+        return
+    similar = nearest(label, labels)
+    suggestion = f" Did you mean {similar!r}?" if similar is not None else ""
+    raise InputError(
+        f"{place_of(path, line)}: the label {label[:60]!r} is not one of "
+        f"{shortened(labels, _SHOWN_LABELS)}.{suggestion}"
+    )
+
+
+def nearest(text: str, known: Sequence[str]) -> str | None:
+    """Returns the known text that is most similar, or None if no known text is similar.
+
+    Upper case and surrounding spaces are ignored.
+    """
+    by_key = {value.strip().casefold(): value for value in reversed(known)}
+    matches = difflib.get_close_matches(text.strip().casefold(), by_key, n=1)
+    return by_key[matches[0]] if matches else None
+
+
+def text_of(value: Any, place: str) -> str:
+    """Returns the text form of a value.
+
+    The text form of a JSON or Parquet value is its form in JSON: true and false for
+    bools, 1 for an integer and 1.0 for a float.
+
+    Args:
+        value: A text, a bool or a number.
+        place: The file, the line and the column, for the error message.
+
+    Raises:
+        InputError: The value is missing, is not finite, or has another type.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(
+            f"{place} has the number {value}. Write a text or a finite number."
+        )
+    if isinstance(value, (int, float)):
+        return str(value)
+
+    if value is None:
+        raise InputError(f"{place} has no value.")
+    raise InputError(
+        f"{place} has a value of type {type(value).__name__}. Write a text, a number "
+        "or a bool."
+    )
+
+
+class LabelParser:
+    """Converts the values of a label column to the labels of examples.
+
+    Blanks at both ends of a label are removed, in all file formats.
+
+    Args:
+        column: The name of the column, for error messages.
+        task_type: "classification", "regression" or "multi_label".
+        labels: The labels of the task, or None to accept any label.
+        separator: The text between the labels of an example, for "multi_label".
+    """
+
+    def __init__(
+        self,
+        column: str,
+        task_type: str,
+        labels: Sequence[str] | None,
+        separator: str = ",",
+    ) -> None:
+        self._column, self._separator = column, separator
+        self._labels = labels
+        self._known = frozenset(labels or ())
+        parsers: dict[str, Callable[[Any, str, int], Any]] = {
+            "classification": self._one_label,
+            "regression": self._score,
+            "multi_label": self._several_labels,
+        }
+        self._parse = parsers[task_type]
+
+    def __call__(self, value: Any, path: str, line: int) -> Label:
+        """Returns the label.
+
+        Args:
+            value: The value in the label column.
+            path: The file, for error messages.
+            line: The number of the line or row, from 1, for error messages.
+
+        Raises:
+            InputError: The value is missing, is not a known label, or is not a finite
+                float32.
+        """
+        return self._parse(value, path, line)
+
+    def _one_label(self, value: Any, path: str, line: int) -> str:
+        if value.__class__ is str and value in self._known:
+            return value
+        place = f"{place_of(path, line)}: column {self._column!r}"
+        label = text_of(value, place).strip()
+        if not label:
+            raise InputError(f"{place} is empty. Write a label.")
+        if self._labels is None:
+            check_one_line(label, place)
+        elif label not in self._known:
+            check_label(label, self._labels, path, line)
+        return label
+
+    def _several_labels(self, value: Any, path: str, line: int) -> tuple[str, ...]:
+        # One column a label.
+        if isinstance(value, dict):
+            value = [
+                name for name in value if self._is_set(name, value[name], path, line)
+            ]
+        # One text with all labels; other programs write lists.
+        if not isinstance(value, (list, tuple)):
+            text = text_of(value, f"{place_of(path, line)}: column {self._column!r}")
+            value = filter(None, map(str.strip, text.split(self._separator)))
+        return tuple(dict.fromkeys(self._one_label(part, path, line) for part in value))
+
+    def _is_set(self, name: str, value: Any, path: str, line: int) -> bool:
+        """Returns whether the column of a label has 1, in any spelling."""
+        place = f"{place_of(path, line)}: column {name!r}"
+        text = text_of(value, place).strip().lower().removesuffix(".0")
+        if text not in ("0", "1", "false", "true"):
+            raise InputError(
+                f"{place} of a label must have 0 or 1. Received: {value!r:.60}."
+            )
+        return text in ("1", "true")
+
+    def _score(self, value: Any, path: str, line: int) -> float:
+        place = f"{place_of(path, line)}: column {self._column!r}"
+        text = str(value) if isinstance(value, float) else text_of(value, place)
+        try:
+            score = math.nan if isinstance(value, bool) or "_" in text else float(text)
+        except ValueError:
+            score = math.nan
+
+        if not abs(score) <= _HIGHEST_SCORE:  # also true for NaN
+            raise InputError(
+                f"{place} has {text[:60]!r}. Write a finite number of at most "
+                f"{_HIGHEST_SCORE:.2g}."
+            )
+        return score
+
+
+def examples_of_rows(
+    rows: Iterable[tuple[int, Sequence[Any]]],
+    path: str,
+    kind: str,
+    columns: Sequence[str | None],
+    parse_label: LabelParser,
+    counts: Counter[str],
+) -> Iterator[TextExample]:
+    """Yields an example for each row.
+
+    In a test split, a label that is missing, unknown or malformed becomes None, and so
+    does an empty one, except for "multi_label". Labels that are unknown or malformed
+    are counted.
+
+    Args:
+        rows: The number of each row, and its first text, second text and label, and for
+            a test split optionally a dict with all columns.
+        path: The file, for error messages.
+        kind: "train", "dev" or "test".
+        columns: The names of the three columns.
+        parse_label: Converts the values of the label column.
+        counts: Receives the number of test rows with an unknown label.
+
+    Raises:
+        InputError: There are no rows, or a value is malformed.
+    """
+    column_a, column_b, _ = columns
+    number = 0
+    for number, (text_a, text_b, value, *others) in rows:
+        # Most values are texts already.
+        if text_a.__class__ is not str:
+            text_a = text_of(text_a, f"{place_of(path, number)}: column {column_a!r}")
+        if column_b is not None and text_b.__class__ is not str:
+            text_b = text_of(text_b, f"{place_of(path, number)}: column {column_b!r}")
+
+        if kind == "test":
+            label = _label_of_test(value, path, number, parse_label, counts)
+        else:
+            label = parse_label(value, path, number)
+        yield TextExample(text_a, text_b, label, columns, *others)
+
+    if not number:
+        raise InputError(f"{path} has no examples. Give a file with at least one.")
+
+
+def _label_of_test(
+    value: Any, path: str, line: int, parse_label: LabelParser, counts: Counter[str]
+) -> Label | None:
+    if value is None:
+        return None
+    try:
+        return parse_label(value, path, line)
+    except InputError:
+        counts[UNKNOWN_IN_TEST] += bool(str(value).strip())
+        return None

@@ -1,4 +1,6 @@
-"""Reads and writes files with one word and its tag on each line, as in the CoNLL shared tasks.
+"""Reads and writes files with one word and its tag on each line.
+
+The CoNLL shared tasks have such files.
 
 Each line has the same columns, separated by tabs or by blanks. An empty line, or a line
 of only white space, ends a sentence; in a file of one column, other white space than
@@ -26,7 +28,7 @@ from bert_tf.tasks.ner.ner_examples import (
     read_tag,
 )
 from bert_tf.tasks.ner.schemes import OUTSIDE, Notation, is_tag
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 
 ALONE = "sentences before the first -DOCSTART- line, without document context"
 _DOCUMENT_MARK = re.compile(r"-DOCSTART-(\s|$)")
@@ -76,7 +78,7 @@ class Layout:
         return _fields(line.removesuffix(self.end), self.separator)
 
     def has_word(self, line: str) -> bool:
-        """Returns whether a line is part of a sentence, and neither blank nor a document mark."""
+        """Returns whether a line is part of a sentence: no blank, no document mark."""
         text = line.strip(" \t" if self.width == 1 else None)
         return bool(text) and not _DOCUMENT_MARK.match(line)
 
@@ -177,6 +179,7 @@ def read_examples(
         if document_context and sentence.starts_document:
             yield from join_documents(document)
             document, in_document = [], True
+
         try:
             example = _parse(sentence, path)
         except MalformedSentenceError as error:
@@ -184,6 +187,8 @@ def read_examples(
                 raise
             counts.add(SKIPPED, str(error), is_skipped=True)
             continue
+
+        # A sentence waits for the end of its document.
         if in_document:
             document.append(example)
         else:
@@ -220,6 +225,7 @@ def find_layout(
     layout = _layout_of(first, end, path, columns, needs_tags=kind != "test")
     layout = dataclasses.replace(layout, encoding=encoding)
 
+    # The notation is that of most tags, so all are read.
     tags: Counter[str] = Counter()
     if layout.label is not None:
         for sentence in _sentences(path, layout):
@@ -242,6 +248,7 @@ def _lines(path: str, encoding: str) -> Iterator[tuple[int, str]]:
         yield from tables.lines(path, encoding)
         return
 
+    # The header line, and the column that identifies sentences.
     rows = tables.comma_separated(path, encoding)
     previous, header = next(rows)
     names = enumerate(map(str.lower, header))
@@ -287,6 +294,8 @@ def _layout_of(
             f"{path} has {_num_columns(width)}. token_column must be from {-width} to "
             f"{width - 1}. Received: {columns.token_column}."
         )
+
+    # The last column of a file with one column has words.
     label = None if label == token else label
     if label is None and needs_tags:
         raise InputError(
@@ -319,18 +328,16 @@ def _sentences(path: str, layout: Layout) -> Iterator[SentenceLines]:
     lines: list[str] = []
     before: list[str] = []
     # The last item ends the last sentence, and is no line of the file.
-    for line_number, line in itertools.chain(
-        _lines(path, layout.encoding), [(0, None)]
-    ):
+    numbered = itertools.chain(_lines(path, layout.encoding), [(0, None)])
+    for line_number, line in numbered:
+        has_word = line is not None and layout.has_word(line)
         # A comment before the first word is between the sentences.
-        if (
-            line is not None
-            and layout.has_word(line)
-            and (lines or not layout.is_comment(line))
-        ):
+        if line is not None and has_word and (lines or not layout.is_comment(line)):
             number = number if lines else line_number
             lines.append(line)
             continue
+
+        # The last sentence is returned later, with the lines after it.
         if lines:
             if complete:
                 yield complete
@@ -368,12 +375,14 @@ def _parse(sentence: SentenceLines, path: str) -> NerExample:
         words.append(fields[layout.token])
         if layout.label is not None:
             tags.append(read_tag(fields[layout.label], layout.notation, place))
+
+    # A file to predict may have no tags.
     known_tags = None if layout.label is None else tuple(tags)
     return NerExample(tuple(words), known_tags, sentence, tuple(words))
 
 
 def render(example: NerExample, tags: list[str]) -> Iterator[str]:
-    """Yields the lines of a sentence, with the given tags as one more column at the end.
+    """Yields the lines of a sentence, with the given tags as a last column.
 
     Each line of the file gives one line. Lines of only white space become empty. The
     mark of a document gets the tag O if it has as many columns as the other lines,
@@ -395,8 +404,5 @@ def render(example: NerExample, tags: list[str]) -> Iterator[str]:
 def _render_between(line: str, layout: Layout) -> str:
     if not line.strip():
         return ""
-    return (
-        layout.with_column(line, "O")
-        if len(layout.fields(line)) == layout.width
-        else line
-    )
+    is_like_others = len(layout.fields(line)) == layout.width
+    return layout.with_column(line, "O") if is_like_others else line

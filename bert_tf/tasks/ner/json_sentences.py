@@ -32,9 +32,9 @@ from bert_tf.tasks.ner.ner_examples import (
     read_tag,
 )
 from bert_tf.tasks.ner.schemes import Entity, Notation, find_entities, is_tag, to_tags
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.tables import json_lines
-from bert_tf.tasks.words import is_word_start
+from bert_tf.tasks.windows import is_word_start
 from bert_tf.tokenization import BertTokenizer
 
 EXTENDED = "entities that start or end inside a word, extended to the complete word"
@@ -42,6 +42,8 @@ EXTENDED = "entities that start or end inside a word, extended to the complete w
 PREDICTED = "predicted"
 # The tokenizer is much faster for many texts at a time.
 _LINES_PER_BLOCK = 512
+# The Unicode categories of characters that `FullTokenizer` removes.
+_REMOVED = ("Cc", "Cf")
 # Names of keys in the files of other programs. A label that is no list is that of the
 # whole text.
 _OTHER_NAMES = {
@@ -115,14 +117,14 @@ def read_examples(
     while block := list(itertools.islice(lines, _LINES_PER_BLOCK)):
         texts = [row["text"] for _, row in block if _has_text(row)]
         spans = iter(_find_words(texts, tokenizer, starts_word))
+
         for number, row in block:
             line = _Line(f"{path}, line {number}", row, notation, kind != "test")
             try:
-                yield (
-                    line.with_text(next(spans), counts)
-                    if _has_text(row)
-                    else line.with_tokens()
-                )
+                if _has_text(row):
+                    yield line.with_text(next(spans), counts)
+                else:
+                    yield line.with_tokens()
             except MalformedSentenceError as error:
                 if kind != "train":
                     raise
@@ -170,34 +172,31 @@ def _find_words(
     """
     if not texts:
         return []
-    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
+    ids, *offsets = tokenizer.tokenize_with_offsets(texts)
     starts, ends = (
-        tokenizer.in_characters(texts, each).values.numpy().tolist()
-        for each in (starts, ends)
+        tokenizer.in_characters(texts, each).values.numpy().tolist() for each in offsets
     )
+
+    # The pieces that start a word, and the place of each text among them.
     splits: np.ndarray = ids.row_splits.numpy()
     first: np.ndarray = np.flatnonzero(starts_word[ids.values.numpy()])
     places = [int(np.searchsorted(first, split)) for split in splits]
+
     found = []
     for row, end in enumerate(splits[1:].tolist()):
         pieces = [*first[places[row] : places[row + 1]].tolist(), end]
         # A word ends with the piece before the first piece of the next word.
-        pairs = itertools.pairwise(pieces)
-        found.append(
-            tuple(
-                (starts[piece], _visible_end(texts[row], ends[after - 1]))
-                for piece, after in pairs
-            )
+        spans = (
+            (starts[piece], _visible_end(texts[row], ends[after - 1]))
+            for piece, after in itertools.pairwise(pieces)
         )
+        found.append(tuple(spans))
     return found
 
 
 def _visible_end(text: str, end: int) -> int:
-    """Returns the end of a word without the characters that `FullTokenizer` removes there."""
-    while text[end - 1] == "\ufffd" or unicodedata.category(text[end - 1]) in (
-        "Cc",
-        "Cf",
-    ):
+    """Returns the end of a word without characters that `FullTokenizer` removes."""
+    while text[end - 1] == "\ufffd" or unicodedata.category(text[end - 1]) in _REMOVED:
         end -= 1
     return end
 
@@ -235,19 +234,21 @@ class _Line:
             raise InputError(
                 f"{self.place}: a word is empty. Write words of one or more letters."
             )
-        tags = self._list_of_texts("tags")
+
+        # A tag for each word; only a file to predict may have none.
+        tags, known_tags = self._list_of_texts("tags"), None
         if tags is None and self.needs_tags:
             raise InputError(
                 f"{self.place} has no tags, which this split needs. {_FORMS}"
             )
-        if tags is not None and len(tags) != len(words):
-            raise MalformedSentenceError(
-                f"{self.place} has {len(words)} words and {len(tags)} tags. Write a "
-                "tag for each word."
-            )
-        known_tags = None
         if tags is not None:
+            if len(tags) != len(words):
+                raise MalformedSentenceError(
+                    f"{self.place} has {len(words)} words and {len(tags)} tags. "
+                    "Write a tag for each word."
+                )
             known_tags = tuple(read_tag(tag, self.notation, self.place) for tag in tags)
+
         origin = JsonSentence(self.row, None, self.notation)
         return NerExample(tuple(words), known_tags, origin, tuple(words))
 
@@ -256,9 +257,8 @@ class _Line:
         values = _value(self.row, key)
         if values is None:
             return None
-        if not isinstance(values, list) or not all(
-            isinstance(value, str) for value in values
-        ):
+        is_list = isinstance(values, list)
+        if not is_list or not all(isinstance(value, str) for value in values):
             shown = json.dumps(values)[:60]
             raise InputError(
                 f"{self.place}: {key!r} must be a list of texts. Received: {shown}."
@@ -275,35 +275,35 @@ class _Line:
         Raises:
             InputError: The entities are missing or malformed.
         """
-        text = self.row["text"]
+        text, tags = self.row["text"], None
         words = tuple(text[start:end] for start, end in spans)
-        tags = None
         if (rows := _value(self.row, "entities")) is not None:
             entities = sorted(
                 self._entities(text, rows), key=lambda entity: entity.start
             )
             found = self._in_words(entities, spans)
+
+            # An entity may start or end inside of a word.
             for each, entity in zip(found, entities, strict=True):
-                first, last = spans[each.start], spans[each.end - 1]
-                if first[0] < entity.start or last[1] > entity.end:
-                    span = text[entity.start : entity.end]
-                    words_of_span = text[first[0] : last[1]]
+                start, end = spans[each.start][0], spans[each.end - 1][1]
+                if start < entity.start or end > entity.end:
+                    given, extended = text[entity.start : entity.end], text[start:end]
                     counts.add(
-                        EXTENDED,
-                        f"{self.place}: {span!r:.60} is now {words_of_span!r:.60}",
+                        EXTENDED, f"{self.place}: {given!r:.60} is now {extended!r:.60}"
                     )
             tags = tuple(to_tags(found, len(words), self.notation.scheme or "iob2"))
         elif self.needs_tags:
             raise InputError(
                 f"{self.place} has no entities, which this split needs. {_FORMS}"
             )
-        return NerExample(
-            words, tags, JsonSentence(self.row, spans, self.notation), words
-        )
+
+        origin = JsonSentence(self.row, spans, self.notation)
+        return NerExample(words, tags, origin, words)
 
     def _entities(self, text: str, rows: Any) -> Iterator[Entity]:
         """Yields the entities, with `start` and `end` in characters."""
         for row in rows if isinstance(rows, list) else [rows]:
+            # Label, start and end: with names, or in the order of doccano.
             values: list[Any] = []
             if isinstance(row, dict):
                 places = (
@@ -312,6 +312,7 @@ class _Line:
                 values = [row.get("label"), *places]
             elif isinstance(row, list) and len(row) == 3:
                 values = [row[2], *row[:2]]
+
             if not (
                 [type(value) for value in values] == [str, int, int]
                 and is_tag(f"B-{values[0].strip()}")
@@ -337,9 +338,12 @@ class _Line:
         starts, ends = [start for start, _ in spans], [end for _, end in spans]
         found: list[Entity] = []
         for entity in entities:
+            # The words that have a character of the entity.
             first = bisect.bisect_right(ends, entity.start)
             last = bisect.bisect_left(starts, entity.end)
-            place = f"{self.place}: the entity {entity.type} at {entity.start} to {entity.end}"
+
+            span = f"{entity.start} to {entity.end}"
+            place = f"{self.place}: the entity {entity.type} at {span}"
             if first >= last:
                 raise InputError(
                     f"{place} contains no word. Correct its start and end."
@@ -354,7 +358,7 @@ class _Line:
 
 
 def render(example: NerExample, tags: list[str]) -> Iterator[str]:
-    """Yields one line of JSON: the line of the file, and the predictions under one more key.
+    """Yields the line of the file, with the predictions under one more key.
 
     The key is "predicted". Its value is a list of tags, or of entities if the line has
     a text.
@@ -365,6 +369,8 @@ def render(example: NerExample, tags: list[str]) -> Iterator[str]:
     """
     origin: JsonSentence = example.origin
     predicted: list[Any] = list(map(origin.notation.write, tags))
+
+    # Entities in characters, if the line has a text.
     if origin.spans is not None:
         predicted = [
             {

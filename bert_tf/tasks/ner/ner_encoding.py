@@ -15,8 +15,13 @@ import numpy as np
 from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.schemes import convert
 from bert_tf.tasks.task import Encoded
-from bert_tf.tasks.windows import count_windows, has_max_context, stride_of
-from bert_tf.tasks.words import Pieces, tokenize_sequence
+from bert_tf.tasks.windows import (
+    Pieces,
+    count_windows,
+    has_max_context,
+    stride_of,
+    tokenize_sequence,
+)
 from bert_tf.tokenization import BertTokenizer
 
 SPECIAL_TOKENS = 2  # [CLS] window [SEP]
@@ -64,20 +69,24 @@ def encode(
     """
     room = max_seq_length - SPECIAL_TOKENS
     texts = _Texts.of(examples, tokenizer, room if document_context else 0)
+
+    # R windows, and the window of each word: [W]
     windows = _Windows.of(texts, room, document_context)
     owner = _owners(texts, windows)
     windows, owner, per_example = _drop_windows_without_labels(
         windows, owner, len(examples)
     )
     columns = _inputs(texts.pieces.ids, windows, tokenizer, max_seq_length)
+
+    # The labels of the first pieces of words: [R, S]
     tags = [
         index for example in examples for index in _label_ids(example, labels, scheme)
     ]
-    columns["label_ids"] = np.zeros(
-        columns["input_ids"].shape, np.min_scalar_type(len(labels))
-    )
-    positions = 1 + texts.first_piece - windows.start[owner]
-    columns["label_ids"][owner, positions] = 1 + np.array(tags, np.int64)
+    label_ids = np.zeros(columns["input_ids"].shape, np.min_scalar_type(len(labels)))
+    positions = 1 + texts.first_piece - windows.start[owner]  # [CLS] is at 0
+    label_ids[owner, positions] = 1 + np.array(tags, np.int64)
+    columns["label_ids"] = label_ids
+
     counts = {
         SEVERAL_WINDOWS: int(np.count_nonzero(per_example > 1)),
         EMPTY_WORDS: texts.num_empty_words,
@@ -96,7 +105,9 @@ def _label_ids(
 
 @dataclasses.dataclass(frozen=True)
 class _Texts:
-    """The pieces of the documents of a block, concatenated, and the place of each sentence.
+    """The pieces of the documents of a block, and the place of each sentence.
+
+    The documents are concatenated.
 
     Attributes:
         pieces: The pieces. Each word has at least one.
@@ -122,17 +133,18 @@ class _Texts:
     def of(
         cls, examples: Sequence[NerExample], tokenizer: BertTokenizer, reach: int
     ) -> "_Texts":
-        """Tokenizes N sentences, with up to `reach` words of their documents on both sides."""
+        """Tokenizes N sentences, with up to `reach` neighbors on both sides."""
         words, places = _words_with_neighbors(examples, reach)
         pieces = tokenize_sequence(words, tokenizer)
         is_empty, pieces = pieces.is_empty(), pieces.fill_empty_words(tokenizer.unk_id)
+
+        # The place of each word of the sentences among all words: [W]
         sentence, document, document_end = places.T
         num_words = np.array([len(example.words) for example in examples], np.int64)
         word_example: np.ndarray = np.repeat(np.arange(len(examples)), num_words)
-        number_in_sentence = (
-            np.arange(len(word_example)) - _starts(num_words)[word_example]
-        )
-        index = sentence[word_example] + number_in_sentence
+        number = np.arange(len(word_example)) - _starts(num_words)[word_example]
+        index = sentence[word_example] + number
+
         return cls(
             pieces=pieces,
             word_example=word_example,
@@ -159,11 +171,13 @@ def _words_with_neighbors(
         sentence, of the first word of the part of its document, and of the word after
         that part.
     """
-    needed: dict[int, tuple[int, int]] = {}  # the words of each document, by its id
+    # From the first sentence of a document to the last one: the words, by its id.
+    needed: dict[int, tuple[int, int]] = {}
     for each in examples:
         first, last = each.first_word, each.first_word + len(each.words)
         start, end = needed.get(id(each.document), (first, last))
         needed[id(each.document)] = min(start, first), max(end, last)
+
     words: list[str] = []
     parts: dict[int, tuple[int, int, int]] = {}
     places = []
@@ -171,12 +185,9 @@ def _words_with_neighbors(
         key = id(each.document)
         if key not in parts:
             start, end = needed[key]
-            part = each.document[max(0, start - reach) : end + reach]
-            parts[key] = (
-                len(words) - max(0, start - reach),
-                len(words),
-                len(words) + len(part),
-            )
+            start = max(0, start - reach)
+            at, part = len(words), each.document[start : end + reach]
+            parts[key] = (at - start, at, at + len(part))
             words += part
         offset, *limits = parts[key]
         places.append([offset + each.first_word, *limits])
@@ -184,7 +195,7 @@ def _words_with_neighbors(
 
 
 def _starts(counts: np.ndarray) -> np.ndarray:
-    """Returns the number of items before each group, from the number of items of each group."""
+    """Returns the number of items before each group, from the sizes of the groups."""
     return np.cumsum(counts) - counts
 
 
@@ -204,9 +215,11 @@ class _Windows:
     @classmethod
     def of(cls, texts: _Texts, room: int, document_context: bool) -> "_Windows":
         """Splits the sentences into windows of at most `room` pieces."""
-        num_pieces = texts.end - texts.start
+        num_pieces = texts.end - texts.start  # [N]
         stride = stride_of(room)
         counts = count_windows(num_pieces, np.full_like(num_pieces, room), stride)
+
+        # The sentence of each window, and its number there: [R]
         example: np.ndarray = np.repeat(np.arange(len(counts)), counts)
         number = np.arange(len(example)) - _starts(counts)[example]
         start = texts.start[example] + number * stride
@@ -216,13 +229,15 @@ class _Windows:
 
     def _with_neighbors(self, texts: _Texts, room: int) -> "_Windows":
         """Fills the windows with complete words from the same document."""
-        spare = room - (self.end - self.start)
+        spare = room - (self.end - self.start)  # [R]
         available_left = self.start - texts.document_start[self.example]
         available_right = texts.document_end[self.example] - self.end
         left = np.minimum(
             available_left, np.maximum(spare // 2, spare - available_right)
         )
         right = np.minimum(available_right, spare - left)
+
+        # Only complete words.
         first = texts.pieces.first
         start = first[np.searchsorted(first, self.start - left)]
         end = first[np.searchsorted(first, self.end + right, "right") - 1]
@@ -233,36 +248,40 @@ class _Windows:
 
 
 def _owners(texts: _Texts, windows: _Windows) -> np.ndarray:
-    """Returns the window in which the first piece of each word has most context: int [W]."""
-    num_windows = np.bincount(windows.example, minlength=len(texts.start))
+    """Returns the window that labels each word: int [W].
+
+    The first piece of the word has most context there.
+    """
+    num_windows = np.bincount(windows.example, minlength=len(texts.start))  # [N]
     first_window = _starts(num_windows)
     owner = first_window[texts.word_example]
+
+    # Only sentences with several windows have a choice.
     for example in np.flatnonzero(num_windows > 1).tolist():
-        chosen = slice(
-            first_window[example], first_window[example] + num_windows[example]
-        )
-        starts, lengths = (
-            windows.start[chosen],
-            windows.end[chosen] - windows.start[chosen],
-        )
-        first_word = int(np.searchsorted(texts.word_example, example))
-        after = int(np.searchsorted(texts.word_example, example + 1))
-        words = slice(first_word, after)
+        own = slice(first_window[example], first_window[example] + num_windows[example])
+        starts = windows.start[own]
+        lengths = windows.end[own] - starts
+        first = int(np.searchsorted(texts.word_example, example))
+        words = slice(first, int(np.searchsorted(texts.word_example, example + 1)))
         places = texts.first_piece[words]
+
         for window, (start, length) in enumerate(zip(starts, lengths, strict=True)):
             first = int(np.searchsorted(places, start))
             inside = slice(first, int(np.searchsorted(places, start + length)))
             near = slice(max(0, window - _NEAREST), window + _NEAREST + 1)
             best = has_max_context(starts[near], lengths[near], window - near.start)
-            own = owner[words][inside]  # a view
-            own[best[places[inside] - start]] = chosen.start + window
+            chosen = owner[words][inside]  # a view
+            chosen[best[places[inside] - start]] = own.start + window
     return owner
 
 
 def _drop_windows_without_labels(
     windows: _Windows, owner: np.ndarray, num_examples: int
 ) -> tuple[_Windows, np.ndarray, np.ndarray]:
-    """Returns the windows that own a word, the new owners, and the windows of each example."""
+    """Returns the windows that own a word, the new owners, and counts.
+
+    The counts are the numbers of windows of each example.
+    """
     used: np.ndarray = np.zeros(len(windows.example), bool)
     used[owner] = True
     kept = _Windows(windows.example[used], windows.start[used], windows.end[used])
@@ -284,9 +303,10 @@ def _inputs(
     Returns:
         `input_ids` (int32), `input_mask` and `segment_ids` (uint8), each [R, S].
     """
-    length = (windows.end - windows.start)[:, None]
+    length = (windows.end - windows.start)[:, None]  # [R, 1]
     position = np.arange(max_seq_length)
-    is_piece = (position >= 1) & (position <= length)
+    is_piece = (position >= 1) & (position <= length)  # [R, S]
+
     shape = [len(length), max_seq_length]
     input_ids: np.ndarray = np.full(shape, tokenizer.pad_id, np.int32)
     input_ids[is_piece] = ids[(windows.start[:, None] + position - 1)[is_piece]]

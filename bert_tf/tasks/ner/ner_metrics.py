@@ -1,4 +1,7 @@
-"""Precision, recall and F1 of entities, as conlleval computes them, and of their surface forms."""
+"""Precision, recall and F1 of entities, and of their surface forms.
+
+Those of entities are equal to conlleval's.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -67,10 +70,9 @@ class EntityMetrics:
         self.num_words += len(words)
         self._num_equal_tags += sum(map(str.__eq__, correct, predicted))
         self._num_outside += sum(tag == OUTSIDE for tag in correct)
-        correct_entities, predicted_entities = (
-            find_entities(correct),
-            find_entities(predicted),
-        )
+
+        correct_entities = find_entities(correct)
+        predicted_entities = find_entities(predicted)
         known = set(correct_entities)
         common = [entity for entity in predicted_entities if entity in known]
         for entities, counter, forms in (
@@ -78,9 +80,8 @@ class EntityMetrics:
             (predicted_entities, self.predicted, self._predicted_forms),
             (common, self._common, self._common_forms),
         ):
-            for entity in entities:
-                counter[entity.type] += 1
-                forms.add(_surface_form(entity, words))
+            counter.update(entity.type for entity in entities)
+            forms.update(_surface_form(entity, words) for entity in entities)
 
     def results(self) -> dict[str, float]:
         """Returns the metrics of all sentences, in percent.
@@ -91,15 +92,18 @@ class EntityMetrics:
             sets of surface forms: an entity that occurs several times, with the same
             words and type, counts once, and is correct if one of its predictions is.
         """
-        overall, surface = self.overall(), self._surface()
-        accuracy = (
-            100.0 * self._num_equal_tags / self.num_words if self.num_words else 0.0
+        overall = self.overall()
+        surface = scores(
+            len(self._common_forms),
+            len(self._predicted_forms),
+            len(self._correct_forms),
         )
+
         return {
             "f1": overall.f1,
             "precision": overall.precision,
             "recall": overall.recall,
-            "accuracy": accuracy,
+            "accuracy": 100.0 * self._num_equal_tags / max(self.num_words, 1),
             "surface_f1": surface.f1,
             "surface_precision": surface.precision,
             "surface_recall": surface.recall,
@@ -124,13 +128,6 @@ class EntityMetrics:
             self._common[entity_type],
             self.predicted[entity_type],
             self.correct[entity_type],
-        )
-
-    def _surface(self) -> Scores:
-        return scores(
-            len(self._common_forms),
-            len(self._predicted_forms),
-            len(self._correct_forms),
         )
 
 

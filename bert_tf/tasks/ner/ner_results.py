@@ -9,7 +9,7 @@ from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.ner_metrics import EntityMetrics
 from bert_tf.tasks.ner.schemes import find_entities, to_tags, types_of
 from bert_tf.tasks.results import Outputs, TaskResults
-from bert_tf.tasks.text_tables import aligned
+from bert_tf.tasks.tables import aligned
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -95,11 +95,13 @@ class NerResults(TaskResults):
         return "" if self._metrics.correct else "no entity"
 
     def report(self) -> str:
-        """Returns a table of the scores by type, and the first sentences with their entities."""
+        """Returns a table of the scores by type, and the first sentences."""
         metrics = self._metrics
         types = sorted(
             metrics.correct.keys() | metrics.predicted.keys() | self._known_types
         )
+
+        # A line for each type, and one for all.
         rows = [["type", "precision", "recall", "f1", "entities", "predicted"]]
         for name in types:
             note = "" if name in self._known_types else " (not in the train split)"
@@ -117,7 +119,7 @@ class NerResults(TaskResults):
 
 
 def _with_brackets(words: Sequence[str], tags: Sequence[str]) -> str:
-    """Returns a sentence in which entities are in brackets, such as "[PER Ann] left ."."""
+    """Returns a sentence with brackets around entities: "[PER Ann] left ."."""
     parts = list(words)
     for entity in find_entities(tags):
         parts[entity.start] = f"[{entity.type} {parts[entity.start]}"

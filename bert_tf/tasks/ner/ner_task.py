@@ -1,4 +1,7 @@
-"""`NerTask`: named-entity recognition."""
+"""`NerTask`: named-entity recognition, and its loss.
+
+Shape letters: B batch, S sequence, C tags.
+"""
 
 import collections
 import dataclasses
@@ -7,22 +10,23 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from bert_tf import features
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertTagger
 from bert_tf.task_facts import SETTING, TaskFacts
+from bert_tf.tasks.head_objective import HeadObjective, weighted
 from bert_tf.tasks.ner import conll, json_sentences, ner_encoding, schemes
 from bert_tf.tasks.ner.conll import Columns
-from bert_tf.tasks.ner.ner_examples import NerExample
-from bert_tf.tasks.ner.ner_objective import NerObjective
+from bert_tf.tasks.ner.ner_examples import NerExample, SplitSummary
 from bert_tf.tasks.ner.ner_results import NerResults
-from bert_tf.tasks.ner.split_summary import SplitSummary
-from bert_tf.tasks.row_counts import RowCounts
-from bert_tf.tasks.splits import DataLocation, Split
+from bert_tf.tasks.splits import DataLocation, RowCounts, Split
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
+from bert_tf.training.step.losses import correct_predictions, cross_entropy, divergence
 
 # The names of split files without their endings, by kind. "eng.train", "eng.testa" and
 # "eng.testb" are the names of the CoNLL-2003 shared task.
@@ -46,6 +50,71 @@ class NerFacts(TaskFacts):
     scheme: str = "iob2"
     document_context: bool = dataclasses.field(default=False, metadata=SETTING)
     head: HeadConfig | None = None
+
+
+class NerObjective(HeadObjective):
+    """The mean cross entropy over the words of a batch that have a label.
+
+    Source: paper, section 5.3: the first sub-token of each word has the label. The
+    other positions ([CLS], [SEP], further sub-tokens, document context and padding) are
+    ignored.
+    """
+
+    def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the number of words with a label; each record has at least one."""
+        return {"words": tf.reduce_sum(_has_label(batch))}
+
+    def sums_of_outputs(
+        self, outputs: Mapping[str, Any], batch: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Returns the sum of the losses, and the numerators of the metrics."""
+        logits, has_label = outputs["logits"], _has_label(batch)
+        labels = tf.maximum(batch["label_ids"] - 1, 0)
+        return {
+            "loss": tf.reduce_sum(
+                has_label * weighted(cross_entropy(logits, labels), batch)
+            ),
+            "correct": tf.reduce_sum(has_label * correct_predictions(logits, labels)),
+        }
+
+    def logits_to_learn(self, outputs: Mapping[str, Any]) -> Any:
+        """Returns the logits of all positions, float32 [B, S, C]."""
+        return outputs["logits"]
+
+    def teacher_losses(
+        self,
+        outputs: Mapping[str, Any],
+        teacher: Any,
+        batch: Mapping[str, Any],
+        temperature: float,
+    ) -> Any:
+        """Returns the sums of the divergences of the words: float32 [B]."""
+        losses = divergence(teacher, outputs["logits"], temperature)
+        return tf.reduce_sum(_has_label(batch) * losses, axis=-1)
+
+    def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
+        """Returns the mean loss per word."""
+        return sums["loss"] / counts["words"]
+
+    def metrics(
+        self, sums: Mapping[str, float], counts: Mapping[str, float]
+    ) -> dict[str, float]:
+        """Returns the share of words with the correct tag."""
+        return {"accuracy": sums["correct"] / counts["words"]}
+
+    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns `predictions` and `label_ids`: int32 [B, S] each.
+
+        A prediction is the index of the best tag.
+        """
+        logits = self._run_model(batch)["logits"]
+        predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
+        return {"predictions": predictions, "label_ids": batch["label_ids"]}
+
+
+def _has_label(batch: Mapping[str, Any]) -> Any:
+    """Returns 1.0 at positions with a label, else 0.0: float32 [B, S]."""
+    return tf.cast(batch["label_ids"] > 0, tf.float32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +187,8 @@ class NerTask(Task):
             return dataclasses.replace(
                 task, labels=tuple(inputs.in_stated_order(task.labels))
             )
+
+        # The labels and their scheme are those of the trained model.
         labels = inputs.trained.get("labels")
         if not labels:
             raise InputError(
@@ -176,15 +247,14 @@ class NerTask(Task):
     def _detected_schemes(self) -> dict[Split, str]:
         """The scheme of the tags of each split that was read.
 
-        Of the model if it has no tags.
+        A split without tags has the scheme of the model.
         """
         return {}
 
     def examples(self, split: Split, counts: RowCounts) -> Iterator[NerExample]:
         """Yields all sentences of a split; see `read`."""
-        source: Any = split.source
-        path, kind, scheme = source.name, split.kind, self._file_scheme
-        encoding = source.table_format.encoding
+        path, encoding = split.file.name, split.file.table_format.encoding
+        kind, scheme = split.kind, self._file_scheme
         if _is_json(path):
             notation = json_sentences.find_notation(path, scheme, encoding)
             return json_sentences.read_examples(
@@ -195,16 +265,11 @@ class NerTask(Task):
         return conll.read_examples(path, kind, layout, self.document_context, counts)
 
     def as_row(self, example: NerExample) -> dict[str, Any]:
-        """Returns the words and, in the scheme of the model, the tags.
-
-        See `tasks.task.Task`.
-        """
-        if example.tags is None:
-            return {"tokens": list(example.words)}
-        return {
-            "tokens": list(example.words),
-            "tags": schemes.convert(example.tags, self.scheme),
-        }
+        """Returns the words and, in the scheme of the model, the tags."""
+        row = {"tokens": list(example.words)}
+        if example.tags is not None:
+            row["tags"] = schemes.convert(example.tags, self.scheme)
+        return row
 
     def encode(
         self,
@@ -230,7 +295,7 @@ class NerTask(Task):
         return NerObjective(model, self.best_by)
 
     def make_results(self, split: Split) -> NerResults:
-        """Returns the object that computes the F1 of entities, and writes the predicted tags."""
+        """Returns the object that computes F1, and writes the predicted tags."""
         is_json = _is_json(split.source.name)
         return NerResults(
             self.labels,
@@ -252,7 +317,9 @@ def _is_json(path: str) -> bool:
 
 
 def _with_train_labels(task: NerTask, location: DataLocation) -> NerTask:
-    """Returns a task with labels for the types of the train split: all tags of its scheme.
+    """Returns a task with the labels of the train split.
+
+    They are all tags of its scheme, for the types of the train split.
 
     Args:
         task: A task; its labels are ignored.
@@ -265,12 +332,15 @@ def _with_train_labels(task: NerTask, location: DataLocation) -> NerTask:
     counts = RowCounts()
     tags = {tag for example in task.read(split, counts) for tag in example.tags or ()}
     types = schemes.types_of(tags)
+
     if not types:
         skipped = "".join(
             f" ({number:,} {reason})" for reason, number in counts.items()
         )
-        nothing = f"{split.source.name} has no entities{skipped}, so there is nothing to learn."
-        remedy = "Give a train file with tags such as B-PER."
-        found = counts.notes["first"] + counts.notes["warnings"]
-        raise InputError(" ".join([nothing, *found, remedy]))
+        # With the signs of a mistaken column.
+        found = " ".join([*counts.notes["first"], *counts.notes["warnings"], ""])
+        raise InputError(
+            f"{split.source.name} has no entities{skipped}, so there is nothing to "
+            f"learn. {found}Give a train file with tags such as B-PER."
+        )
     return dataclasses.replace(task, labels=schemes.all_tags(types, task.scheme))

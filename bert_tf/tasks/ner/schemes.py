@@ -66,7 +66,7 @@ def is_tag(text: str, scheme: str | None = None) -> bool:
 
 
 def split_tag(tag: str) -> tuple[str, str]:
-    """Returns prefix and type: ("B", "creative-work") for "B-creative-work", ("O", "") for "O"."""
+    """Returns prefix and type: ("B", "a-b") for "B-a-b", and ("O", "") for "O"."""
     prefix, _, entity_type = tag.partition("-")
     return prefix, entity_type
 
@@ -85,6 +85,7 @@ def find_entities(tags: Iterable[str]) -> list[Entity]:
     """
     found: list[Entity] = []
     start, last, last_type = 0, OUTSIDE, ""
+    # The last tag ends an entity at the end of the sentence.
     for position, tag in enumerate((*tags, OUTSIDE)):
         prefix, entity_type = split_tag(tag)
         if not (prefix in "IE" and last in "BI" and entity_type == last_type):
@@ -107,13 +108,14 @@ def to_tags(entities: Iterable[Entity], length: int, scheme: str) -> list[str]:
     previous = Entity("", 0, 0)
     for entity in entities:
         words = range(entity.start, entity.end)
-        inner = ["I"] * len(words)
+        prefixes = ["I"] * len(words)
         touches = previous.end == entity.start and previous.type == entity.type
         if scheme != "iob1" or touches:
-            inner[0] = "B"
+            prefixes[0] = "B"
         if scheme == "iobes":
-            inner[-1] = "S" if len(words) == 1 else "E"
-        for word, prefix in zip(words, inner, strict=True):
+            prefixes[-1] = "S" if len(words) == 1 else "E"
+
+        for word, prefix in zip(words, prefixes, strict=True):
             tags[word] = f"{prefix}-{entity.type}"
         previous = entity
     return tags
@@ -219,7 +221,9 @@ def types_of(tags: Iterable[str]) -> set[str]:
 
 
 def scheme_of_labels(labels: Sequence[str]) -> str:
-    """Returns the scheme of the labels of a model: "iobes" if a prefix is E or S, else "iob2".
+    """Returns the scheme of the labels of a model.
+
+    It is "iobes" if a prefix is E or S, else "iob2".
 
     Raises:
         InputError: A label is not a tag.
@@ -235,7 +239,7 @@ def scheme_of_labels(labels: Sequence[str]) -> str:
 
 
 class SchemeEvidence:
-    """Detects the scheme of the tags of a file, and counts tags in an order that it forbids.
+    """Detects the scheme of the tags of a file, and counts forbidden tags.
 
     The scheme is the one that the fewest tags violate; of equal numbers, the first of
     `SCHEMES`. In IOB1, a B is permitted only directly after an entity of the same type,
@@ -256,7 +260,7 @@ class SchemeEvidence:
                 last, last_type = prefix, entity_type
 
     def _add_pair(self, last: str, prefix: str, same_type: bool) -> None:
-        """Adds the prefixes of two successive words, and whether their types are equal."""
+        """Adds the prefixes of two successive words, whose types may be equal."""
         continues = last in "BI" and same_type
         only_iobes = prefix in "ES"
         self._forbidden["iob2"] += only_iobes or (prefix == "I" and not continues)
@@ -271,5 +275,8 @@ class SchemeEvidence:
         return min(SCHEMES, key=self._forbidden.__getitem__)
 
     def num_forbidden(self, scheme: str | None = None) -> int:
-        """Returns the number of tags that a scheme, by default the detected one, forbids."""
+        """Returns the number of tags that a scheme forbids.
+
+        By default, the scheme is the detected one.
+        """
         return self._forbidden[scheme or self.scheme()]

@@ -13,15 +13,12 @@ import numpy as np
 
 from bert_tf.errors import InputError, check_at_least, check_choice
 from bert_tf.tasks.results import Outputs
-from bert_tf.tasks.squad.final_text import final_text
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.squad.squad_metrics import UNITS
-from bert_tf.tasks.windows import has_max_context, windows
-from bert_tf.tasks.words import tokenize_words
+from bert_tf.tasks.windows import has_max_context, tokenize_words, windows
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
-
 
 # As in google-research/bert, a larger score of "" counts as this one.
 _NO_NULL_SCORE = 1000000.0
@@ -156,11 +153,9 @@ class AnswerFinder:
     def __init__(
         self, tokenizer: "BertTokenizer", settings: AnswerSettings, doc_stride: int
     ) -> None:
-        self._tokenizer, self._settings, self._doc_stride = (
-            tokenizer,
-            settings,
-            doc_stride,
-        )
+        self._tokenizer = tokenizer
+        self._settings = settings
+        self._doc_stride = doc_stride
         self._vocabulary = tokenizer.vocabulary
         self._last: tuple[tuple[str, ...], Context] | None = None
 
@@ -216,6 +211,7 @@ class AnswerFinder:
         # Only the last window can be shorter than the first one.
         room = int(outputs[0]["segment_ids"].sum()) - 1
         starts, lengths = windows(len(context.pieces.ids), room, self._doc_stride)
+
         for number, output in enumerate(outputs):
             padded = self._settings.padding_as_released
             end = None if padded else int(output["input_mask"].sum())
@@ -241,6 +237,7 @@ class AnswerFinder:
         scores = spans["start_logit"] + spans["end_logit"]
         order = np.argsort(-scores, kind="stable")
         has_null = self._settings.version_2_with_negative
+
         for span in spans[order].tolist():
             window, start, end, first, start_logit, end_logit = span
             if has_null and null.score > start_logit + end_logit:
@@ -291,9 +288,8 @@ def _null_answer(outputs: Sequence[Outputs]) -> tuple[Answer, float]:
     """Returns the answer "" with the lowest score of all windows, and this score."""
     null, lowest = Answer("", 0.0, 0.0), _NO_NULL_SCORE
     for output in outputs:
-        found = Answer(
-            "", float(output["start_logits"][0]), float(output["end_logits"][0])
-        )
+        logits = (float(output[f"{name}_logits"][0]) for name in ("start", "end"))
+        found = Answer("", *logits)
         if found.score < lowest:
             null, lowest = found, found.score
     return null, lowest
@@ -301,17 +297,23 @@ def _null_answer(outputs: Sequence[Outputs]) -> tuple[Answer, float]:
 
 def _candidates(number: int, window: _Window, settings: AnswerSettings) -> np.ndarray:
     """Returns the possible answers in a window, in the order of start and end logit."""
+    # All pairs of one of the best starts and one of the best ends.
     starts = _largest(window.start_logits, settings.n_best_size)
     ends = _largest(window.end_logits, settings.n_best_size)
     start: np.ndarray = np.repeat(starts, len(ends))
     end: np.ndarray = np.tile(ends, len(starts))
+
+    # Those in the context, in the right order, not too long, and with most context.
     piece: np.ndarray = start - window.offset
     length = len(window.has_max_context)
     inside = (piece >= 0) & (piece < length) & (end - window.offset < length)
     inside &= (start <= end) & (end - start < settings.max_answer_length)
     inside[inside] = window.has_max_context[piece[inside]]
+
     spans = np.zeros(np.count_nonzero(inside), _SPAN)
-    spans["window"], spans["start"], spans["end"] = number, start[inside], end[inside]
+    spans["window"] = number
+    spans["start"] = start[inside]
+    spans["end"] = end[inside]
     spans["first_piece"] = window.first_piece + piece[inside]
     spans["start_logit"] = window.start_logits[spans["start"]]
     spans["end_logit"] = window.end_logits[spans["end"]]
@@ -350,11 +352,11 @@ def _with_probabilities(
         best = next((answer for answer in answers if answer.text), None)
         # google-research/bert fails if there is no answer other than "".
         difference = null_score - best.start_logit - best.end_logit if best else 0.0
+
     if not answers:
         answers.append(Answer("empty", 0.0, 0.0))
-    return BestAnswers(
-        tuple(answers), softmax([each.score for each in answers]), difference
-    )
+    probabilities = softmax([each.score for each in answers])
+    return BestAnswers(tuple(answers), probabilities, difference)
 
 
 def softmax(scores: Sequence[float]) -> tuple[float, ...]:
@@ -369,3 +371,44 @@ def softmax(scores: Sequence[float]) -> tuple[float, ...]:
     for value in exponentials:
         total += value
     return tuple(value / total for value in exponentials)
+
+
+def final_text(predicted: str, original: str, normalized: str) -> str:
+    """Returns the part of the original text that a span of tokens comes from.
+
+    For example, the tokens "steve smith" of the original text "Steve Smith's" give
+    "Steve Smith". Characters are aligned without spaces. The whole original text is
+    returned if the predicted text is not found, or if the texts differ in their number
+    of characters.
+
+    Args:
+        predicted: The tokens of the span, joined to words with spaces between them.
+        original: The words of the context in which the span lies, joined by spaces.
+        normalized: The words of `original` after `BertTokenizer.words`, joined by
+            spaces.
+
+    Source: google-research/bert `run_squad.get_final_text`.
+    """
+    start = normalized.find(predicted)
+    if start < 0 or not predicted:
+        return original
+    spaces = normalized.count(" ")
+    if len(original) - original.count(" ") != len(normalized) - spaces:
+        return original
+
+    # Both texts have the same characters, apart from spaces.
+    first = start - normalized.count(" ", 0, start)
+    last = first + len(predicted) - predicted.count(" ") - 1
+    begin, end = _position(original, first), _position(original, last)
+    return original[begin : end + 1]
+
+
+def _position(text: str, number: int) -> int:
+    """Returns the position of a character that is counted without spaces."""
+    start = 0
+    for word in text.split(" "):
+        if number < len(word):
+            return start + number
+        number -= len(word)
+        start += len(word) + 1
+    raise IndexError(f"text has fewer characters than {number + 1}")

@@ -11,18 +11,12 @@ from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
 from bert_tf.storage.replacement import check_is_not_input
 from bert_tf.tasks.results import with_baselines
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.squad.best_answers import Answer, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
-from bert_tf.tasks.squad.squad_results import (
-    NBEST,
-    NULL_ODDS,
-    PREDICTIONS,
-    THRESHOLD,
-    SquadResults,
-)
+from bert_tf.tasks.squad.squad_results import FILES, SquadResults
 
-OUTPUTS = PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD, "eval_results.txt"
+OUTPUTS = (*FILES, "eval_results.txt")
 _MIN_PROBABILITY = 1e-38
 
 
@@ -70,9 +64,12 @@ def average(
     for source in filter(None, (*paths, data_file)):
         check_is_not_input(source, folder, OUTPUTS)
     examples = _questions(data_file, settings, runs[0], limit)
+
+    # Files of another version or of other questions do not stay.
     files.make_folder(folder)
-    for name in OUTPUTS:  # those of another version or of other questions
+    for name in OUTPUTS:
         files.remove(os.path.join(folder, name))
+
     found = SquadResults(settings)
     found.write(
         folder,
@@ -99,6 +96,7 @@ def _read(path: str, version_2_with_negative: bool) -> dict[str, list[dict[str, 
             f"{path} has no lists of answers. Give a file nbest_predictions.json, and "
             "not predictions.json."
         )
+
     if not version_2_with_negative and not all(
         each["text"] for each in itertools.chain(*lists)
     ):
@@ -115,13 +113,16 @@ def _questions(
     answered: Mapping[str, Any],
     limit: int,
 ) -> list[SquadExample]:
-    """Returns the questions in the order of the data set, or of the n-best files without one.
+    """Returns the questions in the order of the data set.
+
+    Without a data set, they are in the order of the n-best files.
 
     Raises:
         InputError: The data set and the n-best files have different questions.
     """
     if data_file is None:
         return [SquadExample(question, "", (), "", None) for question in answered]
+
     counts = RowCounts()
     found = read_examples(data_file, False, settings.version_2_with_negative, counts)
     examples = list(itertools.islice(found, limit or None))
@@ -142,10 +143,15 @@ def _mean(
     for run in runs:
         for answer in run:
             totals[answer["text"]] += answer["probability"]
-    ranked = sorted(totals.items(), key=lambda item: item[1], reverse=True)
-    means = {text: total / len(runs) for text, total in ranked[: settings.n_best_size]}
+
+    # The n best texts, and "".
+    means = {
+        text: total / len(runs)
+        for text, total in totals.most_common(settings.n_best_size)
+    }
     if "" in totals:
         means[""] = totals[""] / len(runs)
+
     logits = {
         text: math.log(max(mean, _MIN_PROBABILITY)) for text, mean in means.items()
     }

@@ -1,4 +1,4 @@
-"""Converts questions and contexts to the records of the model: one record for each window.
+"""Converts questions and contexts to records, one for each window.
 
 Shape letters: N examples, R records, S sequence length, T pieces of a context.
 """
@@ -12,8 +12,7 @@ import numpy as np
 from bert_tf.errors import check_at_least
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.task import Encoded
-from bert_tf.tasks.windows import count_windows
-from bert_tf.tasks.words import Pieces, tokenize_words
+from bert_tf.tasks.windows import Pieces, count_windows, tokenize_words
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
@@ -67,13 +66,13 @@ def encode(
     )
     contexts = _tokenize_contexts(examples, tokenizer)
     answers = _answer_pieces(examples, contexts, tokenizer)
-    num_pieces = np.array([len(context.ids) for context in contexts])
-    room = (
-        max_seq_length
-        - SPECIAL_TOKENS
-        - np.array([len(question) for question in questions])
-    )
+
+    num_pieces = np.array([len(context.ids) for context in contexts])  # [N]
+    question_lengths = np.array([len(question) for question in questions])
+    room = max_seq_length - SPECIAL_TOKENS - question_lengths
     per_example = count_windows(num_pieces, room, settings.doc_stride)
+
+    # One record for each window.
     records = _Records(int(per_example.sum()), max_seq_length, tokenizer)
     for number, example in enumerate(examples):
         context, stride = contexts[number], int(min(room[number], settings.doc_stride))
@@ -123,13 +122,19 @@ class _Records:
             is_impossible: Whether the question has no answer.
         """
         columns, row = self.columns, self._row
-        offset, end = len(question) + 2, len(question) + 2 + len(window)
+        offset = len(question) + 2  # [CLS] question [SEP]
+        end = offset + len(window)
+
         ids = columns["input_ids"][row]
-        ids[0], ids[1 : offset - 1], ids[offset - 1] = self._cls, question, self._sep
-        ids[offset:end], ids[end] = window, self._sep
+        ids[0] = self._cls
+        ids[1 : offset - 1] = question
+        ids[offset - 1] = self._sep
+        ids[offset:end] = window
+        ids[end] = self._sep
         columns["input_mask"][row, : end + 1] = 1
         columns["segment_ids"][row, offset : end + 1] = 1
         columns["is_impossible"][row] = is_impossible
+
         # The positions stay 0, those of [CLS], if the answer is not in the window.
         if answer and answer[0] >= start and answer[1] < start + len(window):
             columns["start_positions"][row] = answer[0] - start + offset
@@ -181,15 +186,13 @@ def _answer_pieces(
     answers, before = (_token_ids(each, tokenizer) for each in (texts, texts_before))
 
     for number, answer, preceding in zip(known, answers, before, strict=True):
-        context, (first, last) = (
-            contexts[number],
-            examples[number].answer_words or (0, 0),
-        )
+        context = contexts[number]
+        first, last = examples[number].answer_words or (0, 0)
+        # The index -1 is the last word, as in google-research/bert.
         start = int(context.first[first % len(examples[number].words)])
         end = int(context.first[last + 1])
-        result[number] = _narrowed(
-            context.ids, start, end, answer, start + len(preceding)
-        )
+        stated = start + len(preceding)
+        result[number] = _narrowed(context.ids, start, end, answer, stated)
     return result
 
 

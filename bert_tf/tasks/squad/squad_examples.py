@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 
 # The white space of google-research/bert's run_squad; U+202F is a narrow no-break
 # space.
@@ -77,6 +77,7 @@ def read_examples(
         matches = list(_WORD.finditer(context))
         words = tuple(match.group() for match in matches)
         starts = [match.start() for match in matches]
+
         for number, item in enumerate(_get(paragraph, "qas", where, _LIST)):
             question = _Question(
                 f"{where}.qas[{number}]", item, version_2_with_negative
@@ -90,6 +91,8 @@ def read_examples(
             example = SquadExample(
                 question.id, question.text, words, context, question.answers()
             )
+
+            # Only training needs the place of the answer.
             if not training:
                 yield example
             elif question.is_impossible:
@@ -102,7 +105,7 @@ def read_examples(
                     example, answer_words=span, before_answer=before
                 )
             else:
-                row = f"{question.where}: the answer {question.only_answer()!r:.80}"
+                row = f"{question.where}: the answer {answer!r:.80}"
                 counts.add(SKIPPED, row, is_skipped=True)
 
 
@@ -158,7 +161,7 @@ class _Question:
         return bool(_get({key: truth}, key, self.where, json_files.TRUTH))
 
     def answers(self) -> tuple[str, ...] | None:
-        """Returns the correct answers, () for an impossible question, None if not known."""
+        """Returns the correct answers; () if impossible, None if not known."""
         is_stated = self._item.get("answers") is not None
         answers = _get(self._item, "answers", self.where, _LIST) if is_stated else ()
         texts = tuple(

@@ -33,7 +33,7 @@ def _words(text: str) -> Sequence[str]:
 
 
 def _characters(text: str) -> Sequence[str]:
-    """Returns the characters of a text in lower case, without punctuation and white space.
+    """Returns the characters in lower case, without punctuation and white space.
 
     Source: `normalize_answer` and `f1_score` of the official script of KorQuAD 1.0.
     """
@@ -45,7 +45,7 @@ UNITS = {"words": _words, "characters": _characters}
 
 
 def f1(prediction: str, answer: str, by: str = "words") -> float:
-    """Returns the F1 of the units of a prediction, in [0, 1]; 0.0 if there are no common ones.
+    """Returns the F1 of the units of a prediction, in [0, 1]; 0.0 without common ones.
 
     Args:
         prediction: The predicted answer.
@@ -79,12 +79,12 @@ def f1_with_negative(prediction: str, answer: str, by: str = "words") -> float:
 def best_of(
     metric: Callable[[str, str], float], prediction: str, answers: Sequence[str]
 ) -> float:
-    """Returns the largest value of a metric over the correct answers, of which there is one."""
+    """Returns the largest value of a metric over the correct answers, at least one."""
     return max(metric(prediction, answer) for answer in answers)
 
 
 def correct_answers(answers: Sequence[str]) -> list[str]:
-    """Returns the correct answers in version 2.0: those that contain a word, or [""]."""
+    """Returns the answers of version 2.0: those that contain a word, or [""]."""
     return [answer for answer in answers if normalize(answer)] or [""]
 
 

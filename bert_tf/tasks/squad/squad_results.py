@@ -15,19 +15,16 @@ from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings, BestA
 from bert_tf.tasks.squad.squad_examples import SquadExample
 
 _LOGGER = logging.getLogger(__name__)
-PREDICTIONS, NBEST, NULL_ODDS = (
-    "predictions.json",
-    "nbest_predictions.json",
-    "null_odds.json",
-)
 THRESHOLD = "squad_threshold.json"
+# The last two are files of version 2.0.
+FILES = ("predictions.json", "nbest_predictions.json", "null_odds.json", THRESHOLD)
 _NO_ANSWER = "(no answer)"
 # A context with more characters per word is in a language without blanks between words.
 _LONGEST_MEAN_WORD = 15
 
 
 class AnswerMetrics:
-    """Collects EM and F1 over questions, in percent, as the official scripts compute them.
+    """Collects EM and F1 over questions, in percent, like the official scripts.
 
     Args:
         settings: The settings of the answers.
@@ -67,10 +64,8 @@ class AnswerMetrics:
         texts, correct = [predicted], list(example.answers)
         others: list[float] = []
         if self._settings.version_2_with_negative:
-            texts, correct = (
-                [predicted, best_text],
-                squad_metrics.correct_answers(correct),
-            )
+            texts.append(best_text)
+            correct = squad_metrics.correct_answers(correct)
             others = [null_diff, bool(best_text), bool(example.answers)]
         em_f1 = [
             squad_metrics.best_of(metric, text, correct)
@@ -88,31 +83,36 @@ class AnswerMetrics:
             )
         if not self._rows:
             return {}
-        if self._settings.f1_by == "words" and 2 * self._num_without_blanks > len(
-            self._rows
-        ):
+        is_mostly_without_blanks = 2 * self._num_without_blanks > len(self._rows)
+        if self._settings.f1_by == "words" and is_mostly_without_blanks:
             _LOGGER.warning(
                 "warning: most contexts have no blanks between words, so F1 by words "
                 "says little. Set f1_by=characters."
             )
+
         table = np.array(self._rows)
         if not self._settings.version_2_with_negative:
             return {"exact_match": _percent(table[:, 0]), "f1": _percent(table[:, 1])}
         em, f1, best_em, best_f1, null_diffs, has_text, has_answer = table.T
         results = {"exact": _percent(em), "f1": _percent(f1)}
+
+        # Those of questions with and without answers.
         for name, chosen in (("HasAns", has_answer == 1), ("NoAns", has_answer == 0)):
             if chosen.any():
                 results[f"{name}_exact"] = _percent(em[chosen])
                 results[f"{name}_f1"] = _percent(f1[chosen])
+
+        # Those of the best threshold.
         for name, scores in (("exact", best_em), ("f1", best_f1)):
             score, threshold = squad_metrics.best_threshold(
                 scores, null_diffs, has_answer == 1, has_text == 1
             )
-            results[f"best_{name}"], results[f"best_{name}_thresh"] = score, threshold
+            results[f"best_{name}"] = score
+            results[f"best_{name}_thresh"] = threshold
         return results
 
     def baseline(self) -> dict[str, float]:
-        """Returns the metrics in version 2.0 if no question is answered; {} in version 1.1."""
+        """Returns the metrics of no answer at all; {} in version 1.1."""
         if not self._settings.version_2_with_negative or not self._rows:
             return {}
         share = _percent(np.array([not has_answer for *_, has_answer in self._rows]))
@@ -137,16 +137,15 @@ class AnswerMetrics:
 
 
 def _percent(values: np.ndarray) -> float:
+    # The order of the official scripts, so that the bits are equal.
     total = 0.0
-    for (
-        value
-    ) in values.tolist():  # in the order of the official scripts, so the bits are equal
+    for value in values.tolist():
         total += value
     return 100.0 * total / len(values)
 
 
 class SquadResults(TaskResults):
-    """The official metrics of the predicted answers, and the files of the released program.
+    """The official metrics of the answers, and the files of the released program.
 
     The files are `predictions.json`, `nbest_predictions.json` and, with
     `version_2_with_negative`, `null_odds.json` and `squad_threshold.json`. The last one
@@ -169,11 +168,10 @@ class SquadResults(TaskResults):
         self._settings, self._finder = settings, finder
         self._metrics = AnswerMetrics(settings)
         self._start = "{"  # of the next item of the files
-        has_null = settings.version_2_with_negative
-        self.file_names = (PREDICTIONS, NBEST, *([NULL_ODDS] if has_null else []))
+        self.file_names = FILES[: 3 if settings.version_2_with_negative else 2]
 
     def decode(self, example: SquadExample, outputs: Sequence[Outputs]) -> BestAnswers:
-        """Returns the best answers to a question, from the outputs for each of its windows."""
+        """Returns the best answers to a question, from the outputs for its windows."""
         assert self._finder is not None
         return self._finder.find(example, outputs)
 
@@ -207,7 +205,7 @@ class SquadResults(TaskResults):
         return self._metrics.baseline()
 
     def lines(self, example: SquadExample, prediction: BestAnswers) -> list[str]:
-        """Returns the items of a question, as in `json.dumps(..., indent=4)` of all questions."""
+        """Returns the items of a question, as `json.dumps(..., indent=4)` does."""
         answers = [
             {
                 "text": answer.text,
@@ -219,12 +217,11 @@ class SquadResults(TaskResults):
                 prediction.answers, prediction.probabilities, strict=True
             )
         ]
-        values = (
-            prediction.predicted(self._settings),
-            answers,
-            prediction.null_score_diff,
-        )
+        predicted = prediction.predicted(self._settings)
+        values = (predicted, answers, prediction.null_score_diff)
         items = [json.dumps({example.id: value}, indent=4) for value in values]
+
+        # The braces around all items are written once.
         start, self._start = self._start, ","
         return [start + item[1 : -len("\n}")] for item in items]
 
@@ -233,7 +230,7 @@ class SquadResults(TaskResults):
         return "{}\n" if self._start == "{" else "\n}\n"
 
     def complete(self, folder: str) -> None:
-        """Writes the best threshold of version 2.0, if the correct answers are known."""
+        """Writes the best threshold of version 2.0, if answers are known."""
         if found := self._metrics.best_f1_threshold():
             f1, threshold = found
             values = {"null_score_diff_threshold": threshold, "f1": f1}

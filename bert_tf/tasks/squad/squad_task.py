@@ -1,9 +1,14 @@
-"""`SquadTask`: answers to questions, which are spans of a context."""
+"""`SquadTask`: answers to questions, which are spans of a context, and its loss.
+
+Shape letters: B batch, S sequence.
+"""
 
 import dataclasses
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import tensorflow as tf
 
 from bert_tf import features
 from bert_tf.config import BertConfig
@@ -11,24 +16,19 @@ from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertSpanPredictor
 from bert_tf.task_facts import DECISION, SETTING, TaskFacts
-from bert_tf.tasks.row_counts import RowCounts
-from bert_tf.tasks.splits import DataLocation, FileSource, Split
+from bert_tf.tasks.head_objective import HeadObjective, weighted
+from bert_tf.tasks.splits import DataLocation, FileSource, RowCounts, Split
 from bert_tf.tasks.squad import squad_encoding
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import SPECIAL_TOKENS, WindowSettings
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
-from bert_tf.tasks.squad.squad_objective import SquadObjective
-from bert_tf.tasks.squad.squad_results import (
-    NBEST,
-    NULL_ODDS,
-    PREDICTIONS,
-    THRESHOLD,
-    SquadResults,
-)
+from bert_tf.tasks.squad.squad_results import FILES, SquadResults
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
+from bert_tf.training.step.losses import correct_predictions, divergence
 
 _TRAINING_SHUFFLE_SEED = 12345  # of google-research/bert's run_squad
+_PADDING_LOGIT = -1e9
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,89 @@ class SquadFacts(TaskFacts):
     padding_as_released: bool = dataclasses.field(metadata=SETTING)
     f1_by: str = dataclasses.field(metadata=DECISION)
     head: HeadConfig | None = None
+
+
+class SquadObjective(HeadObjective):
+    """The mean cross entropy of the first and the last position of the answer.
+
+    The answer of a window without the answer is position 0, [CLS].
+
+    Args:
+        model: The encoder with the head for spans.
+        best_by: The metric that selects the best weights, and 1 if higher values are
+            better, else -1.
+        padding_as_released: Whether padding positions are classes of both softmaxes, as
+            in google-research/bert. All batches then have the full length.
+
+    Source: google-research/bert `run_squad.model_fn_builder`.
+    """
+
+    def __init__(
+        self,
+        model: BertSpanPredictor,
+        best_by: tuple[str, int] = ("f1", 1),
+        padding_as_released: bool = False,
+    ) -> None:
+        super().__init__(model, best_by)
+        self.full_length = padding_as_released
+
+    def sums_of_outputs(
+        self, outputs: Mapping[str, Any], batch: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Returns the sum of the losses, and the numerators of the metrics."""
+        sums = {"loss": 0.0}
+        for name in ("start", "end"):
+            logits, positions = outputs[f"{name}_logits"], batch[f"{name}_positions"]
+            if not self.full_length:
+                logits = tf.where(
+                    batch["input_mask"] > 0, logits, _PADDING_LOGIT
+                )  # [B, S]
+
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(positions, logits)
+            sums["loss"] += tf.reduce_sum(weighted(losses, batch)) / 2
+            sums[f"{name}_correct"] = tf.reduce_sum(
+                correct_predictions(logits, positions)
+            )
+        return sums
+
+    def logits_to_learn(self, outputs: Mapping[str, Any]) -> Any:
+        """Returns the start and end logits of all positions, float32 [B, S, 2]."""
+        return tf.stack([outputs["start_logits"], outputs["end_logits"]], axis=-1)
+
+    def teacher_losses(
+        self,
+        outputs: Mapping[str, Any],
+        teacher: Any,
+        batch: Mapping[str, Any],
+        temperature: float,
+    ) -> Any:
+        """Returns the mean divergences of start and end: float32 [B].
+
+        Padding positions are never classes, because the teacher's logits there are not
+        cached.
+        """
+        is_token = batch["input_mask"][..., None] > 0
+        both = self.logits_to_learn(outputs), teacher  # [B, S, 2] each
+        own, given = (
+            tf.transpose(tf.where(is_token, x, _PADDING_LOGIT), [0, 2, 1]) for x in both
+        )  # [B, 2, S] each
+        return tf.reduce_mean(divergence(given, own, temperature), axis=-1)
+
+    def metrics(
+        self, sums: Mapping[str, float], counts: Mapping[str, float]
+    ) -> dict[str, float]:
+        """Returns the shares of correct first and last positions."""
+        return {
+            f"{name}_accuracy": sums[f"{name}_correct"] / counts["examples"]
+            for name in ("start", "end")
+        }
+
+    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns `start_logits` and `end_logits`, float32 [B, S], and the inputs."""
+        inputs = {
+            name: batch[name] for name in ("input_ids", "input_mask", "segment_ids")
+        }
+        return {**self.model(inputs, training=False), **inputs}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +159,7 @@ class SquadTask(Task):
     name = "squad"
     table = features.SPAN
     best_by = ("f1", 1)
-    prediction_files = (PREDICTIONS, NBEST, NULL_ODDS, THRESHOLD)
+    prediction_files = FILES
 
     def prepare(self, inputs: TaskInputs) -> "SquadTask":
         """Returns the task with its tokenizer; see `tasks.task.Task`.
@@ -127,16 +210,12 @@ class SquadTask(Task):
 
     def examples(self, split: Split, counts: RowCounts) -> Iterator[SquadExample]:
         """Yields the examples of a split in the order of the file."""
-        training, version_2 = (
-            split.kind == "train",
-            self.answers.version_2_with_negative,
-        )
-        for example in read_examples(split.source.name, training, version_2, counts):
-            if (
-                split.kind == "dev"
-                and self.requires_answers
-                and example.answers is None
-            ):
+        is_training = split.kind == "train"
+        version_2 = self.answers.version_2_with_negative
+        needs_answers = split.kind == "dev" and self.requires_answers
+
+        for example in read_examples(split.source.name, is_training, version_2, counts):
+            if needs_answers and example.answers is None:
                 raise InputError(
                     f"{split.source.name}: question {example.id!r} has no answers, and "
                     "an evaluation needs them. Give a file with answers, or "
@@ -168,7 +247,7 @@ class SquadTask(Task):
         return SquadObjective(model, self.best_by, self.answers.padding_as_released)
 
     def make_results(self, split: Split) -> SquadResults:
-        """Returns the object that computes the official metrics, and writes the answers."""
+        """Returns the object that computes the metrics, and writes the answers."""
         finder = AnswerFinder(self.tokenizer, self.answers, self.windows.doc_stride)
         return SquadResults(self.answers, finder)
 

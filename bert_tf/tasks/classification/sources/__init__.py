@@ -1,6 +1,5 @@
 """The data of classification tasks.
 
-Read `glue` and `xnli` (the public data sets, with `released_files`), then `custom` (the
-user's own data, with `row_examples`) and `tfds_reader` (tensorflow-datasets). `labels`
-checks labels.
+Read `released_files` (the form of public data sets), `glue` and `xnli`, then `custom`
+(the user's own data) and `tfds_reader` (tensorflow-datasets).
 """

@@ -6,32 +6,24 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError, check_choice, check_label_names
+from bert_tf.tasks.classification import classification_metrics
 from bert_tf.tasks.classification.classification_task import (
     TABLES,
     ClassificationTask,
     SplitReader,
 )
 from bert_tf.tasks.classification.long_texts import LongTexts
-from bert_tf.tasks.classification.sources.labels import in_order
-from bert_tf.tasks.classification.sources.row_examples import (
-    LabelParser,
-    examples_of_rows,
-)
 from bert_tf.tasks.classification.sources.tfds_reader import TfdsReader, TfdsSource
-from bert_tf.tasks.classification.text_examples import TextExample
+from bert_tf.tasks.classification.text_examples import (
+    LabelParser,
+    TextExample,
+    examples_of_rows,
+    in_order,
+)
 from bert_tf.tasks.splits import DataLocation, FileSource, Split, share_of
 from bert_tf.tasks.tables import column_values
 from bert_tf.tasks.task import TaskInputs
 
-# The metrics in addition to the loss and the accuracy, and the metric that selects the
-# best weights, by task type.
-_METRICS: dict[str, tuple[tuple[str, ...], str]] = {
-    "classification": (("macro_f1",), "accuracy"),
-    "regression": (("pearson", "spearman"), "spearman"),
-    "multi_label": (("micro_f1", "macro_f1"), "micro_f1"),
-}
-# The parameters that name the columns, in the order of `TextColumns.names`.
-_PARAMETERS = ("text_a_column", "text_b_column", "label_column")
 # A column with more labels than this contains something else, such as texts or scores.
 _MAX_LABELS = 10_000
 
@@ -91,9 +83,11 @@ class CustomReader(SplitReader):
     def prepare(
         self, task: ClassificationTask, inputs: TaskInputs
     ) -> ClassificationTask:
-        """Returns the task with its labels: those of the trained model, or of the train split."""
+        """Returns the task with the labels of the trained model or the train split."""
         if self.labels is not None:
             return task
+
+        # Of a trained model, of the columns, or of the train split.
         labels = inputs.trained.get("labels")
         if labels is None and len(self._label_columns) > 1:
             labels = self._label_columns
@@ -101,6 +95,7 @@ class CustomReader(SplitReader):
             labels = inputs.in_stated_order(
                 self._labels_of_train_split(inputs.location)
             )
+
         _check_labels(labels, self.task_type)
         reader = dataclasses.replace(self, labels=tuple(labels))
         return dataclasses.replace(task, labels=tuple(labels), reader=reader)
@@ -114,10 +109,9 @@ class CustomReader(SplitReader):
     def _labels_of_train_split(self, location: DataLocation) -> list[str]:
         """Returns the labels of the train split, `in_order`.
 
-        With `eval_fraction`, of its file.
-
-        A data set of tensorflow-datasets can have names for its labels. These names are
-        returned in their own order.
+        With `eval_fraction`, they are those of its file. A data set of
+        tensorflow-datasets can have names for its labels, which are returned in their
+        own order.
         """
         location = dataclasses.replace(location, eval_fraction=0.0, test_fraction=0.0)
         (split, *_) = self.splits("train", location)
@@ -125,10 +119,10 @@ class CustomReader(SplitReader):
             names = self._tfds().label_names(split.source.builder)
             if names:
                 return [name.strip() for name in names]
+
         found: set[str] = set()
         for example in self.read(split, Counter()):
-            label: Any = example.label
-            found.update((label,) if isinstance(label, str) else label)
+            found.update(example.labels)
             if len(found) > _MAX_LABELS:
                 raise InputError(
                     f"{split.source.name} has more than {_MAX_LABELS} different values "
@@ -139,7 +133,7 @@ class CustomReader(SplitReader):
         return in_order(found)
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
-        """Returns the only split of a kind, or those of a data set of tensorflow-datasets.
+        """Returns the split of a kind, or those of a data set of tensorflow-datasets.
 
         Raises:
             InputError: There is no file or no data set; see `find_table` and
@@ -153,29 +147,38 @@ class CustomReader(SplitReader):
         return [Split(kind, FileSource(path, selection, part, location.table_format))]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
-        """Yields the examples of a split; see `row_examples.examples_of_rows`."""
+        """Yields the examples of a split; see `examples_of_rows`."""
         if isinstance(split.source, TfdsSource):
             return self._tfds().read(split, counts)
-        source: Any = split.source
-        path, columns = source.name, self.columns
-        is_test = split.kind == "test"
-        labels = self._label_columns
-        names = (columns.text_a, columns.text_b, *labels)
-        optional = labels if is_test else ()
-        parameters = (*_PARAMETERS[:2], *_PARAMETERS[2:] * len(labels))
+        path, columns, is_test = split.file.name, self.columns, split.kind == "test"
+        texts, labels = (columns.text_a, columns.text_b), self._label_columns
+
         rows = column_values(
-            path, names, optional, parameters, is_test, table_format=source.table_format
+            path,
+            (*texts, *labels),
+            labels if is_test else (),
+            ("text_a_column", "text_b_column", *["label_column"] * len(labels)),
+            with_row=is_test,
+            table_format=split.file.table_format,
         )
-        names = columns.names
+        names: tuple[str | None, ...] = columns.names
         if len(labels) > 1:
-            names = (columns.text_a, columns.text_b, None)
+            names = (*texts, None)
             rows = ((number, _with_one_label(row, labels)) for number, row in rows)
-        if source.part:
-            (first, last), texts = source.part, 1 if columns.text_b is None else 2
+
+        # The split may be a part of the train file.
+        if split.file.part:
+            (first, last), num_texts = (
+                split.file.part,
+                1 if columns.text_b is None else 2,
+            )
             rows = (
-                (n, row) for n, row in rows if first <= share_of(*row[:texts]) < last
+                (n, row)
+                for n, row in rows
+                if first <= share_of(*row[:num_texts]) < last
             )
             path = f"The {split.kind} part of {path}"
+
         parser = LabelParser(
             columns.label, self.task_type, self.labels, columns.label_separator
         )
@@ -187,7 +190,7 @@ class CustomReader(SplitReader):
 
 
 def _with_one_label(row: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-    """Replaces the values of the columns of labels by one dict, or by None without any value."""
+    """Replaces the values of the label columns by a dict, or None without any."""
     end = 2 + len(labels)
     values = row[2:end]
     is_known = values != [None] * len(labels)
@@ -229,11 +232,14 @@ def custom_task(
         raise InputError(
             f"threshold must be above 0 and below 1. Received: {threshold}."
         )
+
+    # None: the labels are found in the data.
     labels = () if task_type == "regression" else labels
     if labels is not None:
         labels = tuple(label.strip() for label in labels)
         _check_labels(labels, task_type)
-    metric_names, best = _METRICS[task_type]
+
+    metric_names, best = classification_metrics.DEFAULTS[task_type]
     return ClassificationTask(
         name="custom",
         labels=labels or (),
@@ -257,6 +263,7 @@ def _check_labels(labels: Sequence[str], task_type: str) -> None:
     repeated = [label for label, count in Counter(labels).items() if count > 1]
     if repeated:
         raise InputError(f"labels has {repeated[0]!r} twice. Give each label once.")
+
     minimum = {"classification": 2, "regression": 0, "multi_label": 1}[task_type]
     if len(labels) < minimum:
         received = ", ".join(labels) or "no labels"

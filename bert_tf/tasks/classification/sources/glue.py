@@ -10,17 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
+from bert_tf.tasks.classification import classification_metrics
 from bert_tf.tasks.classification.classification_task import (
     ClassificationTask,
     SplitReader,
 )
-from bert_tf.tasks.classification.results.submission import Submission
 from bert_tf.tasks.classification.sources import tfds_reader
-from bert_tf.tasks.classification.sources.labels import check_label, nearest
 from bert_tf.tasks.classification.sources.released_files import first_row, released_rows
-from bert_tf.tasks.classification.text_examples import TextExample
-from bert_tf.tasks.row_counts import RowCounts
-from bert_tf.tasks.splits import DataLocation, FileSource, Split
+from bert_tf.tasks.classification.submission import Submission
+from bert_tf.tasks.classification.text_examples import TextExample, check_label, nearest
+from bert_tf.tasks.splits import DataLocation, FileSource, RowCounts, Split
 from bert_tf.tasks.task import TaskInputs
 
 BINARY = ("0", "1")
@@ -102,6 +101,8 @@ class GlueReader(SplitReader):
                 f"official format as {kind}_file, or use the weights of a run of the "
                 "task mnli."
             )
+
+        # A given file is the first split of its kind.
         by_suffix = self.files.get(kind, _FILES[kind])
         if location.explicit_file(kind):
             by_suffix = dict(itertools.islice(by_suffix.items(), 1))
@@ -133,17 +134,16 @@ class GlueReader(SplitReader):
         columns = next(
             (each for each in self.layouts if each[0] in first), self.layouts[0]
         )
+        # The file has a line of names, or its own form without one.
         if header and (columns[0] in first or (is_test and len(first) < len(header))):
             header = None
+
         optional = {columns[2]} if is_test else set()
         skipped = counts if self.skips_short_rows and not is_test else None
         rows = released_rows(path, columns, optional, header=header, counts=skipped)
         for number, (text_a, text_b, text) in rows:
-            label = (
-                None
-                if is_test and text in _HIDDEN_LABELS
-                else self._label(text, path, number)
-            )
+            is_hidden = is_test and text in _HIDDEN_LABELS
+            label = None if is_hidden else self._label(text, path, number)
             yield TextExample(text_a, text_b, label, columns)
 
     def _label(self, text: str, path: str, line: int) -> str | float:
@@ -195,6 +195,7 @@ def _task(
         file_names or {"": f"{folder}.tsv"},
         score_range=None if labels else (LOWEST_SCORE, HIGHEST_SCORE),
     )
+
     return ClassificationTask(
         name=folder.lower(),
         labels=labels,
@@ -247,6 +248,19 @@ _TASKS = (
 )
 GLUE_TASKS: dict[str, ClassificationTask] = {task.name: task for task in _TASKS}
 ALIASES = {"sst2": "sst-2", "stsb": "sts-b"}
+
+
+def selecting_metric(task_name: str | None, task_type: str) -> str:
+    """Returns the name of the metric that selects the best weights of a task.
+
+    Args:
+        task_name: The fact `task` of a trained model; None if it is not known.
+        task_type: The fact `task_type`.
+    """
+    task = GLUE_TASKS.get(task_name or "")
+    if task is not None and task.task_type == task_type:
+        return task.best_by[0]
+    return classification_metrics.DEFAULTS[task_type][1]
 
 
 def glue_task(name: str) -> ClassificationTask:

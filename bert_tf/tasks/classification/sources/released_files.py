@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.row_counts import RowCounts
+from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.tables import column_values, tab_separated
 
 SHORT_ROWS = "short rows skipped"
@@ -37,12 +37,17 @@ def released_rows(
         InputError: A column is missing, or a row is malformed.
     """
     required = [name for name in columns if name is not None and name not in optional]
-    remedy = f"Give the official file of this task, with {', '.join(required)} in its first line."
+    remedy = (
+        f"Give the official file of this task, with {', '.join(required)} in its first "
+        "line."
+    )
     names = (lambda _: header) if header else None
     rows = column_values(
         path, columns, optional, header=names, remedy=remedy, is_released=True
     )
+
     for number, values in rows:
+        # A short row lacks its last values.
         missing = [
             name
             for name, value in zip(columns, values, strict=True)

@@ -11,11 +11,11 @@ from bert_tf.tasks.classification.classification_task import (
     ClassificationTask,
     SplitReader,
 )
-from bert_tf.tasks.classification.sources.row_examples import (
+from bert_tf.tasks.classification.text_examples import (
     LabelParser,
+    TextExample,
     examples_of_rows,
 )
-from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import DataLocation, Split
 from bert_tf.tfds_builders import open_builder
 
@@ -107,7 +107,7 @@ class TfdsReader(SplitReader):
     suffix: str = ""
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
-        """Downloads and prepares the data set if needed, and finds the splits of a kind.
+        """Finds the splits of a kind, and prepares the data set if needed.
 
         The explicit file of a kind is the name of a split, such as "train[90%:]".
         Without it, the splits are train, validation and test; a data set without a
@@ -128,16 +128,16 @@ class TfdsReader(SplitReader):
             (name for name in _SPLITS[kind] if name in existing), _SPLITS[kind][0]
         )
         name = location.explicit_file(kind) or conventional
+
+        # A matched split of MNLI has a mismatched one next to it.
         names = {"" if kind == "train" else self.suffix: name}
         mismatched = name.removesuffix("_matched") + "_mismatched"
-        if (
-            name == conventional
-            and name.endswith("_matched")
-            and mismatched in existing
-        ):
+        is_matched = name == conventional and name.endswith("_matched")
+        if is_matched and mismatched in existing:
             names["mismatched"] = mismatched
         for name in names.values():
             _check_split(name, builder, location, kind)
+
         data_set = builder.info.full_name
         return [
             Split(
@@ -153,7 +153,7 @@ class TfdsReader(SplitReader):
         return self.text_a, self.text_b, self.label
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
-        """Yields the examples of a split; see `row_examples.examples_of_rows`.
+        """Yields the examples of a split; see `examples_of_rows`.
 
         Examples without a label in a train or dev split are skipped and counted.
         """
@@ -166,8 +166,9 @@ class TfdsReader(SplitReader):
     def _rows(
         self, split: Split, counts: Counter[str]
     ) -> Iterator[tuple[int, tuple[str, str | None, Any]]]:
-        """Yields the number of each example, from 1, its texts, and its label or None."""
-        source: Any = split.source
+        """Yields the number of each example, from 1, its texts, and its label."""
+        source = split.source
+        assert isinstance(source, TfdsSource)
         convert = self._label_converter(source.builder, split.kind)
         number = 0
         for batch in _batches(source, list(filter(None, self._columns))):
@@ -175,16 +176,17 @@ class TfdsReader(SplitReader):
             texts_b = (
                 _texts(batch[self.text_b]) if self.text_b else [None] * len(labels)
             )
+
             for text_a, text_b, value in zip(texts_a, texts_b, labels, strict=True):
                 number += 1
                 label = convert(value)
                 if label is None and split.kind != "test":
                     counts[WITHOUT_LABEL] += 1
-                    continue
-                yield number, (text_a, text_b, label)
+                else:
+                    yield number, (text_a, text_b, label)
 
     def label_names(self, builder: Any) -> list[str]:
-        """Returns the names that a data set gives to its labels, in order; [] without names."""
+        """Returns the names of the labels of a data set; [] without names."""
         feature = builder.info.features[self.label]
         names = getattr(getattr(feature, "feature", feature), "names", None)
         return [self._own_label(name) for name in names or ()]
@@ -194,7 +196,7 @@ class TfdsReader(SplitReader):
         return name if known else self.label_by_name.get(name, name)
 
     def _label_converter(self, builder: Any, kind: str) -> Callable[[Any], Any]:
-        """Returns a function from a value of the label feature to a label value, or None."""
+        """Returns a function from a value of the feature to a label or None."""
         names = self.label_names(builder)
 
         def convert(value: Any) -> Any:
@@ -229,6 +231,7 @@ def find_text_features(location: DataLocation) -> tuple[str, str | None]:
     for name in ("sentence", "text", *texts):
         if name in texts and (name in ("sentence", "text") or len(texts) == 1):
             return name, None
+
     raise InputError(
         f"The text features of {location.tfds_name} are: "
         f"{', '.join(sorted(texts)) or 'none'}. Give the one to read as text_a_column, "
@@ -239,7 +242,9 @@ def find_text_features(location: DataLocation) -> tuple[str, str | None]:
 def read_from_tfds(
     task: ClassificationTask, location: DataLocation
 ) -> ClassificationTask:
-    """Returns a GLUE task that reads a data set such as "glue/mrpc" instead of the official files.
+    """Returns a GLUE task that reads a data set such as "glue/mrpc".
+
+    Other GLUE tasks read the official files.
 
     Labels are mapped by their names, because their order can differ from the order of
     the task.
@@ -263,6 +268,8 @@ def read_from_tfds(
         label_by_name=_GLUE_LABELS,
         suffix=suffix,
     )
+
+    # The data set of another task would be read without an error.
     builder = _builder(location)
     _check_features(builder, ["label"])
     names = set(reader.label_names(builder))

@@ -1,4 +1,4 @@
-"""The XNLI task: natural language inference in 15 languages, read from the released files."""
+"""The XNLI task: natural language inference in 15 languages."""
 
 import dataclasses
 import os
@@ -10,9 +10,8 @@ from bert_tf.tasks.classification.classification_task import (
     ClassificationTask,
     SplitReader,
 )
-from bert_tf.tasks.classification.sources.labels import check_label
 from bert_tf.tasks.classification.sources.released_files import first_row, released_rows
-from bert_tf.tasks.classification.text_examples import TextExample
+from bert_tf.tasks.classification.text_examples import TextExample, check_label
 from bert_tf.tasks.splits import DataLocation, FileSource, Split
 
 LABELS = ("contradiction", "entailment", "neutral")
@@ -59,14 +58,11 @@ class XnliReader(SplitReader):
         Raises:
             InputError: The file does not exist.
         """
+        name = f"xnli.{kind}.tsv"
+        folders: Sequence[str] = _EVALUATION_FOLDERS
         if kind == "train":
-            name = f"multinli.train.{self.language}.tsv"
-            names = [os.path.join(folder, name) for folder in _TRAIN_FOLDERS]
-        else:
-            names = [
-                os.path.join(folder, f"xnli.{kind}.tsv")
-                for folder in _EVALUATION_FOLDERS
-            ]
+            name, folders = f"multinli.train.{self.language}.tsv", _TRAIN_FOLDERS
+        names = [os.path.join(folder, name) for folder in folders]
         path = location.find_file(kind, names)
         return [Split(kind, FileSource(path, (self.language,)))]
 
@@ -85,11 +81,12 @@ class XnliReader(SplitReader):
         is_train_file = _TRAIN_COLUMNS[0] in first_row(path)
         columns = _TRAIN_COLUMNS if is_train_file else _EVALUATION_COLUMNS
         optional = {columns[2]} if split.kind == "test" else set()
-        rows = released_rows(
-            path, columns, {*optional, *([_LANGUAGE] if is_train_file else [])}
-        )
+        if is_train_file:
+            optional.add(_LANGUAGE)
+
         languages = set()
-        for number, (text_a, text_b, text, language) in rows:
+        for number, row in released_rows(path, columns, optional):
+            text_a, text_b, text, language = row
             languages.add(language)
             if language in (None, self.language):
                 # The train files call "contradiction" "contradictory".
@@ -97,6 +94,7 @@ class XnliReader(SplitReader):
                 if label is not None:
                     check_label(label, LABELS, path, number)
                 yield TextExample(text_a, text_b, label, columns[:3])
+
         if not languages & {None, self.language}:
             raise InputError(
                 f"{path} has no row of xnli_language {self.language!r}. Its languages "

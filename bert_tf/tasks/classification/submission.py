@@ -1,9 +1,15 @@
-"""Collects the submission files of GLUE tasks in one zip file, and checks them first."""
+"""The files that the GLUE server accepts, and the zip file that collects them.
 
+Each test file has one submission file: a header line `index<tab>prediction`, then a
+line for each example in the order of the test file, with the number of the example from
+0.
+"""
+
+import dataclasses
 import io
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files
@@ -11,6 +17,7 @@ from bert_tf.storage.paths import check_output_file
 from bert_tf.tasks.classification.results.submission import HEADER
 from bert_tf.tasks.tables import tab_separated
 
+HEADER = ("index", "prediction")
 # The number of examples in each official test file.
 TEST_EXAMPLES = {
     "CoLA.tsv": 1063,
@@ -28,6 +35,35 @@ TEST_EXAMPLES = {
 # The time stamp in the zip file is constant, so that equal predictions give equal zip
 # files.
 _TIME_STAMP = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Submission:
+    """The submission files of a task.
+
+    Attributes:
+        file_names: The official file name for each test split, by the suffix of the
+            split.
+        score_range: The lowest and the highest score that the server accepts, if the
+            predictions are scores; None if they are labels.
+
+    Source: gluebenchmark.com/faq.
+    """
+
+    file_names: Mapping[str, str]
+    score_range: tuple[float, float] | None = None
+
+    def text(self, prediction: str | float) -> str:
+        """Returns the text of a prediction in the column `prediction`.
+
+        Args:
+            prediction: A label, or a score. A score is limited to `score_range` and is
+                written with three decimals.
+        """
+        if isinstance(prediction, str):
+            return prediction
+        low, high = self.score_range or (float("-inf"), float("inf"))
+        return f"{max(low, min(high, float(prediction))):.3f}"
 
 
 def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
@@ -49,6 +85,7 @@ def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
     """
     paths = _find_files(folders)
     check_output_file(output_file, paths.values())
+
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, path in paths.items():
@@ -56,10 +93,9 @@ def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, _checked_text(path, name))
     files.write_bytes(output_file, content.getvalue())
-    total, missing = (
-        len(TEST_EXAMPLES),
-        [name for name in TEST_EXAMPLES if name not in paths],
-    )
+
+    total = len(TEST_EXAMPLES)
+    missing = [name for name in TEST_EXAMPLES if name not in paths]
     line = f"{output_file} contains {len(paths)} of {total} submission files."
     if missing:
         line += f" Missing: {', '.join(missing)}. The GLUE server requires all {total}."
@@ -84,14 +120,17 @@ def _checked_text(path: str, name: str) -> str:
             f"{path}, line 1: the columns {' and '.join(HEADER)} are required. "
             f"Received: {', '.join(header)[:200] or 'an empty file'}."
         )
+
     lines = ["\t".join(HEADER)]
     for index, (line, fields) in enumerate(rows):
+        # The server finds the example of a prediction by its index.
         if len(fields) != len(HEADER) or fields[0] != str(index):
             raise InputError(
                 f"{path}, line {line}: the index {index} and a prediction are "
                 f"required, separated by a tab. Received: {' '.join(fields)[:60]}."
             )
         lines.append("\t".join(fields))
+
     if len(lines) - 1 != TEST_EXAMPLES[name]:
         raise InputError(
             f"{path} has {len(lines) - 1} predictions, but the official test file has "
@@ -101,12 +140,13 @@ def _checked_text(path: str, name: str) -> str:
 
 
 def _find_files(folders: Sequence[str]) -> dict[str, str]:
-    """Returns the path of each submission file, by name, in the order of `TEST_EXAMPLES`."""
+    """Returns the paths of the submission files by name, in the official order."""
     if not all(folders) or not folders:
         raise InputError(
             f"input_dirs has an empty name. Received: {','.join(folders)!r}. Give the "
             "output folders of the runs."
         )
+
     found: dict[str, str] = {}
     for folder in folders:
         names = [n for n in TEST_EXAMPLES if files.exists(os.path.join(folder, n))]
@@ -116,6 +156,7 @@ def _find_files(folders: Sequence[str]) -> dict[str, str]:
                 f"{next(iter(TEST_EXAMPLES))}. Give folders in which the predictions "
                 "of a GLUE test file were written."
             )
+        # One of two files would be lost.
         for name in names:
             if name in found:
                 raise InputError(

@@ -1,0 +1,140 @@
+"""The metrics of classification and regression: one row for each name.
+
+A metric without a definition for the given examples, such as the correlation with
+constant predictions, is 0, and may warn. scikit-learn and SciPy are imported
+inside functions, because the programs show their help without them.
+
+Shape letters: C labels, P pairs of a label and a predicted label, N examples.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+# The further metrics of each task type, and the metric that selects the best weights.
+DEFAULTS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "classification": (("macro_f1",), "accuracy"),
+    "regression": (("pearson", "spearman"), "spearman"),
+    "multi_label": (("micro_f1", "macro_f1"), "micro_f1"),
+}
+
+
+class LabelPairs(NamedTuple):
+    """The different pairs of a label and a predicted label, as indices.
+
+    Attributes:
+        true: int [P], the labels.
+        predicted: int [P], the predicted labels.
+        counts: int [P], the number of examples of each pair.
+        num_labels: C.
+    """
+
+    true: np.ndarray
+    predicted: np.ndarray
+    counts: np.ndarray
+    num_labels: int
+
+
+class BinaryScores(NamedTuple):
+    """The scores of one label; `support` is the number of examples that have it."""
+
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+def binary_scores(outcomes: np.ndarray) -> BinaryScores:
+    """Returns the scores of a label.
+
+    Args:
+        outcomes: int [4], the number of examples with the outcome 2 * (the label is
+            correct) + (the label is predicted).
+    """
+    import sklearn.metrics
+
+    precision, recall, f1, _ = sklearn.metrics.precision_recall_fscore_support(
+        [0, 0, 1, 1],
+        [0, 1, 0, 1],
+        average="binary",
+        sample_weight=outcomes,
+        zero_division=0,
+    )
+    return BinaryScores(
+        float(precision), float(recall), float(f1), int(outcomes[2:].sum())
+    )
+
+
+def _accuracy(pairs: LabelPairs) -> float:
+    is_correct = pairs.true == pairs.predicted
+    return pairs.counts[is_correct].sum() / pairs.counts.sum()
+
+
+def _f1_of_second_label(pairs: LabelPairs) -> float:
+    import sklearn.metrics
+
+    return sklearn.metrics.f1_score(
+        pairs.true == 1,
+        pairs.predicted == 1,
+        sample_weight=pairs.counts,
+        zero_division=0,
+    )
+
+
+def _mean_f1_of_labels(pairs: LabelPairs) -> float:
+    import sklearn.metrics
+
+    return sklearn.metrics.f1_score(
+        pairs.true,
+        pairs.predicted,
+        labels=np.arange(pairs.num_labels),
+        average="macro",
+        sample_weight=pairs.counts,
+        zero_division=0,
+    )
+
+
+def _matthews_correlation(pairs: LabelPairs) -> float:
+    import sklearn.metrics
+
+    return sklearn.metrics.matthews_corrcoef(
+        pairs.true, pairs.predicted, sample_weight=pairs.counts
+    )
+
+
+def _f1_of_all_decisions(outcomes: np.ndarray) -> float:
+    return binary_scores(outcomes.sum(axis=0)).f1
+
+
+def _mean_f1_of_outcomes(outcomes: np.ndarray) -> float:
+    return float(np.mean([binary_scores(row).f1 for row in outcomes]))
+
+
+def _correlation(name: str, true: np.ndarray, predicted: np.ndarray) -> float:
+    """Returns a correlation of SciPy; 0 if one of the two has equal values only."""
+    import scipy.stats  # type: ignore[import-untyped]
+
+    if true.min() == true.max() or predicted.min() == predicted.max():
+        return 0.0
+    return getattr(scipy.stats, name)(true, predicted).statistic
+
+
+# Of classification: from the pairs.
+OF_PAIRS: Mapping[str, Callable[[LabelPairs], float]] = {
+    "accuracy": _accuracy,
+    "f1": _f1_of_second_label,
+    "macro_f1": _mean_f1_of_labels,
+    "matthews_correlation": _matthews_correlation,
+}
+# Of multi-label classification: from the outcomes of each label, int [C, 4].
+OF_OUTCOMES: Mapping[str, Callable[[np.ndarray], float]] = {
+    "micro_f1": _f1_of_all_decisions,
+    "macro_f1": _mean_f1_of_outcomes,
+}
+# Of regression: from the correct and the predicted scores, float64 [N] each.
+OF_SCORES: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "pearson": functools.partial(_correlation, "pearsonr"),
+    "spearman": functools.partial(_correlation, "spearmanr"),
+}

@@ -1,0 +1,453 @@
+"""The results of classification, regression and multi-label classification.
+
+`TextResults` has the parts that all task types of texts share.
+
+SciPy and scikit-learn are imported inside functions, because the programs show their
+help without them.
+"""
+
+import array
+import json
+import logging
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf.tasks.classification.classification_metrics import (
+    OF_OUTCOMES,
+    OF_PAIRS,
+    OF_SCORES,
+    LabelPairs,
+    binary_scores,
+)
+from bert_tf.tasks.classification.submission import HEADER, Submission
+from bert_tf.tasks.classification.text_examples import TextExample
+from bert_tf.tasks.results import Outputs, TaskResults, shortest_float, with_prediction
+from bert_tf.tasks.splits import Split
+from bert_tf.tasks.tables import aligned, shortened
+
+_LOGGER = logging.getLogger(__name__)
+# The number of examples that are scored in one NumPy call.
+_BLOCK = 4096
+_SHOWN_LABELS = 1000
+# The largest number of labels for which a report contains the confusion matrix.
+_MAX_MATRIX = 100
+_MANY = 20  # examples, among which one expects more than one label
+
+
+class TextResults(TaskResults):
+    """The metrics of texts with labels or scores, and the files with the predictions.
+
+    A line of `predictions.jsonl` has the columns of the file, or at least those of the
+    texts and of the label, and then the prediction.
+
+    Counts are kept instead of examples where possible, so that a split of any size fits
+    in memory. Metrics without a definition for the given examples, such as the
+    correlation with constant predictions, are 0.
+
+    The files are `test_results.tsv`, `predictions.jsonl`, and the file for a
+    benchmark's server, if the format has a name for the split.
+
+    Args:
+        labels: The labels in the order of the model outputs; () for regression.
+        metric_names: The metrics in addition to the loss, and to the accuracy of a
+            classification task.
+        threshold: Probability in (0, 1) from which a multi-label task predicts a label.
+        split: The split, whose suffix is the end of the file names; None if no file is
+            written.
+        submission: The format of the file for a benchmark's server, or None.
+
+    Source: google-research/bert `run_classifier.main` (test_results.tsv).
+    """
+
+    scores_predictions = True
+    # The name of the output that test_results.tsv contains.
+    output = "probabilities"
+
+    def __init__(
+        self,
+        labels: Sequence[str] = (),
+        metric_names: Sequence[str] = (),
+        threshold: float = 0.5,
+        split: Split | None = None,
+        submission: Submission | None = None,
+    ) -> None:
+        super().__init__()
+        self._names, self._metric_names = tuple(labels), tuple(metric_names)
+        self._index = {label: number for number, label in enumerate(labels)}
+        self._threshold, self._split, self._submission = threshold, split, submission
+        self._block: list[tuple[Any, Outputs]] = []
+        self._loss = 0.0
+
+    @property
+    def file_names(self) -> list[str]:  # type: ignore[override]
+        """The names of the files with predictions."""
+        assert self._split is not None
+        with_suffix, submission = self._split.with_suffix, self._submission
+        names = [
+            f"{with_suffix('test_results')}.tsv",
+            f"{with_suffix('predictions')}.jsonl",
+        ]
+        name = submission.file_names.get(self._split.suffix) if submission else None
+        return [*names, name] if name else names
+
+    def decode(self, example: TextExample, outputs: Sequence[Outputs]) -> Outputs:
+        """Returns the mean of the outputs for the windows of a text; see `LongTexts`.
+
+        The logits are those of the mean probabilities, or the mean score, so that the
+        loss is that of the averaged prediction.
+        """
+        if len(outputs) == 1:
+            return outputs[0]
+        # [W, C] each
+        of_windows = {
+            name: np.stack([each[name] for each in outputs]) for name in outputs[0]
+        }
+        means = {name: values.mean(axis=0) for name, values in of_windows.items()}
+        logits = self._mean_logits(of_windows["logits"].astype(np.float64))
+        return {**means, "logits": logits}
+
+    def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
+        """Returns the logits [C] of the mean prediction of windows, [W, C]."""
+        mean: np.ndarray = logits.mean(axis=0)
+        return mean
+
+    def score(self, example: TextExample, prediction: Outputs) -> None:
+        """Adds an example to the metrics; one without a label is ignored."""
+        if example.label is not None:
+            self._count += 1
+            self._block.append((example.label, prediction))
+            if len(self._block) >= _BLOCK:
+                self._flush()
+
+    def _flush(self) -> None:
+        if not self._block:
+            return
+        labels = [label for label, _ in self._block]
+        names = [
+            name for name in ("logits", "probabilities") if name in self._block[0][1]
+        ]
+        stacked = {
+            name: np.stack([each[name] for _, each in self._block]) for name in names
+        }  # [N, C] each
+
+        logits = stacked["logits"].astype(np.float64)
+        self._loss += float(self._add(labels, logits, stacked))
+        self._block = []
+
+    def _add(
+        self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs
+    ) -> float:
+        """Adds a block of N examples; returns the sum of its losses.
+
+        Args:
+            labels: The labels.
+            logits: float64 [N, C].
+            outputs: float32 [N, C] each, `logits` and `probabilities`.
+        """
+        raise NotImplementedError
+
+    def metrics(self) -> dict[str, float]:
+        """Returns the loss and the metrics; {} if no example has a label."""
+        self._flush()
+        if not self._count:
+            return {}
+        return {"loss": self._loss / self._count, **_as_floats(self._metrics)}
+
+    def baseline(self) -> dict[str, float]:
+        """Returns the metrics if the most frequent label is always predicted."""
+        self._flush()
+        return _as_floats(self._constant_metrics)
+
+    def _metrics(self) -> Mapping[str, float]:
+        """Returns the metrics except the loss."""
+        raise NotImplementedError
+
+    def _constant_metrics(self) -> Mapping[str, float]:
+        raise NotImplementedError
+
+    def lines(self, example: TextExample, prediction: Outputs) -> list[str]:
+        """Returns the lines of an example in all files."""
+        values = np.atleast_1d(prediction[self.output])
+        predicted = self._as_json(values)
+        row = with_prediction(example.file_row(), predicted)
+        # Parquet files have values such as dates.
+        text = json.dumps(row, ensure_ascii=False, default=str)
+        lines = ["\t".join(map(str, values)), text]
+
+        # The line for a benchmark's server.
+        if self._submission:
+            value = self._submission.text(next(iter(predicted.values())))
+            header = "" if self._num_lines else "\t".join(HEADER) + "\n"
+            lines.append(f"{header}{self._num_lines}\t{value}")
+        return [f"{line}\n" for line in lines]
+
+    def _as_json(self, values: np.ndarray) -> dict[str, Any]:
+        """Returns the prediction first, then its probability or those of all labels."""
+        raise NotImplementedError
+
+    def complete(self, folder: str) -> None:
+        """Logs the order of the columns of test_results.tsv, which has no header."""
+        if self._names:
+            _LOGGER.info(
+                "%s has a column for each label, in this order: %s.",
+                self.file_names[0],
+                shortened(self._names, _SHOWN_LABELS),
+            )
+
+
+def _as_floats(metrics: Callable[[], Mapping[str, float]]) -> dict[str, float]:
+    with warnings.catch_warnings():
+        # scikit-learn and SciPy warn about metrics without a definition; see
+        # `TextResults`.
+        warnings.simplefilter("ignore")
+        return {name: float(value) for name, value in metrics().items()}
+
+
+class ClassificationResults(TextResults):
+    """Accuracy, the mean cross entropy, and further metrics.
+
+    The names of these are "f1" (of the second label), "macro_f1" and
+    "matthews_correlation".
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # The number of examples, by label * C + predicted label.
+        self._pairs: Counter[int] = Counter()
+        self._predicted: Counter[str] = Counter()  # in the files
+
+    def _add(
+        self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs
+    ) -> float:
+        ids = np.array([self._index[label] for label in labels])
+        predicted = logits.argmax(axis=-1)
+
+        pairs, counts = np.unique(
+            ids * len(self._names) + predicted, return_counts=True
+        )
+        self._pairs.update(dict(zip(pairs.tolist(), counts.tolist(), strict=True)))
+
+        # The cross entropies: log sum exp(logits) - logit of the label, [N]
+        true_logits = np.take_along_axis(logits, ids[:, None], axis=-1)[:, 0]
+        return np.sum(np.logaddexp.reduce(logits, axis=-1) - true_logits)
+
+    def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
+        """Returns the logarithms of the mean probabilities, plus a constant."""
+        logarithms = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
+        sums: np.ndarray = np.logaddexp.reduce(logarithms, axis=0)
+        return sums
+
+    def _label_pairs(self) -> LabelPairs:
+        pairs = np.array(sorted(self._pairs))
+        counts = np.array([self._pairs[pair] for pair in pairs.tolist()])
+        num_labels = len(self._names)
+        return LabelPairs(pairs // num_labels, pairs % num_labels, counts, num_labels)
+
+    def _metrics(self) -> Mapping[str, float]:
+        return self._metrics_of(self._label_pairs())
+
+    def _constant_metrics(self) -> Mapping[str, float]:
+        pairs, most_frequent = self._label_pairs(), self._frequencies().argmax()
+        predicted = np.full_like(pairs.true, most_frequent)
+        return self._metrics_of(pairs._replace(predicted=predicted))
+
+    def undefined(self, metric: str) -> str:
+        """Returns the labels without an example, if the metric needs one of them."""
+        counts = self._frequencies()
+        missing = [
+            name for name, count in zip(self._names, counts, strict=True) if not count
+        ]
+        needs = {"f1": counts[1], "matthews_correlation": np.count_nonzero(counts) > 1}
+        return "" if needs.get(metric, True) else f"no example of {', '.join(missing)}"
+
+    def _frequencies(self) -> np.ndarray:
+        """Returns the number of examples with each label: int64 [C]."""
+        true, _, counts, num_labels = self._label_pairs()
+        return np.bincount(true, counts, num_labels).astype(np.int64)
+
+    def _metrics_of(self, pairs: LabelPairs) -> Mapping[str, float]:
+        names = dict.fromkeys(["accuracy", *self._metric_names])
+        return {name: OF_PAIRS[name](pairs) for name in names}
+
+    def report(self) -> str:
+        """Returns accuracy, scores of each label, and the confusion matrix.
+
+        The scores are precision, recall, F1 and support. With more than 100 labels, the
+        confusion matrix is omitted.
+        """
+        self._flush()
+        import sklearn.metrics
+
+        true, predicted, counts, num_labels = self._label_pairs()
+        classes = np.arange(num_labels)
+
+        # Accuracy, and the scores of each label.
+        scores = sklearn.metrics.precision_recall_fscore_support(
+            true, predicted, labels=classes, sample_weight=counts, zero_division=0
+        )
+        frequencies = self._frequencies()
+        accuracy = counts[true == predicted].sum() / self._count
+        by_label = (
+            f"accuracy {accuracy:.4f}; {frequencies.max() / self._count:.4f} if the "
+            f"most frequent label, {self._names[frequencies.argmax()]}, is always "
+            f"predicted\n\n{_class_report(self._names, scores)}\n"
+        )
+        if num_labels > _MAX_MATRIX:
+            return by_label
+
+        # The confusion matrix.
+        matrix = sklearn.metrics.confusion_matrix(
+            true, predicted, labels=classes, sample_weight=counts
+        )
+        rows = [
+            [name, *map(str, row)]
+            for name, row in zip(self._names, matrix, strict=True)
+        ]
+        return (
+            f"{by_label}\nConfusion matrix (rows: labels; columns: predicted labels):\n"
+            f"{aligned([['', *self._names], *rows])}\n"
+        )
+
+    def _as_json(self, values: np.ndarray) -> dict[str, Any]:
+        best = int(values.argmax())
+        self._predicted[self._names[best]] += 1
+        return {
+            "predicted": self._names[best],
+            "probability": shortest_float(values[best]),
+        }
+
+    def complete(self, folder: str) -> None:
+        """Logs the order of the labels, and warns if all predictions are equal."""
+        super().complete(folder)
+        count = self._predicted.total()
+        if count >= _MANY and len(self._predicted) == 1 and self._split:
+            _LOGGER.warning(
+                "warning: the model predicts %r for all %s examples of %s. Evaluate it "
+                "on labelled examples before you use it.",
+                *self._predicted,
+                f"{count:,}",
+                self._split.name,
+            )
+
+
+class MultiLabelResults(TextResults):
+    """The mean sigmoid cross entropy, "micro_f1" and "macro_f1"."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # The number of examples, by class, 2 * (class is a label) + (class is
+        # predicted).
+        self._outcomes: np.ndarray = np.zeros([len(self._names), 4], np.int64)
+
+    def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
+        """Returns the logits whose sigmoids are the mean probabilities."""
+        yes, no = (-np.logaddexp(0, sign * logits) for sign in (-1, 1))
+        logits = np.logaddexp.reduce(yes, axis=0) - np.logaddexp.reduce(no, axis=0)
+        return logits
+
+    def _is_predicted(self, probabilities: np.ndarray) -> np.ndarray:
+        """Returns which labels are predicted: bool, with the same shape."""
+        return probabilities >= np.float32(self._threshold)
+
+    def _add(
+        self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs
+    ) -> float:
+        true = np.zeros(logits.shape, np.int64)  # [N, C]
+        for row, names in zip(true, labels, strict=True):
+            row[[self._index[name] for name in names]] = 1
+
+        # The probabilities select the labels, so that the metrics count the same
+        # predictions as the prediction files contain.
+        outcomes = 2 * true + self._is_predicted(outputs["probabilities"])
+        for outcome in range(4):
+            self._outcomes[:, outcome] += np.count_nonzero(outcomes == outcome, axis=0)
+
+        losses = np.logaddexp(0, logits) - logits * true
+        return losses.mean(axis=-1).sum()
+
+    def _metrics(self) -> Mapping[str, float]:
+        return self._metrics_of(self._outcomes)
+
+    def _constant_metrics(self) -> Mapping[str, float]:
+        positive = self._outcomes[:, 2:].sum(axis=1)
+        outcomes = np.zeros_like(self._outcomes)
+        outcomes[:, 0], outcomes[:, 2] = self._count - positive, positive
+        best = positive.argmax()
+        outcomes[best] = outcomes[best, [1, 0, 3, 2]]  # this label is always predicted
+        return self._metrics_of(outcomes)
+
+    def undefined(self, metric: str) -> str:
+        """Returns "no label" if there is none: there is no F1 then."""
+        return "" if self._outcomes[:, 2:].any() else "no label"
+
+    def _metrics_of(self, outcomes: np.ndarray) -> Mapping[str, float]:
+        return {name: OF_OUTCOMES[name](outcomes) for name in self._metric_names}
+
+    def report(self) -> str:
+        """Returns precision, recall, F1 and support of each label."""
+        self._flush()
+        scores = map(binary_scores, self._outcomes)
+        return _class_report(self._names, list(zip(*scores, strict=True))) + "\n"
+
+    def _as_json(self, values: np.ndarray) -> dict[str, Any]:
+        return {
+            "predicted": [
+                self._names[each] for each in np.flatnonzero(self._is_predicted(values))
+            ],
+            "probabilities": dict(
+                zip(self._names, map(shortest_float, values), strict=True)
+            ),
+        }
+
+
+class RegressionResults(TextResults):
+    """The mean squared error, the correlations "pearson" and "spearman"."""
+
+    output = "score"
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._true, self._predicted = array.array("d"), array.array("f")
+
+    def _add(
+        self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs
+    ) -> float:
+        true = np.array(labels, np.float64)
+        self._true.frombytes(true.tobytes())
+        self._predicted.frombytes(logits[:, 0].astype(np.float32).tobytes())
+        return np.square(logits[:, 0] - true).sum()
+
+    def _metrics(self) -> Mapping[str, float]:
+        scores = np.array(self._true), np.array(self._predicted, np.float64)
+        return {name: OF_SCORES[name](*scores) for name in self._metric_names}
+
+    def undefined(self, metric: str) -> str:
+        """Returns "equal scores" if they are: there is no correlation then."""
+        return "equal scores" if min(self._true) == max(self._true) else ""
+
+    def baseline(self) -> dict[str, float]:
+        """Returns a correlation of 0 for each metric, that of constant predictions."""
+        return dict.fromkeys(self._metric_names, 0.0)
+
+    def _as_json(self, values: np.ndarray) -> dict[str, Any]:
+        return {"score": shortest_float(values[0])}
+
+
+RESULTS_BY_TYPE: Mapping[str, type[TextResults]] = {
+    "classification": ClassificationResults,
+    "regression": RegressionResults,
+    "multi_label": MultiLabelResults,
+}
+
+
+def _class_report(names: Sequence[str], scores: Sequence[Any]) -> str:
+    """Returns a table from precision, recall, F1 and support, C numbers each."""
+    rows = [
+        [name, *(f"{score:.4f}" for score in row[:3]), str(int(row[3]))]
+        for name, row in zip(names, zip(*scores, strict=True), strict=True)
+    ]
+    return aligned([["label", "precision", "recall", "f1", "support"], *rows])

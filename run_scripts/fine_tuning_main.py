@@ -15,7 +15,6 @@ from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import config_flags, startup
 from bert_tf.program.help_text import name_programs
 from bert_tf.run_scripts import flags as shared
-from bert_tf.run_scripts import head_flags
 from bert_tf.storage import files
 from bert_tf.storage.file_checks import is_inside
 from bert_tf.storage.output_paths import check_output_folder
@@ -117,10 +116,10 @@ def run_task(
 
     if FLAGS.export_dir:
         next_version(FLAGS.export_dir)
-    model, features = shared.run_model(), head_flags.feature_settings()
+    model, features = shared.run_model(), shared.feature_settings()
     task: Any = make_task(location)
     if "head" in FLAGS and phases.train:  # else the head is that of the trained model
-        task = dataclasses.replace(task, head=head_flags.head_config())
+        task = dataclasses.replace(task, head=shared.head_config())
     results = fine_tune.run(
         task,
         location,
@@ -165,7 +164,7 @@ def _check_flags() -> None:
     shared.training_config()
     shared.distillation_config()
     if "head" in FLAGS and FLAGS.do_train:
-        head_flags.head_config()
+        shared.head_config()
     if (
         "task_type" in FLAGS and FLAGS.do_train
     ):  # else the trained model gives --task_type

@@ -28,7 +28,7 @@ from absl import flags
 
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import command_line, config_flags
-from bert_tf.run_scripts import fine_tuning_main, head_flags
+from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.schemes import DETECT, SCHEMES
@@ -73,8 +73,8 @@ flags.DEFINE_bool(
 fine_tuning_main.define_flags()
 shared.define_distillation_flags()
 fine_tuning_main.define_split_flags()
-head_flags.define_flags()
-head_flags.define_feature_flags()
+shared.define_head_flags()
+shared.define_feature_flags()
 flags.mark_flags_as_required(["output_dir"])
 
 

@@ -34,7 +34,7 @@ from absl import flags
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import command_line, config_flags
-from bert_tf.run_scripts import fine_tuning_main, head_flags
+from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
@@ -65,7 +65,7 @@ flags.DEFINE_list(
 )
 fine_tuning_main.define_flags()
 shared.define_distillation_flags()
-head_flags.define_flags()
+shared.define_head_flags()
 flags.mark_flags_as_required(["output_dir"])
 
 

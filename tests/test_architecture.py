@@ -206,7 +206,6 @@ def test_flags_are_defined_only_in_mains():
             "bert_tf.program.help_text",
             "bert_tf.run_scripts.fine_tuning_main",
             "bert_tf.run_scripts.flags",
-            "bert_tf.run_scripts.head_flags",
             "bert_tf.program.config_flags",
         ):
             assert main and is_in_program_folder(name), (
@@ -224,12 +223,12 @@ EFFECTS_OF_PROGRAMS = {
     ),
     "sys.stdout": ("program.command_line",),
     "sys.stderr": ("program.command_line", "program.startup"),
-    "sys.exit": ("program.command_line", "export.gate_program", "program.stop_program"),
+    "sys.exit": ("program.command_line", "export.gate_program"),
     "os._exit": (),
     # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; the environment of the process
     # of the gate
     "os.environ": ("program.startup", "training.strategy", "export.gate_process"),
-    "signal.signal": ("program.stop_program", "training.lifecycle.stop_signals"),
+    "signal.signal": ("program.command_line", "training.lifecycle.stop_signals"),
     "logging.basicConfig": (),
     "tf.random.set_seed": (),
     "keras.utils.set_random_seed": (),

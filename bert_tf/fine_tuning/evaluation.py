@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning import batches, dev_examples
+from bert_tf.fine_tuning import batches, dev_split
 from bert_tf.fine_tuning.task_data import SplitData, TaskData
 from bert_tf.progress import Progress
 from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
@@ -16,7 +16,7 @@ from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
 class SplitEvaluator:
     """Runs a model over the splits of a task.
 
-    Neither examples nor outputs are held in memory, except for `dev_examples`.
+    Neither examples nor outputs are held in memory, except for `dev_split`.
 
     Args:
         data: The splits and their records.
@@ -25,7 +25,7 @@ class SplitEvaluator:
         parse: Converts serialized records to a batch; see `batches.make_parser`.
 
     Attributes:
-        sampled: The rows for `dev_examples` of each split that was read, by the split's
+        sampled: The rows for `dev_split.write` of each split that was read, by the split's
             name.
     """
 
@@ -97,7 +97,7 @@ class SplitEvaluator:
             self._forwards[has_cache] = batches.traced_once(self._outputs, load)
         outputs = batches.predict(records, load, self._forwards[has_cache], batch_size)
         rows = self.sampled[split.split.name] = []
-        chosen = dev_examples.choose(split.num_examples)
+        chosen = dev_split.choose(split.num_examples)
         number = 0
         with Progress(
             f"{description} {split.split.name}", split.num_examples, "examples"

@@ -8,7 +8,6 @@ Shape letters: R records, B batch, T tokens of a record, K hidden states of a to
 hidden size.
 """
 
-import dataclasses
 import functools
 import json
 import os
@@ -19,7 +18,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError, check_choice
+from bert_tf.errors import InputError
+from bert_tf.fine_tuning.fine_tuning_config import FeatureSettings
 from bert_tf.fine_tuning.record_files import check_disk_space
 from bert_tf.fine_tuning.task_data import SplitData
 from bert_tf.progress import Progress
@@ -28,38 +28,11 @@ from bert_tf.storage.workspace import Workspace
 from bert_tf.tasks.task import CACHED_FEATURES
 from bert_tf.training.config import first_difference
 
-DTYPES = ("float16", "float32")
 _SHARD_BYTES = 64 << 20
 _OPEN_SHARDS = 128
 _RECORDS_PER_BATCH = 32
 _FACTS_FILE, _LOCK_FILE = "cache.json", "cache.lock"
 _SCHEMA = {"key": json_files.OBJECT, "sha256": json_files.OBJECT}
-
-
-@dataclasses.dataclass(frozen=True)
-class FeatureSettings:
-    """The settings of the cache of a frozen encoder's hidden states.
-
-    Attributes:
-        folder: A local folder with one cache for each split. Runs with the same data
-            and the same encoder can share it, such as runs with other seeds or learning
-            rates.
-        dtype: One of `DTYPES`.
-
-    Raises:
-        InputError: A value is invalid.
-    """
-
-    folder: str
-    dtype: str = "float16"
-
-    def __post_init__(self) -> None:
-        check_choice(DTYPES, "feature_dtype", self.dtype)
-        if "://" in self.folder:
-            raise InputError(
-                "The cache of features must be in a local folder. Received: "
-                f"{self.folder}. Give a local folder as feature_cache_dir."
-            )
 
 
 class FeatureCache:
@@ -69,7 +42,7 @@ class FeatureCache:
         folder: The folder of the cache.
         lengths: int [R], the number T of vectors of each record.
         shape: K and H.
-        dtype: One of `DTYPES`.
+        dtype: One of `FEATURE_DTYPES`.
         key: JSON values that identify the content.
     """
 

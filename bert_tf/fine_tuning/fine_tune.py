@@ -11,9 +11,12 @@ from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.distillation import Teacher
-from bert_tf.fine_tuning.distillation_config import DistillationConfig
 from bert_tf.fine_tuning.feature_cache import FeatureSettings
-from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig, parse_class_weights
+from bert_tf.fine_tuning.fine_tuning_config import (
+    DistillationConfig,
+    FineTuningConfig,
+    parse_class_weights,
+)
 from bert_tf.fine_tuning.run_model import RunModel
 from bert_tf.fine_tuning.run_phases import FineTuningRun, PhaseResults
 from bert_tf.fine_tuning.task_data import TaskData

@@ -3,21 +3,20 @@
 import dataclasses
 import functools
 import logging
+import math
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning import (
     batches,
-    dev_examples,
-    dev_result,
+    dev_split,
     record_files,
-    run_checks,
-    step_costs,
 )
 from bert_tf.fine_tuning.class_weights import (
     describe_weights,
@@ -32,6 +31,7 @@ from bert_tf.fine_tuning.distillation import (
 from bert_tf.fine_tuning.evaluation import SplitEvaluator
 from bert_tf.fine_tuning.feature_cache import FeatureSettings, cache_features
 from bert_tf.fine_tuning.task_data import SplitData, TaskData
+from bert_tf.modeling import costs
 from bert_tf.storage import files
 from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.results import TaskResults, with_baselines
@@ -41,10 +41,15 @@ from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle import restoring
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.reporting.step_cost import log_step_cost
 from bert_tf.training.reporting.summaries import write_results
 from bert_tf.training.trainer import Trainer, TrainingData
 
 _LOGGER = logging.getLogger(__name__)
+# In shorter runs with higher rates, the updates without bias correction can spoil the
+# result.
+_HIGH_LEARNING_RATE, _FEW_STEPS = 5e-5, 2000
+_BATCHES_FOR_MEAN_LENGTH = 160
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +171,7 @@ class FineTuningRun:
         # The split to predict has results if it has labels.
         labelled = splits["dev"] or (splits["test"] if results else ())
         if labelled and labelled[0].split.kind == "dev" and is_chief:
-            dev_examples.write(
+            dev_split.write(
                 self.folder.path, self._evaluator.sampled[labelled[0].split.name]
             )
             self._write_result(results)
@@ -178,7 +183,7 @@ class FineTuningRun:
         )
         if self.features:
             objective.model.bert.trainable = False
-        run_checks.check_compilation(objective.model, self.runtime)
+        check_compilation(objective.model, self.runtime)
         self._skips_padding = (
             self.runtime.has_dynamic_shapes and not objective.full_length
         )
@@ -235,7 +240,7 @@ class FineTuningRun:
         data, training = self.data, self.training
         data.warn_about_equal_sources()
         if self.features is None:
-            run_checks.advise_on_learning_rate(training)
+            advise_on_learning_rate(training)
         (split,) = data.splits["train"]
         records = split.records
         lengths = records.index.num_tokens
@@ -249,8 +254,8 @@ class FineTuningRun:
         if self._trainer.is_chief and self.features is None:
             length = float(data.config.max_seq_length)
             if self._skips_padding:
-                length = step_costs.mean_length(order, records, training)
-            per_step |= step_costs.log_cost(
+                length = mean_length(order, records, training)
+            per_step |= log_cost(
                 data, self.config, training, self.runtime, self._trainer, length
             )
         parse, weights = self._parse, data.label_weights
@@ -366,7 +371,7 @@ class FineTuningRun:
         """
         task, splits = self.data.task, self.data.splits
         split, metric = (splits["dev"] or splits["test"])[0].split, task.best_by[0]
-        result = dev_result.make_result(
+        result = dev_split.make_result(
             task,
             split.with_suffix(f"eval_{metric}"),
             results,
@@ -403,3 +408,85 @@ class FineTuningRun:
                 self.folder.path, f"{split.split.result_name('report')}.txt"
             )
             files.write_text(path, report)
+
+
+def advise_on_learning_rate(training: TrainingConfig) -> None:
+    """Logs a line if the learning rate is probably too high for the released optimizer."""
+    if (
+        training.optimizer == "adam_weight_decay"
+        and training.learning_rate > _HIGH_LEARNING_RATE
+        and training.num_train_steps < _FEW_STEPS
+    ):
+        _LOGGER.info(
+            "learning_rate=%g is high for the released optimizer in a run of %s steps: "
+            "without bias correction, its first updates are two to five times as large "
+            "as those of AdamW. For a rate from another program, use optimizer=adamw "
+            "and schedule=linear.",
+            training.learning_rate,
+            f"{training.num_train_steps:,}",
+        )
+
+
+def check_compilation(model: Any, runtime: RuntimeConfig) -> None:
+    """Checks that XLA can compile the head.
+
+    Raises:
+        InputError: It cannot: Keras runs LSTM layers on a GPU with cuDNN, which XLA
+            lacks.
+    """
+    layers = getattr(model, "head_layers", None)
+    if (
+        layers
+        and layers.lstms
+        and runtime.jit_compile
+        and tf.config.list_physical_devices("GPU")
+    ):
+        raise InputError(
+            "jit_compile=True cannot compile the LSTM layers of the head for a GPU. "
+            "Give jit_compile=False."
+        )
+
+
+def mean_length(
+    order: batches.TrainingOrder,
+    records: record_files.RecordFile,
+    training: TrainingConfig,
+) -> float:
+    """Returns the mean number of tokens of the sequences of the first batches."""
+    steps = range(min(training.num_train_steps, _BATCHES_FOR_MEAN_LENGTH))
+    return float(
+        np.mean([records.index.num_tokens[order.batch(step)].mean() for step in steps])
+    )
+
+
+def log_cost(
+    data: TaskData,
+    config: BertConfig,
+    training: TrainingConfig,
+    runtime: RuntimeConfig,
+    trainer: Trainer,
+    length: float,
+) -> dict[str, float]:
+    """Logs the cost of a step whose sequences have a mean length.
+
+    See `log_step_cost`.
+    """
+    (shape,) = (each.shape for each in data.task.table if each.name == "input_ids")
+    per_record = math.prod(
+        data.task.sizes[axis] for axis in shape[:-1]
+    )  # 1, or choices
+    sequences = training.global_batch_size * per_record
+    at_a_time = sequences // (trainer.replicas * runtime.gradient_accumulation_steps)
+    memory = costs.training_step_memory(
+        config,
+        at_a_time,
+        data.config.max_seq_length,
+        0,
+        training.precision,
+        runtime.recompute,
+        averaged=training.ema_decay > 0,
+    )
+    variables = trainer.objective.variables.values()
+    flops = costs.training_step_flops(config, sequences, round(length), 0, False)
+    parameters = sum(math.prod(variable.shape) for variable in variables)
+    return log_step_cost(parameters, round(sequences * length), flops, memory)

@@ -15,6 +15,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 from typing import Any, NoReturn
 
 from absl import app, flags
@@ -24,7 +25,6 @@ from bert_tf import progress
 from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.program import startup
 from bert_tf.program.help_text import REQUIRED, help_text, name_programs
-from bert_tf.program.stop_program import StopSignals
 
 EXIT_OK, EXIT_INPUT = 0, 2
 # The name of the flag for each library parameter whose flag has another name.
@@ -44,6 +44,41 @@ _HELP_FLAGS = {
     "--helpfull",
     "--help=true",
 }
+
+
+class StopSignals:
+    """Raises `SystemExit` on SIGTERM or SIGHUP, so that the program cleans up.
+
+    Attributes:
+        received: The number of the first signal, 0 before.
+    """
+
+    def __init__(self) -> None:
+        self.received = 0
+
+    @contextlib.contextmanager
+    def handled(self) -> Iterator[None]:
+        """Handles the signals until the end of the context.
+
+        After a signal, the context ends with `SystemExit` with the code 128 + the
+        number of the signal, whatever its block raised: in a Keras layer, the exception
+        becomes a TypeError. SIGHUP stays ignored in a program that `nohup` started.
+        """
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, self._handle)
+        try:
+            yield
+        except BaseException:
+            if not self.received:
+                raise
+        if self.received:
+            sys.exit(128 + self.received)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self.received = self.received or number
+        sys.exit(128 + self.received)
 
 
 def run(main: Callable[..., None], takes_command: bool = False) -> None:

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning import dev_result
-from bert_tf.fine_tuning.dev_result import DevResult
+from bert_tf.fine_tuning import dev_split
+from bert_tf.fine_tuning.dev_split import DevResult
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun
 from bert_tf.storage import files, json_files
 from bert_tf.storage.workspace import Workspace
@@ -140,7 +140,7 @@ class SweepStore:
     def results(self) -> dict[PlannedRun, DevResult]:
         """Returns the results of the runs that have finished, in the planned order."""
         found = (
-            (run, dev_result.read(self._plan.folder(run))) for run in self._plan.runs()
+            (run, dev_split.read(self._plan.folder(run))) for run in self._plan.runs()
         )
         return {run: result for run, result in found if result is not None}
 

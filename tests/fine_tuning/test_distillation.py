@@ -11,8 +11,7 @@ from tiny_objectives import gradients, make_objective
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning import batches
 from bert_tf.fine_tuning.distillation import DistillationObjective
-from bert_tf.fine_tuning.distillation_config import DistillationConfig
-from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
+from bert_tf.fine_tuning.fine_tuning_config import DistillationConfig, FineTuningConfig
 from bert_tf.fine_tuning.task_data import TaskData
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task

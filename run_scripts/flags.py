@@ -4,12 +4,17 @@ import dataclasses
 import functools
 import glob
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning.fine_tuning_config import DistillationConfig, FineTuningConfig
+from bert_tf.fine_tuning.fine_tuning_config import (
+    DistillationConfig,
+    FeatureSettings,
+    FineTuningConfig,
+)
 from bert_tf.head_config import FEATURE_LAYERS, HeadConfig
 from bert_tf.program import config_flags
 from bert_tf.program.command_line import FLAG_OF_PARAMETER
@@ -27,16 +32,6 @@ flags.disclaim_key_flags()
 # encoder.
 LEARNING_RATE_OF_FEATURES = 1e-3
 _CACHE_FLAGS = ("feature_layers", "feature_dtype")
-_DATA_FLAGS = (
-    "input_file",
-    "eval_input_file",
-    "data_dir",
-    "train_file",
-    "dev_file",
-    "test_file",
-    "predict_file",
-    "unlabelled_file",
-)
 
 
 def define_model_flags(checkpoint_help: str) -> None:
@@ -100,18 +95,20 @@ def define_distillation_flags() -> None:
     config_flags.define(DistillationConfig)
 
 
-def distillation_config() -> DistillationConfig | None:
+def distillation_config(has_features: bool) -> DistillationConfig | None:
     """Returns the settings of the teacher; None without a teacher or training.
+
+    Args:
+        has_features: Whether the program has the flags of a frozen encoder.
+            --feature_cache_dir then has an effect without a teacher too.
 
     Raises:
         InputError: A value is out of range, or a flag has no effect.
     """
     names = [field.name for field in dataclasses.fields(DistillationConfig)]
-    if (
-        "approach" in FLAGS
-    ):  # --feature_cache_dir then has an effect without a teacher too
+    if has_features:
         names.remove("feature_cache_dir")
-    given = [name for name in names if name in FLAGS and FLAGS[name].present]
+    given = [name for name in names if FLAGS[name].present]
     if given and not FLAGS.teacher:
         raise InputError(f"--{given[0]} needs the folder of a run as --teacher.")
     settings = config_flags.build(DistillationConfig) if given else None
@@ -146,13 +143,20 @@ def _profile_steps() -> tuple[int, int] | None:
     return first, last
 
 
-def training_config(**values: Any) -> TrainingConfig:
+def training_config(features: bool = False, **values: Any) -> TrainingConfig:
     """Returns the settings that affect the trained weights, from the flags and further values.
+
+    Args:
+        features: Whether a head on a frozen encoder is trained, which needs another
+            default of --learning_rate.
+        **values: Values of fields that the flags do not give.
 
     Raises:
         InputError: A value is out of range.
     """
     values["global_batch_size"] = FLAGS.train_batch_size
+    if features and not FLAGS["learning_rate"].present:
+        values["learning_rate"] = LEARNING_RATE_OF_FEATURES
     return config_flags.build(TrainingConfig, **values)
 
 
@@ -165,8 +169,7 @@ def run_model() -> "RunModel":
     from bert_tf.fine_tuning.run_model import RunModel
 
     casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
-    trains = "do_train" in FLAGS and FLAGS.do_train
-    return config_flags.build(RunModel, do_lower_case=casing, trains=trains)
+    return config_flags.build(RunModel, do_lower_case=casing)
 
 
 def values_or_trained(*names: str) -> dict[str, Any]:
@@ -181,8 +184,12 @@ def values_or_trained(*names: str) -> dict[str, Any]:
     return values
 
 
-def check_output_dir() -> None:
+def check_output_dir(inputs: Sequence[str]) -> None:
     """Checks --output_dir, and that --overwrite does not remove what the run starts from.
+
+    Args:
+        inputs: The names of the flags with the data of the program, and "teacher" if it
+            has one.
 
     Raises:
         InputError: --output_dir is not a folder, or --overwrite would remove a file of
@@ -196,13 +203,7 @@ def check_output_dir() -> None:
     if not (FLAGS.do_train and FLAGS.overwrite):
         return
     replaced = ("best", "checkpoints", "bert_config.json")
-    for name in (
-        "init_checkpoint",
-        "teacher",
-        "bert_config_file",
-        "vocab_file",
-        *_DATA_FLAGS,
-    ):
+    for name in ("init_checkpoint", "bert_config_file", "vocab_file", *inputs):
         parts = ("",) if name in ("init_checkpoint", "teacher") else replaced
         for path in _paths_of(name):
             if any(is_inside(path, os.path.join(output, part)) for part in parts):
@@ -213,8 +214,8 @@ def check_output_dir() -> None:
 
 
 def _paths_of(name: str) -> list[str]:
-    """Returns the paths that a flag names; [] if there is no such flag, or if it is not given."""
-    patterns = (FLAGS[name].value or "").split(",") if name in FLAGS else []
+    """Returns the paths that a flag names; [] if it is not given."""
+    patterns = (FLAGS[name].value or "").split(",")
     return [path for each in patterns if each for path in glob.glob(each) or [each]]
 
 
@@ -224,15 +225,11 @@ def check_effect(name: str, value: Any, dependent: tuple[str, ...]) -> None:
     Raises:
         InputError: One of them is given, and the flag `name` has another value.
     """
-    given = [each for each in dependent if each in FLAGS and FLAGS[each].present]
+    given = [each for each in dependent if FLAGS[each].present]
     if given and FLAGS[name].value != value:
         raise InputError(
             f"--{given[0]} has no effect without --{name}={value}. Give both or none."
         )
-
-
-if TYPE_CHECKING:
-    from bert_tf.fine_tuning.feature_cache import FeatureSettings
 
 
 def define_head_flags() -> None:
@@ -270,46 +267,30 @@ def define_feature_flags() -> None:
     )
 
 
-def trains_features() -> bool:
-    """Returns whether the run trains a head on a frozen encoder."""
-    return "approach" in FLAGS and FLAGS.approach == "features" and FLAGS.do_train
-
-
-def head_config() -> HeadConfig:
+def head_config(has_features: bool) -> HeadConfig:
     """Returns the layers of the head that a run trains.
+
+    Args:
+        has_features: Whether the program has the flags of a frozen encoder.
 
     Raises:
         InputError: A flag is out of range, or has no effect with the other flags.
     """
     check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
-    if "approach" in FLAGS:
+    layers = None
+    if has_features:
         further = () if FLAGS.teacher else ("feature_cache_dir",)
         check_effect("approach", "features", (*_CACHE_FLAGS, *further))
         check_effect("approach", "fine_tuning", ("layer_decay", "recompute"))
-    layers = FLAGS.feature_layers if trains_features() else None
+        layers = FLAGS.feature_layers if FLAGS.approach == "features" else None
     return HeadConfig(FLAGS.head, FLAGS.lstm_layers, FLAGS.lstm_size, layers)
 
 
-def feature_settings() -> "FeatureSettings | None":
-    """Returns the settings of the cache of hidden states.
-
-    None if all weights are trained.
-
-    Also sets the default of --learning_rate.
+def feature_settings() -> FeatureSettings:
+    """Returns the settings of the cache of hidden states, for --approach=features.
 
     Raises:
-        InputError: A flag that is necessary is missing.
+        InputError: The cache is not in a local folder.
     """
-    if not trains_features():
-        return None
-    from bert_tf.fine_tuning.feature_cache import FeatureSettings
-
-    if not (FLAGS.init_checkpoint or FLAGS.init_layers or run_model().trained_run):
-        raise InputError(
-            "--approach=features needs --init_checkpoint: hidden states of a model "
-            "with random weights are of no use."
-        )
-    if not FLAGS["learning_rate"].present:
-        FLAGS.learning_rate = LEARNING_RATE_OF_FEATURES
     folder = FLAGS.feature_cache_dir or os.path.join(FLAGS.output_dir, "features")
     return FeatureSettings(folder, FLAGS.feature_dtype)

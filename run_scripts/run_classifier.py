@@ -91,20 +91,20 @@ config_flags.define(TableFormat)
 config_flags.define(
     DataLocation, ("eval_fraction", "test_fraction", "tfds_name", "tfds_data_dir")
 )
-fine_tuning_main.define_flags()
-shared.define_distillation_flags()
-fine_tuning_main.define_split_flags()
-shared.define_head_flags()
-shared.define_feature_flags()
+_PROGRAM = fine_tuning_main.ProgramFlags(teacher=True, head=True, features=True)
+fine_tuning_main.define_flags(_PROGRAM)
 flags.mark_flags_as_required(["task_name", "output_dir"])
 
 
 def main() -> None:
     """Trains, evaluates and predicts."""
     _task_name()
-    fine_tuning_main.run_task(
-        fine_tuning_main.data_location(), make_task, fine_tuning_main.EXPORT
-    )
+    location = fine_tuning_main.data_location()
+    if FLAGS.do_train:  # else the trained model gives --task_type
+        shared.check_effect(
+            "task_type", "multi_label", ("threshold", "label_separator")
+        )
+    fine_tuning_main.run_task(_PROGRAM, location, make_task, fine_tuning_main.EXPORT)
 
 
 def make_task(location: DataLocation) -> Task:

@@ -70,17 +70,15 @@ flags.DEFINE_bool(
     "document. Documents start at -DOCSTART- lines; a line of a .jsonl file is a "
     "document of its own. Slower than without, because all sequences are long.",
 )
-fine_tuning_main.define_flags()
-shared.define_distillation_flags()
-fine_tuning_main.define_split_flags()
-shared.define_head_flags()
-shared.define_feature_flags()
+_PROGRAM = fine_tuning_main.ProgramFlags(teacher=True, head=True, features=True)
+fine_tuning_main.define_flags(_PROGRAM)
 flags.mark_flags_as_required(["output_dir"])
 
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    fine_tuning_main.run_task(fine_tuning_main.data_location(), make_task, _NEXT_STEP)
+    location = fine_tuning_main.data_location()
+    fine_tuning_main.run_task(_PROGRAM, location, make_task, _NEXT_STEP)
 
 
 def make_task(_: DataLocation) -> Task:

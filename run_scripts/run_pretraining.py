@@ -110,7 +110,7 @@ flags.mark_flags_as_required(["output_dir"])
 def main() -> None:
     """Trains and evaluates."""
     _check_phases()
-    shared.check_output_dir()
+    shared.check_output_dir(("input_file", "eval_input_file"))
     runtime = shared.runtime_config()
     training = shared.training_config(num_warmup_steps=_num_warmup_steps())
     given = command_line.flag_values(PretrainingRecords)

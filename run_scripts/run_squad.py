@@ -39,6 +39,7 @@ from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.task import DataLocation, Task
+from bert_tf.training.config import RunPhases
 
 FLAGS = flags.FLAGS
 # The command that predicts the answers to other questions.
@@ -63,9 +64,13 @@ flags.DEFINE_list(
     "Files nbest_predictions.json of several runs: writes the answers with the highest "
     "mean probability to --output_dir, and runs no model.",
 )
-fine_tuning_main.define_flags()
-shared.define_distillation_flags()
-shared.define_head_flags()
+_PROGRAM = fine_tuning_main.ProgramFlags(
+    splits=False,
+    teacher=True,
+    head=True,
+    of_export=("max_seq_length", "null_score_diff_threshold"),
+)
+fine_tuning_main.define_flags(_PROGRAM)
 flags.mark_flags_as_required(["output_dir"])
 
 
@@ -76,9 +81,10 @@ def main() -> None:
         return
     # One file is the dev and the test split, and its predictions contain its metrics
     # and threshold.
-    FLAGS.do_predict = FLAGS.do_predict or FLAGS.do_eval
+    predicts = FLAGS.do_predict or FLAGS.do_eval
+    phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, predicts)
     location = config_flags.build(DataLocation, test_file=FLAGS.predict_file)
-    fine_tuning_main.run_task(location, make_task, _NEXT_STEP)
+    fine_tuning_main.run_task(_PROGRAM, location, make_task, _NEXT_STEP, phases)
 
 
 def make_task(_: DataLocation) -> Task:
@@ -108,7 +114,7 @@ def _average() -> None:
         InputError: A file is missing or malformed, or the files differ in their
             questions.
     """
-    shared.check_output_dir()
+    shared.check_output_dir(())
     from bert_tf.tasks.squad import ensemble
     from bert_tf.training.lifecycle.run_folder import RunFolder
 

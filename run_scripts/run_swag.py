@@ -33,16 +33,15 @@ from bert_tf.tasks.task import DataLocation, Task
 FLAGS = flags.FLAGS
 config_flags.define(FineTuningConfig, ("max_seq_length",))
 config_flags.define(TableFormat, without=("header",))
-fine_tuning_main.define_flags()
-fine_tuning_main.define_split_flags()
+_PROGRAM = fine_tuning_main.ProgramFlags()
+fine_tuning_main.define_flags(_PROGRAM)
 flags.mark_flags_as_required(["output_dir"])
 
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    fine_tuning_main.run_task(
-        fine_tuning_main.data_location(), make_task, fine_tuning_main.EXPORT
-    )
+    location = fine_tuning_main.data_location()
+    fine_tuning_main.run_task(_PROGRAM, location, make_task, fine_tuning_main.EXPORT)
 
 
 def make_task(_: DataLocation) -> Task:

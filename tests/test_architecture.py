@@ -213,6 +213,21 @@ def test_flags_are_defined_only_in_mains():
             )
 
 
+def test_flags_are_read_and_never_changed():
+    """Only what translates names to flags asks which flags a program has."""
+    for name, tree in MODULES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Assign, ast.AugAssign)):
+                targets = getattr(node, "targets", None) or [node.target]
+                written = [ast.unparse(each) for each in targets]
+                assert not any(each.startswith("FLAGS.") for each in written), name
+            if isinstance(node, ast.Compare) and isinstance(
+                node.ops[0], (ast.In, ast.NotIn)
+            ):
+                asks = ast.unparse(node.comparators[0]) in ("FLAGS", "flags.FLAGS")
+                assert not asks or is_inside(name, "bert_tf.program"), name
+
+
 # What only programs may do, and the modules of the library that do it for them.
 EFFECTS_OF_PROGRAMS = {
     "print": (

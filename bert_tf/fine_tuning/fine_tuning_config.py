@@ -7,7 +7,9 @@ import dataclasses
 from collections.abc import Mapping
 
 from bert_tf.errors import InputError, check_at_least, check_between, check_choice
+from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.task import DEFAULT_LENGTH
+from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 
 _MAX_EPOCHS = 1e6
 _MAX_WEIGHT = 1e6
@@ -180,3 +182,28 @@ class DistillationConfig:
         """`init_layers` as integers; () if they are not given, or not numbers."""
         texts = [str(each).strip() for each in self.init_layers or ()]
         return tuple(map(int, texts)) if all(each.isdecimal() for each in texts) else ()
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSettings:
+    """All settings of a run; `fine_tune` describes them.
+
+    Attributes:
+        phases: The phases to run.
+        config: Lengths, epochs and batch sizes of evaluations.
+        training: The settings that affect the trained weights.
+        runtime: Devices, logging and checkpoints.
+        features: The cache of a frozen encoder, if only the head is trained.
+        distillation: The settings of a teacher.
+        init_head: Whether the head comes from the initial checkpoint too.
+        head: The layers of the head that is trained; None for those of the task.
+    """
+
+    phases: RunPhases
+    config: FineTuningConfig
+    training: TrainingConfig
+    runtime: RuntimeConfig
+    features: FeatureSettings | None = None
+    distillation: DistillationConfig | None = None
+    init_head: bool | None = None
+    head: HeadConfig | None = None

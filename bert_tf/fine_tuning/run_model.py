@@ -30,7 +30,7 @@ class RunModel:
         do_lower_case: Whether the tokenizer lower-cases text. None for that of the
             checkpoint.
         output_dir: The folder of the run; None for a program without a run.
-        trains: Whether the program trains.
+        do_train: Whether the program trains.
         overwrite: Whether it removes an earlier run.
         checkpoint_layers: The Transformer blocks of `init_checkpoint` that the model
             has, from 0; () for all.
@@ -41,7 +41,7 @@ class RunModel:
     vocab_file: str | None = None
     do_lower_case: bool | None = None
     output_dir: str | None = None
-    trains: bool = False
+    do_train: bool = False
     overwrite: bool = False
     checkpoint_layers: tuple[int, ...] = ()
 
@@ -50,7 +50,7 @@ class RunModel:
         """The output folder if it has a checkpoint that this run resumes or uses, else None."""
         if not self.output_dir:
             return None
-        folder = RunFolder(self.output_dir, overwrite=self.trains and self.overwrite)
+        folder = RunFolder(self.output_dir, overwrite=self.do_train and self.overwrite)
         return folder.path if folder.checkpoint_to_resume() else None
 
     @functools.cached_property
@@ -62,7 +62,9 @@ class RunModel:
                 is unknown.
         """
         checkpoint = self._existing["init_checkpoint"]
-        if not checkpoint and not (self.trains and self._existing["bert_config_file"]):
+        if not checkpoint and not (
+            self.do_train and self._existing["bert_config_file"]
+        ):
             checkpoint = self.trained_run
         return self._read(checkpoint)
 
@@ -75,7 +77,7 @@ class RunModel:
         Raises:
             InputError: As in `pretrained`.
         """
-        checkpoint = None if self.trains else self.trained_run or self.init_checkpoint
+        checkpoint = None if self.do_train else self.trained_run or self.init_checkpoint
         if not checkpoint:
             return {}
         contents = self._read(checkpoint).contents
@@ -99,7 +101,7 @@ class RunModel:
         Raises:
             InputError: As in `pretrained`.
         """
-        if not self.trains:
+        if not self.do_train:
             return None
         given = self._existing["init_checkpoint"]
         if self.trained_run:

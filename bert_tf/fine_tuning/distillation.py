@@ -14,7 +14,7 @@ import tensorflow as tf
 from bert_tf.fine_tuning import feature_cache
 from bert_tf.fine_tuning.feature_cache import FeatureCache, FeatureSettings
 from bert_tf.fine_tuning.fine_tuning_config import DistillationConfig
-from bert_tf.fine_tuning.task_data import SplitData
+from bert_tf.fine_tuning.run_data import SplitData
 from bert_tf.tasks.head_objective import HeadObjective, weighted
 from bert_tf.tasks.task import RECORD_WEIGHTS, TEACHER_LOGITS
 

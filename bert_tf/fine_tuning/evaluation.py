@@ -8,7 +8,7 @@ import numpy as np
 
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning import batches, dev_split
-from bert_tf.fine_tuning.task_data import SplitData, TaskData
+from bert_tf.fine_tuning.run_data import RunData, SplitData
 from bert_tf.progress import Progress
 from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
 
@@ -31,7 +31,7 @@ class SplitEvaluator:
 
     def __init__(
         self,
-        data: TaskData,
+        data: RunData,
         outputs: Callable[[Any], dict[str, Any]],
         parse: Callable[[Any], dict[str, Any]],
     ) -> None:

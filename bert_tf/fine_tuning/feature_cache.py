@@ -21,7 +21,7 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FeatureSettings
 from bert_tf.fine_tuning.record_files import check_disk_space
-from bert_tf.fine_tuning.task_data import SplitData
+from bert_tf.fine_tuning.run_data import SplitData
 from bert_tf.progress import Progress
 from bert_tf.storage import files, json_files
 from bert_tf.storage.workspace import Workspace

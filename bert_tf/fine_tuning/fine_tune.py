@@ -18,9 +18,9 @@ from bert_tf.fine_tuning.fine_tuning_config import (
     RunSettings,
     parse_class_weights,
 )
+from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.fine_tuning.run_model import RunModel
 from bert_tf.fine_tuning.run_phases import FineTuningRun, PhaseResults
-from bert_tf.fine_tuning.task_data import TaskData
 from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.task import DataLocation, Task, TaskInputs
@@ -147,7 +147,7 @@ def run(
     if distillation:
         length = config.max_seq_length
         teacher = _read_teacher(distillation, source, task, model, length)
-    data = TaskData(
+    data = RunData(
         task,
         location,
         model.pretrained.tokenizer,
@@ -195,7 +195,7 @@ def _prepared_task(
     """
     # The labels of a teacher must have its order; a head of init_checkpoint is kept
     # only with its.
-    stated = (model.run_data, source.pretrained.facts, model.pretrained.facts)
+    stated = (model.recorded_data, source.pretrained.facts, model.pretrained.facts)
     labels = [each["labels"] for each in stated if each.get("labels")]
     inputs = TaskInputs(
         location,
@@ -206,11 +206,11 @@ def _prepared_task(
         labels,
     )
     if settings.head:
-        task = _with_head(task, settings.head)
+        task = task.with_head(settings.head)
     return _with_trained_head(task, model.facts).prepare(inputs)
 
 
-def _run_folder(data: TaskData, model: RunModel, phases: RunPhases) -> RunFolder:
+def _run_folder(data: RunData, model: RunModel, phases: RunPhases) -> RunFolder:
     """Returns the folder of the run, with what is saved about its model."""
     task, tokenizer = data.task, model.pretrained.tokenizer
     # A trained model may be used for another task with the same labels, with another
@@ -292,16 +292,11 @@ def _with_trained_head(task: Task, trained: Mapping[str, Any]) -> Task:
     """Returns the task with the layers of the head of the trained model, if there is one."""
     if not trained:
         return task
-    return _with_head(task, HeadConfig.from_dict(trained.get("head")))
-
-
-def _with_head(task: Any, head: HeadConfig) -> Task:
-    """Returns the task with a head; without a change if its head has no layers to choose."""
-    return dataclasses.replace(task, head=head) if hasattr(task, "head") else task
+    return task.with_head(HeadConfig.from_dict(trained.get("head")))
 
 
 def _facts_of_run(
-    data: TaskData, model: RunModel, settings: RunSettings, teacher: Teacher | None
+    data: RunData, model: RunModel, settings: RunSettings, teacher: Teacher | None
 ) -> dict[str, Any]:
     """Returns the values that identify the examples and initial weights of a run."""
     tokenizer = model.pretrained.tokenizer

@@ -84,7 +84,7 @@ class RunModel:
         return dict(contents.extra) if contents else {}
 
     @functools.cached_property
-    def run_data(self) -> dict[str, Any]:
+    def recorded_data(self) -> dict[str, Any]:
         """The settings of the run's data and initial weights; {} without a run to resume."""
         run = self.trained_run
         return RunFolder(run).read_settings().get("data", {}) if run else {}
@@ -105,7 +105,7 @@ class RunModel:
             return None
         given = self._existing["init_checkpoint"]
         if self.trained_run:
-            recorded = self.run_data.get("init_checkpoint")
+            recorded = self.recorded_data.get("init_checkpoint")
             # Earlier versions recorded the path, some of them the absolute one.
             if not given and self.init_checkpoint and recorded is None:
                 return (

@@ -31,7 +31,7 @@ from bert_tf.fine_tuning.distillation import (
 from bert_tf.fine_tuning.evaluation import SplitEvaluator
 from bert_tf.fine_tuning.feature_cache import cache_features
 from bert_tf.fine_tuning.fine_tuning_config import RunSettings
-from bert_tf.fine_tuning.task_data import SplitData, TaskData
+from bert_tf.fine_tuning.run_data import RunData, SplitData
 from bert_tf.modeling import costs
 from bert_tf.storage import files
 from bert_tf.tasks.results import TaskResults, with_baselines
@@ -91,7 +91,7 @@ class FineTuningRun:
     """
 
     settings: RunSettings
-    data: TaskData
+    data: RunData
     config: BertConfig
     folder: RunFolder
     initialize: Callable[[Any], None] | None = None
@@ -502,7 +502,7 @@ def mean_length(
 
 
 def log_cost(
-    data: TaskData,
+    data: RunData,
     config: BertConfig,
     training: TrainingConfig,
     runtime: RuntimeConfig,

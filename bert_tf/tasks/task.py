@@ -12,6 +12,7 @@ import numpy as np
 
 from bert_tf import features
 from bert_tf.config import BertConfig
+from bert_tf.head_config import HeadConfig
 from bert_tf.task_facts import TaskFacts
 from bert_tf.tasks.results import Outputs as Outputs
 from bert_tf.tasks.results import TaskResults
@@ -103,6 +104,8 @@ class Task:
             folder.
         split_names, endings: The conventional names of files; see
             `DataLocation.find_table`.
+        head: The layers between the encoder and the output layer, for a task whose
+            objective builds them; see `with_head`. None for any other task.
     """
 
     name: str
@@ -111,6 +114,17 @@ class Task:
     prediction_files: Sequence[str] = ()
     split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES
     endings: Sequence[str] = ENDINGS
+    head: HeadConfig | None = None
+
+    def with_head(self, head: HeadConfig) -> "Task":
+        """Returns the task with other layers between the encoder and the output layer.
+
+        A task without the attribute `head` is returned as it is. A subclass with it is
+        a dataclass, in which `head` is a field.
+        """
+        if self.head is None:
+            return self
+        return dataclasses.replace(self, head=head)  # type: ignore[type-var]
 
     def prepare(self, inputs: TaskInputs) -> "Task":
         """Returns the task with what only the model and the data tell, such as the labels.

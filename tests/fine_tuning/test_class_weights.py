@@ -13,7 +13,7 @@ from tiny_objectives import gradients, make_objective
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.class_weights import check_labels, with_label_weights
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig, parse_class_weights
-from bert_tf.fine_tuning.task_data import TaskData
+from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.tasks.choice.choice_task import ChoiceTask
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
@@ -34,7 +34,7 @@ def weights_of(tmp_path, labels, class_weights, names=NAMES, phases=TRAIN):
     config = FineTuningConfig(max_seq_length=8, class_weights=class_weights)
     location = DataLocation(data_dir=str(tmp_path))
     folder = str(tmp_path / "out")
-    return TaskData(
+    return RunData(
         task, location, tokenizers(True)[0], config, phases, folder
     ).label_weights
 
@@ -92,7 +92,7 @@ def test_weights_of_tags_count_each_word_once(tmp_path, max_seq_length):
 
     def weights(value):
         config = FineTuningConfig(max_seq_length=max_seq_length, class_weights=value)
-        return TaskData(
+        return RunData(
             task, location, tokenizer, config, TRAIN, str(tmp_path)
         ).label_weights
 

@@ -12,7 +12,7 @@ from bert_tf.errors import InputError
 from bert_tf.fine_tuning import batches
 from bert_tf.fine_tuning.distillation import DistillationObjective
 from bert_tf.fine_tuning.fine_tuning_config import DistillationConfig, FineTuningConfig
-from bert_tf.fine_tuning.task_data import TaskData
+from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.squad.squad_task import SquadTask
@@ -205,7 +205,7 @@ def data_of(tmp_path, unlabelled_file, **options):
     task = custom_task(TextColumns(), labels=NAMES)
     phases = RunPhases(train=True, evaluate=False)
     folder = str(tmp_path / "out")
-    return TaskData(
+    return RunData(
         task, location, tokenizers(True)[0], config, phases, folder, unlabelled_file
     )
 

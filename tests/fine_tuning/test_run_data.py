@@ -9,7 +9,7 @@ from squad_data import tokenizers
 
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.fine_tuning.task_data import TaskData
+from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.tasks.classification.sources.glue import glue_task
 from bert_tf.tasks.ner.ner_task import NerTask
 from bert_tf.tasks.results import TaskResults, with_baselines
@@ -29,7 +29,7 @@ def test_the_share_of_unknown_tokens_is_reported(tmp_path, caplog, text, share, 
     for reuses in (False, True):
         caplog.clear()
         with caplog.at_level(logging.INFO):
-            TaskData(
+            RunData(
                 glue_task("sst-2"), location, tokenizers(True)[0],
                 FineTuningConfig(max_seq_length=8), RunPhases(True, False), str(tmp_path / "out"),
             ).write_all_records()  # fmt: skip
@@ -50,7 +50,7 @@ def test_epochs_of_named_entities_count_windows(tmp_path, length, steps):
     tokenizer, phases = tokenizers(True)[0], RunPhases(True, False)
     task = prepared(NerTask(), location, phases, tokenizer, length)
     config = FineTuningConfig(max_seq_length=length, num_train_epochs=1)
-    data = TaskData(task, location, tokenizer, config, phases, str(tmp_path / "out"))
+    data = RunData(task, location, tokenizer, config, phases, str(tmp_path / "out"))
     assert data.num_steps(1)[0] == steps  # the last sentence is skipped
 
 
@@ -104,9 +104,7 @@ def test_the_share_of_skipped_rows_decides(tmp_path, caplog, name):
         location = DataLocation(data_dir=str(tmp_path), **options)
         done = prepared(task, location, phases, tokenizer, 16)
         config = FineTuningConfig(max_seq_length=16)
-        data = TaskData(
-            done, location, tokenizer, config, phases, str(tmp_path / "out")
-        )
+        data = RunData(done, location, tokenizer, config, phases, str(tmp_path / "out"))
         data.write_all_records()
         return data.notes["train_data"].get("warnings", [])
 
@@ -133,7 +131,7 @@ def test_nothing_is_written_before_all_splits_are_read(tmp_path):
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\na\t0\nb\t2\n")
     folder = tmp_path / "out"
     with pytest.raises(InputError, match=r"dev.tsv, line 3"):
-        TaskData(
+        RunData(
             glue_task("sst-2"), DataLocation(data_dir=str(tmp_path)), tokenizers(True)[0],
             FineTuningConfig(max_seq_length=8), RunPhases(True, True), str(folder),
         )  # fmt: skip

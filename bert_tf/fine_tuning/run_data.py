@@ -1,4 +1,4 @@
-"""`TaskData`: the splits of a task that a run needs, and their record files."""
+"""`RunData`: the splits of a task that a run needs, and their record files."""
 
 import dataclasses
 import functools
@@ -42,7 +42,7 @@ class SplitData:
         split: The split.
         key: Values that identify the content of the split's records.
         records: The records.
-        counts: What `TaskData.report` logs; empty if it did, or if the records existed
+        counts: What `RunData.report` logs; empty if it did, or if the records existed
             already.
     """
 
@@ -57,7 +57,7 @@ class SplitData:
         return self.records.index.num_examples
 
 
-class TaskData:
+class RunData:
     """The splits that the phases of a run need.
 
     The constructor reads the examples of each split once, and holds none of them in

@@ -72,13 +72,13 @@ class DistillationObjective:
         """Returns the sums of the task with the mean of both losses, and that of the teacher."""
         outputs = self._student.outputs_of_model(batch, training, seed)
         sums = self._student.sums_of_outputs(outputs, batch)
-        teacher, weight = (
-            batch[TEACHER_LOGITS][:, :, 0],
-            self._config.distillation_weight,
-        )
+
+        teacher = batch[TEACHER_LOGITS][:, :, 0]  # [B, T, 1, C] -> [B, T, C]
         temperature = self._config.distillation_temperature
         losses = self._student.teacher_losses(outputs, teacher, batch, temperature)
         loss = tf.reduce_sum(weighted(losses, batch, RECORD_WEIGHTS))
+
+        weight = self._config.distillation_weight
         mean = (1 - weight) * sums["loss"] + weight * loss
         return {**sums, "loss": mean, "teacher_loss": loss}
 
@@ -87,10 +87,9 @@ class DistillationObjective:
     ) -> dict[str, float]:
         """Returns the metrics of the task, and the mean of the teacher's loss."""
         loss = self._student.loss({"loss": sums["teacher_loss"]}, counts)
-        metrics = (
-            {} if self._config.unlabelled_file else self._student.metrics(sums, counts)
-        )
-        return {**metrics, "teacher_loss": loss}
+        if self._config.unlabelled_file:
+            return {"teacher_loss": loss}
+        return {**self._student.metrics(sums, counts), "teacher_loss": loss}
 
 
 def cache_teacher(
@@ -114,13 +113,15 @@ def cache_teacher(
     Raises:
         InputError: See `FeatureCache.write`.
     """
-    logits = feature_cache.function_of_records(
-        lambda batch: teacher.logits_to_learn(teacher.outputs_of_model(batch))[
-            :, :, None
-        ],
-        load,
-    )
-    _, tokens, _, size = logits.get_concrete_function().structured_outputs.shape
+
+    def logits_of(batch: dict[str, Any]) -> Any:
+        logits = teacher.logits_to_learn(teacher.outputs_of_model(batch))
+        return logits[:, :, None]  # [B, T, C] -> [B, T, 1, C]
+
+    compute = feature_cache.function_of_records(logits_of, load)
+    _, tokens, _, size = compute.get_concrete_function().structured_outputs.shape
+
+    # Of each token of a record, or one for the record.
     name, lengths = split.split.name, split.records.index.num_tokens
     sha256 = feature_cache.sha256_of_weights(teacher.model.config, teacher.variables)
     cache = FeatureCache(
@@ -135,5 +136,6 @@ def cache_teacher(
             "teacher_sha256": sha256,
         },
     )
-    cache.write(logits, f"{name} with the teacher")
+
+    cache.write(compute, f"{name} with the teacher")
     split.records.caches[TEACHER_LOGITS] = cache

@@ -10,6 +10,7 @@ hidden size.
 
 import functools
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -54,9 +55,14 @@ class FeatureCache:
         dtype: str,
         key: Mapping[str, Any],
     ) -> None:
-        self.folder, self._shape, self._dtype = folder, shape, np.dtype(dtype)
+        self.folder = folder
+        self._shape = shape
+        self._dtype = np.dtype(dtype)
         self._key = json.loads(json.dumps(key))
         self._lengths: np.ndarray = lengths.astype(np.int64)
+
+        # The first record of each shard, the shard of each record, and the position of
+        # its first vector in the shard.
         ends = np.cumsum(self._lengths)
         per_shard = max(_SHARD_BYTES // (shape[0] * shape[1] * self._dtype.itemsize), 1)
         starts = ends - self._lengths
@@ -64,6 +70,7 @@ class FeatureCache:
         self._shard_of = np.searchsorted(firsts, np.arange(len(ends)), side="right") - 1
         self._starts = starts - starts[firsts][self._shard_of]
         self._bounds: np.ndarray = np.append(firsts, len(ends))
+
         self._workspace = Workspace(folder, "cache", "feature_cache_dir", _LOCK_FILE)
         # A process can open about 1,000 files at a time.
         self._array = functools.lru_cache(_OPEN_SHARDS)(self._open)
@@ -94,6 +101,7 @@ class FeatureCache:
         """
         busy = f"Another run computes {self.folder}."
         with self._workspace.locked(busy, wait=True):
+            # The shards that another run, or an earlier one, has not completed.
             checksums = self._checksums()
             shards = range(len(self._bounds) - 1)
             missing = [
@@ -101,22 +109,20 @@ class FeatureCache:
             ]
             if not missing:
                 return
+
+            # The size of these shards, before any work is done.
             records = np.concatenate([self._records(shard) for shard in missing])
-            values_per_token = self._shape[0] * self._shape[1]
-            size = (
-                int(self._lengths[records].sum())
-                * values_per_token
-                * self._dtype.itemsize
-            )
+            num_values = int(self._lengths[records].sum()) * math.prod(self._shape)
+            size = num_values * self._dtype.itemsize
             check_disk_space(self.folder, size, f"the cache {self.folder}")
-            with Progress(
-                f"computing features of {name}", len(records), "records"
-            ) as progress:
+
+            title = f"computing features of {name}"
+            with Progress(title, len(records), "records") as progress:
                 for shard in missing:
                     values = self._compute(shard, compute, progress.update)
-                    checksums[os.path.basename(self._path(shard))] = self._save(
-                        shard, values
-                    )
+                    name_of_shard = os.path.basename(self._path(shard))
+                    checksums[name_of_shard] = self._save(shard, values)
+                    # A shard counts as complete when it is in this file.
                     facts = {"key": self._key, "sha256": checksums}
                     files.write_json(os.path.join(self.folder, _FACTS_FILE), facts)
 
@@ -134,6 +140,8 @@ class FeatureCache:
             paths = map(self._path, range(len(self._bounds) - 1))
             self._workspace.check_owned([_LOCK_FILE], map(os.path.basename, paths))
             return {}
+
+        # The cache of other data, or of another encoder, is not replaced.
         facts = json_files.read(path, _SCHEMA, own=True, required=True)
         if difference := first_difference(facts["key"], self._key):
             name, old, new = difference
@@ -141,6 +149,7 @@ class FeatureCache:
                 f"{self.folder} is a cache with {name}={old!r}, but this run has "
                 f"{name}={new!r}. Give another feature_cache_dir, or remove the folder."
             )
+
         found = {}
         for name, sha256 in facts["sha256"].items():
             shard = os.path.join(self.folder, name)
@@ -165,6 +174,7 @@ class FeatureCache:
         values: np.ndarray = np.empty(
             [self._lengths[records].sum(), *self._shape], self._dtype
         )
+
         # Batches of similar lengths need little padding.
         by_length = records[np.argsort(self._lengths[records], kind="stable")]
         for first in range(0, len(by_length), _RECORDS_PER_BATCH):
@@ -176,6 +186,7 @@ class FeatureCache:
                     start, length = self._starts[record], self._lengths[record]
                     values[start : start + length] = vectors[:length]
             update(len(batch))
+
         if not np.isfinite(values).all():
             raise InputError(
                 f"Hidden states of the encoder are not finite in {self._dtype}. Give "
@@ -197,6 +208,7 @@ class FeatureCache:
         values: np.ndarray = np.zeros(
             [len(records), lengths.max(), *self._shape], self._dtype
         )
+
         places = zip(
             self._shard_of[records], self._starts[records], lengths, strict=True
         )
@@ -220,6 +232,8 @@ class FeatureCache:
         )
         values = tf.ensure_shape(values, [*records.shape, None, *self._shape])
         lengths = tf.ensure_shape(lengths, records.shape)
+
+        # [B, longest, K, H] -> [B, T, K, H]
         size = 1 if self._lengths.max() == 1 else length
         missing = size - tf.shape(values)[1]
         values = tf.pad(
@@ -248,10 +262,14 @@ def cache_features(
         InputError: See `FeatureCache.write`.
     """
     name, lengths = split.split.name, split.records.index.num_tokens
-    sha256 = sha256_of_weights(model.config, model.bert.variables_by_name())
+
+    # The layers that the head reads, or their mean over the tokens; a part of the name,
+    # because runs with other heads can share the folder.
     numbers = model.head_config.states(model.config.num_hidden_layers)
     pools = model.head_layers.pools_states
     folder = "-".join([name, *map(str, numbers), *(["mean"] if pools else [])])
+
+    sha256 = sha256_of_weights(model.config, model.bert.variables_by_name())
     cache = FeatureCache(
         os.path.join(settings.folder, folder),
         np.ones_like(lengths) if pools else lengths,
@@ -266,6 +284,7 @@ def cache_features(
             "mean": pools,
         },
     )
+
     cache.write(function_of_records(model.features, load), name)
     split.records.caches[CACHED_FEATURES] = cache
 

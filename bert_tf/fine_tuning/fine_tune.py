@@ -259,10 +259,12 @@ def _read_teacher(
         InputError: The teacher has another task, other labels, another vocabulary or
             casing, or fewer positions, or the folder of the cache is not local.
     """
-    folder = settings.feature_cache_dir or os.path.join(
-        student.output_dir or "", "features"
-    )
-    cache, pretrained = FeatureSettings(folder, "float32"), source.pretrained
+    folder = settings.feature_cache_dir
+    folder = folder or os.path.join(student.output_dir or "", "features")
+    cache = FeatureSettings(folder, "float32")
+
+    # Both models must have the same labels and read the same ids.
+    pretrained = source.pretrained
     task = _with_trained_head(task, pretrained.facts)
     facts = task.facts.saved()
     pretrained.check_task(facts, "teacher")

@@ -79,8 +79,10 @@ def parse_class_weights(value: ClassWeights) -> dict[str, float]:
         pairs = [f"{label}={weight}" for label, weight in value.items()]
     else:
         pairs = value.split(",")
+
     found: dict[str, float] = {}
     for pair in pairs:
+        # A label may contain an equals sign.
         label, _, text = pair.rpartition("=")
         label = label.strip()
         try:

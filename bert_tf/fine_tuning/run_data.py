@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import logging
 import os
 import tempfile
@@ -98,27 +99,35 @@ class RunData:
         folder: str,
         unlabelled_file: str | None = None,
     ) -> None:
-        self.task, self.config = task, config
-        self._location, self._tokenizer, self._folder = location, tokenizer, folder
+        self.task = task
+        self.config = config
+        self._location = location
+        self._tokenizer = tokenizer
+        self._folder = folder
         self._temporary = tempfile.TemporaryDirectory(prefix="bert_tf-records-")
         weights = config.class_weights if phases.train else None
         if weights is not None:
             check_labels(task, weights)
+
+        # The files of all splits are found before the first one is read.
         found = {
             kind: self._find_splits(kind) if kind in phases.kinds else []
             for kind in KINDS
         }
         all_splits = [split for splits in found.values() for split in splits]
-        self._unlabelled = (
-            self._find_unlabelled(unlabelled_file) if unlabelled_file else None
-        )
+        self._unlabelled = None
+        if unlabelled_file:
+            self._unlabelled = self._find_unlabelled(unlabelled_file)
         for each in [*all_splits, *([self._unlabelled] if self._unlabelled else [])]:
             check_not_replaced(each.source.name, folder, task.output_files)
+
+        # A split that is evaluated and predicted is read once.
         self._fingerprints = {
             each.name: each.source.fingerprint() for each in all_splits
         }
         read = {split: self._read(split) for split in dict.fromkeys(all_splits)}
         self.splits = {kind: [read[split] for split in found[kind]] for kind in KINDS}
+
         self.label_weights = None
         if weights is not None:
             records = self.splits["train"][0].records
@@ -174,7 +183,7 @@ class RunData:
 
     def report(self) -> None:
         """Logs once for each split that was read: its examples, and those worth a line."""
-        for data in (data for splits in self.splits.values() for data in splits):
+        for data in self._all_splits():
             if data.counts:
                 _report(data)
                 data.counts = RowCounts()
@@ -186,23 +195,27 @@ class RunData:
             InputError: A file cannot be written.
         """
         self.report()
-        for data in (data for splits in self.splits.values() for data in splits):
+        for data in self._all_splits():
             path = self._path(data.split)
-            if data.records.path != path:
-                # Another process of the run may have written it meanwhile.
-                index = record_files.read_index(path, data.key)
-                data.records = (
-                    RecordFile(path, index)
-                    if index
-                    else record_files.move(data.records, path)
-                )
+            if data.records.path == path:
+                continue
+            # Another process of the run may have written it meanwhile.
+            if index := record_files.read_index(path, data.key):
+                data.records = RecordFile(path, index)
+            else:
+                data.records = record_files.move(data.records, path)
         self._temporary.cleanup()
 
     @property
     def notes(self) -> dict[str, Mapping[str, Sequence[str]]]:
         """The notes about the data of each split; see `RowCounts.notes`."""
-        read = (data for splits in self.splits.values() for data in splits)
-        return {f"{data.split.name}_data": data.records.index.notes for data in read}
+        return {
+            f"{data.split.name}_data": data.records.index.notes
+            for data in self._all_splits()
+        }
+
+    def _all_splits(self) -> Iterator[SplitData]:
+        return itertools.chain(*self.splits.values())
 
     def report_warnings(self) -> None:
         """Logs the warnings about all splits, also of those that an earlier run has read."""
@@ -232,13 +245,15 @@ class RunData:
 
     def _encode(self, kind: str, examples: Sequence[Any]) -> Encoded:
         """Converts a block of examples to records, and counts their tokens and unknown tokens."""
-        tokenizer = self._tokenizer
         unlabelled = sum(isinstance(each, _Unlabelled) for each in examples)
         examples = [
             each.example if isinstance(each, _Unlabelled) else each for each in examples
         ]
-        task = self.task.for_split(kind)
+
+        task, tokenizer = self.task.for_split(kind), self._tokenizer
         encoded = task.encode(examples, tokenizer, self.config.max_seq_length)
+
+        # Counts for the report.
         special = (tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
         ids = encoded.columns["input_ids"]
         unknown, total = count_unknown(ids, tokenizer.unk_id, special)
@@ -254,6 +269,8 @@ class RunData:
         if index is not None:
             _warn_about_unknown(split, index.counts)
             return SplitData(split, key, RecordFile(path, index), RowCounts())
+
+        # Threads encode the examples while they are read.
         counts = RowCounts()
         temporary = os.path.join(self._temporary.name, os.path.basename(path))
         encode = functools.partial(self._encode, split.kind)
@@ -265,6 +282,7 @@ class RunData:
             key,
             counts.notes,
         )
+
         if not records.index.num_examples:
             skipped = "".join(
                 f" ({count:,} {reason})" for reason, count in counts.items()
@@ -277,9 +295,11 @@ class RunData:
         return SplitData(split, key, records, counts)
 
     def _key(self, split: Split) -> dict[str, Any]:
+        """Returns the values that identify the records of a split."""
         further = {}
         if split.kind == "train" and self._unlabelled:
             further["unlabelled_file"] = self._unlabelled.source.fingerprint()
+
         return {
             "source": {
                 "content": self._fingerprints[split.name],
@@ -318,15 +338,17 @@ class RunData:
 
 def _report(data: SplitData) -> None:
     """Logs the number of examples, of those with a property, and of unknown tokens."""
-    counts, own = data.counts, (_UNKNOWN, _TOKENS)
-    total = counts.get(_TOKENS, 0)
+    counts, total = data.counts, data.counts.get(_TOKENS, 0)
     parts = [
-        f"{n:,} {reason}" for reason, n in counts.items() if n and reason not in own
+        f"{n:,} {reason}"
+        for reason, n in counts.items()
+        if n and reason not in (_UNKNOWN, _TOKENS)
     ]
     if cut := counts.get(TRUNCATED):
         parts.append(f"{cut / data.num_examples:.1%} of the examples are truncated")
     if total:
         parts.append(f"{counts[_UNKNOWN] / total:.2%} of {total:,} tokens are [UNK]")
+
     examples = f"{data.num_examples:,} examples"
     name = _description(data.split)
     _LOGGER.info("%s: %s.", name, ", ".join([examples, *parts]))

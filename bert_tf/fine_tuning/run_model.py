@@ -106,16 +106,16 @@ class RunModel:
         given = self._existing["init_checkpoint"]
         if self.trained_run:
             recorded = self.recorded_data.get("init_checkpoint")
-            # Earlier versions recorded the path, some of them the absolute one.
+            # A wrong path: the run began with random weights.
             if not given and self.init_checkpoint and recorded is None:
-                return (
-                    self.init_checkpoint
-                )  # a wrong path: the run began with random weights
+                return self.init_checkpoint
+            # Earlier versions recorded the path, some of them the absolute one.
             if not given or recorded in (
                 given,
                 os.path.join(os.path.abspath(given), ""),
             ):
                 return recorded
+
         contents = self.pretrained.contents if given else None
         return f"weights with SHA-256 {contents.sha256()}" if contents else None
 

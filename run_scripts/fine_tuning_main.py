@@ -61,7 +61,7 @@ class ProgramFlags:
 
 
 def define_flags(program: ProgramFlags) -> None:
-    """Defines the flags that the programs for fine-tuning share, in the order of --help."""
+    """Defines the flags of a program for fine-tuning that others have too."""
     # Data and output.
     flags.DEFINE_string("output_dir", None, "Folder of this run.")
     config_flags.define(
@@ -233,7 +233,7 @@ def _check_encoder(model: "RunModel", settings: RunSettings) -> None:
 
 
 def _check_export_dir(export_dir: str, output_dir: str) -> None:
-    """Checks, before the training, that the model can be exported to a folder afterwards.
+    """Checks, before the training, that the model can be exported to a folder.
 
     Raises:
         InputError: The folder cannot be written, or the run writes to it or removes it.
@@ -249,7 +249,7 @@ def _check_export_dir(export_dir: str, output_dir: str) -> None:
 
 
 def _export(checkpoint: str, names: Sequence[str]) -> None:
-    """Writes the SavedModel of the trained model, in a process that leaves the GPUs alone.
+    """Writes the SavedModel of the trained model, in a process that uses no GPU.
 
     Args:
         checkpoint: The trained model.

@@ -1,4 +1,4 @@
-"""Flags that several programs share, and functions that build objects from the flag values."""
+"""Flags that several programs share, and the settings that are built from them."""
 
 import dataclasses
 import functools
@@ -144,7 +144,7 @@ def _profile_steps() -> tuple[int, int] | None:
 
 
 def training_config(features: bool = False, **values: Any) -> TrainingConfig:
-    """Returns the settings that affect the trained weights, from the flags and further values.
+    """Returns the settings that affect the trained weights.
 
     Args:
         features: Whether a head on a frozen encoder is trained, which needs another
@@ -162,7 +162,7 @@ def training_config(features: bool = False, **values: Any) -> TrainingConfig:
 
 @functools.cache
 def run_model() -> "RunModel":
-    """Returns the model of --init_checkpoint, --bert_config_file, --vocab_file and --do_lower_case.
+    """Returns the model of the four flags of `define_model_flags`.
 
     What is not given is that of the run in --output_dir, if the program has this flag.
     """
@@ -185,7 +185,7 @@ def values_or_trained(*names: str) -> dict[str, Any]:
 
 
 def check_output_dir(inputs: Sequence[str]) -> None:
-    """Checks --output_dir, and that --overwrite does not remove what the run starts from.
+    """Checks --output_dir, and that --overwrite removes nothing that the run needs.
 
     Args:
         inputs: The names of the flags with the data of the program, and "teacher" if it
@@ -197,11 +197,14 @@ def check_output_dir(inputs: Sequence[str]) -> None:
     """
     output = FLAGS.output_dir
     check_output_folder(output, "run.lock")
+    # An empty text is usually a variable of the shell that is not set.
     for name in ("init_checkpoint", "bert_config_file", "vocab_file"):
         if FLAGS[name].value == "":
             raise InputError(f"--{name} is empty. Give a path, or leave out the flag.")
     if not (FLAGS.do_train and FLAGS.overwrite):
         return
+
+    # A run is removed as a whole, and of other files only those that a run writes.
     replaced = ("best", "checkpoints", "bert_config.json")
     for name in ("init_checkpoint", "bert_config_file", "vocab_file", *inputs):
         parts = ("",) if name in ("init_checkpoint", "teacher") else replaced
@@ -220,7 +223,7 @@ def _paths_of(name: str) -> list[str]:
 
 
 def check_effect(name: str, value: Any, dependent: tuple[str, ...]) -> None:
-    """Checks that flags that need a value of another flag are given only with this value.
+    """Checks that flags that need a value of another flag have it.
 
     Raises:
         InputError: One of them is given, and the flag `name` has another value.
@@ -241,6 +244,7 @@ def define_head_flags() -> None:
 
 def define_feature_flags() -> None:
     """Defines the flags of a frozen encoder."""
+    # Which weights are trained.
     flags.DEFINE_enum(
         "approach",
         "fine_tuning",
@@ -249,14 +253,16 @@ def define_feature_flags() -> None:
         "states of the encoder of --init_checkpoint that are computed once. The "
         f"default of --learning_rate is then {LEARNING_RATE_OF_FEATURES}.",
     )
+
+    # What the head reads, and how it is stored.
     config_flags.define(
         HeadConfig,
         ("feature_layers",),
         defaults={"feature_layers": "concat_last_four"},
         texts={
             "feature_layers": f"Hidden states for --approach=features, one of "
-            f"{', '.join(FEATURE_LAYERS)}: the rows of table 7 of the paper. The weights of a sum "
-            "are learned."
+            f"{', '.join(FEATURE_LAYERS)}: the rows of table 7 of the paper. The "
+            "weights of a sum are learned."
         },
     )
     flags.DEFINE_enum(

@@ -68,32 +68,38 @@ data_prep/create_pretraining_data.py --input_file={folder}/sample/corpus/{part}.
 PRETRAINING = """
 run_scripts/run_pretraining.py --input_file={folder}/records/train.tfrecord
     --eval_input_file={folder}/records/heldout.tfrecord --output_dir={folder}/pretrained
-    --bert_config_file={folder}/bert_config.json --vocab_file={folder}/vocab.txt --do_train=true
+    --bert_config_file={folder}/bert_config.json --vocab_file={folder}/vocab.txt
+    --do_train=true
     --max_seq_length=64 --max_predictions_per_seq=10 --train_batch_size={batch_size}
-    --eval_batch_size={batch_size} --learning_rate=0.001 --do_eval=true --max_eval_steps=0
-    --num_train_steps={num_train_steps} --eval_steps={interval} --save_checkpoints_steps={interval}
+    --eval_batch_size={batch_size} --learning_rate=0.001 --do_eval=true
+    --max_eval_steps=0 --num_train_steps={num_train_steps} --eval_steps={interval}
+    --save_checkpoints_steps={interval}
 """
 FINE_TUNING = """
-run_scripts/run_classifier.py --task_name=custom --data_dir={folder}/sample/classification
-    --init_checkpoint={folder}/pretrained --output_dir={folder}/classifier --do_train=true
+run_scripts/run_classifier.py --task_name=custom
+    --data_dir={folder}/sample/classification --init_checkpoint={folder}/pretrained
+    --output_dir={folder}/classifier --do_train=true
     --do_eval=true --do_predict=true --max_seq_length=64 --learning_rate=0.0003
     --num_train_epochs={num_train_epochs} --eval_batch_size={batch_size}
     --predict_batch_size={batch_size}
 """
 EXPORT = """
-run_scripts/export_model.py --checkpoint={folder}/classifier --export_dir={folder}/export
+run_scripts/export_model.py --checkpoint={folder}/classifier
+    --export_dir={folder}/export
 """
 ANSWERS = """
-run_scripts/quickstart_answers.py {folder}/export/1 {folder}/sample/classification/test.tsv
-    {folder}/answers.json
+run_scripts/quickstart_answers.py {folder}/export/1
+    {folder}/sample/classification/test.tsv {folder}/answers.json
 """
 _NEXT_STEPS = """
 Next steps:
   .venv/bin/tensorboard --logdir {0}          show the training curves
   .venv/bin/python run_scripts/predict.py --model={0}/export \\
       --text="Returns the element-wise sine of the input array."
-  .venv/bin/python run_scripts/run_classifier.py --help   train a classifier on your texts
-  .venv/bin/python run_scripts/run_pretraining.py --help  pretrain a BERT on your texts"""
+  .venv/bin/python run_scripts/run_classifier.py --help   train a \
+classifier on your texts
+  .venv/bin/python run_scripts/run_pretraining.py --help  pretrain a \
+BERT on your texts"""
 _PARTS = ("train", "heldout")
 # A row: stage, main result, amount of work, what the amount counts ("" for no
 # throughput), and sizes or held-out scores.
@@ -189,15 +195,19 @@ class Stages:
             texts: The commands of the stage, run in order.
             values: Values in the texts, besides the folder and the settings.
         """
+        # The words of the commands, with the settings.
         values |= {"folder": self.folder, "batch_size": _BATCH_SIZE, **vars(self.size)}
         commands = [
             [word.format_map(values) for word in text.split()] for text in texts
         ]
+
+        # The state of an earlier call, which is written before any result.
         path = f"{self.folder}/stages/{name.replace(' ', '_')}.json"
         state = (
             read_json(path) if os.path.exists(path) else {"secs": 0.0, "done": False}
         )
         write_json(path, state)
+
         if state["done"] and os.path.exists(f"{self.folder}/{result}"):
             print(f"== {name}: already complete", file=sys.stderr)
         else:
@@ -261,7 +271,7 @@ if __name__ == "__main__":
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """Reads a JSON object that the quickstart or one of its stages wrote, without TensorFlow."""
+    """Reads a JSON object that a stage wrote, without TensorFlow."""
     with open(path, encoding="utf-8") as file:
         return dict(json.load(file))
 
@@ -286,6 +296,8 @@ def format_report(folder: str, secs: dict[str, float]) -> str:
     cells.append(
         ("total", f"{sum(secs.values()):.0f} s", "", os.path.relpath(folder), "")
     )
+
+    # Columns of equal width.
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "  ".join(
@@ -315,6 +327,7 @@ def _held_out(counts: list[int]) -> str:
 
 
 def _model_rows(folder: str) -> list[_Row]:
+    # Pretraining: two accuracies with their baselines, and two losses.
     pretrained = metrics_of(f"{folder}/pretrained")
     scores = [
         f"{title} {pretrained[f'{name}_accuracy']:.1%} "
@@ -328,11 +341,14 @@ def _model_rows(folder: str) -> list[_Row]:
         pathlib.Path(folder, "pretrained/metrics.jsonl")
     )
     scores.append(f"loss {last:.2f} ({two_thirds:.2f} at two thirds of the run)")
+
+    # The classifier: its accuracies as it is, and as an export answers.
     dev = _with_baseline(
         folder, "dev", metrics_of(f"{folder}/classifier")["eval_accuracy"]
     )
     answers = read_json(f"{folder}/answers.json")
     test = _with_baseline(folder, "test", answers["accuracy"])
+
     rate = f"{answers['texts'] / answers['secs']:,.0f} texts/s after loading"
     return [
         ("pretraining", *_run(folder, "pretrained"), ", ".join(scores)),
@@ -352,7 +368,7 @@ def _run(folder: str, run: str) -> tuple[str, int, str]:
 
 
 def _held_out_losses(metrics_file: pathlib.Path) -> tuple[float, float]:
-    """Returns two held-out losses: at the end of training, and after two thirds of the steps."""
+    """Returns the held-out losses at the end, and after two thirds of the steps."""
     lines = map(json.loads, metrics_file.read_text("utf-8").splitlines())
     losses = [(line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
     return losses[-1][1], next(

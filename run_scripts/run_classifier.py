@@ -1,4 +1,4 @@
-r"""Fine-tunes BERT to classify sentences or pairs, evaluates the model, and predicts labels.
+r"""Fine-tunes BERT to classify sentences or pairs, evaluates it, and predicts labels.
 
     python run_scripts/run_classifier.py --task_name=MRPC --do_train=true \
     --do_eval=true \
@@ -53,7 +53,8 @@ config_flags.define(
     FineTuningConfig,
     ("max_seq_length", "class_weights"),
     texts={
-        "max_seq_length": "Number of tokens of a sequence; see --long_texts for longer texts."
+        "max_seq_length": "Number of tokens of a sequence; see --long_texts for longer "
+        "texts."
     },
 )
 config_flags.define(LongTexts)

@@ -45,7 +45,8 @@ config_flags.define(
     FineTuningConfig,
     ("max_seq_length", "class_weights"),
     texts={
-        "max_seq_length": "Longer sentences are split into windows of this number of tokens."
+        "max_seq_length": "Longer sentences are split into windows of this number of "
+        "tokens."
     },
 )
 config_flags.define(Columns)

@@ -1,4 +1,4 @@
-r"""Fine-tunes BERT to answer questions about a text (SQuAD 1.1 and 2.0), and predicts answers.
+r"""Fine-tunes BERT to answer questions about a text (SQuAD), and predicts answers.
 
     python run_scripts/run_squad.py --do_train=true \
     --train_file=$SQUAD_DIR/train-v1.1.json \
@@ -25,7 +25,7 @@ evaluates during training too. The same command resumes an interrupted run.
 An ensemble: the mean probability of each answer over several runs.
 
     python run_scripts/run_squad.py --predict_file=$SQUAD_DIR/dev-v1.1.json \
-        --average_nbest=/tmp/squad_1/nbest_predictions.json,/tmp/squad_2/nbest_predictions.json \
+        --average_nbest=/tmp/a/nbest_predictions.json,/tmp/b/nbest_predictions.json \
         --output_dir=/tmp/squad_ensemble/
 """
 
@@ -123,6 +123,8 @@ def _average() -> None:
             "--average_nbest runs no model: give it without --do_train, --do_eval, "
             "--do_predict and --check_only."
         )
+
+    # The predictions of a run are not replaced by those of an ensemble.
     folder = RunFolder(FLAGS.output_dir, outputs=ensemble.OUTPUTS)
     if folder.checkpoints():
         raise InputError(
@@ -130,6 +132,7 @@ def _average() -> None:
             "another --output_dir."
         )
     folder.check_same_run()
+
     with folder.locked():
         results = ensemble.average(
             FLAGS.average_nbest,

@@ -1,4 +1,4 @@
-r"""Fine-tunes BERT to choose the best of several texts (SWAG, multiple choice), and predicts.
+r"""Fine-tunes BERT to choose the best of several texts (SWAG), and predicts.
 
     python run_scripts/run_swag.py --do_train=true --do_eval=true --data_dir=$SWAG_DIR \
         --vocab_file=$BERT_DIR/vocab.txt --bert_config_file=$BERT_DIR/bert_config.json \

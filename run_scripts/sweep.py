@@ -1,4 +1,4 @@
-r"""Fine-tunes with each combination of the values of some flags, and compares the results.
+r"""Fine-tunes with each combination of values of flags, and compares the results.
 
     python run_scripts/sweep.py --grid=learning_rate=5e-5,4e-5,3e-5,2e-5 \
         --grid=train_batch_size=16,32 --seeds=5 --output_dir=/tmp/mrpc_sweep \

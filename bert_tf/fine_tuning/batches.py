@@ -1,4 +1,4 @@
-"""Batches of records: shuffled for training, and in the order of the file for predictions.
+"""Batches of records: shuffled for training, in the order of the file for predictions.
 
 Shape letters: B batch, S sequence.
 """
@@ -44,7 +44,7 @@ class TrainingOrder:
         self._window: tuple[int, np.ndarray] = (-1, np.zeros(0, np.uint32))
 
     def batch(self, step: int) -> np.ndarray:
-        """Returns the indices of the records in the batch of a step (from 0): int64 [B]."""
+        """Returns the indices of the records of a step's batch: int64 [B]."""
         window = step // _BATCHES_PER_WINDOW
         if self._window[0] != window:
             self._window = window, self._batches_of_window(window)
@@ -119,7 +119,7 @@ def training_batches(
 def make_loader(
     records: RecordFile, parse: Callable[[Any], dict[str, Any]]
 ) -> Callable[[Any], dict[str, Any]]:
-    """Returns a function that reads records by their indices, int64 [B], and returns a batch.
+    """Returns a function from the indices of records, int64 [B], to a batch.
 
     The batch also has the features in `RecordFile.caches`, and their masks.
 

@@ -110,7 +110,7 @@ def _count_label_ids(
     sizes: Mapping[str, int],
     size: int,
 ) -> np.ndarray:
-    """Returns how often some records have each value from 0 to size - 1 as `label_ids`."""
+    """Returns how often some records have each of `size` values as `label_ids`."""
     parse = features.parser([each for each in table if each.name == "label_ids"], sizes)
     counts: np.ndarray = np.zeros(size, np.int64)
 

@@ -1,4 +1,4 @@
-"""What a run writes about its dev split, for sweeps and exports: the result, and examples.
+"""The files of a run about its dev split, for sweeps and exports: result, examples.
 
 The result is in the file results.json. Each line of `dev_examples.jsonl` is a JSON
 object: the texts of an example by the names that the exported model has for them, and
@@ -95,12 +95,12 @@ def read(folder: str) -> DevResult | None:
 
 
 def choose(num_examples: int) -> set[int]:
-    """Returns at most `NUM_EXAMPLES` indices of examples, at equal distances in a split."""
+    """Returns at most `NUM_EXAMPLES` indices of examples, evenly spaced in a split."""
     count = min(NUM_EXAMPLES, num_examples)
     return set(np.linspace(0, num_examples - 1, count).round().astype(int).tolist())
 
 
 def write(folder: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Writes the chosen examples, as `Task.as_row` returns them, to the output folder of a run."""
+    """Writes the chosen examples, as `Task.as_row` returns them, to a run's folder."""
     lines = [f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows]
     files.write_text(os.path.join(folder, DEV_EXAMPLES), "".join(lines))

@@ -1,4 +1,4 @@
-"""Distillation: a model, the student, learns the outputs of a teacher for the training examples.
+"""Distillation: a student learns the outputs of a teacher for the training examples.
 
 Shape letters: B batch, T tokens of a record, or 1, C outputs.
 """
@@ -37,7 +37,7 @@ class Teacher:
     make_objective: Callable[..., HeadObjective]
 
     def of_run(self) -> dict[str, Any]:
-        """Returns the values that identify the loss and the initial weights of a run."""
+        """Returns values that identify the loss and the initial weights of a run."""
         config = self.config
         return {
             "teacher": f"weights with SHA-256 {self.sha256}",
@@ -48,7 +48,7 @@ class Teacher:
 
 
 class DistillationObjective:
-    """The objective of a student: its loss is a mean of the loss of the labels and the teacher's.
+    """The objective of a student: the mean of a loss of labels and one of the teacher.
 
     Everything else is that of the objective of the task. The metrics need labels for
     all examples, so they are left out if there are examples without labels.
@@ -69,7 +69,7 @@ class DistillationObjective:
     def sums(
         self, batch: Mapping[str, Any], training: bool, seed: Any = None
     ) -> dict[str, Any]:
-        """Returns the sums of the task with the mean of both losses, and that of the teacher."""
+        """Returns the sums of the task, with the mean loss, and the teacher's loss."""
         outputs = self._student.outputs_of_model(batch, training, seed)
         sums = self._student.sums_of_outputs(outputs, batch)
 

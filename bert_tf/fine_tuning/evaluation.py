@@ -25,7 +25,7 @@ class SplitEvaluator:
         parse: Converts serialized records to a batch; see `batches.make_parser`.
 
     Attributes:
-        sampled: The rows for `dev_split.write` of each split that was read, by the split's
+        sampled: The rows for `dev_split.write` of each split that was read, by its
             name.
     """
 
@@ -40,7 +40,7 @@ class SplitEvaluator:
         self.sampled: dict[str, list[dict[str, Any]]] = {}
 
     def score(self, split: SplitData) -> tuple[TaskResults, dict[str, float]]:
-        """Returns the results of a split with labels, and its metrics with their baselines.
+        """Returns the results of a split with labels, and its metrics with baselines.
 
         Raises:
             InputError: No example has a label, or the file of the split changed after

@@ -169,7 +169,7 @@ class FeatureCache:
         compute: Callable[[np.ndarray], Any],
         update: Callable[[int], None],
     ) -> np.ndarray:
-        """Returns the vectors of the records of a shard, one after the other: [sum of T, K, H]."""
+        """Returns the vectors of all records of a shard: [sum of T, K, H]."""
         records = self._records(shard)
         values: np.ndarray = np.empty(
             [self._lengths[records].sum(), *self._shape], self._dtype
@@ -249,7 +249,9 @@ def cache_features(
     load: Callable[[Any], dict[str, Any]],
     precision: str,
 ) -> None:
-    """Computes the missing part of the cache of hidden states, and adds it to `RecordFile.caches`.
+    """Computes the missing part of the cache of hidden states.
+
+    The cache is added to `RecordFile.caches`.
 
     Args:
         settings: The place and the dtype of the cache.
@@ -292,7 +294,7 @@ def cache_features(
 def function_of_records(
     features: Callable[[Any], Any], load: Callable[[Any], dict[str, Any]]
 ) -> Any:
-    """Returns a `tf.function` from the indices of records, int64 [B], to their vectors, float32.
+    """Returns a `tf.function` from indices of records, int64 [B], to vectors, float32.
 
     Args:
         features: Converts a batch to float [B, T, K, H].
@@ -306,7 +308,7 @@ def function_of_records(
 
 
 def sha256_of_weights(config: BertConfig, variables: Mapping[str, Any]) -> str:
-    """Returns a checksum of the weights of a model, by name, and of its architecture."""
+    """Returns a checksum of a model's weights, with their names, and architecture."""
     parts = [files.sha256(repr(sorted(config.to_dict().items())).encode())]
     for name, variable in variables.items():
         array = np.asarray(tf.convert_to_tensor(variable.value), np.float32)

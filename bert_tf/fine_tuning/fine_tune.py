@@ -230,7 +230,7 @@ def _run_folder(data: RunData, model: RunModel, phases: RunPhases) -> RunFolder:
 
 
 def _student(distillation: DistillationConfig, model: RunModel) -> RunModel:
-    """Returns the initial model of a student: that of `init_layers`, or else the given one.
+    """Returns the initial model of a student: of `init_layers`, else the given one.
 
     Raises:
         InputError: There are two initial models.
@@ -291,7 +291,7 @@ def _read_teacher(
 
 
 def _with_trained_head(task: Task, trained: Mapping[str, Any]) -> Task:
-    """Returns the task with the layers of the head of the trained model, if there is one."""
+    """Returns the task with the head of the trained model, if there is a model."""
     if not trained:
         return task
     return task.with_head(HeadConfig.from_dict(trained.get("head")))

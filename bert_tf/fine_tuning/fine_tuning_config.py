@@ -131,7 +131,7 @@ class FeatureSettings:
 
 @dataclasses.dataclass(frozen=True)
 class DistillationConfig:
-    """The settings of a training with a teacher: a large model from which a small one learns.
+    """The settings of a training with a teacher, from which a small model learns.
 
     Attributes:
         teacher: The fine-tuned model whose outputs the model learns too: the folder of

@@ -319,7 +319,7 @@ def _index_of(
 
 
 def _write_index(path: str, index: RecordIndex, sha256: str) -> None:
-    """Writes the arrays as an .npz file, with the other facts as the bytes of a JSON object."""
+    """Writes an .npz file with the arrays, and the facts as bytes of JSON."""
     facts = {
         "key": index.key,
         "num_examples": index.num_examples,

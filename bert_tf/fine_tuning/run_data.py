@@ -141,7 +141,7 @@ class RunData:
         return {**self.task.sizes, "S": self.config.max_seq_length}
 
     def fingerprint(self, kind: str = "train") -> Any:
-        """Returns JSON values that identify the examples of the first split of a kind, or None."""
+        """Returns JSON values that identify the first split of a kind, or None."""
         return self.splits[kind][0].key["source"] if self.splits[kind] else None
 
     def warn_about_equal_sources(self) -> None:
@@ -182,14 +182,14 @@ class RunData:
         return steps, int(steps * self.config.warmup_proportion)
 
     def report(self) -> None:
-        """Logs once for each split that was read: its examples, and those worth a line."""
+        """Logs the counts of each split that was read, once."""
         for data in self._all_splits():
             if data.counts:
                 _report(data)
                 data.counts = RowCounts()
 
     def write_all_records(self) -> None:
-        """Moves the records of all splits to the folder, except those that it contains already.
+        """Moves the records of all splits to the folder, unless it contains them.
 
         Raises:
             InputError: A file cannot be written.
@@ -218,7 +218,7 @@ class RunData:
         return itertools.chain(*self.splits.values())
 
     def report_warnings(self) -> None:
-        """Logs the warnings about all splits, also of those that an earlier run has read."""
+        """Logs the warnings about all splits, also those of an earlier run."""
         for notes in self.notes.values():
             _warn(notes)
 
@@ -230,7 +230,7 @@ class RunData:
         return self.task.read(split, RowCounts() if counts is None else counts)
 
     def _training_examples(self, split: Split, counts: RowCounts) -> Iterator[Any]:
-        """Yields the examples of a split and, after those of the train split, unlabelled ones.
+        """Yields the examples of a split; unlabelled ones follow the train split.
 
         Raises:
             InputError: Too many rows of the split were skipped.
@@ -244,7 +244,7 @@ class RunData:
             yield from map(_Unlabelled, self.examples(self._unlabelled, counts))
 
     def _encode(self, kind: str, examples: Sequence[Any]) -> Encoded:
-        """Converts a block of examples to records, and counts their tokens and unknown tokens."""
+        """Converts a block of examples to records, and counts their tokens."""
         unlabelled = sum(isinstance(each, _Unlabelled) for each in examples)
         examples = [
             each.example if isinstance(each, _Unlabelled) else each for each in examples
@@ -263,7 +263,7 @@ class RunData:
         return dataclasses.replace(encoded, counts=counts)
 
     def _read(self, split: Split) -> SplitData:
-        """Reads a split and writes its records to the temporary folder, unless they exist."""
+        """Reads a split, and writes its records to a temporary folder if necessary."""
         key, path = self._key(split), self._path(split)
         index = record_files.read_index(path, key)
         if index is not None:
@@ -321,7 +321,7 @@ class RunData:
         return os.path.join(self._folder, f"{name}.tf_record")
 
     def _find_unlabelled(self, path: str) -> Split:
-        """Returns the examples that are read as those of a test split, which needs no labels."""
+        """Returns a split that is read as a test split, which needs no labels."""
         location = dataclasses.replace(
             self._location, test_file=path, test_fraction=0.0
         )

@@ -16,7 +16,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class RunModel:
-    """The model that a program starts from or uses: of a checkpoint, or of the run in a folder.
+    """The model that a program starts from or uses: of a checkpoint, or of a run.
 
     Checkpoints are read when they are needed, and only once. A run with a checkpoint
     does not need the files any more that it has started with: instead of a missing
@@ -47,7 +47,7 @@ class RunModel:
 
     @functools.cached_property
     def trained_run(self) -> str | None:
-        """The output folder if it has a checkpoint that this run resumes or uses, else None."""
+        """The output folder, if it has a checkpoint that this run resumes or uses."""
         if not self.output_dir:
             return None
         folder = RunFolder(self.output_dir, overwrite=self.do_train and self.overwrite)
@@ -70,7 +70,7 @@ class RunModel:
 
     @functools.cached_property
     def facts(self) -> dict[str, Any]:
-        """The facts of the trained model that is used; {} if the program trains, or without one.
+        """The facts of the trained model that is used; {} if the program trains.
 
         The trained model is that of the run, else that of `init_checkpoint`.
 
@@ -85,7 +85,7 @@ class RunModel:
 
     @functools.cached_property
     def recorded_data(self) -> dict[str, Any]:
-        """The settings of the run's data and initial weights; {} without a run to resume."""
+        """The values that identify the data of the run to resume; {} without one."""
         run = self.trained_run
         return RunFolder(run).read_settings().get("data", {}) if run else {}
 

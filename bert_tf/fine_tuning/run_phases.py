@@ -200,7 +200,7 @@ class FineTuningRun:
         return DistillationObjective(objective, self.teacher.config)
 
     def _cache_outputs(self) -> None:
-        """Computes what the training reads from caches: outputs of a teacher, hidden states.
+        """Computes what the training reads from caches.
 
         The chief computes it first, as in `_write_records`.
         """
@@ -295,7 +295,7 @@ class FineTuningRun:
     def _rates(
         self, order: batches.TrainingOrder, records: record_files.RecordFile
     ) -> dict[str, float]:
-        """Returns what one step processes, by the name of its rate; logs the cost of a step."""
+        """Returns the size of a step, by the name of its rate, and logs its cost."""
         training = self.settings.training
         rates: dict[str, float] = {"examples_per_sec": training.global_batch_size}
         if not self._trainer.is_chief or self.settings.features:
@@ -386,7 +386,7 @@ class FineTuningRun:
         return results
 
     def _keep_baseline(self, split: SplitData, found: TaskResults) -> None:
-        """Keeps the metrics of a constant prediction, or warns that there is no metric."""
+        """Keeps the metrics of a constant prediction; warns if there is no metric."""
         metric = self.data.task.best_by[0]
         reason = found.undefined(metric)
         if reason:
@@ -453,7 +453,7 @@ class FineTuningRun:
 
 
 def advise_on_learning_rate(training: TrainingConfig) -> None:
-    """Logs a line if the learning rate is probably too high for the released optimizer."""
+    """Logs a line if the rate is probably too high for the released optimizer."""
     if (
         training.optimizer == "adam_weight_decay"
         and training.learning_rate > _HIGH_LEARNING_RATE

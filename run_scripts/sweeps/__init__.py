@@ -1,4 +1,4 @@
-"""The parts of `sweep.py`, which fine-tunes with each combination of the values of some flags.
+"""The parts of `sweep.py`, which fine-tunes with combinations of values of flags.
 
 Read in this order: `plan` (the runs and their commands), `store` (the files of a sweep,
 locks, and the removal of weights), `execution` (checks the values and executes the

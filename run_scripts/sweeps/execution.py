@@ -1,4 +1,4 @@
-"""Checks the values of the grid, and executes the runs that have no result, some at a time."""
+"""Checks the values of the grid, and executes the runs that have no result."""
 
 import contextlib
 import logging
@@ -39,28 +39,30 @@ def execute(
     """
     failed: dict[PlannedRun, str] = {}
     with store.locked() as lock:
+        # Nothing is written if the program refuses a value.
         _check_values(plan, store.unchecked(), parallel)
         store.save_plan(keep_all)
+
         finished = store.results()
         if finished:
             _LOGGER.info(
                 "%d of %d runs are finished already.", len(finished), len(plan.runs())
             )
         store.remove_weights()
+
         commands = {
             run: plan.command(run) for run in plan.runs() if run not in finished
         }
-        ends = run_commands(
-            commands, store.log, parallel, [] if lock is None else [lock]
-        )
+        inherited = [] if lock is None else [lock]
+        ends = run_commands(commands, store.log, parallel, inherited)
         with contextlib.closing(ends):
             for number, (run, error) in enumerate(ends, len(finished) + 1):
                 text = f"{number} of {len(plan.runs())}: {run.name}"
+                # A run that wrote its result has succeeded, whatever its exit code.
                 result = dev_split.read(plan.folder(run))
                 if result is None:
-                    failed[run] = (
-                        error or "the program computed no metric on the dev split"
-                    )
+                    error = error or "the program computed no metric on the dev split"
+                    failed[run] = error
                     _LOGGER.warning(
                         "%s failed: %s (%s)", text, failed[run], store.log(run)
                     )
@@ -71,7 +73,7 @@ def execute(
 
 
 def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -> None:
-    """Checks that the program accepts each value, together with the first values of other flags.
+    """Checks that the program accepts each value, with the first ones of other flags.
 
     Nothing is written into the folder of the sweep.
 
@@ -85,6 +87,7 @@ def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -
     """
     if pairs:
         _LOGGER.info("Checking the flags and the values of the grid.")
+
     first = {name: values[0] for name, values in plan.grid.items()}
     # Of the first values, only one run is needed.
     cells = dict.fromkeys(
@@ -92,6 +95,7 @@ def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -
     )
     runs = (PlannedRun(cell, 1) for cell in cells)
     commands = {run: [*plan.command(run), "--check_only=true"] for run in runs}
+
     with tempfile.TemporaryDirectory() as folder:
         ends = run_commands(
             commands, lambda run: os.path.join(folder, run.name), parallel
@@ -141,7 +145,7 @@ class _Job:
             )
 
     def error(self) -> str:
-        """Returns the line that states why the process failed; "" if its exit code is 0."""
+        """Returns the line that states why the process failed; "" if it did not."""
         code = self.process.returncode
         if not code:
             return ""
@@ -172,7 +176,8 @@ def run_commands(
         parallel: The number of processes at a time.
         inherited: File descriptors that the processes inherit.
     """
-    waiting, active = list(commands), dict[PlannedRun, _Job]()
+    waiting = list(commands)
+    active: dict[PlannedRun, _Job] = {}
     environment = dict(os.environ)
     if parallel > 1:  # by default, a process reserves the memory of all GPUs
         environment.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
@@ -181,9 +186,11 @@ def run_commands(
             while waiting and len(active) < parallel:
                 run = waiting.pop(0)
                 active[run] = _Job(commands[run], log(run), environment, inherited)
-            for run in [
+            # In the order in which they started.
+            ended = [
                 run for run, job in active.items() if job.process.poll() is not None
-            ]:
+            ]
+            for run in ended:
                 yield run, active.pop(run).error()
             time.sleep(_POLL_SECS)
     finally:

@@ -44,7 +44,7 @@ class Cell:
         }
 
     def statistics(self) -> dict[str, float]:
-        """Returns mean and best, and for several runs the sample standard deviation (n - 1).
+        """Returns mean and best, and for several runs the standard deviation (n - 1).
 
         Results that are not finite count as no result.
         """
@@ -109,7 +109,7 @@ def as_csv(cells: Sequence[Cell]) -> str:
 
 
 def as_table(cells: Sequence[Cell]) -> str:
-    """Returns the table for people: fewer digits than sweep.csv, and degenerate runs marked."""
+    """Returns the table for people: fewer digits, and degenerate runs marked."""
     rows, notes = [], []
     for cell in cells:
         row = cell.row(decimals=4)
@@ -142,17 +142,20 @@ def write_hparams_page(
     import tensorflow as tf
     from tensorboard.plugins.hparams import api
 
-    tf.config.set_visible_devices(
-        [], "GPU"
-    )  # otherwise, TensorFlow reserves their memory
+    # Otherwise, TensorFlow reserves the memory of the GPUs.
+    tf.config.set_visible_devices([], "GPU")
     metrics = sorted({result.metric for cell in cells for result in cell.runs.values()})
     numbers = {name for name, values in grid.items() if all(map(_is_number, values))}
+
     with files.atomic_folder(folder, "") as temporary:
+        # The columns of the page.
         with tf.summary.create_file_writer(temporary).as_default():
             api.hparams_config(
                 hparams=[api.HParam(name) for name in grid],
                 metrics=[api.Metric(name) for name in (*metrics, *_OF_CELL)],
             )
+
+        # A session for each run; the runs of a cell are a group.
         for cell in cells:
             values = {
                 name: float(text) if name in numbers else text
@@ -164,9 +167,8 @@ def write_hparams_page(
             for run, result in cell.runs.items():
                 scalars = {result.metric: result.value}
                 scalars |= {name: shared[name] for name in _OF_CELL if name in shared}
-                with tf.summary.create_file_writer(
-                    os.path.join(temporary, run.name)
-                ).as_default():
+                path = os.path.join(temporary, run.name)
+                with tf.summary.create_file_writer(path).as_default():
                     api.hparams(values, trial_id=group)
                     for name, value in scalars.items():
                         tf.summary.scalar(name, value, step=0)

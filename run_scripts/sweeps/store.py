@@ -51,7 +51,10 @@ class SweepStore:
 
     def _check_same_sweep(self) -> None:
         """Checks that the earlier calls are a part of this sweep."""
-        before, plan, grid = self._saved, self._plan, dict(self._saved["grid"])
+        before = self._saved
+        plan = self._plan
+        grid = dict(before["grid"])
+        # Further values may follow the earlier ones, and there may be more seeds.
         is_part = (
             before["program"] == plan.program
             and set(before["flags"]) == set(plan.flags)
@@ -61,6 +64,7 @@ class SweepStore:
             )
             and before["seeds"] <= plan.seeds
         )
+
         if not is_part:
             words = [
                 f"--grid={name}={','.join(values)}" for name, values in grid.items()
@@ -78,7 +82,7 @@ class SweepStore:
             )
 
     def unchecked(self) -> list[tuple[str, str]]:
-        """Returns the values of the grid that no earlier call of this sweep has checked."""
+        """Returns the values of the grid that no earlier call has checked."""
         known = {
             (name, value)
             for name, values in self._saved.get("grid", ())
@@ -145,7 +149,7 @@ class SweepStore:
         return {run: result for run, result in found if result is not None}
 
     def remove_weights(self) -> None:
-        """Removes the weights of all finished runs except the best one, unless all are kept."""
+        """Removes the weights of finished runs except the best, unless all are kept."""
         results = self.results()
         if self._saved["keep_all"] or not results:
             return

@@ -129,7 +129,6 @@ def define_flags(program: ProgramFlags) -> None:
 
 def run_task(
     program: ProgramFlags,
-    location: DataLocation,
     make_task: Callable[[DataLocation], Task],
     next_step: str,
     phases: RunPhases | None = None,
@@ -138,7 +137,6 @@ def run_task(
 
     Args:
         program: The flags of the program.
-        location: The place of the data.
         make_task: Builds the task from the flags and the place of its data.
         next_step: The command to run next if the model is not exported, with {} for the
             path of the trained model; for the last line of the output.
@@ -147,6 +145,7 @@ def run_task(
     Raises:
         InputError: A flag, a file or the folder of an earlier run is not valid.
     """
+    location = _data_location(program)
     phases = phases or RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
     if not phases.kinds:
         raise InputError(
@@ -185,6 +184,31 @@ def run_task(
         next_step, used = _PREDICT, FLAGS.export_dir
     following = name_programs(next_step.format(shlex.quote(used)), sys.argv[0])
     print(f"{results.summary} Next: {following}".lstrip())
+
+
+def _data_location(program: ProgramFlags) -> DataLocation:
+    """Returns the place of the data.
+
+    Raises:
+        InputError: Two places are given.
+    """
+    test_file = FLAGS.predict_file
+    if program.splits:
+        if FLAGS.test_file and test_file:
+            raise InputError(
+                "--test_file and --predict_file are the same. Give one of them."
+            )
+        test_file = test_file or FLAGS.test_file
+
+    table_format = config_flags.build(TableFormat)
+    location: DataLocation = config_flags.build(
+        DataLocation, test_file=test_file, table_format=table_format
+    )
+    if location.tfds_name and location.data_dir:
+        raise InputError(
+            "--data_dir and --tfds_name are two places of the data. Give one of them."
+        )
+    return location
 
 
 def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
@@ -272,25 +296,3 @@ def _export(checkpoint: str, names: Sequence[str]) -> None:
     done = subprocess.run(command, env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"})
     if done.returncode:  # the program has printed the reason
         sys.exit(done.returncode)
-
-
-def data_location() -> DataLocation:
-    """Returns the place of the data, for a program with `ProgramFlags.splits`.
-
-    Raises:
-        InputError: Two places are given.
-    """
-    if FLAGS.test_file and FLAGS.predict_file:
-        raise InputError(
-            "--test_file and --predict_file are the same. Give one of them."
-        )
-    location = config_flags.build(
-        DataLocation,
-        test_file=FLAGS.predict_file or FLAGS.test_file,
-        table_format=config_flags.build(TableFormat),
-    )
-    if location.tfds_name and location.data_dir:
-        raise InputError(
-            "--data_dir and --tfds_name are two places of the data. Give one of them."
-        )
-    return location

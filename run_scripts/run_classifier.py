@@ -100,12 +100,11 @@ flags.mark_flags_as_required(["task_name", "output_dir"])
 def main() -> None:
     """Trains, evaluates and predicts."""
     _task_name()
-    location = fine_tuning_main.data_location()
     if FLAGS.do_train:  # else the trained model gives --task_type
         shared.check_effect(
             "task_type", "multi_label", ("threshold", "label_separator")
         )
-    fine_tuning_main.run_task(_PROGRAM, location, make_task, fine_tuning_main.EXPORT)
+    fine_tuning_main.run_task(_PROGRAM, make_task, fine_tuning_main.EXPORT)
 
 
 def make_task(location: DataLocation) -> Task:

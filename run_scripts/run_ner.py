@@ -78,8 +78,7 @@ flags.mark_flags_as_required(["output_dir"])
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    location = fine_tuning_main.data_location()
-    fine_tuning_main.run_task(_PROGRAM, location, make_task, _NEXT_STEP)
+    fine_tuning_main.run_task(_PROGRAM, make_task, _NEXT_STEP)
 
 
 def make_task(_: DataLocation) -> Task:

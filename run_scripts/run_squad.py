@@ -83,8 +83,7 @@ def main() -> None:
     # and threshold.
     predicts = FLAGS.do_predict or FLAGS.do_eval
     phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, predicts)
-    location = config_flags.build(DataLocation, test_file=FLAGS.predict_file)
-    fine_tuning_main.run_task(_PROGRAM, location, make_task, _NEXT_STEP, phases)
+    fine_tuning_main.run_task(_PROGRAM, make_task, _NEXT_STEP, phases)
 
 
 def make_task(_: DataLocation) -> Task:

@@ -40,8 +40,7 @@ flags.mark_flags_as_required(["output_dir"])
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    location = fine_tuning_main.data_location()
-    fine_tuning_main.run_task(_PROGRAM, location, make_task, fine_tuning_main.EXPORT)
+    fine_tuning_main.run_task(_PROGRAM, make_task, fine_tuning_main.EXPORT)
 
 
 def make_task(_: DataLocation) -> Task:

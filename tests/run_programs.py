@@ -7,8 +7,8 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Mapping
-from typing import IO
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any
 
 _DRIVER = """
 import atexit, gc, importlib, json, os, signal, sys, tempfile, threading, time, traceback
@@ -135,6 +135,35 @@ def as_flags(values: Mapping[str, object]) -> list[str]:
     return [f"--{name}={value}" for name, value in values.items() if value is not None]
 
 
+def commands(**defaults: object) -> Callable[..., list[str]]:
+    """Returns a function that gives the flags of a command, in a folder of a test.
+
+    The folder contains the data, and the files of `tiny_bert.write_architecture`.
+    """
+
+    def command(folder: pathlib.Path, **flags: object) -> list[str]:
+        paths = {
+            "data_dir": folder,
+            "output_dir": folder / "out",
+            "vocab_file": folder / "vocab.txt",
+            "bert_config_file": folder / "config.json",
+        }
+        return as_flags({**paths, **defaults, **flags})
+
+    return command
+
+
+def read_lines(path: pathlib.Path) -> list[Any]:
+    """Reads a file of JSON lines."""
+    with path.open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def newest(folder: pathlib.Path, name: str) -> pathlib.Path:
+    """Returns the path of a file in the newest checkpoint of a run."""
+    return max((folder / "checkpoints").glob(f"*/{name}"))
+
+
 def results_of(
     folder: pathlib.Path, name: str = "eval_results.txt"
 ) -> dict[str, float]:
@@ -182,3 +211,19 @@ def assert_refused(result: Result, *words: str) -> None:
     assert result.messages[0].startswith("error: "), result.messages
     for word in words:
         assert word in result.messages[0], result.messages
+
+
+def assert_each_refused(
+    module: str,
+    command: Callable[..., list[str]],
+    folder: pathlib.Path,
+    cases: Sequence[tuple[Any, ...]],
+) -> None:
+    """Asserts that a program refuses each case: changed flags, and words of the message.
+
+    No case may write the folder of the run.
+    """
+    results = run_main(module, *(command(folder, **flags) for flags, *_ in cases))
+    for result, (_, *words) in zip(results, cases, strict=True):
+        assert_refused(result, *words)
+    assert not (folder / "out").exists()

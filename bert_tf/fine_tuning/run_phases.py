@@ -36,7 +36,7 @@ from bert_tf.modeling import costs
 from bert_tf.storage import files
 from bert_tf.tasks.results import TaskResults, with_baselines
 from bert_tf.tasks.task import RESULTS
-from bert_tf.training.callbacks.evaluation import Evaluate, HeldOutData
+from bert_tf.training.callbacks.evaluation import HeldOutData
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle import restoring
 from bert_tf.training.lifecycle.failures import RecordLookup
@@ -264,8 +264,7 @@ class FineTuningRun:
             settings.training.global_batch_size,
             settings.training.seed,
         )
-
-        rates = self._rates(order, records)
+        rates = self._rates(order, lengths)
 
         # The pipeline, and what names the examples of a batch in messages.
         from_step = functools.partial(
@@ -293,23 +292,45 @@ class FineTuningRun:
         return with_label_weights(self._parse, weights)
 
     def _rates(
-        self, order: batches.TrainingOrder, records: record_files.RecordFile
+        self, order: batches.TrainingOrder, num_tokens: np.ndarray
     ) -> dict[str, float]:
         """Returns the size of a step, by the name of its rate, and logs its cost."""
-        training = self.settings.training
+        training, runtime = self.settings.training, self.settings.runtime
         rates: dict[str, float] = {"examples_per_sec": training.global_batch_size}
         if not self._trainer.is_chief or self.settings.features:
             return rates
-        length = float(self.data.config.max_seq_length)
+
+        # The mean length of the sequences of the first batches.
+        max_length = self.data.config.max_seq_length
+        length = float(max_length)
         if self._skips_padding:
-            length = mean_length(order, records, training)
-        return rates | log_cost(
-            self.data,
+            steps = range(min(training.num_train_steps, _BATCHES_FOR_MEAN_LENGTH))
+            means = [num_tokens[order.batch(step)].mean() for step in steps]
+            length = float(np.mean(means))
+
+        # A record has one sequence, or one for each choice.
+        task = self.data.task
+        (shape,) = (each.shape for each in task.table if each.name == "input_ids")
+        per_record = math.prod(task.sizes[axis] for axis in shape[:-1])
+        sequences = training.global_batch_size * per_record
+
+        steps_per_update = runtime.gradient_accumulation_steps
+        memory = costs.training_step_memory(
             self.config,
-            training,
-            self.settings.runtime,
-            self._trainer,
-            length,
+            sequences // (self._trainer.replicas * steps_per_update),
+            max_length,
+            0,
+            training.precision,
+            runtime.recompute,
+            averaged=training.ema_decay > 0,
+        )
+        flops = costs.training_step_flops(
+            self.config, sequences, round(length), 0, False
+        )
+        variables = self._trainer.objective.variables.values()
+        parameters = sum(math.prod(variable.shape) for variable in variables)
+        return rates | log_step_cost(
+            parameters, round(sequences * length), flops, memory
         )
 
     def _held_out(self) -> HeldOutData:
@@ -321,9 +342,8 @@ class FineTuningRun:
             reports[0] = found.report()
             return values
 
-        evaluations: dict[str, Evaluate] = {"eval": evaluate}
         return HeldOutData(
-            evaluations=evaluations,
+            evaluations={"eval": evaluate},
             samples=lambda: f"```\n{reports[0]}```" if reports[0] else "",
         )
 
@@ -446,10 +466,8 @@ class FineTuningRun:
 
     def _write_report(self, split: SplitData, found: TaskResults) -> None:
         if report := found.report():
-            path = os.path.join(
-                self.folder.path, f"{split.split.result_name('report')}.txt"
-            )
-            files.write_text(path, report)
+            name = f"{split.split.result_name('report')}.txt"
+            files.write_text(os.path.join(self.folder.path, name), report)
 
 
 def advise_on_learning_rate(training: TrainingConfig) -> None:
@@ -487,48 +505,3 @@ def check_compilation(model: Any, runtime: RuntimeConfig) -> None:
             "jit_compile=True cannot compile the LSTM layers of the head for a GPU. "
             "Give jit_compile=False."
         )
-
-
-def mean_length(
-    order: batches.TrainingOrder,
-    records: record_files.RecordFile,
-    training: TrainingConfig,
-) -> float:
-    """Returns the mean number of tokens of the sequences of the first batches."""
-    steps = range(min(training.num_train_steps, _BATCHES_FOR_MEAN_LENGTH))
-    return float(
-        np.mean([records.index.num_tokens[order.batch(step)].mean() for step in steps])
-    )
-
-
-def log_cost(
-    data: RunData,
-    config: BertConfig,
-    training: TrainingConfig,
-    runtime: RuntimeConfig,
-    trainer: Trainer,
-    length: float,
-) -> dict[str, float]:
-    """Logs the cost of a step whose sequences have a mean length.
-
-    See `log_step_cost`.
-    """
-    (shape,) = (each.shape for each in data.task.table if each.name == "input_ids")
-    per_record = math.prod(
-        data.task.sizes[axis] for axis in shape[:-1]
-    )  # 1, or choices
-    sequences = training.global_batch_size * per_record
-    at_a_time = sequences // (trainer.replicas * runtime.gradient_accumulation_steps)
-    memory = costs.training_step_memory(
-        config,
-        at_a_time,
-        data.config.max_seq_length,
-        0,
-        training.precision,
-        runtime.recompute,
-        averaged=training.ema_decay > 0,
-    )
-    variables = trainer.objective.variables.values()
-    flops = costs.training_step_flops(config, sequences, round(length), 0, False)
-    parameters = sum(math.prod(variable.shape) for variable in variables)
-    return log_step_cost(parameters, round(sequences * length), flops, memory)

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 import squad_data
 from named_texts import VOCABULARY, sentences, write_split
-from run_programs import as_flags, assert_refused, results_of, run_main, run_mains
+from run_programs import (
+    as_flags,
+    assert_each_refused,
+    assert_refused,
+    commands,
+    newest,
+    read_lines,
+    results_of,
+    run_main,
+    run_mains,
+)
 from safetensors.numpy import load_file
 
 import bert_tf
@@ -55,20 +65,21 @@ def folder(tmp_path):
 def command(folder, **flags):
     values = {
         "train_file": folder / "train.tsv", "dev_file": folder / "dev.tsv",
-        "task_name": "custom", "output_dir": folder / "out", "max_seq_length": 10,
-        "train_batch_size": 8, "do_train": True, "optimizer": "adamw", "num_train_epochs": 2,
-        "learning_rate": 1e-3, "teacher": folder / "teacher", "init_layers": "0,2", **flags,
+        "task_name": "custom", "data_dir": None, "vocab_file": None, "bert_config_file": None,
+        "max_seq_length": 10, "train_batch_size": 8, "do_train": True, "optimizer": "adamw",
+        "num_train_epochs": 2, "learning_rate": 1e-3, "teacher": folder / "teacher",
+        "init_layers": "0,2", **flags,
     }  # fmt: skip
-    return as_flags(values)
+    return commands()(folder, **values)
 
 
 def weights_of(folder):
-    path = max((folder / "checkpoints").glob("*/model.safetensors"))
-    return load_file(path), json.loads((path.parent / "bert_config.json").read_text())
+    config = newest(folder, "bert_config.json").read_text()
+    return load_file(newest(folder, "model.safetensors")), json.loads(config)
 
 
 def losses_of(folder):
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").open()]
+    rows = read_lines(folder / "metrics.jsonl")
     return [row for row in rows if row["kind"] == "train"]
 
 
@@ -241,12 +252,8 @@ def test_bad_input_is_refused_before_anything_is_written(folder):
         ({**small, "init_checkpoint": folder / "cased"}, "do_lower_case=True, and the model has"),
         ({**small, "init_checkpoint": folder / "other"}, "vocabulary_sha256", "the same ids"),
         ({"init_layers": "0,3"}, "--init_layers has the block 3, but", "has the blocks 0 to 2"),
-        ({"init_layers": "0,x"}, "--init_layers must be numbers", "Received: '0,x'"),
         ({"init_checkpoint": folder / "encoder"}, "--init_layers builds", "Give one of them"),
         ({"bert_config_file": "tiny"}, "--init_layers builds", "Give one of them"),
-        ({"distillation_weight": 1.5}, "--distillation_weight must be from 0 to 1"),
-        ({"distillation_temperature": 0}, "--distillation_temperature must be from 0.01"),
-        ({"unlabelled_file": folder / "none.tsv"}, "There is no file"),
         ({"feature_cache_dir": "gs://a/b"}, "must be in a local folder"),
         ({**none, "init_layers": "0,1"}, "--init_layers needs", "--teacher"),
         ({**none, "distillation_weight": 0.5}, "--distillation_weight needs"),
@@ -254,9 +261,7 @@ def test_bad_input_is_refused_before_anything_is_written(folder):
         ({**none, "feature_cache_dir": folder / "cache"}, "--feature_cache_dir"),
         ({**none, "teacher": ""}, "--teacher"),
     ]  # fmt: skip
-    results = run_main(CLASSIFIER, *(command(folder, **each) for each, *_ in cases))
-    for result, (_, *words) in zip(results, cases, strict=True):
-        assert_refused(result, *words)
+    assert_each_refused(CLASSIFIER, command, folder, cases)
     (result,) = run_main(CLASSIFIER, command(folder, head="bilstm"))
     assert (
         result.code == 2

@@ -6,7 +6,15 @@ import json
 import numpy as np
 import pytest
 from named_texts import VOCABULARY, sentences, write_split
-from run_programs import as_flags, assert_refused, results_of, run_main, run_mains
+from run_programs import (
+    assert_each_refused,
+    assert_refused,
+    commands,
+    newest,
+    results_of,
+    run_main,
+    run_mains,
+)
 from safetensors.numpy import load_file
 
 import bert_tf
@@ -36,11 +44,12 @@ def folder(tmp_path):
 
 def command(folder, **flags):
     values = {
-        "init_checkpoint": folder / "model", "output_dir": folder / "out", "max_seq_length": 10,
-        "train_batch_size": 8, "do_train": True, "do_eval": True, "optimizer": "adamw",
-        "num_train_epochs": 3, "learning_rate": 1e-2, **flags,
+        "init_checkpoint": folder / "model", "data_dir": None, "vocab_file": None,
+        "bert_config_file": None, "max_seq_length": 10, "train_batch_size": 8,
+        "do_train": True, "do_eval": True, "optimizer": "adamw", "num_train_epochs": 3,
+        "learning_rate": 1e-2, **flags,
     }  # fmt: skip
-    return as_flags(values)
+    return commands()(folder, **values)
 
 
 def ner(folder, **flags):
@@ -56,8 +65,8 @@ def classifier(folder, **flags):
 
 
 def weights_of(folder):
-    path = max((folder / "checkpoints").glob("*/model.safetensors"))
-    return load_file(path), json.loads((path.parent / "weights.json").read_text())
+    facts = newest(folder, "weights.json").read_text()
+    return load_file(newest(folder, "model.safetensors")), json.loads(facts)
 
 
 def cached_vectors(folder):
@@ -158,24 +167,17 @@ def test_a_linear_classifier_is_trained_on_the_mean_of_each_text(folder):
     )
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ({"init_checkpoint": None}, "--approach=features needs --init_checkpoint"),
-        (
-            {"layer_decay": 0.9},
-            "--layer_decay has no effect without --approach=fine_tuning",
-        ),
+def test_flags_that_do_not_fit_are_refused(folder):
+    architecture = {"vocab_file": folder / "model/vocab.txt",
+                    "bert_config_file": folder / "model/bert_config.json"}  # fmt: skip
+    cases = [
+        ({"init_checkpoint": None, **architecture},
+         "--approach=features needs --init_checkpoint"),
+        ({"layer_decay": 0.9}, "--layer_decay has no effect without --approach=fine_tuning"),
         ({"lstm_size": 8}, "--lstm_size has no effect without --head=bilstm"),
         ({**BILSTM, "lstm_size": 7}, "--lstm_size must be even"),
-    ],
-)
-def test_flags_that_do_not_fit_are_refused(folder, flags, message):
-    needed = {"vocab_file": folder / "model/vocab.txt"}
-    needed["bert_config_file"] = folder / "model/bert_config.json"
-    (result,) = run_main(NER, ner(folder, **{**needed, **flags}))
-    assert_refused(result, message)
-    assert not (folder / "out").exists()
+    ]  # fmt: skip
+    assert_each_refused(NER, ner, folder, cases)
 
 
 def test_changes_are_noticed_when_a_run_continues(folder):

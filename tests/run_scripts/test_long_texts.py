@@ -1,11 +1,18 @@
 """--long_texts=windows in run_classifier.py, and the export of its models."""
 
-import json
+import functools
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from run_programs import as_flags, assert_refused, results_of, run_main
+from run_programs import (
+    assert_each_refused,
+    assert_refused,
+    commands,
+    read_lines,
+    results_of,
+    run_main,
+)
 from tiny_bert import CONFIG, VOCABULARY, write_architecture
 
 import bert_tf
@@ -36,14 +43,13 @@ def folder(tmp_path):
     return tmp_path
 
 
-def command(folder, **flags):
-    values = {
-        "task_name": "custom", "data_dir": folder, "output_dir": folder / "out",
-        "vocab_file": folder / "vocab.txt", "bert_config_file": folder / "config.json",
-        "max_seq_length": 8, "train_batch_size": 4, "learning_rate": 3e-2, "optimizer": "adamw",
-        **flags,
-    }  # fmt: skip
-    return as_flags(values)
+command = commands(
+    task_name="custom",
+    max_seq_length=8,
+    train_batch_size=4,
+    learning_rate=3e-2,
+    optimizer="adamw",
+)
 
 
 def predicted(folder):
@@ -70,7 +76,7 @@ def test_a_run_averages_windows_and_its_export_too(folder):
     # At most two windows of a text in training, of which an epoch reads each once.
     assert count == 25 + several
     assert results_of(folder / "out")["global_step"] == int(count / 4 * 2)
-    rows = [json.loads(row) for row in (folder / "out/predictions.jsonl").open()]
+    rows = read_lines(folder / "out/predictions.jsonl")
     assert [row["sentence"] for row in rows] == [*map(text, range(24)), ""]
     assert same.code == 0, same
     np.testing.assert_allclose(
@@ -123,9 +129,5 @@ def test_flags_without_effect_and_pairs_are_refused(folder):
         ),
         ({**WINDOWS, "task_name": "mrpc"}, "the task mrpc, which has pairs of texts."),
     ]
-    results = run_main(
-        CLASSIFIER, *(command(folder, do_train=True, **each) for each, _ in cases)
-    )
-    for result, (_, words) in zip(results, cases, strict=True):
-        assert_refused(result, words)
-    assert not (folder / "out").exists()
+    training = functools.partial(command, do_train=True)
+    assert_each_refused(CLASSIFIER, training, folder, cases)

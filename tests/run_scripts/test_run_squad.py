@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from reference import squad as reference
-from run_programs import as_flags, assert_refused, results_of, run_main
-from tiny_bert import write_architecture
+from run_programs import (
+    assert_each_refused,
+    assert_refused,
+    commands,
+    results_of,
+    run_main,
+)
+from tiny_bert import SPECIAL, write_architecture
 
 MODULE = "bert_tf.run_scripts.run_squad"
 WORDS = [
@@ -25,7 +31,7 @@ WORDS = [
     "where",
     ".",
 ]
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s"]
+VOCABULARY = [*SPECIAL, *WORDS, "##s"]
 
 
 def data_set(num_paragraphs, version_2, seed, with_answers=True):
@@ -67,14 +73,14 @@ def folder(tmp_path):
     return tmp_path
 
 
-def command(folder, **flags):
-    values = {
-        "output_dir": folder / "out", "vocab_file": folder / "vocab.txt",
-        "bert_config_file": folder / "config.json", "max_seq_length": 16, "max_query_length": 4,
-        "doc_stride": 4, "train_batch_size": 8, "num_train_epochs": 2, "learning_rate": 1e-2,
-        "data_dir": folder, **flags,
-    }  # fmt: skip
-    return as_flags(values)
+command = commands(
+    max_seq_length=16,
+    max_query_length=4,
+    doc_stride=4,
+    train_batch_size=8,
+    num_train_epochs=2,
+    learning_rate=1e-2,
+)
 
 
 def read(path):
@@ -289,10 +295,7 @@ def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
           "predict_file": folder / "predictions.json"}, "predictions.json would be replaced"),
         ({}, "Nothing to do"),
     ]  # fmt: skip
-    results = run_main(MODULE, *(command(folder, **flags) for flags, *_ in cases))
-    for result, (_, *words) in zip(results, cases, strict=True):
-        assert_refused(result, *words)
-    assert not (folder / "out").exists()
+    assert_each_refused(MODULE, command, folder, cases)
 
 
 def test_a_context_without_words_is_answered(folder):

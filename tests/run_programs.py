@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 _DRIVER = """
-import atexit, gc, importlib, json, os, signal, sys, tempfile, threading, time, traceback
-# Every program needs these modules. The programs define the same flags, so each child process
-# imports its own program.
-for name in ("tensorflow_text", "bert_tf.export.saved_model", "bert_tf.export.predictor",
-             "bert_tf.pretraining.pretrain", "bert_tf.fine_tuning.run_phases", "bert_tf.conversion",
-             "bert_tf.feature_extraction.output"):
-    importlib.import_module(name)
+import atexit, gc, importlib, json, os, signal, sys
+import tempfile, threading, time, traceback
+# Every program needs these modules. The programs define the same flags, so each child
+# process imports its own program.
+for name in ("export.saved_model", "export.predictor", "pretraining.pretrain",
+             "fine_tuning.run_phases", "conversion", "feature_extraction.output"):
+    importlib.import_module(f"bert_tf.{name}")
 
 
 def run(module, argv, cwd, stdin):
@@ -35,7 +35,7 @@ def run(module, argv, cwd, stdin):
 
 
 def end(code):
-    # As Python does, but without 0.3 seconds that free the objects of the imported modules.
+    # As Python does, but without 0.3 seconds that free the objects of the modules.
     if isinstance(code, str):
         print(code, file=sys.stderr)
     threading._shutdown()
@@ -56,7 +56,7 @@ def wait(child, secs):
     return None
 
 
-# Without this, the garbage collector of each child process visits all objects of the modules.
+# Else the garbage collector of each child process visits all objects of the modules.
 gc.freeze()
 for line in sys.stdin:
     request = json.loads(line)
@@ -65,7 +65,8 @@ for line in sys.stdin:
         if child == 0:
             os.setpgid(0, 0)
             os.dup2(out.fileno(), 1), os.dup2(err.fileno(), 2)
-            end(run(request["module"], request["flags"], request["cwd"], request["stdin"]))
+            words = [request[name] for name in ("module", "flags", "cwd", "stdin")]
+            end(run(*words))
         code = wait(child, request["secs"])
         texts = []
         for file in (out, err):
@@ -85,7 +86,7 @@ class Result:
 
     @property
     def messages(self) -> list[str]:
-        """The lines that the program wrote to stderr, without TensorFlow's log lines."""
+        """The lines of the program on stderr, without those of TensorFlow's log."""
         lines = [line for line in self.err.splitlines() if line]
         return [
             line
@@ -173,7 +174,7 @@ def results_of(
 
 
 def _environment() -> frozenset[tuple[str, str]]:
-    """Returns the environment variables, without those that pytest sets for each test."""
+    """Returns the environment variables, without those of pytest."""
     return frozenset(
         item for item in os.environ.items() if not item[0].startswith("PYTEST_")
     )
@@ -181,7 +182,7 @@ def _environment() -> frozenset[tuple[str, str]]:
 
 @functools.cache
 def _driver(environment: frozenset[tuple[str, str]]) -> tuple[IO[str], IO[str]]:
-    """Starts a process that runs requests until its stdin is closed, at the end of this process.
+    """Starts a process that runs requests until the end of this process.
 
     Returns:
         The stdin and the stdout of the process.
@@ -219,7 +220,7 @@ def assert_each_refused(
     folder: pathlib.Path,
     cases: Sequence[tuple[Any, ...]],
 ) -> None:
-    """Asserts that a program refuses each case: changed flags, and words of the message.
+    """Asserts that a program refuses each case: flags, and words of the message.
 
     No case may write the folder of the run.
     """

@@ -1,4 +1,4 @@
-"""The loss of a student, compared with NumPy, and its gradients at both ends of the weight."""
+"""The loss of a student, compared with NumPy, and its gradients."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def distilled(objective, weight, temperature=3.0, **options):
 
 
 def expected_loss(kind, teacher, student):
-    """Returns the teacher's loss of the batch by the definition, for logits [B, T, C]."""
+    """Returns the teacher's loss of the batch by its definition; logits [B, T, C]."""
     pairs = list(zip(teacher, student, strict=True))
     if kind == "ner":
         losses = [

@@ -30,9 +30,13 @@ def test_the_share_of_unknown_tokens_is_reported(tmp_path, caplog, text, share, 
         caplog.clear()
         with caplog.at_level(logging.INFO):
             RunData(
-                glue_task("sst-2"), location, tokenizers(True)[0],
-                FineTuningConfig(max_seq_length=8), RunPhases(True, False), str(tmp_path / "out"),
-            ).write_all_records()  # fmt: skip
+                glue_task("sst-2"),
+                location,
+                tokenizers(True)[0],
+                FineTuningConfig(max_seq_length=8),
+                RunPhases(True, False),
+                str(tmp_path / "out"),
+            ).write_all_records()
         warnings = [
             each.message for each in caplog.records if each.levelname == "WARNING"
         ]
@@ -84,18 +88,30 @@ def qqp(number, bad):
 # message names the first row that is skipped.
 SKIPPING = {
     "columns": (NerTask(), "train.conll", conll, ("train.conll, line 1", "'B^PER'")),
-    "sentences": (NerTask(), "train.jsonl", json_sentences, ("train.jsonl, line 1", "'B^PER'")),
+    "sentences": (
+        NerTask(),
+        "train.jsonl",
+        json_sentences,
+        ("train.jsonl, line 1", "'B^PER'"),
+    ),
     "questions": (
-        SquadTask(windows=WindowSettings(max_query_length=8)), "train-v1.1.json", squad,
+        SquadTask(windows=WindowSettings(max_query_length=8)),
+        "train-v1.1.json",
+        squad,
         ("train-v1.1.json: data[0].paragraphs[0].qas[0]", "('a', 9)"),
     ),
-    "pairs": (glue_task("qqp"), "train.tsv", qqp, ("train.tsv, line 2", "'is_duplicate'")),
-}  # fmt: skip
+    "pairs": (
+        glue_task("qqp"),
+        "train.tsv",
+        qqp,
+        ("train.tsv, line 2", "'is_duplicate'"),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", SKIPPING)
 def test_the_share_of_skipped_rows_decides(tmp_path, caplog, name):
-    """10 % and less are reported, more give a warning, and more than half stop the run."""
+    """10 % and less are reported, more give a warning, over a half stop the run."""
     task, file, content, first = SKIPPING[name]
     phases, tokenizer = RunPhases(True, False), tokenizers(True)[0]
 
@@ -132,9 +148,13 @@ def test_nothing_is_written_before_all_splits_are_read(tmp_path):
     folder = tmp_path / "out"
     with pytest.raises(InputError, match=r"dev.tsv, line 3"):
         RunData(
-            glue_task("sst-2"), DataLocation(data_dir=str(tmp_path)), tokenizers(True)[0],
-            FineTuningConfig(max_seq_length=8), RunPhases(True, True), str(folder),
-        )  # fmt: skip
+            glue_task("sst-2"),
+            DataLocation(data_dir=str(tmp_path)),
+            tokenizers(True)[0],
+            FineTuningConfig(max_seq_length=8),
+            RunPhases(True, True),
+            str(folder),
+        )
     assert not folder.exists()
 
 
@@ -147,5 +167,8 @@ def test_metrics_are_next_to_their_baselines():
             return {"accuracy": 0.5, "matthews_correlation": 0.0, "f1": 0.3}
 
     assert with_baselines(Results()) == {
-        "accuracy": 0.75, "matthews_correlation": 0.5, "loss": 1.0, "accuracy_baseline": 0.5,
-    }  # fmt: skip
+        "accuracy": 0.75,
+        "matthews_correlation": 0.5,
+        "loss": 1.0,
+        "accuracy_baseline": 0.5,
+    }

@@ -1,4 +1,4 @@
-"""Programs read their flags into settings, which change no flag; TensorFlow is not needed."""
+"""Programs read their flags into settings, without a change of flags or TensorFlow."""
 
 import json
 import subprocess
@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-# Reads the settings of a program for fine-tuning twice, and prints those that depend on other
-# flags. The programs define the same flags, so each one needs a process of its own.
+# Reads the settings of a program for fine-tuning twice, and prints those that depend on
+# other flags. The programs define the same flags, so each one needs a process.
 READ = """
 import importlib, json, sys
 from absl import flags
@@ -18,7 +18,8 @@ main = importlib.import_module(sys.argv[1])
 flags.FLAGS(sys.argv[1:])
 given = flags.FLAGS.flag_values_dict()
 phases = RunPhases(flags.FLAGS.do_train, flags.FLAGS.do_eval, flags.FLAGS.do_predict)
-settings, again = (fine_tuning_main.run_settings(main._PROGRAM, phases) for _ in range(2))
+read = fine_tuning_main.run_settings
+settings, again = (read(main._PROGRAM, phases) for _ in range(2))
 assert settings == again and flags.FLAGS.flag_values_dict() == given
 assert "tensorflow" not in sys.modules
 head, cache = settings.head, settings.features
@@ -29,21 +30,26 @@ TRAIN, FEATURES = ["--do_train=true"], ["--do_train=true", "--approach=features"
 ALL = ("run_classifier", "run_ner", "run_squad", "run_swag")
 CASES = [
     *((program, TRAIN, [5e-5, None, None, False]) for program in ALL),
-    # A head with random weights on a frozen encoder needs a higher rate than fine-tuning.
+    # A head with random weights on a frozen encoder needs a higher rate.
     *(
         (program, FEATURES, [1e-3, "concat_last_four", "out/features", False])
         for program in ALL[:2]
     ),
     (
         "run_ner",
-        [*FEATURES, "--learning_rate=5e-5", "--feature_layers=last", "--feature_cache_dir=c"],
+        [
+            *FEATURES,
+            "--learning_rate=5e-5",
+            "--feature_layers=last",
+            "--feature_cache_dir=c",
+        ],
         [5e-5, "last", "c", False],
     ),
     # Without training, the head and its encoder are those of the trained model.
     ("run_ner", ["--do_eval=true", "--approach=features"], [5e-5, None, None, False]),
     ("run_squad", ["--do_train=true", "--teacher=t"], [5e-5, None, None, True]),
     ("run_squad", ["--do_eval=true", "--teacher=t"], [5e-5, None, None, False]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("program", "given", "expected"), CASES)

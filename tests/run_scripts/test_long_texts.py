@@ -61,11 +61,17 @@ def test_a_run_averages_windows_and_its_export_too(folder):
     trained, same, other, truncated = run_main(
         CLASSIFIER,
         command(folder, **train, **WINDOWS, num_train_epochs=2),
-        command(folder, **USED, init_checkpoint=folder / "out", output_dir=folder / "same",
-                vocab_file=None, bert_config_file=None),
+        command(
+            folder,
+            **USED,
+            init_checkpoint=folder / "out",
+            output_dir=folder / "same",
+            vocab_file=None,
+            bert_config_file=None,
+        ),
         command(folder, **train, **{**WINDOWS, "max_windows": 3}, num_train_epochs=2),
         command(folder, **train, check_only=True, output_dir=folder / "cut"),
-    )  # fmt: skip
+    )
     assert trained.code == 0, trained
     several = sum(len(text(n).split()) > 6 for n in range(24))
     line = next(each for each in trained.err.splitlines() if each.startswith("train ("))
@@ -102,9 +108,17 @@ def test_a_frozen_encoder_reads_windows(folder):
     )
     (done,) = run_main(
         CLASSIFIER,
-        command(folder, do_train=True, do_eval=True, init_checkpoint=folder / "model", **flags,
-                num_train_epochs=2, vocab_file=None, bert_config_file=None),
-    )  # fmt: skip
+        command(
+            folder,
+            do_train=True,
+            do_eval=True,
+            init_checkpoint=folder / "model",
+            **flags,
+            num_train_epochs=2,
+            vocab_file=None,
+            bert_config_file=None,
+        ),
+    )
     assert done.code == 0, done
     # Of 25 texts, 9 are neg: 25 / (2 * 9) and 25 / (2 * 16).
     assert "class weights: neg 1.389, pos 0.7812." in done.err

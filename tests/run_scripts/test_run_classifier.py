@@ -1,4 +1,4 @@
-"""run_classifier.py with the flags of its tasks: files, several dev sets, other runs, advice."""
+"""run_classifier.py with the flags of its tasks: files, dev sets, other runs."""
 
 import json
 import pathlib
@@ -82,9 +82,13 @@ def test_mnli_has_two_dev_sets_and_its_run_predicts_ax(folder):
     assert {*names.split()} <= results.keys()
     assert results["global_step"] == 6
     for name, count in (
-        ("test_results.tsv", 4), ("test_results_mismatched.tsv", 5), ("test_results_ax.tsv", 2),
-        ("MNLI-m.tsv", 5), ("MNLI-mm.tsv", 6), ("AX.tsv", 3),
-    ):  # fmt: skip
+        ("test_results.tsv", 4),
+        ("test_results_mismatched.tsv", 5),
+        ("test_results_ax.tsv", 2),
+        ("MNLI-m.tsv", 5),
+        ("MNLI-mm.tsv", 6),
+        ("AX.tsv", 3),
+    ):
         assert len((out / name).read_text().splitlines()) == count, name
     assert ax.code == 0, ax
     # RTE has other labels.
@@ -98,9 +102,13 @@ def test_a_trained_run_gives_the_defaults_for_predictions(folder):
     (folder / "topics.csv").write_text("\n".join(rows) + "\n")
     flags = {"task_name": "custom", "data_dir": None}
     train = {
-        "train_file": folder / "topics.csv", "dev_file": folder / "topics.csv", "do_train": True,
-        "do_eval": True, "task_type": "multi_label", "threshold": 0.3,
-    }  # fmt: skip
+        "train_file": folder / "topics.csv",
+        "dev_file": folder / "topics.csv",
+        "do_train": True,
+        "do_eval": True,
+        "task_type": "multi_label",
+        "threshold": 0.3,
+    }
     rest = ["--task_name=custom", f"--predict_file={folder}/topics.csv", "--do_predict"]
     trained, same, elsewhere, other_threshold = run_main(
         MODULE,
@@ -155,10 +163,12 @@ def test_more_epochs_and_examples_are_refused_by_the_names_of_their_flags(folder
         [f"--output_dir={folder}/new", "--task_name=MRPCC", "--do_train=true"],
     )
     assert_refused(
-        epochs, "num_train_steps=2, but this run has num_train_steps=4, which --num_train_epochs",
+        epochs,
+        "num_train_steps=2, but this run has num_train_steps=4, "
+        "which --num_train_epochs",
         "To train its model further, give another --output_dir and "
         f"--init_checkpoint={folder}/out",
-    )  # fmt: skip
+    )
     assert_refused(
         examples, "--max_train_examples=8, but this run has --max_train_examples=12."
     )
@@ -183,12 +193,27 @@ def test_tables_of_other_forms_are_named_by_flags(folder, test_data):
     refused, trained, other, unnamed, glue = run_main(
         MODULE,
         command(folder, **own, **columns),
-        command(folder, **own, **columns, encoding="latin-1", do_predict=True, test_file=source),
+        command(
+            folder,
+            **own,
+            **columns,
+            encoding="latin-1",
+            do_predict=True,
+            test_file=source,
+        ),
         command(folder, **own, **columns, encoding="cp1250"),
-        command(folder, **own, **numbers, input_format="csv", encoding="latin-1", header=False,
-                check_only=True, output_dir=folder / "unnamed"),
+        command(
+            folder,
+            **own,
+            **numbers,
+            input_format="csv",
+            encoding="latin-1",
+            header=False,
+            check_only=True,
+            output_dir=folder / "unnamed",
+        ),
         command(folder, task_name="mnli", do_train=True, header=False),
-    )  # fmt: skip
+    )
     assert_refused(
         refused, "is not UTF-8", "give its encoding, such as --encoding=latin-1"
     )
@@ -241,9 +266,14 @@ def test_one_table_is_split_by_a_hash_of_its_texts(folder):
     assert sum(sizes) == 200 and 15 < sizes[1] < 70
     (alone,) = run_main(
         MODULE,
-        [f"--output_dir={folder}/out", "--task_name=custom", f"--train_file={folder}/all.csv",
-         "--test_fraction=0.3", "--do_predict=true"],
-    )  # fmt: skip
+        [
+            f"--output_dir={folder}/out",
+            "--task_name=custom",
+            f"--train_file={folder}/all.csv",
+            "--test_fraction=0.3",
+            "--do_predict=true",
+        ],
+    )
     assert alone.code == 0, alone.err
     again = read_lines(folder / "out/predictions.jsonl")
     assert [row["id"] for row in again] == [row["id"] for row in predicted]
@@ -279,10 +309,20 @@ def test_labels_that_are_numbers_have_the_order_of_numbers_or_of_a_model(folder)
         command(folder, **flags, do_predict=True, predict_file=folder / "stars.csv"),
         command(folder, **other, labels="10,1,2", stop_at_step=2),
         command(folder, **other),
-        command(folder, **known, init_checkpoint=folder / "other", output_dir=folder / "further"),
-        command(folder, **known, teacher=folder / "other", init_layers="0",
-                output_dir=folder / "student"),
-    )  # fmt: skip
+        command(
+            folder,
+            **known,
+            init_checkpoint=folder / "other",
+            output_dir=folder / "further",
+        ),
+        command(
+            folder,
+            **known,
+            teacher=folder / "other",
+            init_layers="0",
+            output_dir=folder / "student",
+        ),
+    )
     assert [each.code for each in results] == [0] * 5, results
     assert labels_of(folder / "out") == ["1", "2", "10"]
     assert "test_results.tsv has a column for each label, in this order: 1, 2, 10." in (
@@ -323,11 +363,20 @@ def test_a_metric_without_a_definition_is_no_reason_for_another_learning_rate(fo
             "has equal scores, so spearman is not defined",
         ),
     ]
-    results = run_main(MODULE, *(
-        command(folder, **flags, task_type=task_type, train_file=folder / f"{train}.csv",
-                dev_file=folder / f"{dev}.csv", output_dir=folder / task_type)
-        for task_type, train, dev, _ in cases
-    ))  # fmt: skip
+    results = run_main(
+        MODULE,
+        *(
+            command(
+                folder,
+                **flags,
+                task_type=task_type,
+                train_file=folder / f"{train}.csv",
+                dev_file=folder / f"{dev}.csv",
+                output_dir=folder / task_type,
+            )
+            for task_type, train, dev, _ in cases
+        ),
+    )
     for done, (task_type, _, dev, words) in zip(results, cases, strict=True):
         assert done.code == 0, done
         assert (

@@ -20,9 +20,12 @@ MODULE = "bert_tf.run_scripts.run_ner"
 PEOPLE, CITIES, OTHERS = ["ann", "bob"], ["rome", "oslo"], ["lives", "in", "and", "."]
 VOCABULARY = [*SPECIAL, *PEOPLE, *CITIES, *OTHERS, "##s"]
 TRAIN = {
-    "do_train": True, "num_train_epochs": 10, "learning_rate": 5e-3, "optimizer": "adamw",
+    "do_train": True,
+    "num_train_epochs": 10,
+    "learning_rate": 5e-3,
+    "optimizer": "adamw",
     "schedule": "linear",
-}  # fmt: skip
+}
 
 
 def random_sentence(rng):
@@ -70,14 +73,32 @@ def test_a_run_is_trained_scored_and_tags_files(folder):
         MODULE,
         command(folder, **everything, document_context=True, keep_checkpoints=1),
         # The run gives the model, the vocabulary, the labels and the context.
-        [f"--init_checkpoint={out}", f"--output_dir={folder}/words", "--do_predict",
-         f"--predict_file={folder}/words.txt"],
-        command(folder, do_predict=True, test_file=folder / "testa.txt", data_dir=None,
-                init_checkpoint=out, output_dir=folder / "dev"),
-        command(folder, do_eval=True, dev_file=folder / "none.txt", data_dir=None,
-                init_checkpoint=out, output_dir=folder / "none"),
-        command(folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"),
-    )  # fmt: skip
+        [
+            f"--init_checkpoint={out}",
+            f"--output_dir={folder}/words",
+            "--do_predict",
+            f"--predict_file={folder}/words.txt",
+        ],
+        command(
+            folder,
+            do_predict=True,
+            test_file=folder / "testa.txt",
+            data_dir=None,
+            init_checkpoint=out,
+            output_dir=folder / "dev",
+        ),
+        command(
+            folder,
+            do_eval=True,
+            dev_file=folder / "none.txt",
+            data_dir=None,
+            init_checkpoint=out,
+            output_dir=folder / "none",
+        ),
+        command(
+            folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"
+        ),
+    )
     assert trained.code == 0, trained
     facts = json.loads(newest(out, "weights.json").read_text())
     assert facts["labels"] == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
@@ -142,22 +163,39 @@ def test_mistaken_columns_and_skipped_sentences(folder, test_data):
         "train_file": cases / "most_sentences_malformed.conll",
     }
     numbered = {
-        "do_train": True, "train_file": cases / "index_and_nested.tsv", "train_batch_size": 1,
-        "num_train_epochs": 1, "max_seq_length": 16, "output_dir": folder / "numbered",
-    }  # fmt: skip
+        "do_train": True,
+        "train_file": cases / "index_and_nested.tsv",
+        "train_batch_size": 1,
+        "num_train_epochs": 1,
+        "max_seq_length": 16,
+        "output_dir": folder / "numbered",
+    }
     tags = "".join(f"ann {tag}\n\n" for tag in ("B_LOC", "B^LOC", "O", "O"))
     (folder / "some.conll").write_text(tags)
     some = {"do_train": True, "train_file": folder / "some.conll"}
     stopped, allowed, first, again, right, warned = run_main(
         MODULE,
         command(folder, **malformed),
-        [*command(folder, **malformed, train_batch_size=1), "--allow_skipped", "--check_only"],
+        [
+            *command(folder, **malformed, train_batch_size=1),
+            "--allow_skipped",
+            "--check_only",
+        ],
         command(folder, **numbered),
         command(folder, **numbered),
-        [*command(folder, **numbered, token_column=1, label_column=2), "--check_only",
-         "--overwrite"],
-        command(folder, **some, train_batch_size=1, num_train_epochs=1, output_dir=folder / "some"),
-    )  # fmt: skip
+        [
+            *command(folder, **numbered, token_column=1, label_column=2),
+            "--check_only",
+            "--overwrite",
+        ],
+        command(
+            folder,
+            **some,
+            train_batch_size=1,
+            num_train_epochs=1,
+            output_dir=folder / "some",
+        ),
+    )
     assert_refused(stopped, "line 1", "'O^S-PER'", "75.0%", "--allow_skipped")
     assert not (folder / "out").exists()
     assert allowed.code == 0, allowed
@@ -186,10 +224,21 @@ def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
     train, predict = {"do_train": True}, {"do_predict": True}
     cases = [
         ({}, "Nothing to do"),
-        ({**train, "train_file": folder / "words.txt"}, "words.txt", "--label_column=-1"),
+        (
+            {**train, "train_file": folder / "words.txt"},
+            "words.txt",
+            "--label_column=-1",
+        ),
         ({**train, "label_column": 7}, "3 columns", "--label_column=7"),
         (predict, "no labels"),
-        ({**train, **predict, "output_dir": folder, "predict_file": folder / "predictions.conll"},
-         "predictions.conll would be replaced"),
-    ]  # fmt: skip
+        (
+            {
+                **train,
+                **predict,
+                "output_dir": folder,
+                "predict_file": folder / "predictions.conll",
+            },
+            "predictions.conll would be replaced",
+        ),
+    ]
     assert_each_refused(MODULE, command, folder, cases)

@@ -23,7 +23,7 @@ COLUMNS += [f"ending{number}" for number in range(4)]
 
 
 def examples(count, seed, sizes=(4,)):
-    """Yields contexts, choices without their start, and the index of the choice with "good"."""
+    """Yields contexts, choices without their start, and the index of "good"."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
         size = int(rng.choice(sizes))
@@ -80,7 +80,7 @@ command = commands(
 
 
 def predictions_of(folder):
-    """Returns the rows of predictions.jsonl, after a comparison with test_results.tsv."""
+    """Returns the rows of predictions.jsonl; compares them with test_results.tsv."""
     rows = read_lines(folder / "predictions.jsonl")
     lines = (folder / "test_results.tsv").read_text().splitlines()
     for row, line in zip(rows, lines, strict=True):
@@ -108,14 +108,26 @@ def test_a_run_learns_and_predicts(folder):
     trained, labelled, several, further = run_main(
         MODULE,
         command(folder, **everything, eval_steps=100),
-        [f"--output_dir={folder}/labelled", f"--init_checkpoint={out}", "--do_predict",
-         f"--predict_file={folder}/val.csv"],
+        [
+            f"--output_dir={folder}/labelled",
+            f"--init_checkpoint={out}",
+            "--do_predict",
+            f"--predict_file={folder}/val.csv",
+        ],
         # The run gives the model, the vocabulary and the length; the number of choices
         # differs.
-        [f"--output_dir={own}", f"--init_checkpoint={out}", "--do_predict", "--do_eval",
-         f"--predict_file={folder}/more.jsonl", f"--dev_file={folder}/more.jsonl"],
-        command(folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"),
-    )  # fmt: skip
+        [
+            f"--output_dir={own}",
+            f"--init_checkpoint={out}",
+            "--do_predict",
+            "--do_eval",
+            f"--predict_file={folder}/more.jsonl",
+            f"--dev_file={folder}/more.jsonl",
+        ],
+        command(
+            folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"
+        ),
+    )
     assert trained.code == 0, trained
     results = results_of(out)
     assert set(results) == {
@@ -184,13 +196,22 @@ def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
     (folder / "column.csv").write_text("sent1,sent2,ending0,label\na,b,c,0\n")
     train, predict = {"do_train": True}, {"do_predict": True}
     cases = [
-        ({**train, "train_file": folder / "range.jsonl"},
-         "range.jsonl, line 2 has the label 2", "from 0 to 1"),
+        (
+            {**train, "train_file": folder / "range.jsonl"},
+            "range.jsonl, line 2 has the label 2",
+            "from 0 to 1",
+        ),
         ({**train, "train_file": folder / "column.csv"}, "no column 'ending1'"),
         ({**train, "data_dir": None}, "There is no train data. Give --data_dir"),
-        ({**predict, "output_dir": folder, "predict_file": folder / "predictions.jsonl"},
-         "predictions.jsonl would be replaced"),
+        (
+            {
+                **predict,
+                "output_dir": folder,
+                "predict_file": folder / "predictions.jsonl",
+            },
+            "predictions.jsonl would be replaced",
+        ),
         ({}, "Nothing to do"),
-    ]  # fmt: skip
+    ]
     assert_each_refused(MODULE, command, folder, cases)
     assert json.loads((folder / "predictions.jsonl").read_text()) == good

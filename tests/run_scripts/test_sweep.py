@@ -101,10 +101,16 @@ def test_the_first_flag_of_the_grid_varies_slowest(tmp_path):
     ]
     assert len(set(names)) == 8
     assert plan.command(plan.runs()[0])[1:] == [
-        "-m", "bert_tf.run_scripts.run_classifier", "--task_name=sst-2", "--do_train=true",
-        "--do_eval=true", "--learning_rate=5e-5", "--train_batch_size=16", "--seed=1",
+        "-m",
+        "bert_tf.run_scripts.run_classifier",
+        "--task_name=sst-2",
+        "--do_train=true",
+        "--do_eval=true",
+        "--learning_rate=5e-5",
+        "--train_batch_size=16",
+        "--seed=1",
         f"--output_dir={tmp_path}/runs/learning_rate=5e-5+train_batch_size=16+seed=1",
-    ]  # fmt: skip
+    ]
 
 
 def test_names_of_runs_are_names_of_folders():
@@ -192,7 +198,7 @@ def test_results_that_are_not_finite_count_as_no_result():
 
 
 def session(folder):
-    """Returns the rate, the group and the metrics of a run on TensorBoard's HPARAMS page."""
+    """Returns rate, group and metrics of a run on TensorBoard's HPARAMS page."""
     events = EventAccumulator(str(folder)).Reload()
     content = events.PluginTagToContent("hparams")["_hparams_/session_start_info"]
     started = plugin_data_pb2.HParamsPluginData.FromString(content).session_start_info
@@ -274,9 +280,12 @@ def start_driver(folder, program=DRIVER):
         [os.path.dirname(__file__), str(pathlib.Path(__file__).parents[1])]
     )
     return subprocess.Popen(
-        [sys.executable, "-c", program, str(folder)], env={**os.environ, "PYTHONPATH": paths},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", program, str(folder)],
+        env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_a_failed_run_is_reported_and_tried_again(tmp_path):

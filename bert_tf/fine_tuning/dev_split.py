@@ -84,7 +84,7 @@ def make_result(
     )
 
 
-def read(folder: str) -> DevResult | None:
+def read_result(folder: str) -> DevResult | None:
     """Reads the results.json of a run; returns None if there is none.
 
     Raises:
@@ -94,13 +94,13 @@ def read(folder: str) -> DevResult | None:
     return DevResult(**json_files.read(path, own=True)) if files.exists(path) else None
 
 
-def choose(num_examples: int) -> set[int]:
+def choose_examples(num_examples: int) -> set[int]:
     """Returns at most `NUM_EXAMPLES` indices of examples, evenly spaced in a split."""
     count = min(NUM_EXAMPLES, num_examples)
     return set(np.linspace(0, num_examples - 1, count).round().astype(int).tolist())
 
 
-def write(folder: str, rows: Iterable[Mapping[str, Any]]) -> None:
+def write_examples(folder: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Writes the chosen examples, as `Task.as_row` returns them, to a run's folder."""
     lines = [f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows]
     files.write_text(os.path.join(folder, DEV_EXAMPLES), "".join(lines))

@@ -25,7 +25,7 @@ class SplitEvaluator:
         parse: Converts serialized records to a batch; see `batches.make_parser`.
 
     Attributes:
-        sampled: The rows for `dev_split.write` of each split that was read, by its
+        sampled: The rows for `dev_split.write_examples` of each split that was read, by its
             name.
     """
 
@@ -99,7 +99,7 @@ class SplitEvaluator:
         # The examples are read again, and each one gets the outputs of its records.
         per_example = records.index.records_per_example
         rows = self.sampled[split.split.name] = []
-        chosen = dev_split.choose(split.num_examples)
+        chosen = dev_split.choose_examples(split.num_examples)
         number = 0
         title = f"{description} {split.split.name}"
         with Progress(title, split.num_examples, "examples") as shown:

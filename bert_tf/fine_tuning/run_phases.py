@@ -431,7 +431,7 @@ class FineTuningRun:
         if not labelled or labelled[0].split.kind != "dev":
             return
         split, metric = labelled[0].split, task.best_by[0]
-        dev_split.write(self.folder.path, self._evaluator.sampled[split.name])
+        dev_split.write_examples(self.folder.path, self._evaluator.sampled[split.name])
 
         result = dev_split.make_result(
             task,

@@ -1,4 +1,4 @@
-"""What the main of every program needs: flags, help, start-up, errors and signals.
+"""Flags, help, start-up, errors and signals of all programs.
 
 Read in this order: `command_line` runs a main, prints its errors and handles signals,
 `help_text` is the text of --help, `config_flags` defines flags from the fields of

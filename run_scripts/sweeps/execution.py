@@ -59,7 +59,7 @@ def execute(
             for number, (run, error) in enumerate(ends, len(finished) + 1):
                 text = f"{number} of {len(plan.runs())}: {run.name}"
                 # A run that wrote its result has succeeded, whatever its exit code.
-                result = dev_split.read(plan.folder(run))
+                result = dev_split.read_result(plan.folder(run))
                 if result is None:
                     error = error or "the program computed no metric on the dev split"
                     failed[run] = error

@@ -144,7 +144,8 @@ class SweepStore:
     def results(self) -> dict[PlannedRun, DevResult]:
         """Returns the results of the runs that have finished, in the planned order."""
         found = (
-            (run, dev_split.read(self._plan.folder(run))) for run in self._plan.runs()
+            (run, dev_split.read_result(self._plan.folder(run)))
+            for run in self._plan.runs()
         )
         return {run: result for run, result in found if result is not None}
 

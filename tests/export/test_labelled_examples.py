@@ -255,8 +255,10 @@ def test_stored_examples_are_used_for_the_own_task_only(tmp_path, without_gate):
 
 
 def store(folder, task, examples):
-    chosen = sorted(dev_split.choose(len(examples)))
-    dev_split.write(str(folder), [task.as_row(examples[number]) for number in chosen])
+    chosen = sorted(dev_split.choose_examples(len(examples)))
+    dev_split.write_examples(
+        str(folder), [task.as_row(examples[number]) for number in chosen]
+    )
 
 
 @pytest.mark.parametrize("count", [3, 256, 1000])

@@ -26,7 +26,7 @@ def test_a_degenerate_run_is_not_better_than_the_baseline(
 
 
 def test_the_file_contains_the_metric_of_the_task(tmp_path):
-    assert dev_split.read(str(tmp_path)) is None
+    assert dev_split.read_result(str(tmp_path)) is None
     results = {
         "eval_matthews_correlation": 0.5,
         "eval_accuracy": 0.8,
@@ -40,7 +40,7 @@ def test_the_file_contains_the_metric_of_the_task(tmp_path):
         "task": "cola", "metric": "eval_matthews_correlation", "higher_is_better": True,
         "value": 0.5, "baseline": 0.0, "results": {**results, "eval_loss": None},
     }  # fmt: skip
-    assert not dev_split.read(str(tmp_path)).is_degenerate
+    assert not dev_split.read_result(str(tmp_path)).is_degenerate
     # Results of a test split have other names.
     assert (
         dev_split.make_result(task, "eval_matthews_correlation", {"test_f1": 1}, {})

@@ -1,9 +1,16 @@
 """After bad input, a program prints a helpful line, exits with 2 and leaves no file."""
 
 import pytest
-from run_programs import as_flags, assert_refused, run_main
+from run_programs import as_flags, assert_each_refused, assert_refused, run_main
 from tiny_bert import VOCABULARY, write_architecture
 
+MODULE = "bert_tf.run_scripts.run_classifier"
+FLAGS = {
+    "task_name": "sst-2", "data_dir": "good", "output_dir": "out",
+    "vocab_file": "vocab.txt", "bert_config_file": "config.json", "max_seq_length": "8",
+    "train_batch_size": "4", "num_train_epochs": "1", "do_train": "true",
+    "do_eval": "true",
+}  # fmt: skip
 PATHS = (
     "data_dir",
     "output_dir",
@@ -28,8 +35,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def command(folder, flags, changes):
-    values = {**flags, **changes}
+def command(folder, **changes):
+    values = {**FLAGS, **changes}
     paths = {name: folder / values[name] for name in PATHS if values.get(name)}
     return as_flags({**values, **paths})
 
@@ -110,27 +117,10 @@ CLASSIFIER_CASES = [
 
 
 def test_run_classifier_refuses_bad_input(folder):
-    flags = {
-        "task_name": "sst-2",
-        "data_dir": "good",
-        "output_dir": "out",
-        "vocab_file": "vocab.txt",
-        "bert_config_file": "config.json",
-        "max_seq_length": "8",
-        "train_batch_size": "4",
-        "num_train_epochs": "1",
-        "do_train": "true",
-        "do_eval": "true",
-    }
+    assert_each_refused(MODULE, command, folder, CLASSIFIER_CASES)
 
     def run(*changes):
-        module = "bert_tf.run_scripts.run_classifier"
-        return run_main(module, *(command(folder, flags, each) for each in changes))
-
-    results = run(*(changes for changes, *_ in CLASSIFIER_CASES))
-    for (_, *words), result in zip(CLASSIFIER_CASES, results, strict=True):
-        assert_refused(result, *words)
-    assert not (folder / "out").exists()
+        return run_main(MODULE, *(command(folder, **each) for each in changes))
 
     # After a complete run, the same command trains no further step, other settings are
     # refused, --overwrite starts from the beginning, and evaluation without training

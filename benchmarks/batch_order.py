@@ -15,7 +15,7 @@ import numpy as np
 
 import bert_tf
 from bert_tf.fine_tuning import batches
-from bert_tf.fine_tuning.task_data import TaskData
+from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.tasks.task import TaskInputs
 from bert_tf.training.step.step_runner import StepRunner
 
@@ -48,7 +48,7 @@ def measure(pretrained, task, location, length, batch_size, precision, folder):
     tokenizer = pretrained.tokenizer
     task = task.prepare(TaskInputs(location, PHASES, tokenizer, length))
     config = bert_tf.FineTuningConfig(max_seq_length=length)
-    data = TaskData(task, location, tokenizer, config, PHASES, folder)
+    data = RunData(task, location, tokenizer, config, PHASES, folder)
     data.write_all_records()
     records = data.splits["train"][0].records
     training = bert_tf.TrainingConfig(

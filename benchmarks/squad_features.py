@@ -44,13 +44,13 @@ from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import SquadTask
 from bert_tf.tasks.task import DataLocation
-from bert_tf.fine_tuning.task_data import TaskData
+from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.config import RunPhases
 
 train_file, vocab_file, length, stride, folder = sys.argv[1:]
 tokenizer = BertTokenizer(vocab_file)
-data = TaskData(
+data = RunData(
     SquadTask(tokenizer, WindowSettings(int(stride))), DataLocation(train_file=train_file),
     tokenizer, FineTuningConfig(max_seq_length=int(length)), RunPhases(True, False, False), folder,
 )

@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from bert_tf.export.exporter import export_model
     from bert_tf.export.predictor import Predictor
     from bert_tf.export.settings import ServingSettings
-    from bert_tf.fine_tuning.distillation_config import DistillationConfig
     from bert_tf.fine_tuning.fine_tune import fine_tune
-    from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
+    from bert_tf.fine_tuning.fine_tuning_config import (
+        DistillationConfig,
+        FineTuningConfig,
+    )
     from bert_tf.head_config import HeadConfig
     from bert_tf.masking.masking_config import MaskingConfig
     from bert_tf.modeling import (
@@ -79,7 +81,7 @@ _MODULES = {
     "BertTokenizer": "tokenization",
     "ChoiceTask": "tasks.choice.choice_task",
     "DataLocation": "tasks.splits",
-    "DistillationConfig": "fine_tuning.distillation_config",
+    "DistillationConfig": "fine_tuning.fine_tuning_config",
     "FineTuningConfig": "fine_tuning.fine_tuning_config",
     "HeadConfig": "head_config",
     "InputError": "errors",

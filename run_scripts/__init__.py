@@ -1,5 +1,15 @@
 """The command-line programs, with the flags of google-research/bert. Layer 6.
 
-`flags` defines the flags that several programs share. No other package imports this
-one.
+Read in this order. No other package imports this one.
+
+1. `flags` defines the flags that several programs share, and builds settings from them.
+   `fine_tuning_main` is the main function of `run_classifier`, `run_squad`, `run_ner`
+   and `run_swag`.
+2. `run_pretraining`, `adapt_vocabulary` and `convert_checkpoint` make checkpoints, and
+   `extract_features` uses them.
+3. `export_model` makes models for servers; `predict` uses them, with the files of
+   `prediction_tables`.
+4. `sweep` (its parts are in `sweeps`) and `make_glue_submission` work on several runs;
+   `recipes` are the experiments of the paper.
+5. `quickstart` is the whole workflow; `quickstart_answers` uses its export.
 """

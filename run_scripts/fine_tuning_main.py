@@ -5,23 +5,25 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
+from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig, RunSettings
 from bert_tf.program import config_flags, startup
 from bert_tf.program.help_text import name_programs
 from bert_tf.run_scripts import flags as shared
-from bert_tf.run_scripts import head_flags
 from bert_tf.storage import files
 from bert_tf.storage.dialects import AUTHORS
 from bert_tf.storage.paths import check_output_folder, is_inside
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Task
 from bert_tf.training.config import RunPhases
+
+if TYPE_CHECKING:
+    from bert_tf.fine_tuning.run_model import RunModel
 
 FLAGS = flags.FLAGS
 # --help then lists the flags of this module with the program's.
@@ -32,8 +34,35 @@ EXPORT = "python run_scripts/export_model.py --checkpoint={} --export_dir=served
 _PREDICT = "python run_scripts/predict.py --model={} --input_file=texts.txt"
 
 
-def define_flags() -> None:
-    """Defines the flags of all tasks."""
+@dataclasses.dataclass(frozen=True)
+class ProgramFlags:
+    """The groups of flags in which the programs for fine-tuning differ.
+
+    Attributes:
+        splits: Whether the dev and test splits are different files.
+        teacher: Whether the task can learn the outputs of a teacher.
+        head: Whether the task has a head whose layers can be chosen.
+        features: Whether the encoder can be frozen; needs `teacher` and `head`.
+        of_export: The flags that `export_model` gets too, if they are given.
+    """
+
+    splits: bool = True
+    teacher: bool = False
+    head: bool = False
+    features: bool = False
+    of_export: Sequence[str] = ("max_seq_length",)
+
+    @property
+    def inputs(self) -> list[str]:
+        """The flags with the data of a run."""
+        splits = ("dev_file", "test_file") if self.splits else ()
+        teacher = ("teacher", "unlabelled_file") if self.teacher else ()
+        return ["data_dir", "train_file", *splits, "predict_file", *teacher]
+
+
+def define_flags(program: ProgramFlags) -> None:
+    """Defines the flags of a program for fine-tuning that others have too."""
+    # Data and output.
     flags.DEFINE_string("output_dir", None, "Folder of this run.")
     config_flags.define(
         DataLocation,
@@ -50,6 +79,8 @@ def define_flags() -> None:
         None,
         "File for --do_predict, of any name, with or without labels or answers.",
     )
+
+    # Phases.
     flags.DEFINE_bool("do_train", False, "Whether to train on the train split.")
     flags.DEFINE_bool("do_eval", False, "Whether to evaluate on the dev split.")
     flags.DEFINE_bool("do_predict", False, "Whether to predict the test split.")
@@ -64,6 +95,8 @@ def define_flags() -> None:
         "Exports the model as a SavedModel that takes raw text, as a new version in "
         "this folder.",
     )
+
+    # Model and training.
     config_flags.define(
         FineTuningConfig, without=("max_seq_length", "eval_batch_size", "class_weights")
     )
@@ -78,105 +111,152 @@ def define_flags() -> None:
     )
     shared.define_training_flags()
 
-
-def define_split_flags() -> None:
-    """Defines the flags of tasks whose dev and test splits are different files."""
-    config_flags.define(
-        DataLocation,
-        ("dev_file", "test_file"),
-        texts={"test_file": "The same as --predict_file."},
-    )
+    # The groups that not all programs have.
+    if program.teacher:
+        shared.define_distillation_flags()
+    if program.splits:
+        config_flags.define(
+            DataLocation,
+            ("dev_file", "test_file"),
+            texts={"test_file": "The same as --predict_file."},
+        )
+    if program.head:
+        shared.define_head_flags()
+    if program.features:
+        shared.define_feature_flags()
 
 
 def run_task(
-    location: DataLocation,
+    program: ProgramFlags,
     make_task: Callable[[DataLocation], Task],
     next_step: str,
+    phases: RunPhases | None = None,
 ) -> None:
     """Trains, evaluates and predicts.
 
     Args:
-        location: The place of the data.
+        program: The flags of the program.
         make_task: Builds the task from the flags and the place of its data.
         next_step: The command to run next if the model is not exported, with {} for the
             path of the trained model; for the last line of the output.
+        phases: The phases to run; None for those of the flags.
 
     Raises:
         InputError: A flag, a file or the folder of an earlier run is not valid.
     """
-    phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
+    location = _data_location(program)
+    phases = phases or RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
     if not phases.kinds:
         raise InputError(
             "Nothing to do: give --do_train, --do_eval or --do_predict =true."
         )
-    _check_flags()
+    settings = run_settings(program, phases)
+    if FLAGS.export_dir:
+        _check_export_dir(FLAGS.export_dir, FLAGS.output_dir)
+
     startup.import_tensorflow()
     from bert_tf.export.layout import next_version
     from bert_tf.fine_tuning import fine_tune
 
+    # Without training, the trained model gives the default length.
     if FLAGS.export_dir:
         next_version(FLAGS.export_dir)
-    model, features = shared.run_model(), head_flags.feature_settings()
-    task: Any = make_task(location)
-    if "head" in FLAGS and phases.train:  # else the head is that of the trained model
-        task = dataclasses.replace(task, head=head_flags.head_config())
-    results = fine_tune.run(
-        task,
-        location,
-        model,
-        phases,
-        fine_tuning_config(),
-        shared.training_config(),
-        shared.runtime_config(),
-        features,
-        shared.distillation_config(),
-        FLAGS.init_head,
-        FLAGS.check_only,
-    )
+    model = shared.run_model()
+    if settings.features:
+        _check_encoder(model, settings)
+    task = make_task(location)
+    length = shared.values_or_trained("max_seq_length")
+    config = dataclasses.replace(settings.config, **length)
+
+    settings = dataclasses.replace(settings, config=config)
+    results = fine_tune.run(task, location, model, settings, FLAGS.check_only)
     if FLAGS.check_only:
         print("Flags and data are valid.")
         return
+
     for name, value in sorted(results.values.items()):
         print(f"{name} = {value}")
-    trained = FLAGS.output_dir if phases.train else model.trained_run
-    used = trained or FLAGS.init_checkpoint
+    used = FLAGS.output_dir if phases.train else model.trained_run
+    used = used or FLAGS.init_checkpoint
     if FLAGS.export_dir and results.is_chief:
-        _export(used)
+        _export(used, program.of_export)
         next_step, used = _PREDICT, FLAGS.export_dir
     following = name_programs(next_step.format(shlex.quote(used)), sys.argv[0])
-    print(
-        " ".join(
-            [*([results.summary] if results.summary else []), f"Next: {following}"]
-        )
+    print(f"{results.summary} Next: {following}".lstrip())
+
+
+def _data_location(program: ProgramFlags) -> DataLocation:
+    """Returns the place of the data.
+
+    Raises:
+        InputError: Two places are given.
+    """
+    test_file = FLAGS.predict_file
+    if program.splits:
+        if FLAGS.test_file and test_file:
+            raise InputError(
+                "--test_file and --predict_file are the same. Give one of them."
+            )
+        test_file = test_file or FLAGS.test_file
+
+    table_format = config_flags.build(TableFormat)
+    location: DataLocation = config_flags.build(
+        DataLocation, test_file=test_file, table_format=table_format
     )
+    if location.tfds_name and location.data_dir:
+        raise InputError(
+            "--data_dir and --tfds_name are two places of the data. Give one of them."
+        )
+    return location
 
 
-def _check_flags() -> None:
-    """Checks the values of flags, as far as possible without TensorFlow.
+def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
+    """Returns the settings of a run, which are read once, and without TensorFlow.
+
+    Args:
+        program: The flags of the program.
+        phases: The phases to run.
 
     Raises:
         InputError: A value is out of range, flags contradict each other, or
-            --output_dir or --export_dir cannot be used.
+            --output_dir cannot be used.
     """
-    shared.check_output_dir()
-    config_flags.build(FineTuningConfig)
-    shared.runtime_config()
-    shared.training_config()
-    shared.distillation_config()
-    if "head" in FLAGS and FLAGS.do_train:
-        head_flags.head_config()
-    if (
-        "task_type" in FLAGS and FLAGS.do_train
-    ):  # else the trained model gives --task_type
-        shared.check_effect(
-            "task_type", "multi_label", ("threshold", "label_separator")
+    shared.check_output_dir(program.inputs)
+    config = config_flags.build(FineTuningConfig)
+    runtime = shared.runtime_config()
+    distillation = None
+    if program.teacher:
+        distillation = shared.distillation_config(program.features)
+
+    # Without training, the head is that of the trained model.
+    head = features = None
+    if program.head and phases.train:
+        head = shared.head_config(program.features)
+        features = shared.feature_settings() if head.feature_layers else None
+    return RunSettings(
+        phases,
+        config,
+        shared.training_config(features=features is not None),
+        runtime,
+        features,
+        distillation,
+        FLAGS.init_head,
+        head,
+    )
+
+
+def _check_encoder(model: "RunModel", settings: RunSettings) -> None:
+    """Raises `InputError` if the frozen encoder would have random weights."""
+    layers = settings.distillation.layers if settings.distillation else ()
+    if not (model.init_checkpoint or layers or model.trained_run):
+        raise InputError(
+            "--approach=features needs --init_checkpoint: hidden states of a model "
+            "with random weights are of no use."
         )
-    if FLAGS.export_dir:
-        _check_export_dir(FLAGS.export_dir, FLAGS.output_dir)
 
 
 def _check_export_dir(export_dir: str, output_dir: str) -> None:
-    """Checks, before the training, that the model can be exported to a folder afterwards.
+    """Checks, before the training, that the model can be exported to a folder.
 
     Raises:
         InputError: The folder cannot be written, or the run writes to it or removes it.
@@ -191,8 +271,13 @@ def _check_export_dir(export_dir: str, output_dir: str) -> None:
     check_output_folder(export_dir, ".new_version")
 
 
-def _export(checkpoint: str) -> None:
-    """Writes the SavedModel of the trained model, in a process that leaves the GPUs alone."""
+def _export(checkpoint: str, names: Sequence[str]) -> None:
+    """Writes the SavedModel of the trained model, in a process that uses no GPU.
+
+    Args:
+        checkpoint: The trained model.
+        names: The flags that this process gets too, if they are given.
+    """
     command = [
         sys.executable,
         "-m",
@@ -203,44 +288,10 @@ def _export(checkpoint: str) -> None:
     examples = os.path.join(FLAGS.output_dir, DEV_EXAMPLES)
     if files.exists(examples):  # the checkpoint may be that of another run
         command.append(f"--dev_data={examples}")
-    for name in ("max_seq_length", "null_score_diff_threshold"):
-        if name in FLAGS and FLAGS[name].present:
+    for name in names:
+        if FLAGS[name].present:
             command.append(f"--{name}={FLAGS[name].value}")
     sys.stdout.flush()
     done = subprocess.run(command, env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"})
     if done.returncode:  # the program has printed the reason
         sys.exit(done.returncode)
-
-
-def data_location() -> DataLocation:
-    """Returns the place of the data, from the flags that this module has defined.
-
-    The caller must have called `define_flags` and `define_split_flags`.
-
-    Raises:
-        InputError: Two places are given.
-    """
-    if FLAGS.test_file and FLAGS.predict_file:
-        raise InputError(
-            "--test_file and --predict_file are the same. Give one of them."
-        )
-    location = config_flags.build(
-        DataLocation,
-        test_file=FLAGS.predict_file or FLAGS.test_file,
-        table_format=config_flags.build(TableFormat),
-    )
-    if location.tfds_name and location.data_dir:
-        raise InputError(
-            "--data_dir and --tfds_name are two places of the data. Give one of them."
-        )
-    return location
-
-
-def fine_tuning_config() -> FineTuningConfig:
-    """Returns the settings.
-
-    Without training, the trained model gives the default length.
-    """
-    return config_flags.build(
-        FineTuningConfig, **shared.values_or_trained("max_seq_length")
-    )

@@ -1,16 +1,21 @@
-"""Flags that several programs share, and functions that build objects from the flag values."""
+"""Flags that several programs share, and the settings that are built from them."""
 
 import dataclasses
 import functools
 import glob
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning.distillation_config import DistillationConfig
-from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
+from bert_tf.fine_tuning.fine_tuning_config import (
+    DistillationConfig,
+    FeatureSettings,
+    FineTuningConfig,
+)
+from bert_tf.head_config import FEATURE_LAYERS, HeadConfig
 from bert_tf.program import config_flags
 from bert_tf.program.command_line import FLAG_OF_PARAMETER
 from bert_tf.storage.paths import check_output_folder, is_inside
@@ -22,16 +27,10 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 # --help then lists the flags of this module with the program's.
 flags.disclaim_key_flags()
-_DATA_FLAGS = (
-    "input_file",
-    "eval_input_file",
-    "data_dir",
-    "train_file",
-    "dev_file",
-    "test_file",
-    "predict_file",
-    "unlabelled_file",
-)
+# The learning rate of fine-tuning is too low for a head with random weights on a frozen
+# encoder.
+LEARNING_RATE_OF_FEATURES = 1e-3
+_CACHE_FLAGS = ("feature_layers", "feature_dtype")
 
 
 def define_model_flags(checkpoint_help: str) -> None:
@@ -95,18 +94,20 @@ def define_distillation_flags() -> None:
     config_flags.define(DistillationConfig)
 
 
-def distillation_config() -> DistillationConfig | None:
+def distillation_config(has_features: bool) -> DistillationConfig | None:
     """Returns the settings of the teacher; None without a teacher or training.
+
+    Args:
+        has_features: Whether the program has the flags of a frozen encoder.
+            --feature_cache_dir then has an effect without a teacher too.
 
     Raises:
         InputError: A value is out of range, or a flag has no effect.
     """
     names = [field.name for field in dataclasses.fields(DistillationConfig)]
-    if (
-        "approach" in FLAGS
-    ):  # --feature_cache_dir then has an effect without a teacher too
+    if has_features:
         names.remove("feature_cache_dir")
-    given = [name for name in names if name in FLAGS and FLAGS[name].present]
+    given = [name for name in names if FLAGS[name].present]
     if given and not FLAGS.teacher:
         raise InputError(f"--{given[0]} needs the folder of a run as --teacher.")
     settings = config_flags.build(DistillationConfig) if given else None
@@ -141,27 +142,33 @@ def _profile_steps() -> tuple[int, int] | None:
     return first, last
 
 
-def training_config(**values: Any) -> TrainingConfig:
-    """Returns the settings that affect the trained weights, from the flags and further values.
+def training_config(features: bool = False, **values: Any) -> TrainingConfig:
+    """Returns the settings that affect the trained weights.
+
+    Args:
+        features: Whether a head on a frozen encoder is trained, which needs another
+            default of --learning_rate.
+        **values: Values of fields that the flags do not give.
 
     Raises:
         InputError: A value is out of range.
     """
     values["global_batch_size"] = FLAGS.train_batch_size
+    if features and not FLAGS["learning_rate"].present:
+        values["learning_rate"] = LEARNING_RATE_OF_FEATURES
     return config_flags.build(TrainingConfig, **values)
 
 
 @functools.cache
 def run_model() -> "RunModel":
-    """Returns the model of --init_checkpoint, --bert_config_file, --vocab_file and --do_lower_case.
+    """Returns the model of the four flags of `define_model_flags`.
 
     What is not given is that of the run in --output_dir, if the program has this flag.
     """
     from bert_tf.fine_tuning.run_model import RunModel
 
     casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
-    trains = "do_train" in FLAGS and FLAGS.do_train
-    return config_flags.build(RunModel, do_lower_case=casing, trains=trains)
+    return config_flags.build(RunModel, do_lower_case=casing)
 
 
 def values_or_trained(*names: str) -> dict[str, Any]:
@@ -176,8 +183,12 @@ def values_or_trained(*names: str) -> dict[str, Any]:
     return values
 
 
-def check_output_dir() -> None:
-    """Checks --output_dir, and that --overwrite does not remove what the run starts from.
+def check_output_dir(inputs: Sequence[str]) -> None:
+    """Checks --output_dir, and that --overwrite removes nothing that the run needs.
+
+    Args:
+        inputs: The names of the flags with the data of the program, and "teacher" if it
+            has one.
 
     Raises:
         InputError: --output_dir is not a folder, or --overwrite would remove a file of
@@ -185,19 +196,16 @@ def check_output_dir() -> None:
     """
     output = FLAGS.output_dir
     check_output_folder(output, "run.lock")
+    # An empty text is usually a variable of the shell that is not set.
     for name in ("init_checkpoint", "bert_config_file", "vocab_file"):
         if FLAGS[name].value == "":
             raise InputError(f"--{name} is empty. Give a path, or leave out the flag.")
     if not (FLAGS.do_train and FLAGS.overwrite):
         return
+
+    # A run is removed as a whole, and of other files only those that a run writes.
     replaced = ("best", "checkpoints", "bert_config.json")
-    for name in (
-        "init_checkpoint",
-        "teacher",
-        "bert_config_file",
-        "vocab_file",
-        *_DATA_FLAGS,
-    ):
+    for name in ("init_checkpoint", "bert_config_file", "vocab_file", *inputs):
         parts = ("",) if name in ("init_checkpoint", "teacher") else replaced
         for path in _paths_of(name):
             if any(is_inside(path, os.path.join(output, part)) for part in parts):
@@ -208,19 +216,86 @@ def check_output_dir() -> None:
 
 
 def _paths_of(name: str) -> list[str]:
-    """Returns the paths that a flag names; [] if there is no such flag, or if it is not given."""
-    patterns = (FLAGS[name].value or "").split(",") if name in FLAGS else []
+    """Returns the paths that a flag names; [] if it is not given."""
+    patterns = (FLAGS[name].value or "").split(",")
     return [path for each in patterns if each for path in glob.glob(each) or [each]]
 
 
 def check_effect(name: str, value: Any, dependent: tuple[str, ...]) -> None:
-    """Checks that flags that need a value of another flag are given only with this value.
+    """Checks that flags that need a value of another flag have it.
 
     Raises:
         InputError: One of them is given, and the flag `name` has another value.
     """
-    given = [each for each in dependent if each in FLAGS and FLAGS[each].present]
+    given = [each for each in dependent if FLAGS[each].present]
     if given and FLAGS[name].value != value:
         raise InputError(
             f"--{given[0]} has no effect without --{name}={value}. Give both or none."
         )
+
+
+def define_head_flags() -> None:
+    """Defines the flags of the head."""
+    config_flags.define(
+        HeadConfig, without=("feature_layers",), flag_names={"kind": "head"}
+    )
+
+
+def define_feature_flags() -> None:
+    """Defines the flags of a frozen encoder."""
+    # Which weights are trained.
+    flags.DEFINE_enum(
+        "approach",
+        "fine_tuning",
+        ["fine_tuning", "features"],
+        "fine_tuning: train all weights. features: train the head only, on hidden "
+        "states of the encoder of --init_checkpoint that are computed once. The "
+        f"default of --learning_rate is then {LEARNING_RATE_OF_FEATURES}.",
+    )
+
+    # What the head reads, and how it is stored.
+    config_flags.define(
+        HeadConfig,
+        ("feature_layers",),
+        defaults={"feature_layers": "concat_last_four"},
+        texts={
+            "feature_layers": f"Hidden states for --approach=features, one of "
+            f"{', '.join(FEATURE_LAYERS)}: the rows of table 7 of the paper. The "
+            "weights of a sum are learned."
+        },
+    )
+    flags.DEFINE_enum(
+        "feature_dtype",
+        "float16",
+        ["float16", "float32"],
+        "Dtype of the hidden states on disk, for --approach=features.",
+    )
+
+
+def head_config(has_features: bool) -> HeadConfig:
+    """Returns the layers of the head that a run trains.
+
+    Args:
+        has_features: Whether the program has the flags of a frozen encoder.
+
+    Raises:
+        InputError: A flag is out of range, or has no effect with the other flags.
+    """
+    check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
+    layers = None
+    if has_features:
+        further = () if FLAGS.teacher else ("feature_cache_dir",)
+        check_effect("approach", "features", (*_CACHE_FLAGS, *further))
+        check_effect("approach", "fine_tuning", ("layer_decay", "recompute"))
+        layers = FLAGS.feature_layers if FLAGS.approach == "features" else None
+    return HeadConfig(FLAGS.head, FLAGS.lstm_layers, FLAGS.lstm_size, layers)
+
+
+def feature_settings() -> FeatureSettings:
+    """Returns the settings of the cache of hidden states, for --approach=features.
+
+    Raises:
+        InputError: The cache is not in a local folder.
+    """
+    folder = FLAGS.feature_cache_dir or os.path.join(FLAGS.output_dir, "features")
+    return FeatureSettings(folder, FLAGS.feature_dtype)

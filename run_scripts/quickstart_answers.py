@@ -1,4 +1,4 @@
-"""Classifies the test split with an exported model, as a program without this project would.
+"""Classifies the test split with an exported model, without this project.
 
 The quickstart runs this program. It may import only tensorflow, tensorflow_text and the
 standard library, to show that an exported model needs no other package.
@@ -24,18 +24,22 @@ def classify(model_dir: str, test_file: str, output_file: str) -> None:
     with open(test_file, encoding="utf-8", newline="\n") as file:
         rows = [line.rstrip("\n").split("\t") for line in file][1:]
     texts = [row[0] for row in rows]
+
+    # The first call takes longer, so it is not measured.
     model(text=tf.constant(texts[:64]))
-    started, found = time.monotonic(), list[tuple[str, float]]()
+    started = time.monotonic()
+    found: list[tuple[str, float]] = []
     for first in range(0, len(texts), 64):
         answer = model(text=tf.constant(texts[first : first + 64]))
         labels = [label.decode() for label in answer["label"].numpy()]
-        found += zip(
-            labels, answer["probabilities"].numpy().max(axis=1).tolist(), strict=True
-        )
+        probabilities = answer["probabilities"].numpy().max(axis=1).tolist()
+        found += zip(labels, probabilities, strict=True)
     secs = time.monotonic() - started
+
     assert "bert_tf" not in sys.modules
     for text, (label, probability) in zip(texts[:5], found, strict=False):
         print(f"{label:12s} {probability:.2f}  {text[:100]}")
+
     correct = sum(label == row[1] for (label, _), row in zip(found, rows, strict=True))
     with open(output_file, "w", encoding="utf-8") as file:
         json.dump(

@@ -1,4 +1,4 @@
-r"""Fine-tunes BERT to classify sentences or pairs, evaluates the model, and predicts labels.
+r"""Fine-tunes BERT to classify sentences or pairs, evaluates it, and predicts labels.
 
     python run_scripts/run_classifier.py --task_name=MRPC --do_train=true \
     --do_eval=true \
@@ -33,7 +33,7 @@ from absl import flags
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import command_line, config_flags
-from bert_tf.run_scripts import fine_tuning_main, head_flags
+from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.classification.classification_task import TABLES
 from bert_tf.tasks.classification.long_texts import WINDOWS, LongTexts
@@ -53,7 +53,8 @@ config_flags.define(
     FineTuningConfig,
     ("max_seq_length", "class_weights"),
     texts={
-        "max_seq_length": "Number of tokens of a sequence; see --long_texts for longer texts."
+        "max_seq_length": "Number of tokens of a sequence; see --long_texts for longer "
+        "texts."
     },
 )
 config_flags.define(LongTexts)
@@ -91,20 +92,19 @@ config_flags.define(TableFormat)
 config_flags.define(
     DataLocation, ("eval_fraction", "test_fraction", "tfds_name", "tfds_data_dir")
 )
-fine_tuning_main.define_flags()
-shared.define_distillation_flags()
-fine_tuning_main.define_split_flags()
-head_flags.define_flags()
-head_flags.define_feature_flags()
+_PROGRAM = fine_tuning_main.ProgramFlags(teacher=True, head=True, features=True)
+fine_tuning_main.define_flags(_PROGRAM)
 flags.mark_flags_as_required(["task_name", "output_dir"])
 
 
 def main() -> None:
     """Trains, evaluates and predicts."""
     _task_name()
-    fine_tuning_main.run_task(
-        fine_tuning_main.data_location(), make_task, fine_tuning_main.EXPORT
-    )
+    if FLAGS.do_train:  # else the trained model gives --task_type
+        shared.check_effect(
+            "task_type", "multi_label", ("threshold", "label_separator")
+        )
+    fine_tuning_main.run_task(_PROGRAM, make_task, fine_tuning_main.EXPORT)
 
 
 def make_task(location: DataLocation) -> Task:

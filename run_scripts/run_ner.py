@@ -28,7 +28,7 @@ from absl import flags
 
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import command_line, config_flags
-from bert_tf.run_scripts import fine_tuning_main, head_flags
+from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.schemes import DETECT, SCHEMES
@@ -45,7 +45,8 @@ config_flags.define(
     FineTuningConfig,
     ("max_seq_length", "class_weights"),
     texts={
-        "max_seq_length": "Longer sentences are split into windows of this number of tokens."
+        "max_seq_length": "Longer sentences are split into windows of this number of "
+        "tokens."
     },
 )
 config_flags.define(Columns)
@@ -70,17 +71,14 @@ flags.DEFINE_bool(
     "document. Documents start at -DOCSTART- lines; a line of a .jsonl file is a "
     "document of its own. Slower than without, because all sequences are long.",
 )
-fine_tuning_main.define_flags()
-shared.define_distillation_flags()
-fine_tuning_main.define_split_flags()
-head_flags.define_flags()
-head_flags.define_feature_flags()
+_PROGRAM = fine_tuning_main.ProgramFlags(teacher=True, head=True, features=True)
+fine_tuning_main.define_flags(_PROGRAM)
 flags.mark_flags_as_required(["output_dir"])
 
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    fine_tuning_main.run_task(fine_tuning_main.data_location(), make_task, _NEXT_STEP)
+    fine_tuning_main.run_task(_PROGRAM, make_task, _NEXT_STEP)
 
 
 def make_task(_: DataLocation) -> Task:

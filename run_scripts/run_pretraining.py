@@ -80,7 +80,7 @@ flags.mark_flags_as_required(["output_dir"])
 def main() -> None:
     """Trains and evaluates."""
     _check_phases()
-    shared.check_output_dir()
+    shared.check_output_dir(("input_file", "eval_input_file"))
 
     # The configs report wrong flags before TensorFlow is imported.
     runtime = shared.runtime_config()

@@ -1,4 +1,4 @@
-r"""Fine-tunes BERT to answer questions about a text (SQuAD 1.1 and 2.0), and predicts answers.
+r"""Fine-tunes BERT to answer questions about a text (SQuAD), and predicts answers.
 
     python run_scripts/run_squad.py --do_train=true \
     --train_file=$SQUAD_DIR/train-v1.1.json \
@@ -25,7 +25,7 @@ evaluates during training too. The same command resumes an interrupted run.
 An ensemble: the mean probability of each answer over several runs.
 
     python run_scripts/run_squad.py --predict_file=$SQUAD_DIR/dev-v1.1.json \
-        --average_nbest=/tmp/squad_1/nbest_predictions.json,/tmp/squad_2/nbest_predictions.json \
+        --average_nbest=/tmp/a/nbest_predictions.json,/tmp/b/nbest_predictions.json \
         --output_dir=/tmp/squad_ensemble/
 """
 
@@ -34,11 +34,12 @@ from absl import flags
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import command_line, config_flags
-from bert_tf.run_scripts import fine_tuning_main, head_flags
+from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.task import DataLocation, Task
+from bert_tf.training.config import RunPhases
 
 FLAGS = flags.FLAGS
 # The command that predicts the answers to other questions.
@@ -63,9 +64,13 @@ flags.DEFINE_list(
     "Files nbest_predictions.json of several runs: writes the answers with the highest "
     "mean probability to --output_dir, and runs no model.",
 )
-fine_tuning_main.define_flags()
-shared.define_distillation_flags()
-head_flags.define_flags()
+_PROGRAM = fine_tuning_main.ProgramFlags(
+    splits=False,
+    teacher=True,
+    head=True,
+    of_export=("max_seq_length", "null_score_diff_threshold"),
+)
+fine_tuning_main.define_flags(_PROGRAM)
 flags.mark_flags_as_required(["output_dir"])
 
 
@@ -76,9 +81,9 @@ def main() -> None:
         return
     # One file is the dev and the test split, and its predictions contain its metrics
     # and threshold.
-    FLAGS.do_predict = FLAGS.do_predict or FLAGS.do_eval
-    location = config_flags.build(DataLocation, test_file=FLAGS.predict_file)
-    fine_tuning_main.run_task(location, make_task, _NEXT_STEP)
+    predicts = FLAGS.do_predict or FLAGS.do_eval
+    phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, predicts)
+    fine_tuning_main.run_task(_PROGRAM, make_task, _NEXT_STEP, phases)
 
 
 def make_task(_: DataLocation) -> Task:
@@ -108,7 +113,7 @@ def _average() -> None:
         InputError: A file is missing or malformed, or the files differ in their
             questions.
     """
-    shared.check_output_dir()
+    shared.check_output_dir(())
     from bert_tf.tasks.squad import ensemble
     from bert_tf.training.lifecycle.run_folder import RunFolder
 
@@ -117,6 +122,8 @@ def _average() -> None:
             "--average_nbest runs no model: give it without --do_train, --do_eval, "
             "--do_predict and --check_only."
         )
+
+    # The predictions of a run are not replaced by those of an ensemble.
     folder = RunFolder(FLAGS.output_dir, outputs=ensemble.OUTPUTS)
     if folder.checkpoints():
         raise InputError(
@@ -124,6 +131,7 @@ def _average() -> None:
             "another --output_dir."
         )
     folder.check_same_run()
+
     with folder.locked():
         results = ensemble.average(
             FLAGS.average_nbest,

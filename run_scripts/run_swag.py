@@ -1,4 +1,4 @@
-r"""Fine-tunes BERT to choose the best of several texts (SWAG, multiple choice), and predicts.
+r"""Fine-tunes BERT to choose the best of several texts (SWAG), and predicts.
 
     python run_scripts/run_swag.py --do_train=true --do_eval=true --data_dir=$SWAG_DIR \
         --vocab_file=$BERT_DIR/vocab.txt --bert_config_file=$BERT_DIR/bert_config.json \
@@ -33,16 +33,14 @@ from bert_tf.tasks.task import DataLocation, Task
 FLAGS = flags.FLAGS
 config_flags.define(FineTuningConfig, ("max_seq_length",))
 config_flags.define(TableFormat, without=("header",))
-fine_tuning_main.define_flags()
-fine_tuning_main.define_split_flags()
+_PROGRAM = fine_tuning_main.ProgramFlags()
+fine_tuning_main.define_flags(_PROGRAM)
 flags.mark_flags_as_required(["output_dir"])
 
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    fine_tuning_main.run_task(
-        fine_tuning_main.data_location(), make_task, fine_tuning_main.EXPORT
-    )
+    fine_tuning_main.run_task(_PROGRAM, make_task, fine_tuning_main.EXPORT)
 
 
 def make_task(_: DataLocation) -> Task:

@@ -1,4 +1,4 @@
-r"""Fine-tunes with each combination of the values of some flags, and compares the results.
+r"""Fine-tunes with each combination of values of flags, and compares the results.
 
     python run_scripts/sweep.py --grid=learning_rate=5e-5,4e-5,3e-5,2e-5 \
         --grid=train_batch_size=16,32 --seeds=5 --output_dir=/tmp/mrpc_sweep \
@@ -26,7 +26,7 @@ from absl import flags
 from bert_tf.program import command_line, startup
 from bert_tf.program.help_text import name_programs
 from bert_tf.run_scripts import fine_tuning_main
-from bert_tf.run_scripts.sweeps import cells
+from bert_tf.run_scripts.sweeps import results
 from bert_tf.run_scripts.sweeps.execution import execute
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan
 from bert_tf.run_scripts.sweeps.store import CSV, TENSORBOARD, SweepStore, best_run
@@ -76,18 +76,16 @@ def main(command: list[str]) -> None:
 def _report(plan: Plan, store: SweepStore, failed: Mapping[PlannedRun, str]) -> None:
     """Writes and prints the results; exits with code 1 if a run failed."""
     startup.import_tensorflow()
-    from bert_tf.run_scripts.sweeps import hparams_page
-
-    results = store.results()
-    table = cells.make_cells(plan.cells(), results, failed)
-    files.write_text(store.path(CSV), cells.as_csv(table))
-    hparams_page.write(store.path(TENSORBOARD), plan.grid, table)
-    print(cells.as_table(table))
+    finished = store.results()
+    table = results.make_cells(plan.cells(), finished, failed)
+    files.write_text(store.path(CSV), results.as_csv(table))
+    results.write_hparams_page(store.path(TENSORBOARD), plan.grid, table)
+    print(results.as_table(table))
     for run, error in failed.items():
         print(f"failed: {run.name}: {error} ({store.log(run)})")
-    if results:
-        best = best_run(results)
-        text = f"{results[best].metric} {results[best].value:.4f} on the dev split"
+    if finished:
+        best = best_run(finished)
+        text = f"{finished[best].metric} {finished[best].value:.4f} on the dev split"
         export = fine_tuning_main.EXPORT.format(shlex.quote(plan.folder(best)))
         print(
             f"Best run: {best.name}: {text}. Next: {name_programs(export, sys.argv[0])}"

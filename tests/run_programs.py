@@ -7,17 +7,17 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Mapping
-from typing import IO
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any
 
 _DRIVER = """
-import atexit, gc, importlib, json, os, signal, sys, tempfile, threading, time, traceback
-# Every program needs these modules. The programs define the same flags, so each child process
-# imports its own program.
-for name in ("tensorflow_text", "bert_tf.export.saved_model", "bert_tf.export.predictor",
-             "bert_tf.pretraining_run", "bert_tf.fine_tuning.run_phases", "bert_tf.conversion",
-             "bert_tf.feature_extraction.output"):
-    importlib.import_module(name)
+import atexit, gc, importlib, json, os, signal, sys
+import tempfile, threading, time, traceback
+# Every program needs these modules. The programs define the same flags, so each child
+# process imports its own program.
+for name in ("export.saved_model", "export.predictor", "pretraining_run",
+             "fine_tuning.run_phases", "conversion", "feature_extraction.output"):
+    importlib.import_module(f"bert_tf.{name}")
 
 
 def run(module, argv, cwd, stdin):
@@ -35,7 +35,7 @@ def run(module, argv, cwd, stdin):
 
 
 def end(code):
-    # As Python does, but without 0.3 seconds that free the objects of the imported modules.
+    # As Python does, but without 0.3 seconds that free the objects of the modules.
     if isinstance(code, str):
         print(code, file=sys.stderr)
     threading._shutdown()
@@ -56,7 +56,7 @@ def wait(child, secs):
     return None
 
 
-# Without this, the garbage collector of each child process visits all objects of the modules.
+# Else the garbage collector of each child process visits all objects of the modules.
 gc.freeze()
 for line in sys.stdin:
     request = json.loads(line)
@@ -65,7 +65,8 @@ for line in sys.stdin:
         if child == 0:
             os.setpgid(0, 0)
             os.dup2(out.fileno(), 1), os.dup2(err.fileno(), 2)
-            end(run(request["module"], request["flags"], request["cwd"], request["stdin"]))
+            words = [request[name] for name in ("module", "flags", "cwd", "stdin")]
+            end(run(*words))
         code = wait(child, request["secs"])
         texts = []
         for file in (out, err):
@@ -85,7 +86,7 @@ class Result:
 
     @property
     def messages(self) -> list[str]:
-        """The lines that the program wrote to stderr, without TensorFlow's log lines."""
+        """The lines of the program on stderr, without those of TensorFlow's log."""
         lines = [line for line in self.err.splitlines() if line]
         return [
             line
@@ -135,6 +136,35 @@ def as_flags(values: Mapping[str, object]) -> list[str]:
     return [f"--{name}={value}" for name, value in values.items() if value is not None]
 
 
+def commands(**defaults: object) -> Callable[..., list[str]]:
+    """Returns a function that gives the flags of a command, in a folder of a test.
+
+    The folder contains the data, and the files of `tiny_bert.write_architecture`.
+    """
+
+    def command(folder: pathlib.Path, **flags: object) -> list[str]:
+        paths = {
+            "data_dir": folder,
+            "output_dir": folder / "out",
+            "vocab_file": folder / "vocab.txt",
+            "bert_config_file": folder / "config.json",
+        }
+        return as_flags({**paths, **defaults, **flags})
+
+    return command
+
+
+def read_lines(path: pathlib.Path) -> list[Any]:
+    """Reads a file of JSON lines."""
+    with path.open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def newest(folder: pathlib.Path, name: str) -> pathlib.Path:
+    """Returns the path of a file in the newest checkpoint of a run."""
+    return max((folder / "checkpoints").glob(f"*/{name}"))
+
+
 def results_of(
     folder: pathlib.Path, name: str = "eval_results.txt"
 ) -> dict[str, float]:
@@ -144,7 +174,7 @@ def results_of(
 
 
 def _environment() -> frozenset[tuple[str, str]]:
-    """Returns the environment variables, without those that pytest sets for each test."""
+    """Returns the environment variables, without those of pytest."""
     return frozenset(
         item for item in os.environ.items() if not item[0].startswith("PYTEST_")
     )
@@ -152,7 +182,7 @@ def _environment() -> frozenset[tuple[str, str]]:
 
 @functools.cache
 def _driver(environment: frozenset[tuple[str, str]]) -> tuple[IO[str], IO[str]]:
-    """Starts a process that runs requests until its stdin is closed, at the end of this process.
+    """Starts a process that runs requests until the end of this process.
 
     Returns:
         The stdin and the stdout of the process.
@@ -182,3 +212,19 @@ def assert_refused(result: Result, *words: str) -> None:
     assert result.messages[0].startswith("error: "), result.messages
     for word in words:
         assert word in result.messages[0], result.messages
+
+
+def assert_each_refused(
+    module: str,
+    command: Callable[..., list[str]],
+    folder: pathlib.Path,
+    cases: Sequence[tuple[Any, ...]],
+) -> None:
+    """Asserts that a program refuses each case: flags, and words of the message.
+
+    No case may write the folder of the run.
+    """
+    results = run_main(module, *(command(folder, **flags) for flags, *_ in cases))
+    for result, (_, *words) in zip(results, cases, strict=True):
+        assert_refused(result, *words)
+    assert not (folder / "out").exists()

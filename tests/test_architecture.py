@@ -205,12 +205,26 @@ def test_flags_are_defined_only_in_mains():
             "bert_tf.program.help_text",
             "bert_tf.run_scripts.fine_tuning_main",
             "bert_tf.run_scripts.flags",
-            "bert_tf.run_scripts.head_flags",
             "bert_tf.program.config_flags",
         ):
             assert main and is_in_program_folder(name), (
                 f"{name} uses flags but is not a main"
             )
+
+
+def test_flags_are_read_and_never_changed():
+    """Only what translates names to flags asks which flags a program has."""
+    for name, tree in MODULES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Assign, ast.AugAssign)):
+                targets = getattr(node, "targets", None) or [node.target]
+                written = [ast.unparse(each) for each in targets]
+                assert not any(each.startswith("FLAGS.") for each in written), name
+            if isinstance(node, ast.Compare) and isinstance(
+                node.ops[0], (ast.In, ast.NotIn)
+            ):
+                asks = ast.unparse(node.comparators[0]) in ("FLAGS", "flags.FLAGS")
+                assert not asks or is_inside(name, "bert_tf.program"), name
 
 
 # What only programs may do, and the modules of the library that do it for them.
@@ -223,12 +237,12 @@ EFFECTS_OF_PROGRAMS = {
     ),
     "sys.stdout": ("program.command_line",),
     "sys.stderr": ("program.command_line", "program.startup"),
-    "sys.exit": ("program.command_line", "export.gate_program", "program.stop_program"),
+    "sys.exit": ("program.command_line", "export.gate_program"),
     "os._exit": (),
     # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; the environment of the process
     # of the gate
     "os.environ": ("program.startup", "training.strategy", "export.gate_process"),
-    "signal.signal": ("program.stop_program", "training.loop"),
+    "signal.signal": ("program.command_line", "training.loop"),
     "logging.basicConfig": (),
     "tf.random.set_seed": (),
     "keras.utils.set_random_seed": (),

@@ -4,7 +4,8 @@ import json
 
 from bert_tf.config import BertConfig
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+VOCABULARY = [*SPECIAL, "a", "b", "##c", "."]
 CONFIG = {
     "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
     "intermediate_size": 8, "max_position_embeddings": 16, "type_vocab_size": 2,

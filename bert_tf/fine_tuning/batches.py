@@ -1,4 +1,4 @@
-"""Batches of records: shuffled for training, and in the order of the file for predictions.
+"""Batches of records: shuffled for training, in the order of the file for predictions.
 
 Shape letters: B batch, S sequence.
 """
@@ -36,12 +36,15 @@ class TrainingOrder:
     """
 
     def __init__(self, num_tokens: np.ndarray, batch_size: int, seed: int) -> None:
-        self._num_tokens, self._batch_size, self._seed = num_tokens, batch_size, seed
+        self._num_tokens = num_tokens
+        self._batch_size = batch_size
+        self._seed = seed
+        # The last epoch and the last window that were computed, with their numbers.
         self._epoch: tuple[int, np.ndarray] = (-1, np.zeros(0, np.uint32))
         self._window: tuple[int, np.ndarray] = (-1, np.zeros(0, np.uint32))
 
     def batch(self, step: int) -> np.ndarray:
-        """Returns the indices of the records in the batch of a step (from 0): int64 [B]."""
+        """Returns the indices of the records of a step's batch: int64 [B]."""
         window = step // _BATCHES_PER_WINDOW
         if self._window[0] != window:
             self._window = window, self._batches_of_window(window)
@@ -51,7 +54,7 @@ class TrainingOrder:
         size = _BATCHES_PER_WINDOW * self._batch_size
         records = self._records_at(window * size, (window + 1) * size)
         records = records[np.argsort(self._num_tokens[records], kind="stable")]
-        batches = records.reshape(_BATCHES_PER_WINDOW, -1)
+        batches = records.reshape(_BATCHES_PER_WINDOW, -1)  # [16, B]
         np.random.default_rng([self._seed, 1, window]).shuffle(batches)
         return batches
 
@@ -66,7 +69,8 @@ class TrainingOrder:
 
     def _permutation(self, epoch: int) -> np.ndarray:
         if self._epoch[0] != epoch:
-            self._epoch = (-1, self._epoch[1][:0])  # Only one permutation is in memory.
+            # Only one permutation is in memory.
+            self._epoch = (-1, self._epoch[1][:0])
             records: np.ndarray = np.arange(len(self._num_tokens), dtype=np.uint32)
             np.random.default_rng([self._seed, 0, epoch]).shuffle(records)
             self._epoch = epoch, records
@@ -103,6 +107,7 @@ def training_batches(
         batch = load(indices)
         if weights is not None:
             batch[RECORD_WEIGHTS] = tf.gather(weights, indices)
+        # Records of `unlabelled_file` follow all others.
         if weights is not None or records.num_labelled < len(records):
             batch = _with_record_weights(batch, indices < records.num_labelled)
         return {**batch, ORIGIN: origin}
@@ -114,7 +119,7 @@ def training_batches(
 def make_loader(
     records: RecordFile, parse: Callable[[Any], dict[str, Any]]
 ) -> Callable[[Any], dict[str, Any]]:
-    """Returns a function that reads records by their indices, int64 [B], and returns a batch.
+    """Returns a function from the indices of records, int64 [B], to a batch.
 
     The batch also has the features in `RecordFile.caches`, and their masks.
 
@@ -147,6 +152,7 @@ def _with_record_weights(batch: dict[str, Any], is_labelled: Any) -> dict[str, A
         is_labelled: bool [B].
     """
     weights = tf.where(is_labelled, batch.get(RECORD_WEIGHTS, 1.0), 0.0)
+    # [B] -> [B, 1] for labels [B, S]
     for _ in batch["label_ids"].shape[1:] if "label_ids" in batch else ():
         weights = weights[..., None]
     return {**batch, LABEL_WEIGHTS: batch.get(LABEL_WEIGHTS, 1.0) * weights}
@@ -223,6 +229,7 @@ def predict(
     size = _BATCHES_PER_WINDOW * batch_size
 
     def batch(number: int) -> np.ndarray:
+        """Returns the records of a batch, int64 [B]: those of a window, by length."""
         start = number // _BATCHES_PER_WINDOW * size
         window = np.arange(start, min(start + size, len(records)))
         window = window[np.argsort(records.index.num_tokens[window], kind="stable")]
@@ -238,6 +245,8 @@ def predict(
         .map(load_batch)
         .prefetch(2)
     )
+
+    # The outputs of a record wait until those of all records before it are known.
     waiting: dict[int, Outputs] = {}
     done = 0
     for number, inputs in enumerate(dataset):

@@ -77,20 +77,23 @@ def weights_of_label_ids(
     Source: `sklearn.utils.class_weight.compute_class_weight`.
     """
     labels, first = task.facts.labels or (), task.first_label_id or 0
-    counted, per_example = np.arange(len(records)), records.index.records_per_example
-    if (
-        task.records_share_weight and per_example is not None
-    ):  # each example counts once
+    per_example = records.index.records_per_example
+
+    # The number of each label: int [C]. If records share a weight, each example counts
+    # once.
+    counted = np.arange(len(records))
+    if task.records_share_weight and per_example is not None:
         counted = np.cumsum(per_example) - per_example
     counted = counted[counted < records.num_labelled]
-    counts = _count_label_ids(records, counted, task.table, sizes, first + len(labels))[
-        first:
-    ]
+    size = first + len(labels)
+    counts = _count_label_ids(records, counted, task.table, sizes, size)[first:]
+
     given = parse_class_weights(class_weights)
     weights = np.array([given.get(label, 1.0) for label in labels])
     if class_weights == BALANCED:
         weights = 1 / np.maximum(counts, 1)
     weights = np.where(counts > 0, weights, 0)
+
     mean = weights @ counts / counts.sum()
     if not mean > 0:
         raise InputError(
@@ -107,9 +110,11 @@ def _count_label_ids(
     sizes: Mapping[str, int],
     size: int,
 ) -> np.ndarray:
-    """Returns how often some records have each value from 0 to size - 1 as `label_ids`."""
+    """Returns how often some records have each of `size` values as `label_ids`."""
     parse = features.parser([each for each in table if each.name == "label_ids"], sizes)
     counts: np.ndarray = np.zeros(size, np.int64)
+
+    # In blocks, because records are read into memory.
     for start in range(0, len(counted), _RECORDS_PER_BLOCK):
         numbers = counted[start : start + _RECORDS_PER_BLOCK]
         label_ids = parse(records.read(numbers))["label_ids"].numpy()
@@ -156,9 +161,7 @@ def with_label_weights(
 
 def describe_weights(task: Task, weights: np.ndarray) -> str:
     """Returns the labels with their weights; see `weights_of_label_ids`."""
-    pairs = zip(
-        task.facts.labels or (), weights[task.first_label_id :].tolist(), strict=True
-    )
-    return shortened(
-        [f"{label} {weight:.4g}" for label, weight in pairs], _SHOWN_LABELS
-    )
+    of_labels = weights[task.first_label_id :].tolist()
+    pairs = zip(task.facts.labels or (), of_labels, strict=True)
+    texts = [f"{label} {weight:.4g}" for label, weight in pairs]
+    return shortened(texts, _SHOWN_LABELS)

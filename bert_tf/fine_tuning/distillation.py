@@ -1,4 +1,4 @@
-"""Distillation: a model, the student, learns the outputs of a teacher for the training examples.
+"""Distillation: a student learns the outputs of a teacher for the training examples.
 
 Shape letters: B batch, T tokens of a record, or 1, C outputs.
 """
@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.fine_tuning import feature_cache
-from bert_tf.fine_tuning.distillation_config import DistillationConfig
 from bert_tf.fine_tuning.feature_cache import FeatureCache, FeatureSettings
-from bert_tf.fine_tuning.task_data import SplitData
+from bert_tf.fine_tuning.fine_tuning_config import DistillationConfig
+from bert_tf.fine_tuning.run_data import SplitData
 from bert_tf.tasks.head_objective import HeadObjective, weighted
 from bert_tf.tasks.task import RECORD_WEIGHTS, TEACHER_LOGITS
 
@@ -37,7 +37,7 @@ class Teacher:
     make_objective: Callable[..., HeadObjective]
 
     def of_run(self) -> dict[str, Any]:
-        """Returns the values that identify the loss and the initial weights of a run."""
+        """Returns values that identify the loss and the initial weights of a run."""
         config = self.config
         return {
             "teacher": f"weights with SHA-256 {self.sha256}",
@@ -48,7 +48,7 @@ class Teacher:
 
 
 class DistillationObjective:
-    """The objective of a student: its loss is a mean of the loss of the labels and the teacher's.
+    """The objective of a student: the mean of a loss of labels and one of the teacher.
 
     Everything else is that of the objective of the task. The metrics need labels for
     all examples, so they are left out if there are examples without labels.
@@ -69,16 +69,16 @@ class DistillationObjective:
     def sums(
         self, batch: Mapping[str, Any], training: bool, seed: Any = None
     ) -> dict[str, Any]:
-        """Returns the sums of the task with the mean of both losses, and that of the teacher."""
+        """Returns the sums of the task, with the mean loss, and the teacher's loss."""
         outputs = self._student.outputs_of_model(batch, training, seed)
         sums = self._student.sums_of_outputs(outputs, batch)
-        teacher, weight = (
-            batch[TEACHER_LOGITS][:, :, 0],
-            self._config.distillation_weight,
-        )
+
+        teacher = batch[TEACHER_LOGITS][:, :, 0]  # [B, T, 1, C] -> [B, T, C]
         temperature = self._config.distillation_temperature
         losses = self._student.teacher_losses(outputs, teacher, batch, temperature)
         loss = tf.reduce_sum(weighted(losses, batch, RECORD_WEIGHTS))
+
+        weight = self._config.distillation_weight
         mean = (1 - weight) * sums["loss"] + weight * loss
         return {**sums, "loss": mean, "teacher_loss": loss}
 
@@ -87,10 +87,9 @@ class DistillationObjective:
     ) -> dict[str, float]:
         """Returns the metrics of the task, and the mean of the teacher's loss."""
         loss = self._student.loss({"loss": sums["teacher_loss"]}, counts)
-        metrics = (
-            {} if self._config.unlabelled_file else self._student.metrics(sums, counts)
-        )
-        return {**metrics, "teacher_loss": loss}
+        if self._config.unlabelled_file:
+            return {"teacher_loss": loss}
+        return {**self._student.metrics(sums, counts), "teacher_loss": loss}
 
 
 def cache_teacher(
@@ -114,13 +113,15 @@ def cache_teacher(
     Raises:
         InputError: See `FeatureCache.write`.
     """
-    logits = feature_cache.function_of_records(
-        lambda batch: teacher.logits_to_learn(teacher.outputs_of_model(batch))[
-            :, :, None
-        ],
-        load,
-    )
-    _, tokens, _, size = logits.get_concrete_function().structured_outputs.shape
+
+    def logits_of(batch: dict[str, Any]) -> Any:
+        logits = teacher.logits_to_learn(teacher.outputs_of_model(batch))
+        return logits[:, :, None]  # [B, T, C] -> [B, T, 1, C]
+
+    compute = feature_cache.function_of_records(logits_of, load)
+    _, tokens, _, size = compute.get_concrete_function().structured_outputs.shape
+
+    # Of each token of a record, or one for the record.
     name, lengths = split.split.name, split.records.index.num_tokens
     sha256 = feature_cache.sha256_of_weights(teacher.model.config, teacher.variables)
     cache = FeatureCache(
@@ -135,5 +136,6 @@ def cache_teacher(
             "teacher_sha256": sha256,
         },
     )
-    cache.write(logits, f"{name} with the teacher")
+
+    cache.write(compute, f"{name} with the teacher")
     split.records.caches[TEACHER_LOGITS] = cache

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning import batches, dev_examples
-from bert_tf.fine_tuning.task_data import SplitData, TaskData
+from bert_tf.fine_tuning import batches, dev_split
+from bert_tf.fine_tuning.run_data import RunData, SplitData
 from bert_tf.progress import Progress
 from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
 
@@ -16,7 +16,7 @@ from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
 class SplitEvaluator:
     """Runs a model over the splits of a task.
 
-    Neither examples nor outputs are held in memory, except for `dev_examples`.
+    Neither examples nor outputs are held in memory, except for `dev_split`.
 
     Args:
         data: The splits and their records.
@@ -25,13 +25,13 @@ class SplitEvaluator:
         parse: Converts serialized records to a batch; see `batches.make_parser`.
 
     Attributes:
-        sampled: The rows for `dev_examples` of each split that was read, by the split's
+        sampled: The rows for `dev_split.write_examples` of each split that was read, by its
             name.
     """
 
     def __init__(
         self,
-        data: TaskData,
+        data: RunData,
         outputs: Callable[[Any], dict[str, Any]],
         parse: Callable[[Any], dict[str, Any]],
     ) -> None:
@@ -40,17 +40,17 @@ class SplitEvaluator:
         self.sampled: dict[str, list[dict[str, Any]]] = {}
 
     def score(self, split: SplitData) -> tuple[TaskResults, dict[str, float]]:
-        """Returns the results of a split with labels, and its metrics with their baselines.
+        """Returns the results of a split with labels, and its metrics with baselines.
 
         Raises:
             InputError: No example has a label, or the file of the split changed after
                 the start of the run.
         """
-        found, config = self._data.task.make_results(split.split), self._data.config
-        for example, outputs in self._outputs_of(
-            split, "evaluating", config.eval_batch_size
-        ):
+        found = self._data.task.make_results(split.split)
+        batch_size = self._data.config.eval_batch_size
+        for example, outputs in self._outputs_of(split, "evaluating", batch_size):
             found.score(example, found.decode(example, outputs))
+
         values = with_baselines(found)
         if not values:
             raise InputError(
@@ -67,14 +67,13 @@ class SplitEvaluator:
             InputError: An output is NaN or infinite, or the file of the split changed
                 after the start of the run.
         """
-        found, config = self._data.task.make_results(split.split), self._data.config
-        pairs = self._outputs_of(
-            split, "predicting", config.predict_batch_size, finite=True
+        found = self._data.task.make_results(split.split)
+        batch_size = self._data.config.predict_batch_size
+        pairs = self._outputs_of(split, "predicting", batch_size, finite=True)
+        decoded = (
+            (example, found.decode(example, outputs)) for example, outputs in pairs
         )
-        found.write(
-            folder,
-            ((example, found.decode(example, outputs)) for example, outputs in pairs),
-        )
+        found.write(folder, decoded)
         return found
 
     def _outputs_of(
@@ -88,20 +87,22 @@ class SplitEvaluator:
             batch_size: Records per batch.
             finite: Whether NaN and infinite outputs are an error.
         """
+        # The outputs of each record, in the order of the file. Batches with hidden
+        # states from a cache have other features, so another function is traced.
         records = split.records
-        per_example = records.index.records_per_example
         load = batches.make_loader(records, self._parse)
-        # Batches with hidden states from a cache have other features.
         has_cache = bool(records.caches)
         if has_cache not in self._forwards:
             self._forwards[has_cache] = batches.traced_once(self._outputs, load)
         outputs = batches.predict(records, load, self._forwards[has_cache], batch_size)
+
+        # The examples are read again, and each one gets the outputs of its records.
+        per_example = records.index.records_per_example
         rows = self.sampled[split.split.name] = []
-        chosen = dev_examples.choose(split.num_examples)
+        chosen = dev_split.choose_examples(split.num_examples)
         number = 0
-        with Progress(
-            f"{description} {split.split.name}", split.num_examples, "examples"
-        ) as shown:
+        title = f"{description} {split.split.name}"
+        with Progress(title, split.num_examples, "examples") as shown:
             for number, example in enumerate(self._data.examples(split.split), start=1):
                 if number > split.num_examples:
                     break
@@ -113,6 +114,7 @@ class SplitEvaluator:
                     _check_finite(values, number, split.split.name)
                 yield example, values
                 shown.update(1)
+
         if number != split.num_examples:
             raise InputError(
                 f"{split.split.source.name} does not have {split.num_examples} "

@@ -8,9 +8,9 @@ Shape letters: R records, B batch, T tokens of a record, K hidden states of a to
 hidden size.
 """
 
-import dataclasses
 import functools
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,47 +19,21 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError, check_choice
+from bert_tf.errors import InputError
+from bert_tf.fine_tuning.fine_tuning_config import FeatureSettings
 from bert_tf.fine_tuning.record_files import check_disk_space
-from bert_tf.fine_tuning.task_data import SplitData
+from bert_tf.fine_tuning.run_data import SplitData
 from bert_tf.progress import Progress
 from bert_tf.storage import files, json_files, sealed
 from bert_tf.storage.workspace import Workspace
 from bert_tf.tasks.task import CACHED_FEATURES
 from bert_tf.training.config import first_difference
 
-DTYPES = ("float16", "float32")
 _SHARD_BYTES = 64 << 20
 _OPEN_SHARDS = 128
 _RECORDS_PER_BATCH = 32
 _FACTS_FILE, _LOCK_FILE = "cache.json", "cache.lock"
 _SCHEMA = {"key": json_files.OBJECT, "sha256": json_files.OBJECT}
-
-
-@dataclasses.dataclass(frozen=True)
-class FeatureSettings:
-    """The settings of the cache of a frozen encoder's hidden states.
-
-    Attributes:
-        folder: A local folder with one cache for each split. Runs with the same data
-            and the same encoder can share it, such as runs with other seeds or learning
-            rates.
-        dtype: One of `DTYPES`.
-
-    Raises:
-        InputError: A value is invalid.
-    """
-
-    folder: str
-    dtype: str = "float16"
-
-    def __post_init__(self) -> None:
-        check_choice(DTYPES, "feature_dtype", self.dtype)
-        if "://" in self.folder:
-            raise InputError(
-                "The cache of features must be in a local folder. Received: "
-                f"{self.folder}. Give a local folder as feature_cache_dir."
-            )
 
 
 class FeatureCache:
@@ -69,7 +43,7 @@ class FeatureCache:
         folder: The folder of the cache.
         lengths: int [R], the number T of vectors of each record.
         shape: K and H.
-        dtype: One of `DTYPES`.
+        dtype: One of `FEATURE_DTYPES`.
         key: JSON values that identify the content.
     """
 
@@ -81,9 +55,14 @@ class FeatureCache:
         dtype: str,
         key: Mapping[str, Any],
     ) -> None:
-        self.folder, self._shape, self._dtype = folder, shape, np.dtype(dtype)
+        self.folder = folder
+        self._shape = shape
+        self._dtype = np.dtype(dtype)
         self._key = json.loads(json.dumps(key))
         self._lengths: np.ndarray = lengths.astype(np.int64)
+
+        # The first record of each shard, the shard of each record, and the position of
+        # its first vector in the shard.
         ends = np.cumsum(self._lengths)
         per_shard = max(_SHARD_BYTES // (shape[0] * shape[1] * self._dtype.itemsize), 1)
         starts = ends - self._lengths
@@ -91,6 +70,7 @@ class FeatureCache:
         self._shard_of = np.searchsorted(firsts, np.arange(len(ends)), side="right") - 1
         self._starts = starts - starts[firsts][self._shard_of]
         self._bounds: np.ndarray = np.append(firsts, len(ends))
+
         self._workspace = Workspace(folder, "cache", "feature_cache_dir", _LOCK_FILE)
         # A process can open about 1,000 files at a time.
         self._array = functools.lru_cache(_OPEN_SHARDS)(self._open)
@@ -121,6 +101,7 @@ class FeatureCache:
         """
         busy = f"Another run computes {self.folder}."
         with self._workspace.locked(busy, wait=True):
+            # The shards that another run, or an earlier one, has not completed.
             checksums = self._checksums()
             shards = range(len(self._bounds) - 1)
             missing = [
@@ -128,22 +109,20 @@ class FeatureCache:
             ]
             if not missing:
                 return
+
+            # The size of these shards, before any work is done.
             records = np.concatenate([self._records(shard) for shard in missing])
-            values_per_token = self._shape[0] * self._shape[1]
-            size = (
-                int(self._lengths[records].sum())
-                * values_per_token
-                * self._dtype.itemsize
-            )
+            num_values = int(self._lengths[records].sum()) * math.prod(self._shape)
+            size = num_values * self._dtype.itemsize
             check_disk_space(self.folder, size, f"the cache {self.folder}")
-            with Progress(
-                f"computing features of {name}", len(records), "records"
-            ) as progress:
+
+            title = f"computing features of {name}"
+            with Progress(title, len(records), "records") as progress:
                 for shard in missing:
                     values = self._compute(shard, compute, progress.update)
-                    checksums[os.path.basename(self._path(shard))] = self._save(
-                        shard, values
-                    )
+                    name_of_shard = os.path.basename(self._path(shard))
+                    checksums[name_of_shard] = self._save(shard, values)
+                    # A shard counts as complete when it is in this file.
                     facts = {"key": self._key, "sha256": checksums}
                     files.write_json(os.path.join(self.folder, _FACTS_FILE), facts)
 
@@ -161,6 +140,8 @@ class FeatureCache:
             paths = map(self._path, range(len(self._bounds) - 1))
             self._workspace.check_owned([_LOCK_FILE], map(os.path.basename, paths))
             return {}
+
+        # The cache of other data, or of another encoder, is not replaced.
         facts = json_files.read(path, _SCHEMA, own=True, required=True)
         if difference := first_difference(facts["key"], self._key):
             name, old, new = difference
@@ -168,6 +149,7 @@ class FeatureCache:
                 f"{self.folder} is a cache with {name}={old!r}, but this run has "
                 f"{name}={new!r}. Give another feature_cache_dir, or remove the folder."
             )
+
         found = {
             name: sha256
             for name, sha256 in facts["sha256"].items()
@@ -186,11 +168,12 @@ class FeatureCache:
         compute: Callable[[np.ndarray], Any],
         update: Callable[[int], None],
     ) -> np.ndarray:
-        """Returns the vectors of the records of a shard, one after the other: [sum of T, K, H]."""
+        """Returns the vectors of all records of a shard: [sum of T, K, H]."""
         records = self._records(shard)
         values: np.ndarray = np.empty(
             [self._lengths[records].sum(), *self._shape], self._dtype
         )
+
         # Batches of similar lengths need little padding.
         by_length = records[np.argsort(self._lengths[records], kind="stable")]
         for first in range(0, len(by_length), _RECORDS_PER_BATCH):
@@ -202,6 +185,7 @@ class FeatureCache:
                     start, length = self._starts[record], self._lengths[record]
                     values[start : start + length] = vectors[:length]
             update(len(batch))
+
         if not np.isfinite(values).all():
             raise InputError(
                 f"Hidden states of the encoder are not finite in {self._dtype}. Give "
@@ -223,6 +207,7 @@ class FeatureCache:
         values: np.ndarray = np.zeros(
             [len(records), lengths.max(), *self._shape], self._dtype
         )
+
         places = zip(
             self._shard_of[records], self._starts[records], lengths, strict=True
         )
@@ -246,6 +231,8 @@ class FeatureCache:
         )
         values = tf.ensure_shape(values, [*records.shape, None, *self._shape])
         lengths = tf.ensure_shape(lengths, records.shape)
+
+        # [B, longest, K, H] -> [B, T, K, H]
         size = 1 if self._lengths.max() == 1 else length
         missing = size - tf.shape(values)[1]
         values = tf.pad(
@@ -261,7 +248,9 @@ def cache_features(
     load: Callable[[Any], dict[str, Any]],
     precision: str,
 ) -> None:
-    """Computes the missing part of the cache of hidden states, and adds it to `RecordFile.caches`.
+    """Computes the missing part of the cache of hidden states.
+
+    The cache is added to `RecordFile.caches`.
 
     Args:
         settings: The place and the dtype of the cache.
@@ -274,10 +263,14 @@ def cache_features(
         InputError: See `FeatureCache.write`.
     """
     name, lengths = split.split.name, split.records.index.num_tokens
-    sha256 = sha256_of_weights(model.config, model.bert.variables_by_name())
+
+    # The layers that the head reads, or their mean over the tokens; a part of the name,
+    # because runs with other heads can share the folder.
     numbers = model.head_config.states(model.config.num_hidden_layers)
     pools = model.head_layers.pools_states
     folder = "-".join([name, *map(str, numbers), *(["mean"] if pools else [])])
+
+    sha256 = sha256_of_weights(model.config, model.bert.variables_by_name())
     cache = FeatureCache(
         os.path.join(settings.folder, folder),
         np.ones_like(lengths) if pools else lengths,
@@ -292,6 +285,7 @@ def cache_features(
             "mean": pools,
         },
     )
+
     cache.write(function_of_records(model.features, load), name)
     split.records.caches[CACHED_FEATURES] = cache
 
@@ -299,7 +293,7 @@ def cache_features(
 def function_of_records(
     features: Callable[[Any], Any], load: Callable[[Any], dict[str, Any]]
 ) -> Any:
-    """Returns a `tf.function` from the indices of records, int64 [B], to their vectors, float32.
+    """Returns a `tf.function` from indices of records, int64 [B], to vectors, float32.
 
     Args:
         features: Converts a batch to float [B, T, K, H].
@@ -313,7 +307,7 @@ def function_of_records(
 
 
 def sha256_of_weights(config: BertConfig, variables: Mapping[str, Any]) -> str:
-    """Returns a checksum of the weights of a model, by name, and of its architecture."""
+    """Returns a checksum of a model's weights, with their names, and architecture."""
     parts = [files.sha256(repr(sorted(config.to_dict().items())).encode())]
     for name, variable in variables.items():
         array = np.asarray(tf.convert_to_tensor(variable.value), np.float32)

@@ -11,16 +11,19 @@ from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.distillation import Teacher
-from bert_tf.fine_tuning.distillation_config import DistillationConfig
-from bert_tf.fine_tuning.feature_cache import FeatureSettings
-from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig, parse_class_weights
+from bert_tf.fine_tuning.fine_tuning_config import (
+    DistillationConfig,
+    FeatureSettings,
+    FineTuningConfig,
+    RunSettings,
+    parse_class_weights,
+)
+from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.fine_tuning.run_model import RunModel
 from bert_tf.fine_tuning.run_phases import FineTuningRun, PhaseResults
-from bert_tf.fine_tuning.task_data import TaskData
 from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.task import DataLocation, Task, TaskInputs
-from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.strategy import make_strategy
@@ -95,10 +98,7 @@ def fine_tune(
         phases.train,
         overwrite,
     )
-    results = run(
-        task,
-        data,
-        model,
+    settings = RunSettings(
         phases,
         config or FineTuningConfig(),
         training or TrainingConfig(),
@@ -107,104 +107,122 @@ def fine_tune(
         distillation,
         init_head,
     )
-    return results.values
+    return run(task, data, model, settings).values
 
 
 def run(
     task: Task,
     location: DataLocation,
     model: RunModel,
-    phases: RunPhases,
-    config: FineTuningConfig,
-    training: TrainingConfig,
-    runtime: RuntimeConfig,
-    features: FeatureSettings | None = None,
-    distillation: DistillationConfig | None = None,
-    init_head: bool | None = None,
+    settings: RunSettings,
     check_only: bool = False,
 ) -> PhaseResults:
     """Runs the phases in `model.output_dir`; see `fine_tune`.
 
     Args:
-        task: As in `fine_tune`, with the layers of the head.
+        task: As in `fine_tune`.
         location: The place of the data set.
         model: The model, and the folder of the run.
-        phases: As in `fine_tune`.
-        config: As in `fine_tune`.
-        training: As in `fine_tune`.
-        runtime: As in `fine_tune`.
-        features: As in `fine_tune`.
-        distillation: As in `fine_tune`.
-        init_head: As in `fine_tune`.
+        settings: The settings of the run.
         check_only: Whether to stop after all checks, before anything is written.
 
     Raises:
         InputError: As in `fine_tune`.
     """
-    distillation = distillation if phases.train else None
+    phases, config = settings.phases, settings.config
+    distillation = settings.distillation if phases.train else None
+
+    # The model to start from, and that of the teacher.
     if distillation:
         model = _student(distillation, model)
-    if init_head is not None and not model.init_checkpoint:
+    if settings.init_head is not None and not model.init_checkpoint:
         raise InputError("init_head needs init_checkpoint. Give both or none.")
-    make_strategy(runtime)  # reports missing devices before anything is read
-    pretrained = model.pretrained
-    tokenizer = pretrained.tokenizer
-    pretrained.config.check_length(config.max_seq_length)
-    length, texts = (
-        config.max_seq_length,
-        distillation.unlabelled_file if distillation else None,
-    )
+    make_strategy(settings.runtime)  # reports missing devices before anything is read
+    model.pretrained.config.check_length(config.max_seq_length)
     source = RunModel(distillation.teacher) if distillation else model
 
-    # The labels of a teacher must have its order; a head of init_checkpoint is kept
-    # only with its.
-    stated = (model.run_data, source.pretrained.facts, pretrained.facts)
-    labels = [each["labels"] for each in stated if each.get("labels")]
-    inputs = TaskInputs(location, phases, tokenizer, length, model.facts, labels)
-    task = _with_trained_head(task, model.facts).prepare(inputs)
-    teacher = (
-        _read_teacher(distillation, source, task, model, length)
-        if distillation
-        else None
-    )
-    data = TaskData(
-        task, location, tokenizer, config, phases, model.output_dir or "", texts
-    )
-    steps, warmup_steps = data.num_steps(training.global_batch_size)
-    selects_by_dev = phases.train and runtime.early_stopping_evals > 0
-    settings = _run_settings(
-        data, model, tokenizer, selects_by_dev, features, init_head
-    )
-    settings |= teacher.of_run() if teacher else {}
-    training = dataclasses.replace(
-        training, num_train_steps=steps, num_warmup_steps=warmup_steps, data=settings
-    )
-    fine_tuning_run = FineTuningRun(
+    # The task, with its labels, and the records of its examples.
+    task = _prepared_task(task, location, model, source, settings)
+    teacher = None
+    if distillation:
+        length = config.max_seq_length
+        teacher = _read_teacher(distillation, source, task, model, length)
+    data = RunData(
+        task,
+        location,
+        model.pretrained.tokenizer,
+        config,
         phases,
+        model.output_dir or "",
+        distillation.unlabelled_file if distillation else None,
+    )
+
+    # What identifies the run, so that no other run is resumed.
+    steps, warmup_steps = data.num_steps(settings.training.global_batch_size)
+    training = dataclasses.replace(
+        settings.training,
+        num_train_steps=steps,
+        num_warmup_steps=warmup_steps,
+        data=_facts_of_run(data, model, settings, teacher),
+    )
+
+    fine_tuning_run = FineTuningRun(
+        dataclasses.replace(settings, training=training),
         data,
-        pretrained.config,
+        model.pretrained.config,
         _run_folder(data, model, phases),
-        training,
-        runtime,
-        _initializer(task, model, phases, init_head),
-        features,
+        _initializer(task, model, settings),
         teacher,
     )
     return fine_tuning_run.run(check_only)
 
 
-def _run_folder(data: TaskData, model: RunModel, phases: RunPhases) -> RunFolder:
+def _prepared_task(
+    task: Task,
+    location: DataLocation,
+    model: RunModel,
+    source: RunModel,
+    settings: RunSettings,
+) -> Task:
+    """Returns the task with what the models and the data tell, such as labels and head.
+
+    Args:
+        task: The task.
+        location: The place of the data set.
+        model: The model of the run.
+        source: The teacher, or else the model of the run.
+        settings: The settings of the run.
+    """
+    # The labels of a teacher must have its order; a head of init_checkpoint is kept
+    # only with its.
+    stated = (model.recorded_data, source.pretrained.facts, model.pretrained.facts)
+    labels = [each["labels"] for each in stated if each.get("labels")]
+    inputs = TaskInputs(
+        location,
+        settings.phases,
+        model.pretrained.tokenizer,
+        settings.config.max_seq_length,
+        model.facts,
+        labels,
+    )
+    if settings.head:
+        task = task.with_head(settings.head)
+    return _with_trained_head(task, model.facts).prepare(inputs)
+
+
+def _run_folder(data: RunData, model: RunModel, phases: RunPhases) -> RunFolder:
     """Returns the folder of the run, with what is saved about its model."""
     task, tokenizer = data.task, model.pretrained.tokenizer
+    # A trained model may be used for another task with the same labels, with another
+    # length.
+    facts = task.facts.of_model()
+    if phases.train:
+        facts = {**task.facts.saved(), "max_seq_length": data.config.max_seq_length}
     metadata = CheckpointMetadata(
         config=model.pretrained.config.to_dict(),
         vocabulary=tokenizer.vocabulary,
         do_lower_case=tokenizer.do_lower_case,
-        # A trained model may be used for another task with the same labels, with
-        # another length.
-        extra={**task.facts.saved(), "max_seq_length": data.config.max_seq_length}
-        if phases.train
-        else task.facts.of_model(),
+        extra=facts,
         notes=data.notes,
     )
     overwrite = phases.train and model.overwrite
@@ -212,7 +230,7 @@ def _run_folder(data: TaskData, model: RunModel, phases: RunPhases) -> RunFolder
 
 
 def _student(distillation: DistillationConfig, model: RunModel) -> RunModel:
-    """Returns the initial model of a student: that of `init_layers`, or else the given one.
+    """Returns the initial model of a student: of `init_layers`, else the given one.
 
     Raises:
         InputError: There are two initial models.
@@ -241,10 +259,12 @@ def _read_teacher(
         InputError: The teacher has another task, other labels, another vocabulary or
             casing, or fewer positions, or the folder of the cache is not local.
     """
-    folder = settings.feature_cache_dir or os.path.join(
-        student.output_dir or "", "features"
-    )
-    cache, pretrained = FeatureSettings(folder, "float32"), source.pretrained
+    folder = settings.feature_cache_dir
+    folder = folder or os.path.join(student.output_dir or "", "features")
+    cache = FeatureSettings(folder, "float32")
+
+    # Both models must have the same labels and read the same ids.
+    pretrained = source.pretrained
     task = _with_trained_head(task, pretrained.facts)
     facts = task.facts.saved()
     pretrained.check_task(facts, "teacher")
@@ -271,60 +291,54 @@ def _read_teacher(
 
 
 def _with_trained_head(task: Task, trained: Mapping[str, Any]) -> Task:
-    """Returns the task with the layers of the head of the trained model, if there is one."""
-    return (
-        task.with_head(HeadConfig.from_dict(trained.get("head"))) if trained else task
-    )
+    """Returns the task with the head of the trained model, if there is a model."""
+    if not trained:
+        return task
+    return task.with_head(HeadConfig.from_dict(trained.get("head")))
 
 
-def _run_settings(
-    data: TaskData,
-    model: RunModel,
-    tokenizer: BertTokenizer,
-    selects_by_dev: bool,
-    features: FeatureSettings | None,
-    init_head: bool | None,
+def _facts_of_run(
+    data: RunData, model: RunModel, settings: RunSettings, teacher: Teacher | None
 ) -> dict[str, Any]:
     """Returns the values that identify the examples and initial weights of a run."""
-    weights = data.config.class_weights
-    return {
+    tokenizer = model.pretrained.tokenizer
+    selects_by_dev = settings.phases.train and settings.runtime.early_stopping_evals > 0
+    facts = {
         **data.task.facts.of_run(),
         "train_split": data.fingerprint(),
         "dev_split": data.fingerprint("dev") if selects_by_dev else None,
         # With layers of a teacher, `Teacher.of_run` identifies the initial weights.
         "init_checkpoint": None if model.checkpoint_layers else model.initial_weights,
-        "init_head": init_head,
+        "init_head": settings.init_head,
         "max_seq_length": data.config.max_seq_length,
         "vocabulary_sha256": tokenizer.vocabulary_sha256,
         "do_lower_case": tokenizer.do_lower_case,
-        **(
-            {"approach": "features", "feature_dtype": features.dtype}
-            if features
-            else {}
-        ),
-        **(
-            {}
-            if weights is None
-            else {"class_weights": parse_class_weights(weights) or weights}
-        ),
     }
+
+    # Only runs with these settings have these values: earlier versions had none.
+    if settings.features:
+        facts |= {"approach": "features", "feature_dtype": settings.features.dtype}
+    if (weights := data.config.class_weights) is not None:
+        facts["class_weights"] = parse_class_weights(weights) or weights
+    return facts | (teacher.of_run() if teacher else {})
 
 
 def _initializer(
-    task: Task, model: RunModel, phases: RunPhases, init_head: bool | None
+    task: Task, model: RunModel, settings: RunSettings
 ) -> Callable[[Any], None] | None:
     """Returns a function that assigns the initial weights.
 
     None if they must be those of a run.
     """
+    trains, init_head = settings.phases.train, settings.init_head
     if not model.init_checkpoint:
-        return _report_random_weights if phases.train else None
-    if not phases.train and model.trained_run:
+        return _report_random_weights if trains else None
+    if not trains and model.trained_run:
         _LOGGER.info(
             "Using the weights of the run in %s, and not those of init_checkpoint.",
             model.output_dir,
         )
-    if init_head is None and (not phases.train or model.checkpoint_layers):
+    if init_head is None and (not trains or model.checkpoint_layers):
         # A head with random weights is of no use, or worse than that of a teacher.
         init_head = True
 

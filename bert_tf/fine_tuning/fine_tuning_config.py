@@ -1,14 +1,20 @@
-"""The settings of fine-tuning. Imports no TensorFlow, so that programs start quickly."""
+"""The settings of fine-tuning, of a frozen encoder, and of distillation.
+
+Imports no TensorFlow, so that programs start quickly.
+"""
 
 import dataclasses
 from collections.abc import Mapping
 
-from bert_tf.errors import InputError, check_at_least
+from bert_tf.errors import InputError, check_at_least, check_between, check_choice
+from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.task import DEFAULT_LENGTH
+from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 
 _MAX_EPOCHS = 1e6
 _MAX_WEIGHT = 1e6
 BALANCED = "balanced"
+FEATURE_DTYPES = ("float16", "float32")
 ClassWeights = str | Mapping[str, float]
 
 
@@ -73,8 +79,10 @@ def parse_class_weights(value: ClassWeights) -> dict[str, float]:
         pairs = [f"{label}={weight}" for label, weight in value.items()]
     else:
         pairs = value.split(",")
+
     found: dict[str, float] = {}
     for pair in pairs:
+        # A label may contain an equals sign.
         label, _, text = pair.rpartition("=")
         label = label.strip()
         try:
@@ -93,3 +101,111 @@ def parse_class_weights(value: ClassWeights) -> dict[str, float]:
             )
         found[label] = weight
     return found
+
+
+@dataclasses.dataclass(frozen=True)
+class FeatureSettings:
+    """The settings of the cache of a frozen encoder's hidden states.
+
+    Attributes:
+        folder: A local folder with one cache for each split. Runs with the same data
+            and the same encoder can share it, such as runs with other seeds or learning
+            rates.
+        dtype: One of `FEATURE_DTYPES`.
+
+    Raises:
+        InputError: A value is invalid.
+    """
+
+    folder: str
+    dtype: str = "float16"
+
+    def __post_init__(self) -> None:
+        check_choice(FEATURE_DTYPES, "feature_dtype", self.dtype)
+        if "://" in self.folder:
+            raise InputError(
+                "The cache of features must be in a local folder. Received: "
+                f"{self.folder}. Give a local folder as feature_cache_dir."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class DistillationConfig:
+    """The settings of a training with a teacher, from which a small model learns.
+
+    Attributes:
+        teacher: The fine-tuned model whose outputs the model learns too: the folder of
+            a run of the same task with the same labels, and with the vocabulary of the
+            model. Its outputs for the training examples are computed once.
+        distillation_temperature: The logits of teacher and model are divided by this
+            number, from 0.01 to 1000, so that small probabilities count more. Without
+            effect in regression.
+        distillation_weight: Share of the teacher in the training loss, from 0 to 1. 1:
+            the labels have no effect.
+        unlabelled_file: Further training examples, in the format of the train file,
+            whose labels or answers, if there are any, are ignored: the model learns
+            only the outputs of the teacher for them. An epoch contains the examples of
+            both files.
+        init_layers: The Transformer blocks of the teacher, counted from 0, from which
+            the model is built, such as 0,2,4. It also has the embeddings, the pooler
+            and the head of the teacher, and needs no initial checkpoint or config.
+        feature_cache_dir: Local folder of the outputs of `teacher` and, with a frozen
+            encoder, of its hidden states, which are computed once. Runs with the same
+            data, teacher and encoder can share it. Default: features/ in the folder of
+            the run.
+
+    Raises:
+        InputError: A value is out of range.
+
+    Source: Hinton et al. 2015 (arXiv:1503.02531), who find values of 1 to 20 for the
+    temperature,
+    lower ones for small models, and a low weight of the labels useful. Sanh et al. 2019
+    (arXiv:1910.01108), section 3, for the choice of layers.
+    """
+
+    teacher: str
+    distillation_temperature: float = 2.0
+    distillation_weight: float = 0.9
+    unlabelled_file: str | None = None
+    init_layers: tuple[int, ...] | None = None
+    feature_cache_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        check_between(0.01, 1000, self, "distillation_temperature")
+        check_between(0, 1, self, "distillation_weight")
+        if self.init_layers is not None and not self.layers:
+            raise InputError(
+                "init_layers must be numbers of blocks, from 0, separated by commas, "
+                f"such as 0,2,4. Received: {','.join(map(str, self.init_layers))!r}."
+            )
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """`init_layers` as integers; () if they are not given, or not numbers."""
+        texts = [str(each).strip() for each in self.init_layers or ()]
+        return tuple(map(int, texts)) if all(each.isdecimal() for each in texts) else ()
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSettings:
+    """All settings of a run; `fine_tune` describes them.
+
+    Attributes:
+        phases: The phases to run.
+        config: Lengths, epochs and batch sizes of evaluations.
+        training: The settings that affect the trained weights.
+        runtime: Devices, logging and checkpoints.
+        features: The cache of a frozen encoder, if only the head is trained.
+        distillation: The settings of a teacher.
+        init_head: Whether the head comes from the initial checkpoint too.
+        head: The layers of the head that is trained; None for those of the task.
+    """
+
+    phases: RunPhases
+    config: FineTuningConfig
+    training: TrainingConfig
+    runtime: RuntimeConfig
+    features: FeatureSettings | None = None
+    distillation: DistillationConfig | None = None
+    init_head: bool | None = None
+    head: HeadConfig | None = None

@@ -36,10 +36,8 @@ from bert_tf.tasks.task import Encoded
 _LOGGER = logging.getLogger(__name__)
 _EXAMPLES_PER_BLOCK = 2048
 _MAX_LISTED_RECORDS = 5
-_HEADER_BYTES, _FOOTER_BYTES = (
-    12,
-    4,
-)  # length and checksum; checksum: the TFRecord format
+# Of a record in the TFRecord format: length and checksum before it, checksum after it.
+_HEADER_BYTES, _FOOTER_BYTES = 12, 4
 _INDEX_SUFFIX = ".index"
 # The entry of `RecordIndex.counts` with the number of examples of `unlabelled_file`.
 WITHOUT_LABELS = "without labels"
@@ -104,7 +102,8 @@ class RecordFile:
 
     def read(self, records: np.ndarray) -> list[bytes]:
         """Returns the serialized records with the given indices."""
-        starts, descriptor = self.index.starts, self._file.fileno()
+        starts = self.index.starts
+        descriptor = self._file.fileno()
         begins = (starts[records] + _HEADER_BYTES).tolist()
         ends = (starts[records + 1] - _FOOTER_BYTES).tolist()
         return [
@@ -119,7 +118,8 @@ class RecordFile:
         check_disk_space(
             tempfile.gettempdir(), int(self.index.starts[-1]), "a local copy"
         )
-        copy = tempfile.TemporaryFile()  # noqa: SIM115 it stays open as long as this object
+        # It stays open as long as this object.
+        copy = tempfile.TemporaryFile()  # noqa: SIM115
         with (
             files.explain_read_errors(self.path),
             tf.io.gfile.GFile(self.path, "rb") as file,
@@ -144,25 +144,24 @@ def read_index(path: str, key: Mapping[str, Any]) -> RecordIndex | None:
     """
     if not tf.io.gfile.exists(path) or not tf.io.gfile.exists(path + _INDEX_SUFFIX):
         return None
+
+    # The arrays and the facts; None if they are damaged, or of another version.
     content = io.BytesIO(files.read_bytes(path + _INDEX_SUFFIX))
     try:
         with np.load(content) as arrays:  # checks the checksum of each array
             facts = json.loads(arrays["facts"].tobytes())
             starts, num_tokens = arrays["starts"], arrays["num_tokens"]
             per_example = arrays.get("records_per_example")
-    except (
-        ValueError,
-        KeyError,
-        EOFError,
-        zipfile.BadZipFile,
-    ):  # damaged, or of another version
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
+
     # Records are read without their checksums, so the file is checked as a whole.
     if (
         facts["key"] != json.loads(json.dumps(key))
         or files.sha256_of_file(path) != facts["sha256"]
     ):
         return None
+
     return RecordIndex(
         key,
         facts["num_examples"],
@@ -199,12 +198,14 @@ def write(
     Raises:
         InputError: The file cannot be written.
     """
+    # Threads encode blocks of examples and serialize their records, in order.
     encoded = _map_in_order(
         lambda block: (encode(block), len(block)), _split_into_blocks(examples)
     )
     blocks = _map_in_order(
         functools.partial(_serialize, table), _number_records(encoded)
     )
+
     written = []
     with (
         files.atomic_replace(path) as temporary,
@@ -218,8 +219,9 @@ def write(
                 written.append(block)
                 progress.update(block.num_examples)
         file.close()
+
+        # The index appears before the records, as in `move`.
         index = _index_of(written, key, notes)
-        # Before the records, as in `move`.
         _write_index(path + _INDEX_SUFFIX, index, files.sha256_of_file(temporary))
     return RecordFile(path, index)
 
@@ -240,6 +242,7 @@ def move(records: RecordFile, path: str) -> RecordFile:
     check_is_own("", [path], [path + _INDEX_SUFFIX], reason, remedy)
     size = os.path.getsize(records.path)
     check_disk_space(os.path.dirname(path), size, os.path.basename(path))
+
     # The index first, so that records never exist without an index.
     for suffix in (_INDEX_SUFFIX, ""):
         with files.atomic_replace(path + suffix) as temporary:
@@ -278,6 +281,7 @@ def _serialize(
     table: features.Table, block: tuple[Encoded, int]
 ) -> tuple[list[bytes], _Block]:
     encoded, num_examples = block
+    # The length of the longest of the sequences of each record: [R] or [R, ...] -> [R]
     lengths = encoded.columns["input_mask"].sum(axis=-1)
     longest = lengths.max(axis=tuple(range(1, lengths.ndim)), initial=0)
     records = features.encode(encoded.columns, table)
@@ -295,13 +299,13 @@ def _index_of(
     blocks: Sequence[_Block], key: Mapping[str, Any], notes: Mapping[str, Any]
 ) -> RecordIndex:
     """Returns the index of a file of blocks, of which there is at least one."""
-    sizes = (
-        np.concatenate([each.sizes for each in blocks]) + _HEADER_BYTES + _FOOTER_BYTES
-    )
+    sizes = np.concatenate([each.sizes for each in blocks])
+    sizes = sizes + _HEADER_BYTES + _FOOTER_BYTES
     per_example = [n for each in blocks if (n := each.records_per_example) is not None]
     counts: collections.Counter[str] = collections.Counter()
     for each in blocks:
         counts.update(each.counts)
+
     return RecordIndex(
         key,
         sum(each.num_examples for each in blocks),
@@ -314,7 +318,7 @@ def _index_of(
 
 
 def _write_index(path: str, index: RecordIndex, sha256: str) -> None:
-    """Writes the arrays as an .npz file, with the other facts as the bytes of a JSON object."""
+    """Writes an .npz file with the arrays, and the facts as bytes of JSON."""
     facts = {
         "key": index.key,
         "num_examples": index.num_examples,
@@ -325,6 +329,7 @@ def _write_index(path: str, index: RecordIndex, sha256: str) -> None:
     arrays: dict[str, Any] = {"starts": index.starts, "num_tokens": index.num_tokens}
     if index.records_per_example is not None:
         arrays["records_per_example"] = index.records_per_example
+
     content = io.BytesIO()
     np.savez(
         content, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8), **arrays
@@ -340,11 +345,13 @@ def describe(source: str, records: RecordFile, origin: np.ndarray) -> str:
         records: Their records.
         origin: The feature `objective.ORIGIN` of the batch.
     """
+    # The examples of the records, from 0.
     numbers = np.unique(np.asarray(origin)[:, 1])
     per_example = records.index.records_per_example
     if per_example is not None:
         ends = np.cumsum(per_example)
         numbers = np.unique(np.searchsorted(ends, numbers, side="right"))
+
     listed = shortened(
         [str(number + 1) for number in numbers.tolist()], _MAX_LISTED_RECORDS
     )
@@ -362,6 +369,8 @@ def check_disk_space(folder: str, num_bytes: int, name: str) -> None:
     if "://" in folder:
         _LOGGER.info("%s.", text)
         return
+
+    # The folder may not exist yet.
     existing = os.path.abspath(folder or ".")
     while not os.path.exists(existing):
         existing = os.path.dirname(existing)
@@ -389,10 +398,8 @@ def _map_in_order(
     At most two results per thread wait.
     """
     threads = os.cpu_count() or 1
+    waiting: collections.deque[concurrent.futures.Future[Result]] = collections.deque()
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        waiting: collections.deque[concurrent.futures.Future[Result]] = (
-            collections.deque()
-        )
         for item in items:
             waiting.append(pool.submit(function, item))
             if len(waiting) > 2 * threads:

@@ -16,7 +16,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class RunModel:
-    """The model that a program starts from or uses: of a checkpoint, or of the run in a folder.
+    """The model that a program starts from or uses: of a checkpoint, or of a run.
 
     Checkpoints are read when they are needed, and only once. A run with a checkpoint
     does not need the files any more that it has started with: instead of a missing
@@ -30,7 +30,7 @@ class RunModel:
         do_lower_case: Whether the tokenizer lower-cases text. None for that of the
             checkpoint.
         output_dir: The folder of the run; None for a program without a run.
-        trains: Whether the program trains.
+        do_train: Whether the program trains.
         overwrite: Whether it removes an earlier run.
         checkpoint_layers: The Transformer blocks of `init_checkpoint` that the model
             has, from 0; () for all.
@@ -41,16 +41,16 @@ class RunModel:
     vocab_file: str | None = None
     do_lower_case: bool | None = None
     output_dir: str | None = None
-    trains: bool = False
+    do_train: bool = False
     overwrite: bool = False
     checkpoint_layers: tuple[int, ...] = ()
 
     @functools.cached_property
     def trained_run(self) -> str | None:
-        """The output folder if it has a checkpoint that this run resumes or uses, else None."""
+        """The output folder, if it has a checkpoint that this run resumes or uses."""
         if not self.output_dir:
             return None
-        folder = RunFolder(self.output_dir, overwrite=self.trains and self.overwrite)
+        folder = RunFolder(self.output_dir, overwrite=self.do_train and self.overwrite)
         return folder.path if folder.checkpoint_to_resume() else None
 
     @functools.cached_property
@@ -62,28 +62,30 @@ class RunModel:
                 is unknown.
         """
         checkpoint = self._existing["init_checkpoint"]
-        if not checkpoint and not (self.trains and self._existing["bert_config_file"]):
+        if not checkpoint and not (
+            self.do_train and self._existing["bert_config_file"]
+        ):
             checkpoint = self.trained_run
         return self._read(checkpoint)
 
     @functools.cached_property
     def facts(self) -> dict[str, Any]:
-        """The facts of the trained model that is used; {} if the program trains, or without one.
+        """The facts of the trained model that is used; {} if the program trains.
 
         The trained model is that of the run, else that of `init_checkpoint`.
 
         Raises:
             InputError: As in `pretrained`.
         """
-        checkpoint = None if self.trains else self.trained_run or self.init_checkpoint
+        checkpoint = None if self.do_train else self.trained_run or self.init_checkpoint
         if not checkpoint:
             return {}
         contents = self._read(checkpoint).contents
         return dict(contents.extra) if contents else {}
 
     @functools.cached_property
-    def run_data(self) -> dict[str, Any]:
-        """The settings of the run's data and initial weights; {} without a run to resume."""
+    def recorded_data(self) -> dict[str, Any]:
+        """The values that identify the data of the run to resume; {} without one."""
         run = self.trained_run
         return RunFolder(run).read_settings().get("data", {}) if run else {}
 
@@ -99,21 +101,21 @@ class RunModel:
         Raises:
             InputError: As in `pretrained`.
         """
-        if not self.trains:
+        if not self.do_train:
             return None
         given = self._existing["init_checkpoint"]
         if self.trained_run:
-            recorded = self.run_data.get("init_checkpoint")
-            # Earlier versions recorded the path, some of them the absolute one.
+            recorded = self.recorded_data.get("init_checkpoint")
+            # A wrong path: the run began with random weights.
             if not given and self.init_checkpoint and recorded is None:
-                return (
-                    self.init_checkpoint
-                )  # a wrong path: the run began with random weights
+                return self.init_checkpoint
+            # Earlier versions recorded the path, some of them the absolute one.
             if not given or recorded in (
                 given,
                 os.path.join(os.path.abspath(given), ""),
             ):
                 return recorded
+
         contents = self.pretrained.contents if given else None
         return f"weights with SHA-256 {contents.sha256()}" if contents else None
 

@@ -3,21 +3,20 @@
 import dataclasses
 import functools
 import logging
+import math
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning import (
     batches,
-    dev_examples,
-    dev_result,
+    dev_split,
     record_files,
-    run_checks,
-    step_costs,
 )
 from bert_tf.fine_tuning.class_weights import (
     describe_weights,
@@ -30,21 +29,26 @@ from bert_tf.fine_tuning.distillation import (
     cache_teacher,
 )
 from bert_tf.fine_tuning.evaluation import SplitEvaluator
-from bert_tf.fine_tuning.feature_cache import FeatureSettings, cache_features
-from bert_tf.fine_tuning.task_data import SplitData, TaskData
+from bert_tf.fine_tuning.feature_cache import cache_features
+from bert_tf.fine_tuning.fine_tuning_config import RunSettings
+from bert_tf.fine_tuning.run_data import RunData, SplitData
+from bert_tf.modeling import costs
 from bert_tf.storage import files
-from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.results import TaskResults, with_baselines
 from bert_tf.tasks.task import RESULTS
-from bert_tf.training.callbacks import Evaluate, HeldOutData
-from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
+from bert_tf.training.callbacks import HeldOutData
+from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle import checkpoints
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.reporting import write_results
+from bert_tf.training.reporting import log_step_cost, write_results
 from bert_tf.training.trainer import Trainer, TrainingData
 
 _LOGGER = logging.getLogger(__name__)
+# In shorter runs with higher rates, the updates without bias correction can spoil the
+# result.
+_HIGH_LEARNING_RATE, _FEW_STEPS = 5e-5, 2000
+_BATCHES_FOR_MEAN_LENGTH = 160
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,18 +73,15 @@ class FineTuningRun:
     """Starts or resumes training, then evaluates and predicts.
 
     Attributes:
-        phases: The phases to run.
+        settings: The settings of the run. With `features`, only the head is trained, on
+            hidden states of the frozen encoder, which are computed once for the train
+            and dev splits. The head must then not be the default.
         data: The examples of the task.
         config: The architecture.
         folder: The output folder of the run.
-        training: The settings that affect the trained weights.
-        runtime: The other settings, such as devices, logging and checkpoints.
         initialize: Function that assigns pretrained weights to the model of a given
             objective. The function is called only if the run does not resume. None
             keeps the random weights.
-        features: If not None, only the head is trained, on hidden states of the frozen
-            encoder, which are computed once for the train and dev splits. The head must
-            not be the default.
         teacher: If not None, the model also learns the outputs of the teacher, which
             are computed once for the train split.
 
@@ -88,41 +89,42 @@ class FineTuningRun:
         InputError: An earlier run in the output folder has different settings.
     """
 
-    phases: RunPhases
-    data: TaskData
+    settings: RunSettings
+    data: RunData
     config: BertConfig
     folder: RunFolder
-    training: TrainingConfig
-    runtime: RuntimeConfig
     initialize: Callable[[Any], None] | None = None
-    features: FeatureSettings | None = None
     teacher: Teacher | None = None
 
     def __post_init__(self) -> None:
-        if self.runtime.eval_steps and not self.phases.evaluate:
+        settings = self.settings
+        if settings.runtime.eval_steps and not settings.phases.evaluate:
             raise InputError(
                 "eval_steps evaluates on the dev split: give do_eval=True too."
             )
-        self.folder.check_same_run(self.training if self.phases.train else None)
+        self.folder.check_same_run(settings.training if settings.phases.train else None)
+
+        # The model, on its devices, with its initial weights.
         self._trainer = Trainer(
             self._make_objective,
             self.folder,
-            self.training,
-            self.runtime,
+            settings.training,
+            settings.runtime,
             self.initialize,
         )
         objective: Any = self._trainer.objective
         self._first_step = 0  # known only with a frozen encoder
-        if self.features and (checkpoint := self.folder.checkpoint_to_resume()):
+        if settings.features and (checkpoint := self.folder.checkpoint_to_resume()):
             self._first_step = checkpoints.restore_weights(
                 checkpoint, objective.variables
             )
+
+        # What makes batches, and evaluates the model on them.
         table, sizes = self.data.task.table, self.data.sizes
         self._parse = batches.make_parser(table, sizes, self._skips_padding)
         self._evaluator = SplitEvaluator(self.data, objective.outputs, self._parse)
-        self._baselines: dict[
-            str, dict[str, float]
-        ] = {}  # of each evaluated split, by its name
+        # Of each evaluated split, by its name.
+        self._baselines: dict[str, dict[str, float]] = {}
 
     def run(self, check_only: bool = False) -> PhaseResults:
         """Runs the phases.
@@ -135,11 +137,12 @@ class FineTuningRun:
                 to evaluate.
         """
         is_chief, step = self._trainer.is_chief, 0
-        if not self.phases.train:
+        if not self.settings.phases.train:
             step = self._trainer.load_result(required=self.initialize is None)
         if check_only:
             self.data.report()
             return PhaseResults({}, "", is_chief)
+
         with self._trainer.locked_folder():
             values = self._run_phases(step)
         self.data.report_warnings()  # again, next to the results
@@ -150,72 +153,87 @@ class FineTuningRun:
 
         `step` is that of the weights, if the run does not train.
         """
-        phases, splits, is_chief = self.phases, self.data.splits, self._trainer.is_chief
+        phases, splits, is_chief = (
+            self.settings.phases,
+            self.data.splits,
+            self._trainer.is_chief,
+        )
         if phases.train and is_chief:
             # The result of an earlier run must not be taken for that of this run.
             files.remove(os.path.join(self.folder.path, RESULTS))
         self._write_records()
-        if phases.train and (self.features or self.teacher):
+
+        if phases.train:
             self._cache_outputs()
-        step = self._train() if phases.train else step
+            step = self._train()
+
         # The predictions of a labelled dev split contain its metrics.
         same_splits = phases.predict and splits["dev"] == splits["test"]
         results = self._evaluate(step) if phases.evaluate and not same_splits else {}
         if phases.predict and is_chief:
             results |= self._predict(step)
-        # The split to predict has results if it has labels.
-        labelled = splits["dev"] or (splits["test"] if results else ())
-        if labelled and labelled[0].split.kind == "dev" and is_chief:
-            dev_examples.write(
-                self.folder.path, self._evaluator.sampled[labelled[0].split.name]
-            )
-            self._write_result(results)
+        if is_chief:
+            self._write_dev_split(results)
         return results
 
-    def _make_objective(self, *, seed: int, dtype: str) -> HeadObjective:
-        objective: Any = self.data.task.make_objective(
-            self.config, seed=seed, dtype=dtype, recompute=self.runtime.recompute
+    def _make_objective(self, *, seed: int, dtype: str) -> Any:
+        """Builds the model and its loss, and the teacher, on the devices of the run."""
+        settings = self.settings
+        objective = self.data.task.make_objective(
+            self.config, seed=seed, dtype=dtype, recompute=settings.runtime.recompute
         )
-        if self.features:
+        if settings.features:
             objective.model.bert.trainable = False
-        run_checks.check_compilation(objective.model, self.runtime)
+        check_compilation(objective.model, settings.runtime)
+
+        # Batches are cut to their longest sequence, unless shapes must be equal.
         self._skips_padding = (
-            self.runtime.has_dynamic_shapes and not objective.full_length
+            settings.runtime.has_dynamic_shapes and not objective.full_length
         )
         objective.model.skip_padding = self._skips_padding
         if not self.teacher:
             return objective
+
         self._teacher_objective = self.teacher.make_objective(dtype=dtype)
         self._teacher_objective.model.skip_padding = self._skips_padding
-        wrapped: Any = DistillationObjective(objective, self.teacher.config)
-        return wrapped
+        return DistillationObjective(objective, self.teacher.config)
 
     def _cache_outputs(self) -> None:
         """Computes what the training reads from caches.
 
-        The chief computes it first, as in `_write_records`. If all steps are done, the
-        hidden states of the train split are not needed.
+        The chief computes it first, as in `_write_records`.
         """
-        precision = self.training.precision
+        features, training = self.settings.features, self.settings.training
+        if not (features or self.teacher):
+            return
         if not self._trainer.is_chief:
             self._trainer.wait_for_workers()
-        if (
-            self.teacher
-        ):  # it would read hidden states of the student that exist already
+
+        # The teacher first: it would read hidden states of the student that exist
+        # already.
+        if self.teacher:
             (split,) = self.data.splits["train"]
             load = batches.make_loader(split.records, self._parse)
             cache_teacher(
-                self.teacher.cache, self._teacher_objective, split, load, precision
+                self.teacher.cache,
+                self._teacher_objective,
+                split,
+                load,
+                training.precision,
             )
             del self._teacher_objective
-        if self.features:
+
+        # If all steps are done, the hidden states of the train split are not needed.
+        if features:
             needed = [*self.data.splits["dev"]]
-            if self._first_step < self.training.num_train_steps:
+            if self._first_step < training.num_train_steps:
                 needed += self.data.splits["train"]
             objective: Any = self._trainer.objective
             for split in needed:
                 load = batches.make_loader(split.records, self._parse)
-                cache_features(self.features, objective.model, split, load, precision)
+                cache_features(
+                    features, objective.model, split, load, training.precision
+                )
         if self._trainer.is_chief:
             self._trainer.wait_for_workers()
 
@@ -232,44 +250,87 @@ class FineTuningRun:
 
     def _train(self) -> int:
         """Trains, and returns the step of the final weights."""
-        data, training = self.data, self.training
+        data, settings = self.data, self.settings
         data.warn_about_equal_sources()
-        if self.features is None:
-            run_checks.advise_on_learning_rate(training)
+        if settings.features is None:
+            advise_on_learning_rate(settings.training)
+
+        # The order of the records, for training and for the estimate of its cost.
         (split,) = data.splits["train"]
-        records = split.records
-        lengths = records.index.num_tokens
+        records, lengths = split.records, split.records.index.num_tokens
         order = batches.TrainingOrder(
             lengths if data.task.groups_by_length else np.zeros_like(lengths),
-            training.global_batch_size,
-            training.seed,
+            settings.training.global_batch_size,
+            settings.training.seed,
         )
-        held_out = self._held_out() if self.runtime.eval_steps else HeldOutData()
-        per_step: dict[str, float] = {"examples_per_sec": training.global_batch_size}
-        if self._trainer.is_chief and self.features is None:
-            length = float(data.config.max_seq_length)
-            if self._skips_padding:
-                length = step_costs.mean_length(order, records, training)
-            per_step |= step_costs.log_cost(
-                data, self.config, training, self.runtime, self._trainer, length
-            )
-        parse, weights = self._parse, data.label_weights
-        if weights is not None:
-            _LOGGER.info("class weights: %s.", describe_weights(data.task, weights))
-            parse = with_label_weights(parse, weights)
+        rates = self._rates(order, lengths)
+
+        # The pipeline, and what names the examples of a batch in messages.
         from_step = functools.partial(
             batches.training_batches,
             records,
             order,
-            parse,
+            self._with_class_weights(),
             weights=weights_of_records(data.task, records),
         )
-        lookup = RecordLookup(
-            describe=functools.partial(
-                record_files.describe, split.split.source.name, records
-            )
+        describe = functools.partial(
+            record_files.describe, split.split.source.name, records
         )
-        return self._trainer.train(TrainingData(from_step, lookup), held_out, per_step)
+        return self._trainer.train(
+            TrainingData(from_step, RecordLookup(describe=describe)),
+            self._held_out() if settings.runtime.eval_steps else HeldOutData(),
+            rates,
+        )
+
+    def _with_class_weights(self) -> Callable[[Any], dict[str, Any]]:
+        """Returns the parser of records for training."""
+        weights = self.data.label_weights
+        if weights is None:
+            return self._parse
+        _LOGGER.info("class weights: %s.", describe_weights(self.data.task, weights))
+        return with_label_weights(self._parse, weights)
+
+    def _rates(
+        self, order: batches.TrainingOrder, num_tokens: np.ndarray
+    ) -> dict[str, float]:
+        """Returns the size of a step, by the name of its rate, and logs its cost."""
+        training, runtime = self.settings.training, self.settings.runtime
+        rates: dict[str, float] = {"examples_per_sec": training.global_batch_size}
+        if not self._trainer.is_chief or self.settings.features:
+            return rates
+
+        # The mean length of the sequences of the first batches.
+        max_length = self.data.config.max_seq_length
+        length = float(max_length)
+        if self._skips_padding:
+            steps = range(min(training.num_train_steps, _BATCHES_FOR_MEAN_LENGTH))
+            means = [num_tokens[order.batch(step)].mean() for step in steps]
+            length = float(np.mean(means))
+
+        # A record has one sequence, or one for each choice.
+        task = self.data.task
+        (shape,) = (each.shape for each in task.table if each.name == "input_ids")
+        per_record = math.prod(task.sizes[axis] for axis in shape[:-1])
+        sequences = training.global_batch_size * per_record
+
+        steps_per_update = runtime.gradient_accumulation_steps
+        memory = costs.training_step_memory(
+            self.config,
+            sequences // (self._trainer.replicas * steps_per_update),
+            max_length,
+            0,
+            training.precision,
+            runtime.recompute,
+            averaged=training.ema_decay > 0,
+        )
+        flops = costs.training_step_flops(
+            self.config, sequences, round(length), 0, False
+        )
+        variables = self._trainer.objective.variables.values()
+        parameters = sum(math.prod(variable.shape) for variable in variables)
+        return rates | log_step_cost(
+            parameters, round(sequences * length), flops, memory
+        )
 
     def _held_out(self) -> HeldOutData:
         """Returns the evaluation on the first dev split, with its report as text."""
@@ -280,9 +341,8 @@ class FineTuningRun:
             reports[0] = found.report()
             return values
 
-        evaluations: dict[str, Evaluate] = {"eval": evaluate}
         return HeldOutData(
-            evaluations=evaluations,
+            evaluations={"eval": evaluate},
             samples=lambda: f"```\n{reports[0]}```" if reports[0] else "",
         )
 
@@ -295,9 +355,8 @@ class FineTuningRun:
         for number, split in enumerate(self.data.splits["dev"]):
             found, values = self._evaluator.score(split)
             if number == 0 and "loss" in values:
-                results["loss"] = values[
-                    "loss"
-                ]  # google-research/bert writes the loss twice
+                # google-research/bert writes the loss twice.
+                results["loss"] = values["loss"]
             self._keep_baseline(split, found)
             with_suffix = split.split.with_suffix
             results |= {
@@ -326,18 +385,19 @@ class FineTuningRun:
             ]
             for name in [*names, *([RESULTS] if split.split.kind == "dev" else [])]:
                 files.remove(os.path.join(self.folder.path, name))
+
             found = self._evaluator.write(split, self.folder.path)
             values = with_baselines(found) if found.scores_predictions else {}
             if not values:
                 continue
             self._keep_baseline(split, found)
-            if (
-                split.split.kind == "test"
-            ):  # the report of a dev split is that of the evaluation
+            # The report of a dev split is that of the evaluation.
+            if split.split.kind == "test":
                 self._write_report(split, found)
             results |= {
                 split.split.result_name(name): value for name, value in values.items()
             }
+
         if results:
             results = {"global_step": step, **results}
             name = f"{self.data.splits['test'][0].split.result_name('results')}.txt"
@@ -345,7 +405,7 @@ class FineTuningRun:
         return results
 
     def _keep_baseline(self, split: SplitData, found: TaskResults) -> None:
-        """Keeps the metrics of a constant prediction, or warns that there is no metric."""
+        """Keeps the metrics of a constant prediction; warns if there is no metric."""
         metric = self.data.task.best_by[0]
         reason = found.undefined(metric)
         if reason:
@@ -359,14 +419,20 @@ class FineTuningRun:
             )
         self._baselines[split.split.name] = {} if reason else found.baseline()
 
-    def _write_result(self, results: dict[str, float]) -> None:
-        """Writes results.json, if the results are those of a dev split.
+    def _write_dev_split(self, results: dict[str, float]) -> None:
+        """Writes examples of the first dev split, and results.json if it has a result.
 
         Logs a warning if the model is no better than a constant prediction.
         """
         task, splits = self.data.task, self.data.splits
-        split, metric = (splits["dev"] or splits["test"])[0].split, task.best_by[0]
-        result = dev_result.make_result(
+        # The split to predict has results if it has labels.
+        labelled = splits["dev"] or (splits["test"] if results else ())
+        if not labelled or labelled[0].split.kind != "dev":
+            return
+        split, metric = labelled[0].split, task.best_by[0]
+        dev_split.write_examples(self.folder.path, self._evaluator.sampled[split.name])
+
+        result = dev_split.make_result(
             task,
             split.with_suffix(f"eval_{metric}"),
             results,
@@ -399,7 +465,42 @@ class FineTuningRun:
 
     def _write_report(self, split: SplitData, found: TaskResults) -> None:
         if report := found.report():
-            path = os.path.join(
-                self.folder.path, f"{split.split.result_name('report')}.txt"
-            )
-            files.write_text(path, report)
+            name = f"{split.split.result_name('report')}.txt"
+            files.write_text(os.path.join(self.folder.path, name), report)
+
+
+def advise_on_learning_rate(training: TrainingConfig) -> None:
+    """Logs a line if the rate is probably too high for the released optimizer."""
+    if (
+        training.optimizer == "adam_weight_decay"
+        and training.learning_rate > _HIGH_LEARNING_RATE
+        and training.num_train_steps < _FEW_STEPS
+    ):
+        _LOGGER.info(
+            "learning_rate=%g is high for the released optimizer in a run of %s steps: "
+            "without bias correction, its first updates are two to five times as large "
+            "as those of AdamW. For a rate from another program, use optimizer=adamw "
+            "and schedule=linear.",
+            training.learning_rate,
+            f"{training.num_train_steps:,}",
+        )
+
+
+def check_compilation(model: Any, runtime: RuntimeConfig) -> None:
+    """Checks that XLA can compile the head.
+
+    Raises:
+        InputError: It cannot: Keras runs LSTM layers on a GPU with cuDNN, which XLA
+            lacks.
+    """
+    layers = getattr(model, "head_layers", None)
+    if (
+        layers
+        and layers.lstms
+        and runtime.jit_compile
+        and tf.config.list_physical_devices("GPU")
+    ):
+        raise InputError(
+            "jit_compile=True cannot compile the LSTM layers of the head for a GPU. "
+            "Give jit_compile=False."
+        )

@@ -1,6 +1,6 @@
-"""What the main of every program needs: flags, help, start-up, errors and signals.
+"""Flags, help, start-up, errors and signals of all programs.
 
-`command_line` runs a main and prints its errors, `config_flags` defines flags from the
-fields of configs, `help_text` prints them, `startup` prepares and imports TensorFlow,
-and `stop_program` ends the program after a signal.
+Read in this order: `command_line` runs a main, prints its errors and handles signals,
+`help_text` is the text of --help, `config_flags` defines flags from the fields of
+configs, and `startup` prepares and imports TensorFlow.
 """

@@ -1,4 +1,4 @@
-"""Runs the main programs: parses flags, prints help, reports an `InputError` in one line.
+"""Runs the main programs: parses flags, prints help, reports errors in one line.
 
 This module defines no flags. It does not import TensorFlow, so that `--help` and errors
 in flags take a fraction of a second.
@@ -15,6 +15,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 from typing import Any, NoReturn
 
 from absl import app, flags
@@ -24,7 +25,6 @@ from bert_tf import progress
 from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.program import startup
 from bert_tf.program.help_text import REQUIRED, help_text, name_programs
-from bert_tf.program.stop_program import StopSignals
 
 EXIT_OK, EXIT_INPUT = 0, 2
 # The name of the flag for each library parameter whose flag has another name.
@@ -44,6 +44,41 @@ _HELP_FLAGS = {
     "--helpfull",
     "--help=true",
 }
+
+
+class StopSignals:
+    """Raises `SystemExit` on SIGTERM or SIGHUP, so that the program cleans up.
+
+    Attributes:
+        received: The number of the first signal, 0 before.
+    """
+
+    def __init__(self) -> None:
+        self.received = 0
+
+    @contextlib.contextmanager
+    def handled(self) -> Iterator[None]:
+        """Handles the signals until the end of the context.
+
+        After a signal, the context ends with `SystemExit` with the code 128 + the
+        number of the signal, whatever its block raised: in a Keras layer, the exception
+        becomes a TypeError. SIGHUP stays ignored in a program that `nohup` started.
+        """
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, self._handle)
+        try:
+            yield
+        except BaseException:
+            if not self.received:
+                raise
+        if self.received:
+            sys.exit(128 + self.received)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self.received = self.received or number
+        sys.exit(128 + self.received)
 
 
 def run(main: Callable[..., None], takes_command: bool = False) -> None:
@@ -66,9 +101,8 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
             on the command line.
     """
     for output in (sys.stdout, sys.stderr):
-        if isinstance(
-            output, io.TextIOWrapper
-        ):  # and not a stream that a caller has set
+        # And not a stream that a caller has set.
+        if isinstance(output, io.TextIOWrapper):
             output.reconfigure(encoding="utf-8", errors="backslashreplace")
 
     def call(argv: Sequence[str]) -> None:
@@ -78,6 +112,8 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
                 f"{argv[1]!r} is not a flag. Flags are written --name=value; see "
                 "--help."
             )
+
+        # Each way to end has its exit code.
         stop_signals = StopSignals()
         try:
             with stop_signals.handled(), _explained_stdout_errors():
@@ -162,7 +198,7 @@ def _can_write_stdout(text: str = "") -> bool:
 
 
 def _discard_stdout() -> None:
-    """Redirects stdout to /dev/null, so that the flush at the exit of Python does not fail."""
+    """Redirects stdout to /dev/null, so that the flush at the exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -194,15 +230,14 @@ def show_log_records() -> None:
         absl_logging.set_verbosity(absl_logging.WARNING)
         logging.getLogger("tensorflow").setLevel(logging.WARNING)
         own = logging.getLogger("bert_tf")
-        own.setLevel(
-            own.level or logging.INFO
-        )  # --logger_levels may have set the level
+        # --logger_levels may have set the level.
+        own.setLevel(own.level or logging.INFO)
     if sys.stderr.isatty():
         progress.draw_bars()
 
 
 def flag_values(config_class: type) -> dict[str, Any]:
-    """Returns the values of the flags that have the same names as fields of a dataclass."""
+    """Returns the values of the flags with the names of a dataclass's fields."""
     names = (field.name for field in dataclasses.fields(config_class))
     return {name: flags.FLAGS[name].value for name in names if name in flags.FLAGS}
 
@@ -242,25 +277,25 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
         versions = [f"{name} {version(name)}" for name in _PACKAGES]
         print(f"bert-tf {version('bert-tf')} ({', '.join(versions)})")
         sys.exit(EXIT_OK)
+
+    # A flag of absl, or a --flagfile, may raise ValueError.
     try:
         words = flags.FLAGS(list(argv))
-    except (
-        flags.Error,
-        ValueError,
-    ) as error:  # ValueError: a flag of absl, or a --flagfile
+    except (flags.Error, ValueError) as error:
         message = str(error).removeprefix("ERROR:: ")
         if missing := re.search(rf"Flag --(\S+) {REQUIRED}", message):
             message = f"--{missing[1]} is required."
         if wrong := _NOT_BOOLEAN.match(message):
             message = f"{wrong[1]} must be true or false."
         fail(f"{message}{'' if message.endswith(('.', '?')) else '.'} See --help.")
+
     for name in _path_flags():
         flags.FLAGS[name].value = _expand_home(flags.FLAGS[name].value)
     return words
 
 
 def _expand_home(value: Any) -> Any:
-    """Replaces ~ at the start of paths, where the shell does not: in --input_file=~/a,~/b."""
+    """Replaces ~ where the shell does not, as in --input_file=~/a,~/b."""
     if isinstance(value, list):
         return [_expand_home(each) for each in value]
     is_text = isinstance(value, str)

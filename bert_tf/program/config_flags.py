@@ -1,4 +1,4 @@
-"""Defines flags from the fields of dataclasses, and builds the dataclasses from the flags."""
+"""Defines flags from the fields of dataclasses, and builds dataclasses from flags."""
 
 import collections.abc
 import dataclasses
@@ -30,7 +30,7 @@ def define(
     defaults: Mapping[str, Any] | None = None,
     texts: Mapping[str, str] | None = None,
 ) -> None:
-    """Defines one flag per field of a dataclass, with the field's name, default and description.
+    """Defines a flag for each field of a dataclass, with its default and description.
 
     Args:
         config_class: A dataclass. The section "Attributes:" of its docstring, and of
@@ -74,7 +74,7 @@ def _kind(annotation: Any) -> Any:
 def descriptions(
     config_class: Any, flag_names: Mapping[str, str] = {}
 ) -> dict[str, str]:
-    """Returns the description of each field as the text of a flag, with `name` as --name."""
+    """Returns the description of each field for a flag, with `name` as --name."""
     # Those of a base class come first.
     classes = filter(dataclasses.is_dataclass, reversed(config_class.__mro__))
     section = "\n".join(inspect.getdoc(each) or "" for each in classes)

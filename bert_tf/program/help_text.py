@@ -46,7 +46,7 @@ _PYTHON_COMMAND = re.compile(r"python (?:run_scripts|data_prep)/(\w+)\.py")
 
 
 def name_programs(text: str, program: str) -> str:
-    """Replaces the names of Python files in commands, if the user has called a console script.
+    """Replaces names of Python files in commands, if the user calls console scripts.
 
     Args:
         text: Text with commands such as "python run_scripts/predict.py --help".
@@ -72,6 +72,8 @@ def help_text(module: Any, program: str) -> str:
             of Python files.
     """
     text = name_programs(inspect.cleandoc(module.__doc__ or ""), program)
+
+    # The groups of flags, each in its order.
     own = flags.FLAGS.get_flags_for_module(module)
     key = flags.FLAGS.get_key_flags_for_module(module)
     required = [flag for flag in key if _is_required(flag)]
@@ -81,6 +83,7 @@ def help_text(module: Any, program: str) -> str:
     )
     further = [flag for flag in key if flag not in [*required, *main]]
     further.sort(key=lambda flag: flag not in own)
+
     sections = {
         "Required flags:": required,
         "Main flags:": main,

@@ -1,4 +1,4 @@
-"""Imports TensorFlow without its start-up lines, in main programs and their worker processes.
+"""Imports TensorFlow without its start-up lines, in programs and worker processes.
 
 When TensorFlow is imported and lists its devices, it writes lines about oneDNN, CPU
 instructions and missing CUDA drivers to stderr. TF_CPP_MIN_LOG_LEVEL suppresses only
@@ -54,7 +54,7 @@ for line in sys.stdin.buffer:
 
 
 def set_environment() -> None:
-    """Sets the variables of TensorFlow and Keras for this process and its child processes.
+    """Sets the variables of TensorFlow and Keras for this process and its children.
 
     Keras uses TensorFlow. TF_CPP_MIN_LOG_LEVEL=1 hides lines of later operations, such
     as the compilation by XLA. TF_ENABLE_ONEDNN_OPTS=1 switches oneDNN on: TensorFlow
@@ -67,7 +67,7 @@ def set_environment() -> None:
 
 
 def import_tensorflow(report_unused_gpus: bool = True) -> None:
-    """Imports TensorFlow without its start-up lines, after a program has checked its flags.
+    """Imports TensorFlow without its start-up lines, after the check of the flags.
 
     The import also lists the devices. If the user has set TF_CPP_MIN_LOG_LEVEL=0,
     nothing is hidden.

@@ -41,9 +41,8 @@ LABEL_WEIGHTS = "label_weights"
 RECORD_WEIGHTS = "record_weights"
 # The entry of `Encoded.counts` of texts that are read in part.
 TRUNCATED = "truncated"
-# The name of the file of `dev_examples`.
+# The names of the files of `dev_split`.
 DEV_EXAMPLES = "dev_examples.jsonl"
-# The name of the file of `dev_result`.
 RESULTS = "results.json"
 
 
@@ -243,7 +242,7 @@ class Task:
         raise NotImplementedError
 
     def as_row(self, example: Any) -> dict[str, Any]:
-        """Returns an example as JSON values; see `dev_examples`.
+        """Returns an example as JSON values; see `dev_split`.
 
         By default, `example.as_row()`.
         """

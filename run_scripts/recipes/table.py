@@ -2,7 +2,7 @@ r"""The table at the end of a recipe: figures of the paper next to the results.
 
     table.py results < rows     reads one row on each line, prints the table as TSV
     table.py show table.tsv     prints a TSV file with aligned columns
-    table.py best DIR METRIC    prints the run of a sweep with the highest value of a metric
+    table.py best DIR METRIC    prints the run of a sweep with the highest METRIC
     table.py value FILE NAME    prints a value of a JSON file
 
 The fields of a row, separated by tabs: label, name of the metric, figure of the paper,
@@ -70,7 +70,7 @@ def best_run(folder: str, metric: str) -> str | None:
 
 
 def best_setting(folder: str, metric: str) -> list[str]:
-    """Returns the runs of the setting with the highest mean of a metric; [] if no run has it.
+    """Returns the runs of the setting with the highest mean of a metric, if any.
 
     The names of runs that differ in their seeds only are equal up to "+seed=".
     """
@@ -109,7 +109,7 @@ def _parse(formula: str) -> tuple[str, Callable[[float], float]]:
 
 
 def with_results(rows: Iterable[str]) -> list[Sequence[str]]:
-    """Returns the cells of the table: `HEADER`, and a row for each line of the input."""
+    """Returns the cells of the table: `HEADER`, then a row for each line of input."""
     cells: list[Sequence[str]] = [HEADER]
     means: list[float | None] = []
     for row in rows:

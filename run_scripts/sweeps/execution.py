@@ -3,16 +3,19 @@
 import contextlib
 import logging
 import os
+import subprocess
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
 
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning import dev_result
+from bert_tf.fine_tuning import dev_split
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun
-from bert_tf.run_scripts.sweeps.processes import run_commands
 from bert_tf.run_scripts.sweeps.store import SweepStore
+from bert_tf.storage import files
 
 _LOGGER = logging.getLogger(__name__)
+_POLL_SECS = 0.05
 
 
 def execute(
@@ -36,28 +39,30 @@ def execute(
     """
     failed: dict[PlannedRun, str] = {}
     with store.locked() as lock:
+        # Nothing is written if the program refuses a value.
         _check_values(plan, store.unchecked(), parallel)
         store.save_plan(keep_all)
+
         finished = store.results()
         if finished:
             _LOGGER.info(
                 "%d of %d runs are finished already.", len(finished), len(plan.runs())
             )
         store.remove_weights()
+
         commands = {
             run: plan.command(run) for run in plan.runs() if run not in finished
         }
-        ends = run_commands(
-            commands, store.log, parallel, [] if lock is None else [lock]
-        )
+        inherited = [] if lock is None else [lock]
+        ends = run_commands(commands, store.log, parallel, inherited)
         with contextlib.closing(ends):
             for number, (run, error) in enumerate(ends, len(finished) + 1):
                 text = f"{number} of {len(plan.runs())}: {run.name}"
-                result = dev_result.read(plan.folder(run))
+                # A run that wrote its result has succeeded, whatever its exit code.
+                result = dev_split.read_result(plan.folder(run))
                 if result is None:
-                    failed[run] = (
-                        error or "the program computed no metric on the dev split"
-                    )
+                    error = error or "the program computed no metric on the dev split"
+                    failed[run] = error
                     _LOGGER.warning(
                         "%s failed: %s (%s)", text, failed[run], store.log(run)
                     )
@@ -68,7 +73,7 @@ def execute(
 
 
 def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -> None:
-    """Checks that the program accepts each value, together with the first values of other flags.
+    """Checks that the program accepts each value, with the first ones of other flags.
 
     Nothing is written into the folder of the sweep.
 
@@ -82,6 +87,7 @@ def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -
     """
     if pairs:
         _LOGGER.info("Checking the flags and the values of the grid.")
+
     first = {name: values[0] for name, values in plan.grid.items()}
     # Of the first values, only one run is needed.
     cells = dict.fromkeys(
@@ -89,6 +95,7 @@ def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -
     )
     runs = (PlannedRun(cell, 1) for cell in cells)
     commands = {run: [*plan.command(run), "--check_only=true"] for run in runs}
+
     with tempfile.TemporaryDirectory() as folder:
         ends = run_commands(
             commands, lambda run: os.path.join(folder, run.name), parallel
@@ -99,3 +106,95 @@ def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -
                     values = ", ".join(f"{name}={value}" for name, value in run.values)
                     reason = error.removeprefix("error: ")
                     raise InputError(f"{plan.program} refuses {values}: {reason}")
+
+
+class _Job:
+    """A command that runs in a process.
+
+    The process has a session of its own, so that Ctrl-C in a terminal reaches only the
+    sweep.
+
+    Args:
+        command: The words of the command.
+        log: The file to which stdout and stderr are appended.
+        environment: The environment variables.
+        inherited: File descriptors that the process inherits.
+
+    Attributes:
+        process: The process.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: str,
+        environment: Mapping[str, str],
+        inherited: Sequence[int],
+    ) -> None:
+        files.make_folder(os.path.dirname(log))
+        with files.explain_write_errors(log), open(log, "ab") as output:
+            self._log, self._log_start = log, output.tell()
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+                pass_fds=inherited,
+            )
+
+    def error(self) -> str:
+        """Returns the line that states why the process failed; "" if it did not."""
+        code = self.process.returncode
+        if not code:
+            return ""
+        with open(self._log, "rb") as file:
+            file.seek(self._log_start)
+            text = file.read().decode("utf-8", "replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("error: ")]
+        line = (errors or lines or ["no output"])[-1]
+        return f"ended by signal {-code}; last line: {line}" if code < 0 else line
+
+
+def run_commands(
+    commands: Mapping[PlannedRun, Sequence[str]],
+    log: Callable[[PlannedRun], str],
+    parallel: int,
+    inherited: Sequence[int] = (),
+) -> Generator[tuple[PlannedRun, str], None, None]:
+    """Runs commands, and yields each run with its error when its process has ended.
+
+    If the sweep is stopped or an exception occurs, the running processes receive
+    SIGTERM, after which a run saves a checkpoint.
+
+    Args:
+        commands: The words of the command of each run, in the order in which they
+            start.
+        log: Returns the path of the log of a run.
+        parallel: The number of processes at a time.
+        inherited: File descriptors that the processes inherit.
+    """
+    waiting = list(commands)
+    active: dict[PlannedRun, _Job] = {}
+    environment = dict(os.environ)
+    if parallel > 1:  # by default, a process reserves the memory of all GPUs
+        environment.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    try:
+        while waiting or active:
+            while waiting and len(active) < parallel:
+                run = waiting.pop(0)
+                active[run] = _Job(commands[run], log(run), environment, inherited)
+            # In the order in which they started.
+            ended = [
+                run for run, job in active.items() if job.process.poll() is not None
+            ]
+            for run in ended:
+                yield run, active.pop(run).error()
+            time.sleep(_POLL_SECS)
+    finally:
+        for job in active.values():
+            job.process.terminate()
+        for job in active.values():
+            job.process.wait()

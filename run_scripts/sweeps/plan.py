@@ -1,4 +1,4 @@
-"""The runs of a sweep and their commands, from the grid and the command line of the program."""
+"""The runs of a sweep and their commands, from the grid and the given command."""
 
 import dataclasses
 import itertools
@@ -15,7 +15,8 @@ _OWN = {
     "output_dir": "each run gets a folder in the --output_dir of the sweep",
     "seed": "the sweep sets it; see --seeds",
     "overwrite": "finished runs are kept; give another --output_dir to start again",
-    "export_dir": "all runs would export to this folder; export the best run after the sweep",
+    "export_dir": "all runs would export to this folder; export the best run after "
+    "the sweep",
 }
 _NEEDED = ("do_train", "do_eval")
 # Flags of the task and of its dev split.
@@ -57,7 +58,7 @@ class PlannedRun:
 
     @property
     def name(self) -> str:
-        """The name of the run's folder, such as "learning_rate=5e-5+train_batch_size=16+seed=1".
+        """The name of the run's folder, such as "learning_rate=5e-5+seed=1".
 
         Plus signs and not commas separate the parts, because some flags take folders
         that are separated by commas. Characters that are unsafe in the name of a file
@@ -98,7 +99,7 @@ class Plan:
         return list(itertools.product(*columns))
 
     def runs(self) -> list[PlannedRun]:
-        """Returns the runs: all seeds of the first cell, then those of the second cell, ..."""
+        """Returns the runs: all seeds of the first cell, then those of the next."""
         return [
             PlannedRun(cell, seed + 1)
             for cell in self.cells()
@@ -177,24 +178,24 @@ def parse_grid(texts: Sequence[str]) -> Grid:
 
 
 def _parse_command(command: Sequence[str], grid: Grid) -> tuple[str, tuple[str, ...]]:
-    """Returns the name of the program, and its flags with those that the sweep needs."""
+    """Returns the name of the program, and its flags and those of the sweep."""
     given = command[0] if command else "no program"
     name = os.path.basename(given).removesuffix(".py")
-    program = name.removeprefix("bert-tf-").replace(
-        "-", "_"
-    )  # also the name of a console script
+    # It may be the name of a console script.
+    program = name.removeprefix("bert-tf-").replace("-", "_")
     if program not in PROGRAMS:
         raise InputError(
             f"The program must be one of {', '.join(PROGRAMS)}. Received: {given}. "
             "Give it with its flags after --, such as -- run_classifier.py "
             "--task_name=MRPC."
         )
+
+    # Neither what the sweep sets nor what is in the grid.
     words = (word for word in command[1:] if word.startswith("-"))
     names = {word.lstrip("-").partition("=")[0] for word in words}
     for name in sorted(names & (_OWN.keys() | grid.keys())):
         reason = _OWN.get(name, "it is in the grid")
         raise InputError(f"--{name} cannot be given after --: {reason}.")
-    return program, (
-        *command[1:],
-        *(f"--{name}=true" for name in _NEEDED if name not in names),
-    )
+
+    added = [f"--{name}=true" for name in _NEEDED if name not in names]
+    return program, (*command[1:], *added)

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning import dev_result
-from bert_tf.fine_tuning.dev_result import DevResult
+from bert_tf.fine_tuning import dev_split
+from bert_tf.fine_tuning.dev_split import DevResult
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun
 from bert_tf.storage import files, json_files
 from bert_tf.storage.workspace import Workspace
@@ -51,7 +51,10 @@ class SweepStore:
 
     def _check_same_sweep(self) -> None:
         """Checks that the earlier calls are a part of this sweep."""
-        before, plan, grid = self._saved, self._plan, dict(self._saved["grid"])
+        before = self._saved
+        plan = self._plan
+        grid = dict(before["grid"])
+        # Further values may follow the earlier ones, and there may be more seeds.
         is_part = (
             before["program"] == plan.program
             and set(before["flags"]) == set(plan.flags)
@@ -61,6 +64,7 @@ class SweepStore:
             )
             and before["seeds"] <= plan.seeds
         )
+
         if not is_part:
             words = [
                 f"--grid={name}={','.join(values)}" for name, values in grid.items()
@@ -78,7 +82,7 @@ class SweepStore:
             )
 
     def unchecked(self) -> list[tuple[str, str]]:
-        """Returns the values of the grid that no earlier call of this sweep has checked."""
+        """Returns the values of the grid that no earlier call has checked."""
         known = {
             (name, value)
             for name, values in self._saved.get("grid", ())
@@ -140,12 +144,13 @@ class SweepStore:
     def results(self) -> dict[PlannedRun, DevResult]:
         """Returns the results of the runs that have finished, in the planned order."""
         found = (
-            (run, dev_result.read(self._plan.folder(run))) for run in self._plan.runs()
+            (run, dev_split.read_result(self._plan.folder(run)))
+            for run in self._plan.runs()
         )
         return {run: result for run, result in found if result is not None}
 
     def remove_weights(self) -> None:
-        """Removes the weights of all finished runs except the best one, unless all are kept."""
+        """Removes the weights of finished runs except the best, unless all are kept."""
         results = self.results()
         if self._saved["keep_all"] or not results:
             return

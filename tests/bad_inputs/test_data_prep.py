@@ -40,19 +40,28 @@ def write_files(folder):
     raw = TEXT.encode()
     lines = [json.dumps({"text": text}) for text in TEXT.split("\n\n")]
     contents = {
-        "good.txt": raw, "empty.txt": b"", "one_document.txt": b"a b\nc\n",
-        "cr.txt": raw.replace(b"\n", b"\r"), "utf16.txt": TEXT.encode("utf-16-le"),
+        "good.txt": raw,
+        "empty.txt": b"",
+        "one_document.txt": b"a b\nc\n",
+        "cr.txt": raw.replace(b"\n", b"\r"),
+        "utf16.txt": TEXT.encode("utf-16-le"),
         "chinese.txt": ("汉语是世界上使用人数多的" * 90).encode("utf-16-le"),
         "umlauts.txt": ("der Bär frißt gern süße Äpfel\n" * 9).encode("latin-1"),
-        "latin1.txt": b"a\n\n\xe9t\xe9\n", "jsonl.txt": "\n".join(lines).encode(),
+        "latin1.txt": b"a\n\n\xe9t\xe9\n",
+        "jsonl.txt": "\n".join(lines).encode(),
         "array.json": json.dumps([{"text": "a"}], indent=1).encode(),
-        "gzip.txt": gzip.compress(raw), "cut.gz": gzip.compress(raw * 99)[:99],
-        "packed.txt": bz2.compress(raw), "cut.bz2": bz2.compress(raw * 99)[:-9],
+        "gzip.txt": gzip.compress(raw),
+        "cut.gz": gzip.compress(raw * 99)[:99],
+        "packed.txt": bz2.compress(raw),
+        "cut.bz2": bz2.compress(raw * 99)[:-9],
         "cut_wiki_00": b'<doc id="1" url="" title="A">\nA\n\na b\n\n</do',
-        "no_text.jsonl": b'{"body": "a"}\n', "cut.jsonl": b'{"text": "a"}\n{"text": "b',
-        "twice.jsonl": b'{"text": "a"}\n{"text": "b", "text": "c"}\n', "text.parquet": raw,
-        "no_mask.txt": b"[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n", "data.stats.json": b"{}",
-    }  # fmt: skip
+        "no_text.jsonl": b'{"body": "a"}\n',
+        "cut.jsonl": b'{"text": "a"}\n{"text": "b',
+        "twice.jsonl": b'{"text": "a"}\n{"text": "b", "text": "c"}\n',
+        "text.parquet": raw,
+        "no_mask.txt": b"[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n",
+        "data.stats.json": b"{}",
+    }
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "."]
@@ -202,7 +211,8 @@ def test_content_that_is_not_text_is_refused(
 
 
 def test_flags_are_refused_before_tensorflow_is_imported(folder):
-    code = f"import sys; sys.modules['tensorflow'] = None; from {RECORDS} import run; run()"
+    code = "import sys; sys.modules['tensorflow'] = None; "
+    code += f"from {RECORDS} import run; run()"
     flags = [
         "--input_file=good.txt",
         "--output_file=out/a.tfrecord",
@@ -295,10 +305,12 @@ def test_shards_without_examples_are_reported(folder, tmp_path, capfd):
 def test_make_sample_data_keeps_other_files(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     contents = {
-        "folder/a.txt": "text", "foreign/stats.json": '{"mean": 1}',
-        "own/stats.json": '{"files": {"corpus/train.txt": {}}}', "own/corpus/train.txt": "text",
+        "folder/a.txt": "text",
+        "foreign/stats.json": '{"mean": 1}',
+        "own/stats.json": '{"files": {"corpus/train.txt": {}}}',
+        "own/corpus/train.txt": "text",
         "own/corpus/notes.txt": "text",
-    }  # fmt: skip
+    }
     for path, text in contents.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)

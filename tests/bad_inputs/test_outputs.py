@@ -1,4 +1,4 @@
-"""Programs that would replace something other than an earlier output of theirs refuse to run."""
+"""Programs refuse to replace anything other than an earlier output of theirs."""
 
 import json
 import os
@@ -15,8 +15,8 @@ from bert_tf.storage.paths import check_output_file
 from bert_tf.tokenization.vocabulary import write_vocabulary
 from bert_tf.training.config import TrainingConfig, to_json_dict
 
-EXTRACT = "run_scripts.extract_features --input_file=in.txt --init_checkpoint=model --layers=-1"
-EXTRACT += " --max_seq_length=8"
+EXTRACT = "run_scripts.extract_features --input_file=in.txt --init_checkpoint=model"
+EXTRACT += " --layers=-1 --max_seq_length=8"
 LEARN = "data_prep.train_vocabulary --input_file=in.txt --vocab_size=20 --num_workers=1"
 LEARN += " --num_unused_tokens=0"
 RECORDS = (
@@ -46,21 +46,27 @@ ROWS = [
     *(
         (f"{command}=foo://a/b", "error: foo://a/b ")
         for command in (
-            f"{PRETRAIN} --output_dir", f"{CLASSIFY} --output_dir", f"{CONVERT} --to",
-            f"{ADAPT} "
-            "--output_dir", f"{EXTRACT} --output_file", f"{LEARN} --output_file",
-            f"{RECORDS} --output_file", f"{ZIP} --output_file",
-            "data_prep.make_sample_data --output_dir", f"{EXPORT} --export_dir",
+            f"{PRETRAIN} --output_dir",
+            f"{CLASSIFY} --output_dir",
+            f"{CONVERT} --to",
+            f"{ADAPT} --output_dir",
+            f"{EXTRACT} --output_file",
+            f"{LEARN} --output_file",
+            f"{RECORDS} --output_file",
+            f"{ZIP} --output_file",
+            "data_prep.make_sample_data --output_dir",
+            f"{EXPORT} --export_dir",
         )
     ),
     *(
         (f"{command}=file://in.txt", "Give the local path without file://")
         for command in (
-            f"{LEARN} --output_file=x "
-            "--input_file", f"{RECORDS} --output_file=x --input_file",
-            f"{EXTRACT} --output_file=x --input_file", f"{CONVERT} --to=x --from",
-            "run_scripts.predict "
-            "--model", "run_scripts.export_model --export_dir=x --checkpoint",
+            f"{LEARN} --output_file=x --input_file",
+            f"{RECORDS} --output_file=x --input_file",
+            f"{EXTRACT} --output_file=x --input_file",
+            f"{CONVERT} --to=x --from",
+            "run_scripts.predict --model",
+            "run_scripts.export_model --export_dir=x --checkpoint",
             f"{CLASSIFY} --output_dir=x --init_checkpoint",
         )
     ),
@@ -72,41 +78,92 @@ ROWS = [
     ("data_prep.make_sample_data --output_dir=in.txt", "in.txt is a file"),
     # Features of texts
     (f"{EXTRACT} --output_file=model/new", "is in the folder of the checkpoint model"),
-    (f"{EXTRACT} --output_file=google/vocab.txt --init_checkpoint=google/bert_model.ckpt",
-     "is in the folder of the checkpoint google/bert_model.ckpt"),
-    (f"{EXTRACT} --output_file=in.json --bert_config_file=in.json", "in.json is an input too"),
-    (f"{EXTRACT} --vocab_file=v.txt --output_file=v.txt.json", "v.txt.json is an input too"),
-    (f"{EXTRACT} --output_file=x --output_dtype=float16", "has no effect with --output_format=js"),
+    (
+        f"{EXTRACT} --output_file=google/vocab.txt "
+        "--init_checkpoint=google/bert_model.ckpt",
+        "is in the folder of the checkpoint google/bert_model.ckpt",
+    ),
+    (
+        f"{EXTRACT} --output_file=in.json --bert_config_file=in.json",
+        "in.json is an input too",
+    ),
+    (
+        f"{EXTRACT} --vocab_file=v.txt --output_file=v.txt.json",
+        "v.txt.json is an input too",
+    ),
+    (
+        f"{EXTRACT} --output_file=x --output_dtype=float16",
+        "has no effect with --output_format=js",
+    ),
     (f"{EXTRACT} --output_file=x --lines_per_shard=0", "--lines_per_shard=0"),
-    (f"{EXTRACT} --output_file=old --output_format=npz --lines_per_shard=20",
-     "old-00003.npz is a shard of an earlier output with more"),
-    (f"{EXTRACT} --output_file=/dev/stdout --output_format=npz", "instead of /dev/stdout"),
-    (f"{EXTRACT} --output_file=x --batch_size=0", "--batch_size must be at least 1. Received: 0"),
-    (f"{EXTRACT} --output_file=x --max_seq_length=2", "--max_seq_length must be at least 3"),
+    (
+        f"{EXTRACT} --output_file=old --output_format=npz --lines_per_shard=20",
+        "old-00003.npz is a shard of an earlier output with more",
+    ),
+    (
+        f"{EXTRACT} --output_file=/dev/stdout --output_format=npz",
+        "instead of /dev/stdout",
+    ),
+    (
+        f"{EXTRACT} --output_file=x --batch_size=0",
+        "--batch_size must be at least 1. Received: 0",
+    ),
+    (
+        f"{EXTRACT} --output_file=x --max_seq_length=2",
+        "--max_seq_length must be at least 3",
+    ),
     # Checkpoints
     (f"{CONVERT} --to=data", "data would be replaced, but contains train.tsv"),
     (f"{CONVERT} --to=data/train.tsv", "data/train.tsv is a file"),
-    (f"{CONVERT} --to=only_vocabulary", "would be replaced, but is not a checkpoint of the dial"),
-    (f"{CONVERT} --to=google", "contains bert_model.ckpt.data-00000-of-00001, which is not a file"),
-    (f"{CONVERT} --to=steps --dialect=google", "several checkpoints, such as model.ckpt-1"),
-    (f"{CONVERT} --to=notes --dialect=google", "contains bert_model.ckpt.notes.txt, which is not"),
-    (f"{CONVERT} --to=distil --dialect=hugging_face", "that of a model of the type 'distilbert'"),
-    (f"{CONVERT} --to=link_to_model", "belongs to the checkpoint that is read from model"),
+    (
+        f"{CONVERT} --to=only_vocabulary",
+        "would be replaced, but is not a checkpoint of the dial",
+    ),
+    (
+        f"{CONVERT} --to=google",
+        "contains bert_model.ckpt.data-00000-of-00001, which is not a file",
+    ),
+    (
+        f"{CONVERT} --to=steps --dialect=google",
+        "several checkpoints, such as model.ckpt-1",
+    ),
+    (
+        f"{CONVERT} --to=notes --dialect=google",
+        "contains bert_model.ckpt.notes.txt, which is not",
+    ),
+    (
+        f"{CONVERT} --to=distil --dialect=hugging_face",
+        "that of a model of the type 'distilbert'",
+    ),
+    (
+        f"{CONVERT} --to=link_to_model",
+        "belongs to the checkpoint that is read from model",
+    ),
     (f"{CONVERT} --to=.", "belongs to the checkpoint that is read from model"),
-    (f"{CONVERT} --to=trained/best", "best would be replaced, but belongs to the run in"),
+    (
+        f"{CONVERT} --to=trained/best",
+        "best would be replaced, but belongs to the run in",
+    ),
     (f"{EXPORT} --export_dir=trained/checkpoints", "belongs to the run in"),
-    (f"{CONVERT} --to=new --slots", "slots=True needs the dialect google. Received: 'bert-tf'"),
+    (
+        f"{CONVERT} --to=new --slots",
+        "slots=True needs the dialect google. Received: 'bert-tf'",
+    ),
     (f"{CONVERT} --to=new --slots --dialect=google", "model has no moments of Adam"),
     # A run whose inputs are in its own folder
     *(
-        (f"{program} --output_dir=link_to_run --{flag}", "--overwrite removes the run in")
+        (
+            f"{program} --output_dir=link_to_run --{flag}",
+            "--overwrite removes the run in",
+        )
         for program, flag in (
-            (PRETRAIN, "init_checkpoint=run/best"), (CLASSIFY, "vocab_file=run/best/vocab.txt"),
+            (PRETRAIN, "init_checkpoint=run/best"),
+            (CLASSIFY, "vocab_file=run/best/vocab.txt"),
             (PRETRAIN, "input_file=in.txt,run/best/*.txt"),
             (CLASSIFY, "train_file=run/checkpoints/train.tsv"),
         )
     ),
-]  # fmt: skip
+]
 
 
 @pytest.fixture

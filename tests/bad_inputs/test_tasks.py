@@ -29,19 +29,51 @@ XNLI = b"language\tgold_label\tsentence1\tsentence2\n"
 # The task, the name of a file, its contents, and words of the message.
 REFUSED = [
     # Rows of another width than the header line
-    ("sst-2", "train.tsv", b"sentence\tlabel\nx\t1\t0\n", "line 2: 3 fields, but the header line"),
-    ("cola", "dev.tsv", b"i\t1\t*\tx\ni\t1\t*\tx\ty\n", "line 2: 5 fields, but the file has 4"),
-    ("xnli", "dev.tsv", XNLI + b"en\tneutral\tx\ty\tz\n", "line 2: 5 fields, but the header line"),
-    ("sts-b", "train.tsv", STSB + b"x\ty\tnan\n", "line 2: the score 'nan' is not a number"),
+    (
+        "sst-2",
+        "train.tsv",
+        b"sentence\tlabel\nx\t1\t0\n",
+        "line 2: 3 fields, but the header line",
+    ),
+    (
+        "cola",
+        "dev.tsv",
+        b"i\t1\t*\tx\ni\t1\t*\tx\ty\n",
+        "line 2: 5 fields, but the file has 4",
+    ),
+    (
+        "xnli",
+        "dev.tsv",
+        XNLI + b"en\tneutral\tx\ty\tz\n",
+        "line 2: 5 fields, but the header line",
+    ),
+    (
+        "sts-b",
+        "train.tsv",
+        STSB + b"x\ty\tnan\n",
+        "line 2: the score 'nan' is not a number",
+    ),
     # JSON
-    ("labels", "train.jsonl", b'{"s": "x", "s": "y", "label": "a"}', "line 1", "key 's' occurs"),
-    ("labels", "train.jsonl", b'{"s": "\\ud800", "label": "a"}', "line 1", "a lone surrogate"),
+    (
+        "labels",
+        "train.jsonl",
+        b'{"s": "x", "s": "y", "label": "a"}',
+        "line 1",
+        "key 's' occurs",
+    ),
+    (
+        "labels",
+        "train.jsonl",
+        b'{"s": "\\ud800", "label": "a"}',
+        "line 1",
+        "a lone surrogate",
+    ),
     ("squad", "train.json", b'{"data": 1, "data": []}', "the key 'data' occurs twice"),
     # Text in other encodings and with other line ends
     ("labels", "train.tsv", UTF_16, "train.tsv is UTF-16LE", "iconv -f UTF-16LE"),
     ("ner", "train.conll", "a B-X\n".encode("utf-16-le"), "train.conll is UTF-16LE"),
     ("labels", "train.tsv", b"s\tlabel\rx\ta\ry\tb\r", "has the line ends CR, not LF"),
-]  # fmt: skip
+]
 
 
 def read(task, path):

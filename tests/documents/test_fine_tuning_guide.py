@@ -1,4 +1,4 @@
-"""The commands of docs/fine_tuning.md run as they are written there, up to an exported model."""
+"""The commands of docs/fine_tuning.md run as they are, up to an exported model."""
 
 import csv
 import os
@@ -17,7 +17,7 @@ GOOD, BAD = ["good", "with", "all"], ["not", "without", "long"]
 
 
 def write_reviews(folder):
-    """Writes reviews whose labels follow from their words, with commas and quotes in the texts."""
+    """Writes reviews with commas and quotes, whose labels follow from their words."""
     rng = np.random.default_rng(0)
     folder.mkdir()
     for split, count in (("train", 240), ("dev", 40), ("test", 10)):

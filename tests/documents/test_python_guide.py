@@ -46,7 +46,7 @@ def test_the_program_has_the_described_results_with_an_installed_wheel(tmp_path)
 
 
 def environment_with_wheel(folder):
-    """Returns the interpreter of a new environment with only bert_tf, and its site-packages.
+    """Returns the interpreter and site-packages of a new environment with only bert_tf.
 
     The environment uses the dependencies of the present environment. The path file does
     not make the present installation of bert_tf visible if that is an editable one.

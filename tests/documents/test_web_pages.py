@@ -1,4 +1,4 @@
-"""The web pages of the documentation build without warnings and contain the docstrings."""
+"""The web pages of the documentation build without warnings and have docstrings."""
 
 import pathlib
 import re

@@ -20,7 +20,7 @@ from bert_tf.errors import InputError
 from bert_tf.export import exporter, gate
 from bert_tf.export.served import load_served
 from bert_tf.export.settings import ServingSettings
-from bert_tf.fine_tuning import dev_examples
+from bert_tf.fine_tuning import dev_split
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation
 
@@ -282,8 +282,8 @@ def test_stored_examples_are_used_for_the_own_task_only(tmp_path, without_gate):
 
 
 def store(folder, task, examples):
-    chosen = sorted(dev_examples.choose(len(examples)))
-    dev_examples.write(
+    chosen = sorted(dev_split.choose_examples(len(examples)))
+    dev_split.write_examples(
         str(folder), [task.as_row(examples[number]) for number in chosen]
     )
 

@@ -1,4 +1,4 @@
-"""Fine-tuning batches: all records in each epoch, similar lengths in a batch, resume by number."""
+"""Fine-tuning batches: all records in each epoch, similar lengths, resume by number."""
 
 import itertools
 
@@ -20,10 +20,15 @@ def encode(numbers):
     numbers = np.array(numbers)
     lengths = np.random.default_rng(0).integers(3, LENGTH + 1, 10_000)[numbers]
     mask = (np.arange(LENGTH) < lengths[:, None]).astype(np.int64)
-    return Encoded({
-        "input_ids": mask * (numbers[:, None] + 5), "input_mask": mask, "segment_ids": 0 * mask,
-        "label_ids": numbers, "is_real_example": 0 * numbers + 1,
-    })  # fmt: skip
+    return Encoded(
+        {
+            "input_ids": mask * (numbers[:, None] + 5),
+            "input_mask": mask,
+            "segment_ids": 0 * mask,
+            "label_ids": numbers,
+            "is_real_example": 0 * numbers + 1,
+        }
+    )
 
 
 @pytest.fixture

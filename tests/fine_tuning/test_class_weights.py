@@ -1,4 +1,4 @@
-"""Class weights: their values, compared with scikit-learn, and the loss, compared with NumPy."""
+"""Class weights: values as in scikit-learn, and a loss as in NumPy."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from tiny_objectives import gradients, make_objective
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.class_weights import check_labels, with_label_weights
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig, parse_class_weights
-from bert_tf.fine_tuning.task_data import TaskData
+from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.tasks.choice.choice_task import ChoiceTask
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
@@ -34,7 +34,7 @@ def weights_of(tmp_path, labels, class_weights, names=NAMES, phases=TRAIN):
     config = FineTuningConfig(max_seq_length=8, class_weights=class_weights)
     location = DataLocation(data_dir=str(tmp_path))
     folder = str(tmp_path / "out")
-    return TaskData(
+    return RunData(
         task, location, tokenizers(True)[0], config, phases, folder
     ).label_weights
 
@@ -92,7 +92,7 @@ def test_weights_of_tags_count_each_word_once(tmp_path, max_seq_length):
 
     def weights(value):
         config = FineTuningConfig(max_seq_length=max_seq_length, class_weights=value)
-        return TaskData(
+        return RunData(
             task, location, tokenizer, config, TRAIN, str(tmp_path)
         ).label_weights
 
@@ -106,13 +106,20 @@ def test_weights_of_tags_count_each_word_once(tmp_path, max_seq_length):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("", "Received: ''"), ("even", "Received: 'even'"), ("x=1,", "Received: ''"),
-        ("x=", "Received: 'x='"), ("=1", "Received: '=1'"), ("x:1", "Received: 'x:1'"),
-        ("y=1,x=-1", "Received: 'x=-1'"), ("x=nan", "x=nan"), ("x=inf", "x=inf"),
-        ({"x": float("nan")}, "x=nan"), ({"x": 1e7}, "from 0 to 1,000,000. Received: 'x=10000000"),
+        ("", "Received: ''"),
+        ("even", "Received: 'even'"),
+        ("x=1,", "Received: ''"),
+        ("x=", "Received: 'x='"),
+        ("=1", "Received: '=1'"),
+        ("x:1", "Received: 'x:1'"),
+        ("y=1,x=-1", "Received: 'x=-1'"),
+        ("x=nan", "x=nan"),
+        ("x=inf", "x=inf"),
+        ({"x": float("nan")}, "x=nan"),
+        ({"x": 1e7}, "from 0 to 1,000,000. Received: 'x=10000000"),
         ("x=1, x=2", "the label 'x' twice"),
     ],
-)  # fmt: skip
+)
 def test_malformed_weights_are_refused(value, message):
     with pytest.raises(InputError, match=r"^class_weights ") as error:
         FineTuningConfig(class_weights=value)
@@ -134,9 +141,11 @@ def test_weights_that_do_not_fit_the_task_are_refused(tmp_path):
         weights_of(tmp_path, "xxy", "x=0,y=0")
     columns = TextColumns()
     for task in (
-        custom_task(columns, "regression"), custom_task(columns, "multi_label", labels=["x"]),
-        SquadTask(), ChoiceTask(),
-    ):  # fmt: skip
+        custom_task(columns, "regression"),
+        custom_task(columns, "multi_label", labels=["x"]),
+        SquadTask(),
+        ChoiceTask(),
+    ):
         for value in ("balanced", "x=2"):
             with pytest.raises(
                 InputError, match=r"one label to each text .* Leave out class_w"
@@ -151,9 +160,12 @@ def classification():
     rng = np.random.default_rng(0)
     ids = rng.integers(5, 30, [len(labels), 7])
     batch = {
-        "input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids),
-        "label_ids": labels, "is_real_example": np.ones_like(labels),
-    }  # fmt: skip
+        "input_ids": ids,
+        "input_mask": np.ones_like(ids),
+        "segment_ids": np.zeros_like(ids),
+        "label_ids": labels,
+        "is_real_example": np.ones_like(labels),
+    }
     return task, batch, np.arange(len(labels)), labels
 
 
@@ -162,15 +174,17 @@ def tagging():
     labels = np.array([[0, 1, 0, 3, 0], [0, 2, 1, 1, 0]])
     ids = np.random.default_rng(0).integers(5, 30, labels.shape)
     batch = {
-        "input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids),
+        "input_ids": ids,
+        "input_mask": np.ones_like(ids),
+        "segment_ids": np.zeros_like(ids),
         "label_ids": labels,
-    }  # fmt: skip
+    }
     places = np.nonzero(labels)
     return task, batch, places, labels[places] - 1
 
 
 def with_weights(task, batch, weights):
-    """Returns the batch as tensors, with the weights [C] of its labels unless they are None."""
+    """Returns the batch as tensors, with the weights [C] of its labels, if given."""
 
     def tensors(values):
         return {name: tf.constant(value, tf.int32) for name, value in values.items()}
@@ -200,7 +214,7 @@ def test_the_loss_equals_that_of_numpy_and_metrics_have_no_weights(make):
 
 
 def repeated(batch, weights):
-    """Returns the classification batch with each example as often as the weight of its label."""
+    """Returns the batch with each example as often as the weight of its label."""
     numbers = np.repeat(
         np.arange(len(batch["label_ids"])), np.take(weights, batch["label_ids"])
     )

@@ -1,4 +1,4 @@
-"""Runs of a tiny model on the user's own data: from a file of scores or topics to predictions.
+"""Runs of a tiny model on own data: from a file of scores or topics to predictions.
 
 The runs of `test_fine_tuning` and of the programs have one label for each text.
 """

@@ -1,4 +1,4 @@
-"""The loss of a student, compared with NumPy, and its gradients at both ends of the weight."""
+"""The loss of a student, compared with NumPy, and its gradients."""
 
 import numpy as np
 import pytest
@@ -11,9 +11,8 @@ from tiny_objectives import gradients, make_objective
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning import batches
 from bert_tf.fine_tuning.distillation import DistillationObjective
-from bert_tf.fine_tuning.distillation_config import DistillationConfig
-from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.fine_tuning.task_data import TaskData
+from bert_tf.fine_tuning.fine_tuning_config import DistillationConfig, FineTuningConfig
+from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.squad.squad_task import SquadTask
@@ -83,7 +82,7 @@ def distilled(objective, weight, temperature=3.0, **options):
 
 
 def expected_loss(kind, teacher, student):
-    """Returns the teacher's loss of the batch by the definition, for logits [B, T, C]."""
+    """Returns the teacher's loss of the batch by its definition; logits [B, T, C]."""
     pairs = list(zip(teacher, student, strict=True))
     if kind == "ner":
         losses = [
@@ -206,7 +205,7 @@ def data_of(tmp_path, unlabelled_file, **options):
     task = custom_task(TextColumns(), labels=NAMES)
     phases = RunPhases(train=True, evaluate=False)
     folder = str(tmp_path / "out")
-    return TaskData(
+    return RunData(
         task, location, tokenizers(True)[0], config, phases, folder, unlabelled_file
     )
 

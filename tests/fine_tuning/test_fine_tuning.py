@@ -1,4 +1,4 @@
-"""Fine-tuning runs of a tiny model: exact resume, best weights by the metric, files, streaming."""
+"""Runs of a tiny model: exact resume, best weights by the metric, files, streaming."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The task in CONTRIBUTING.md, which is not a part of bert-tf, trains, evaluates and predicts."""
+"""The task in CONTRIBUTING.md, not a part of bert-tf, trains, evaluates, predicts."""
 
 import json
 import logging

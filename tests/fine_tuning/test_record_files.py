@@ -26,9 +26,12 @@ def encode(examples):
     lengths = 3 + numbers % (LENGTH - 2)
     mask = (np.arange(LENGTH) < lengths[:, None]).astype(np.int64)
     columns = {
-        "input_ids": mask * (numbers[:, None] + 5), "input_mask": mask, "segment_ids": 0 * mask,
-        "label_ids": numbers, "is_real_example": 0 * numbers + 1,
-    }  # fmt: skip
+        "input_ids": mask * (numbers[:, None] + 5),
+        "input_mask": mask,
+        "segment_ids": 0 * mask,
+        "label_ids": numbers,
+        "is_real_example": 0 * numbers + 1,
+    }
     return Encoded(columns, counts, {"even": sum(n % 2 == 0 for n in examples)})
 
 

@@ -1,4 +1,4 @@
-"""`command_line.run`: log records and exceptions of the library as messages and exit codes."""
+"""`command_line.run`: messages and exit codes for log records and exceptions."""
 
 import fcntl
 import os
@@ -111,16 +111,34 @@ def test_records_of_the_library_appear_as_bare_messages(flags, expected):
 @pytest.mark.parametrize(
     ("raised", "code", "message"),
     [
-        ("TrainingInterrupted(15, 7)", 143,
-         "Stopped at step 7. To resume, give the same command."),
-        ("TrainingInterrupted(2, 7, overwrite=True)", 130,
-         "Stopped at step 7. To resume, give the same command without --overwrite."),
-        ("os.kill(os.getpid(), 15)", 143, "Interrupted. To continue, give the same command."),
-        ("os.kill(os.getpid(), 1)", 129, "Interrupted. To continue, give the same command."),
+        (
+            "TrainingInterrupted(15, 7)",
+            143,
+            "Stopped at step 7. To resume, give the same command.",
+        ),
+        (
+            "TrainingInterrupted(2, 7, overwrite=True)",
+            130,
+            "Stopped at step 7. To resume, give the same command without --overwrite.",
+        ),
+        (
+            "os.kill(os.getpid(), 15)",
+            143,
+            "Interrupted. To continue, give the same command.",
+        ),
+        (
+            "os.kill(os.getpid(), 1)",
+            129,
+            "Interrupted. To continue, give the same command.",
+        ),
         ("KeyboardInterrupt", 130, "Interrupted. To continue, give the same command."),
-        ("InputError('overwrite=True is wrong.')", 2, "error: --overwrite=True is wrong."),
+        (
+            "InputError('overwrite=True is wrong.')",
+            2,
+            "error: --overwrite=True is wrong.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_exceptions_become_messages_and_exit_codes(raised, code, message):
     done = run(f"raise {raised}")
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{message}\n")
@@ -131,13 +149,18 @@ def test_exceptions_become_messages_and_exit_codes(raised, code, message):
     [
         # A library drops the exception, or raises another one.
         ("try: os.kill(os.getpid(), 15)\n    except BaseException: pass", ""),
-        ("try:\n        try: os.kill(os.getpid(), 15)\n        except BaseException: pass\n"
-         "        raise KeyError\n    except BaseException as error: raise TypeError", ""),
+        (
+            "try:\n        try: os.kill(os.getpid(), 15)\n"
+            "        except BaseException: pass\n"
+            "        raise KeyError\n"
+            "    except BaseException as error: raise TypeError",
+            "",
+        ),
         # What cleans up is not disturbed.
         ("try: os.kill(os.getpid(), 15)\n    finally: print('removed')", "removed\n"),
     ],
     ids=["dropped", "other_error", "clean_up"],
-)  # fmt: skip
+)
 def test_a_program_ends_after_sigterm_whatever_happens_to_the_exception(body, printed):
     done = run(body)
     expected = (143, printed, "Interrupted. To continue, give the same command.\n")
@@ -211,11 +234,17 @@ def test_commands_name_the_programs_as_the_user_called_them():
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--overwrite=yes", "error: --overwrite=yes must be true or false. See --help.\n"),
-        ("--flagfile=/none", "error: Unable to open flagfile: [Errno 2] No such file or directory: "
-         "'/none'. See --help.\n"),
+        (
+            "--overwrite=yes",
+            "error: --overwrite=yes must be true or false. See --help.\n",
+        ),
+        (
+            "--flagfile=/none",
+            "error: Unable to open flagfile: [Errno 2] No such file or directory: "
+            "'/none'. See --help.\n",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_flag_that_absl_refuses_is_named_with_its_value(flag, message):
     done = run("pass", flag)
     assert (done.returncode, done.stderr) == (2, message)

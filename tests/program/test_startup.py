@@ -1,4 +1,4 @@
-"""The start of a main: TensorFlow's start-up lines are hidden, and no other text is lost."""
+"""The start of a main: TensorFlow's start-up lines are hidden, all others shown."""
 
 import json
 import os
@@ -53,7 +53,7 @@ command_line.run(main)
 
 
 def run_with_tensorflow(tmp_path, last_lines, *flags, given=(), program=PROGRAM):
-    """Runs a program with a TensorFlow that writes `KNOWN` and `UNKNOWN`, then runs `last_lines`.
+    """Runs a program with a TensorFlow that writes known and unknown lines.
 
     The lines are written to file descriptor 2, as TensorFlow's C++ code does. `given`
     has pairs of variables of the environment and their values.
@@ -79,7 +79,8 @@ def run_with_tensorflow(tmp_path, last_lines, *flags, given=(), program=PROGRAM)
 
 
 LOADED = """
-assert os.environ["KERAS_BACKEND"] == "tensorflow"  # and not the backend that the user has set
+# Not the backend that the user has set.
+assert os.environ["KERAS_BACKEND"] == "tensorflow"
 assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "1"
 class config:
     @staticmethod
@@ -93,7 +94,7 @@ class config:
     "flags", [[], ["--output_dir=gs://bucket/run"]], ids=["local", "remote"]
 )
 def test_known_lines_are_hidden_and_other_lines_are_kept(tmp_path, flags):
-    """The checks of a remote path need TensorFlow, which is then imported before the main."""
+    """Checks of a remote path need TensorFlow, which is imported before the main."""
     result = run_with_tensorflow(tmp_path, LOADED, *flags)
     assert result.returncode == 2
     assert result.stderr.splitlines() == [
@@ -133,7 +134,8 @@ def test_import_that_ends_the_process_keeps_other_lines(tmp_path, name):
 @pytest.mark.parametrize("gpus", [[], ["GPU:0"]])
 def test_an_unused_gpu_is_reported_after_the_lines_with_the_reason(tmp_path, gpus):
     # A machine with two GPUs.
-    program = f"import glob\nglob.glob = lambda _: ['/dev/nvidia1', '/dev/nvidia0']\n{PROGRAM}"
+    fake = "import glob\nglob.glob = lambda _: ['/dev/nvidia1', '/dev/nvidia0']\n"
+    program = fake + PROGRAM
     loaded = LOADED.replace("return []", f"return {gpus}")
     result = run_with_tensorflow(tmp_path, loaded, program=program)
     note = (
@@ -142,9 +144,12 @@ def test_an_unused_gpu_is_reported_after_the_lines_with_the_reason(tmp_path, gpu
         "lines of TensorFlow."
     )
     assert result.stderr.splitlines() == [
-        CUINIT, UNKNOWN, "a line from the search for devices", *([] if gpus else [note]),
+        CUINIT,
+        UNKNOWN,
+        "a line from the search for devices",
+        *([] if gpus else [note]),
         "error: the end of the program.",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.slow
@@ -176,10 +181,16 @@ def test_stderr_of_a_run_has_only_lines_of_the_program(tmp_path):
     assert creation[0].startswith("reading: ")
     training = run(
         "run_scripts/run_pretraining.py",
-        input_file=records, bert_config_file=tmp_path / "config.json", output_dir=tmp_path / "run",
-        do_train="true", num_train_steps=2, num_warmup_steps=1, train_batch_size=2,
-        jit_compile="true", **sizes,
-    )  # fmt: skip
+        input_file=records,
+        bert_config_file=tmp_path / "config.json",
+        output_dir=tmp_path / "run",
+        do_train="true",
+        num_train_steps=2,
+        num_warmup_steps=1,
+        train_batch_size=2,
+        jit_compile="true",
+        **sizes,
+    )
     assert training[0] == "warm-up: 1 of 2 steps"
     assert re.match(r"[\d,]+ parameters; ", training[1])
     assert any(line.startswith("training: 2 of 2 steps") for line in training)

@@ -1,12 +1,24 @@
-"""After bad input, a program prints one helpful line, exits with 2 and leaves no output file."""
+"""After bad input, a program prints a helpful line, exits with 2 and leaves no file."""
 
 import pytest
-from run_programs import as_flags, assert_refused, run_main
+from run_programs import as_flags, assert_each_refused, assert_refused, run_main
 from tiny_bert import VOCABULARY, write_architecture
 
+MODULE = "bert_tf.run_scripts.run_classifier"
+FLAGS = {
+    "task_name": "sst-2", "data_dir": "good", "output_dir": "out",
+    "vocab_file": "vocab.txt", "bert_config_file": "config.json", "max_seq_length": "8",
+    "train_batch_size": "4", "num_train_epochs": "1", "do_train": "true",
+    "do_eval": "true",
+}  # fmt: skip
 PATHS = (
-    "data_dir", "output_dir", "vocab_file", "bert_config_file", "init_checkpoint", "export_dir",
-)  # fmt: skip
+    "data_dir",
+    "output_dir",
+    "vocab_file",
+    "bert_config_file",
+    "init_checkpoint",
+    "export_dir",
+)
 
 
 @pytest.fixture
@@ -23,8 +35,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def command(folder, flags, changes):
-    values = {**flags, **changes}
+def command(folder, **changes):
+    values = {**FLAGS, **changes}
     paths = {name: folder / values[name] for name in PATHS if values.get(name)}
     return as_flags({**values, **paths})
 
@@ -41,51 +53,74 @@ CLASSIFIER_CASES = [
     ({"bert_config_file": None}, "The architecture is unknown"),
     ({"vocab_file": None}, "The vocabulary is unknown"),
     ({"init_checkpoint": "good"}, "holds no checkpoint", "weights.json"),
-    ({"train_batch_size": "32"}, "9 training examples in 1.0 epochs do not fill one batch of 32"),
+    (
+        {"train_batch_size": "32"},
+        "9 training examples in 1.0 epochs do not fill one batch of 32",
+    ),
     ({"data_dir": None}, "There is no train data. Give --data_dir, or a train file"),
     ({"tfds_name": "glue/sst2"}, "--data_dir and --tfds_name"),
-    ({"test_file": "a", "predict_file": "b"}, "--test_file and --predict_file are the same"),
+    (
+        {"test_file": "a", "predict_file": "b"},
+        "--test_file and --predict_file are the same",
+    ),
     ({"init_head": "true"}, "--init_head needs --init_checkpoint"),
     ({"learning_rate": "x"}, "learning_rate=x"),
     ({"learning_rate": "-1"}, "--learning_rate must be above 0. Received: -1.0"),
     ({"learn": "1"}, "Unknown command line flag 'learn'"),
     ({"use_tpu": "true"}, "TPUs not found in the cluster. Check --tpu_name"),
-    ({"distribution_strategy": "multi_worker_mirrored"}, "needs the environment variable TF_CONFIG",
-     '"worker": ["host1:port"'),
-    ({"gradient_accumulation_steps": "3"},
-     "A batch of 4 examples does not divide evenly among 1 replicas in 3 accumulation"),
-    ({"early_stopping_evals": "2"}, "early_stopping_evals needs evaluations during training"),
-    ({"num_gpus": "2"}, "--num_gpus=2 needs", "Received: --distribution_strategy=one_device"),
+    (
+        {"distribution_strategy": "multi_worker_mirrored"},
+        "needs the environment variable TF_CONFIG",
+        '"worker": ["host1:port"',
+    ),
+    (
+        {"gradient_accumulation_steps": "3"},
+        "A batch of 4 examples does not divide evenly among 1 replicas in 3 acc",
+    ),
+    (
+        {"early_stopping_evals": "2"},
+        "early_stopping_evals needs evaluations during training",
+    ),
+    (
+        {"num_gpus": "2"},
+        "--num_gpus=2 needs",
+        "Received: --distribution_strategy=one_device",
+    ),
     ({"profile_steps": "5"}, "--profile_steps needs two whole numbers", "Received: 5"),
     ({"do_train": "false", "do_eval": "false"}, "Nothing to do"),
     ({"do_train": "false"}, "There are no weights to use"),
-    ({"warmup_proportion": "2"}, "--warmup_proportion must be in [0, 1]. Received: 2.0"),
-    ({"max_train_examples": "-1"}, "--max_train_examples must be at least 0. Received: -1"),
-    ({"head": "bilstm", "lstm_size": "1000000000"}, "--lstm_size must be from 2 to 8192"),
-    ({"task_name": "custom", "labels": "a,,b"}, "labels has an empty label. Received: 'a,,b'"),
-    ({"task_name": "custom", "label_separator": ";"}, "has no effect without --task_type"),
+    (
+        {"warmup_proportion": "2"},
+        "--warmup_proportion must be in [0, 1]. Received: 2.0",
+    ),
+    (
+        {"max_train_examples": "-1"},
+        "--max_train_examples must be at least 0. Received: -1",
+    ),
+    (
+        {"head": "bilstm", "lstm_size": "1000000000"},
+        "--lstm_size must be from 2 to 8192",
+    ),
+    (
+        {"task_name": "custom", "labels": "a,,b"},
+        "labels has an empty label. Received: 'a,,b'",
+    ),
+    (
+        {"task_name": "custom", "label_separator": ";"},
+        "has no effect without --task_type",
+    ),
     ({"xnli_language": "de"}, "--xnli_language has no effect without --task_name=xnli"),
     ({"output_dir": "long.txt"}, "long.txt is a file. Give the path of a new folder"),
     ({"init_checkpoint": ""}, "--init_checkpoint is empty"),
     ({"export_dir": "out/best/x"}, "out/best/x would contain files of the run"),
-]  # fmt: skip
+]
 
 
 def test_run_classifier_refuses_bad_input(folder):
-    flags = {
-        "task_name": "sst-2", "data_dir": "good", "output_dir": "out", "vocab_file": "vocab.txt",
-        "bert_config_file": "config.json", "max_seq_length": "8", "train_batch_size": "4",
-        "num_train_epochs": "1", "do_train": "true", "do_eval": "true",
-    }  # fmt: skip
+    assert_each_refused(MODULE, command, folder, CLASSIFIER_CASES)
 
     def run(*changes):
-        module = "bert_tf.run_scripts.run_classifier"
-        return run_main(module, *(command(folder, flags, each) for each in changes))
-
-    results = run(*(changes for changes, *_ in CLASSIFIER_CASES))
-    for (_, *words), result in zip(CLASSIFIER_CASES, results, strict=True):
-        assert_refused(result, *words)
-    assert not (folder / "out").exists()
+        return run_main(MODULE, *(command(folder, **each) for each in changes))
 
     # After a complete run, the same command trains no further step, other settings are
     # refused, --overwrite starts from the beginning, and evaluation without training

@@ -6,16 +6,30 @@ import json
 import numpy as np
 import pytest
 from named_texts import VOCABULARY, sentences, write_split
-from run_programs import as_flags, assert_refused, results_of, run_main, run_mains
+from run_programs import (
+    assert_each_refused,
+    assert_refused,
+    commands,
+    newest,
+    results_of,
+    run_main,
+    run_mains,
+)
 from safetensors.numpy import load_file
 
 import bert_tf
 
 NER, CLASSIFIER = "bert_tf.run_scripts.run_ner", "bert_tf.run_scripts.run_classifier"
 CONFIG = bert_tf.BertConfig(
-    vocab_size=len(VOCABULARY), hidden_size=16, num_hidden_layers=4, num_attention_heads=2,
-    intermediate_size=16, max_position_embeddings=32, type_vocab_size=2, initializer_range=0.2,
-)  # fmt: skip
+    vocab_size=len(VOCABULARY),
+    hidden_size=16,
+    num_hidden_layers=4,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=32,
+    type_vocab_size=2,
+    initializer_range=0.2,
+)
 BILSTM = {"head": "bilstm", "lstm_size": 8}
 
 
@@ -36,11 +50,12 @@ def folder(tmp_path):
 
 def command(folder, **flags):
     values = {
-        "init_checkpoint": folder / "model", "output_dir": folder / "out", "max_seq_length": 10,
-        "train_batch_size": 8, "do_train": True, "do_eval": True, "optimizer": "adamw",
-        "num_train_epochs": 3, "learning_rate": 1e-2, **flags,
+        "init_checkpoint": folder / "model", "data_dir": None, "vocab_file": None,
+        "bert_config_file": None, "max_seq_length": 10, "train_batch_size": 8,
+        "do_train": True, "do_eval": True, "optimizer": "adamw", "num_train_epochs": 3,
+        "learning_rate": 1e-2, **flags,
     }  # fmt: skip
-    return as_flags(values)
+    return commands()(folder, **values)
 
 
 def ner(folder, **flags):
@@ -56,8 +71,8 @@ def classifier(folder, **flags):
 
 
 def weights_of(folder):
-    path = max((folder / "checkpoints").glob("*/model.safetensors"))
-    return load_file(path), json.loads((path.parent / "weights.json").read_text())
+    facts = newest(folder, "weights.json").read_text()
+    return load_file(newest(folder, "model.safetensors")), json.loads(facts)
 
 
 def cached_vectors(folder):
@@ -73,25 +88,50 @@ def test_only_the_head_of_a_tagger_is_trained_on_the_hidden_states_of_the_encode
             "export_dir": folder / "served"}  # fmt: skip
     trained, evaluated, other_seed = run_main(
         NER,
-        ner(folder, **flags, **used, num_train_epochs=30, eval_steps=50, learning_rate=2e-2),
+        ner(
+            folder,
+            **flags,
+            **used,
+            num_train_epochs=30,
+            eval_steps=50,
+            learning_rate=2e-2,
+        ),
         # Without training, the encoder computes the hidden states.
-        [f"--init_checkpoint={folder}/out", "--do_eval=true", f"--dev_file={folder}/dev.conll",
-         f"--output_dir={folder}/evaluated"],
-        ner(folder, **flags, seed=2, do_eval=False, stop_at_step=1,
-            output_dir=folder / "other", feature_cache_dir=folder / "out/features"),
-    )  # fmt: skip
+        [
+            f"--init_checkpoint={folder}/out",
+            "--do_eval=true",
+            f"--dev_file={folder}/dev.conll",
+            f"--output_dir={folder}/evaluated",
+        ],
+        ner(
+            folder,
+            **flags,
+            seed=2,
+            do_eval=False,
+            stop_at_step=1,
+            output_dir=folder / "other",
+            feature_cache_dir=folder / "out/features",
+        ),
+    )
     assert trained.code == 0, trained
     before = load_file(folder / "model/model.safetensors")
     weights, facts = weights_of(folder / "out")
     assert all(np.array_equal(weights[name], array) for name, array in before.items())
     assert weights.keys() - before.keys() == {
-        *(f"cls/head_layers/lstm_0/{direction}/{part}" for direction in ("forward", "backward")
-          for part in ("kernel", "recurrent_kernel", "bias")),
-        "cls/tagger/output_weights", "cls/tagger/output_bias",
-    }  # fmt: skip
+        *(
+            f"cls/head_layers/lstm_0/{direction}/{part}"
+            for direction in ("forward", "backward")
+            for part in ("kernel", "recurrent_kernel", "bias")
+        ),
+        "cls/tagger/output_weights",
+        "cls/tagger/output_bias",
+    }
     assert facts["head"] == {
-        "kind": "bilstm", "lstm_layers": 1, "lstm_size": 8, "feature_layers": "concat_last_four",
-    }  # fmt: skip
+        "kind": "bilstm",
+        "lstm_layers": 1,
+        "lstm_size": 8,
+        "feature_layers": "concat_last_four",
+    }
     (state,) = (folder / "out/checkpoints").glob("*/optimizer.safetensors")
     assert not any(name.startswith("bert/") for name in load_file(state))
 
@@ -158,24 +198,22 @@ def test_a_linear_classifier_is_trained_on_the_mean_of_each_text(folder):
     )
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ({"init_checkpoint": None}, "--approach=features needs --init_checkpoint"),
+def test_flags_that_do_not_fit_are_refused(folder):
+    architecture = {"vocab_file": folder / "model/vocab.txt",
+                    "bert_config_file": folder / "model/bert_config.json"}  # fmt: skip
+    cases = [
+        (
+            {"init_checkpoint": None, **architecture},
+            "--approach=features needs --init_checkpoint",
+        ),
         (
             {"layer_decay": 0.9},
             "--layer_decay has no effect without --approach=fine_tuning",
         ),
         ({"lstm_size": 8}, "--lstm_size has no effect without --head=bilstm"),
         ({**BILSTM, "lstm_size": 7}, "--lstm_size must be even"),
-    ],
-)
-def test_flags_that_do_not_fit_are_refused(folder, flags, message):
-    needed = {"vocab_file": folder / "model/vocab.txt"}
-    needed["bert_config_file"] = folder / "model/bert_config.json"
-    (result,) = run_main(NER, ner(folder, **{**needed, **flags}))
-    assert_refused(result, message)
-    assert not (folder / "out").exists()
+    ]
+    assert_each_refused(NER, ner, folder, cases)
 
 
 def test_changes_are_noticed_when_a_run_continues(folder):
@@ -193,7 +231,9 @@ def test_changes_are_noticed_when_a_run_continues(folder):
     )
     assert first.code == 0, first
     assert dtype.code == 2
-    message = "a run with --feature_dtype='float16', but this run has --feature_dtype='float32'"
+    message = (
+        "with --feature_dtype='float16', but this run has --feature_dtype='float32'"
+    )
     assert message in dtype.messages[-1]
     assert_refused(
         approach, "a run with --approach='features', but this run has no approach"
@@ -228,11 +268,25 @@ def test_a_saved_head_is_that_of_the_model(tmp_path):
         [
             (convert, [source, f"--to={tmp_path}/hf", "--dialect=hugging_face"]),
             (convert, [source, f"--to={tmp_path}/copy"]),
-            (convert, [source, f"--to={tmp_path}/e", "--dialect=google", "--encoder_only=true"]),
-            (export, [f"--checkpoint={tmp_path}/a", f"--export_dir={tmp_path}/served",
-                      "--format=tflite"]),
+            (
+                convert,
+                [
+                    source,
+                    f"--to={tmp_path}/e",
+                    "--dialect=google",
+                    "--encoder_only=true",
+                ],
+            ),
+            (
+                export,
+                [
+                    f"--checkpoint={tmp_path}/a",
+                    f"--export_dir={tmp_path}/served",
+                    "--format=tflite",
+                ],
+            ),
         ]
-    )  # fmt: skip
+    )
     assert (
         other.code == 2
         and "which only the dialect bert-tf can store" in other.messages[-1]

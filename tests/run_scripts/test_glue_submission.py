@@ -1,4 +1,4 @@
-"""The files for the GLUE server: bytes of the submission files, and content of the zip file."""
+"""The files for the GLUE server: bytes of submission files, content of the zip file."""
 
 import zipfile
 

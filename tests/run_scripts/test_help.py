@@ -36,18 +36,48 @@ TRAINING = {
 # Flags whose values are text and no paths; the names of all others show that they are
 # paths.
 TEXTS = {
-    "master", "tpu_zone", "tpu_name", "gcp_project", "profile_steps", "tfds_name", "text_feature",
-    "feature_layers", "xnli_language", "tflite_precisions", "text_a_column", "text_b_column",
-    "text", "task_name", "question", "layers", "labels", "label_separator", "label_column", "grid",
-    "format", "context", "choice", "beam_options", "dask_scheduler", "precision", "scheme",
-    "class_weights", "init_layers", "encoding",
-}  # fmt: skip
+    "master",
+    "tpu_zone",
+    "tpu_name",
+    "gcp_project",
+    "profile_steps",
+    "tfds_name",
+    "text_feature",
+    "feature_layers",
+    "xnli_language",
+    "tflite_precisions",
+    "text_a_column",
+    "text_b_column",
+    "text",
+    "task_name",
+    "question",
+    "layers",
+    "labels",
+    "label_separator",
+    "label_column",
+    "grid",
+    "format",
+    "context",
+    "choice",
+    "beam_options",
+    "dask_scheduler",
+    "precision",
+    "scheme",
+    "class_weights",
+    "init_layers",
+    "encoding",
+}
 WITHOUT_OPTIONAL_FLAGS = {"run_scripts/make_glue_submission.py"}
 # The import of each of these packages takes half a second or more.
 SLOW_PACKAGES = {
-    "tensorflow", "tensorflow_text", "tensorflow_datasets", "keras", "tensorboard", "scipy",
+    "tensorflow",
+    "tensorflow_text",
+    "tensorflow_datasets",
+    "keras",
+    "tensorboard",
+    "scipy",
     "sklearn",
-}  # fmt: skip
+}
 SECTIONS = [
     "Required flags:", "Main flags:", "Further flags:",
 ]  # fmt: skip
@@ -133,10 +163,12 @@ def test_help_imports_no_slow_package_and_describes_each_flag(script):
     ("flag", "message"),
     [
         ("no_such_flag=1", "Unknown command line flag 'no_such_flag'. See --help."),
-        ("num_train_epochs=nan", "--num_train_epochs must be above 0 and at most 1,000,000. "
-         "Received: nan."),
+        (
+            "num_train_epochs=nan",
+            "--num_train_epochs must be above 0 and at most 1,000,000. Received: nan.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_error_in_a_flag_imports_no_slow_package(flag, message):
     required = "--task_name=mrpc", "--output_dir=out", "--data_dir=.", "--do_train=true"
     result, imported = run(
@@ -150,7 +182,8 @@ def test_error_in_a_flag_imports_no_slow_package(flag, message):
 def test_version_is_that_of_the_project():
     result, imported = run(ROOT / "run_scripts/predict.py", "--version")
     assert re.fullmatch(
-        r"bert-tf \d+\.\d+\.\d+ \(tensorflow [\d.]+, keras [\d.]+, tensorflow-text [\d.]+\)\n",
+        r"bert-tf \d+\.\d+\.\d+ \(tensorflow [\d.]+, keras [\d.]+, "
+        r"tensorflow-text [\d.]+\)\n",
         result.stdout,
     )
     assert result.returncode == 0 and not imported & SLOW_PACKAGES

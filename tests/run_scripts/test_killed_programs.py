@@ -1,4 +1,4 @@
-"""Programs that are killed at any change of a file: the same command then gives the same bytes."""
+"""Programs that are killed at any change of a file: the same command repairs it."""
 
 import json
 import signal
@@ -47,7 +47,8 @@ def run(kill_at):
 
 
 def state():
-    paths = (os.path.join(folder, name) for folder, _, names in os.walk(".") for name in names)
+    walk = os.walk(".")
+    paths = (os.path.join(folder, name) for folder, _, names in walk for name in names)
     return {os.path.relpath(path): open(path, "rb").read().hex() for path in paths}
 
 
@@ -103,9 +104,13 @@ def test_the_command_of_a_killed_program_gives_the_same_bytes(tmp_path, program)
         bert_tf.save_checkpoint(old, tokenizer, work / "out", dialect="google")
     request = json.dumps([f"bert_tf.{program}", flags.split(" "), every])
     done = subprocess.run(
-        [sys.executable, "-c", DRIVER, request], cwd=work, capture_output=True, text=True,
-        check=False, timeout=600,
-    )  # fmt: skip
+        [sys.executable, "-c", DRIVER, request],
+        cwd=work,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     *killed, (code, leftovers, _, expected) = [json.loads(line[7:]) for line in lines]

@@ -1,11 +1,18 @@
 """--long_texts=windows in run_classifier.py, and the export of its models."""
 
-import json
+import functools
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from run_programs import as_flags, assert_refused, results_of, run_main
+from run_programs import (
+    assert_each_refused,
+    assert_refused,
+    commands,
+    read_lines,
+    results_of,
+    run_main,
+)
 from tiny_bert import CONFIG, VOCABULARY, write_architecture
 
 import bert_tf
@@ -36,14 +43,13 @@ def folder(tmp_path):
     return tmp_path
 
 
-def command(folder, **flags):
-    values = {
-        "task_name": "custom", "data_dir": folder, "output_dir": folder / "out",
-        "vocab_file": folder / "vocab.txt", "bert_config_file": folder / "config.json",
-        "max_seq_length": 8, "train_batch_size": 4, "learning_rate": 3e-2, "optimizer": "adamw",
-        **flags,
-    }  # fmt: skip
-    return as_flags(values)
+command = commands(
+    task_name="custom",
+    max_seq_length=8,
+    train_batch_size=4,
+    learning_rate=3e-2,
+    optimizer="adamw",
+)
 
 
 def predicted(folder):
@@ -55,11 +61,17 @@ def test_a_run_averages_windows_and_its_export_too(folder):
     trained, same, other, truncated = run_main(
         CLASSIFIER,
         command(folder, **train, **WINDOWS, num_train_epochs=2),
-        command(folder, **USED, init_checkpoint=folder / "out", output_dir=folder / "same",
-                vocab_file=None, bert_config_file=None),
+        command(
+            folder,
+            **USED,
+            init_checkpoint=folder / "out",
+            output_dir=folder / "same",
+            vocab_file=None,
+            bert_config_file=None,
+        ),
         command(folder, **train, **{**WINDOWS, "max_windows": 3}, num_train_epochs=2),
         command(folder, **train, check_only=True, output_dir=folder / "cut"),
-    )  # fmt: skip
+    )
     assert trained.code == 0, trained
     several = sum(len(text(n).split()) > 6 for n in range(24))
     line = next(each for each in trained.err.splitlines() if each.startswith("train ("))
@@ -70,7 +82,7 @@ def test_a_run_averages_windows_and_its_export_too(folder):
     # At most two windows of a text in training, of which an epoch reads each once.
     assert count == 25 + several
     assert results_of(folder / "out")["global_step"] == int(count / 4 * 2)
-    rows = [json.loads(row) for row in (folder / "out/predictions.jsonl").open()]
+    rows = read_lines(folder / "out/predictions.jsonl")
     assert [row["sentence"] for row in rows] == [*map(text, range(24)), ""]
     assert same.code == 0, same
     np.testing.assert_allclose(
@@ -96,9 +108,17 @@ def test_a_frozen_encoder_reads_windows(folder):
     )
     (done,) = run_main(
         CLASSIFIER,
-        command(folder, do_train=True, do_eval=True, init_checkpoint=folder / "model", **flags,
-                num_train_epochs=2, vocab_file=None, bert_config_file=None),
-    )  # fmt: skip
+        command(
+            folder,
+            do_train=True,
+            do_eval=True,
+            init_checkpoint=folder / "model",
+            **flags,
+            num_train_epochs=2,
+            vocab_file=None,
+            bert_config_file=None,
+        ),
+    )
     assert done.code == 0, done
     # Of 25 texts, 9 are neg: 25 / (2 * 9) and 25 / (2 * 16).
     assert "class weights: neg 1.389, pos 0.7812." in done.err
@@ -123,9 +143,5 @@ def test_flags_without_effect_and_pairs_are_refused(folder):
         ),
         ({**WINDOWS, "task_name": "mrpc"}, "the task mrpc, which has pairs of texts."),
     ]
-    results = run_main(
-        CLASSIFIER, *(command(folder, do_train=True, **each) for each, _ in cases)
-    )
-    for result, (_, words) in zip(results, cases, strict=True):
-        assert_refused(result, words)
-    assert not (folder / "out").exists()
+    training = functools.partial(command, do_train=True)
+    assert_each_refused(CLASSIFIER, training, folder, cases)

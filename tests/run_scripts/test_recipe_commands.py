@@ -1,4 +1,4 @@
-"""The commands and the tables of the recipes, with a program that only records its commands."""
+"""Commands and tables of the recipes, with a program that only records commands."""
 
 import collections
 import functools
@@ -29,14 +29,16 @@ log = os.environ["COMMANDS"]
 number = len(open(log).readlines()) if os.path.exists(log) else 0
 with open(log, "a") as file:
     file.write(json.dumps(argv) + "\\n")
-flags = dict(word[2:].split("=", 1) for word in argv if word.startswith("--") and "=" in word)
+words = [word for word in argv if word.startswith("--") and "=" in word]
+flags = dict(word[2:].split("=", 1) for word in words)
 is_share = "run_classifier.py" in " ".join(argv) or "run_swag.py" in argv[0]
 
 def write(folder, change):
     os.makedirs(folder, exist_ok=True)
     value = (number + change) / (1000 if is_share else 10)
     lines = [f"eval_{{name}} = {{value}}\\n" for name in {metrics}]
-    lines += [f"eval_accuracy_mismatched = {{1 - value}}\\n", f"masked_lm_loss = {{value}}\\n"]
+    lines += [f"eval_accuracy_mismatched = {{1 - value}}\\n"]
+    lines += [f"masked_lm_loss = {{value}}\\n"]
     with open(os.path.join(folder, "eval_results.txt"), "w") as file:
         file.writelines(lines)
     with open(os.path.join(folder, "test_results.txt"), "w") as file:
@@ -49,8 +51,9 @@ if argv[0].endswith("sweep.py"):
     seeds = int(flags["seeds"])
     for index, rate in enumerate(rates):
         for seed in range(seeds):
-            # The second rate is best. The mean over the seeds is that of the middle seed.
-            change = -50 * (len(rates) > 1 and index != 1) + 20 * (seed - (seeds - 1) / 2)
+            # The second rate is best. The mean over the seeds is the middle seed's.
+            change = -50 * (len(rates) > 1 and index != 1)
+            change += 20 * (seed - (seeds - 1) / 2)
             name = f"learning_rate={{rate}}+seed={{seed}}"
             write(os.path.join(flags["output_dir"], "runs", name), change)
 elif "output_dir" in flags:
@@ -58,18 +61,33 @@ elif "output_dir" in flags:
 """
 # The settings of the fine-tuning that the paper gives.
 SETTINGS = {
-    "table1_glue": {"train_batch_size": "32", "num_train_epochs": "3",
-                    "grid": "learning_rate=5e-5,4e-5,3e-5,2e-5"},
-    "table2_squad": {"train_batch_size": "32", "num_train_epochs": "3", "learning_rate": "5e-5"},
-    "table3_squad2": {"train_batch_size": "48", "num_train_epochs": "2", "learning_rate": "5e-5",
-                      "version_2_with_negative": "true"},
-    "table4_swag": {"train_batch_size": "16", "num_train_epochs": "3", "learning_rate": "2e-5"},
+    "table1_glue": {
+        "train_batch_size": "32",
+        "num_train_epochs": "3",
+        "grid": "learning_rate=5e-5,4e-5,3e-5,2e-5",
+    },
+    "table2_squad": {
+        "train_batch_size": "32",
+        "num_train_epochs": "3",
+        "learning_rate": "5e-5",
+    },
+    "table3_squad2": {
+        "train_batch_size": "48",
+        "num_train_epochs": "2",
+        "learning_rate": "5e-5",
+        "version_2_with_negative": "true",
+    },
+    "table4_swag": {
+        "train_batch_size": "16",
+        "num_train_epochs": "3",
+        "learning_rate": "2e-5",
+    },
     "table7_ner": {"document_context": "true", "do_lower_case": "false"},
-}  # fmt: skip
+}
 
 
 class Command:
-    """A recorded command: its program, its flags, and those of the program inside a sweep."""
+    """A recorded command: its program and flags, and those inside a sweep."""
 
     def __init__(self, number, argv):
         self.number, self.path = number, argv[0].removeprefix(f"{ROOT}/")
@@ -105,11 +123,20 @@ class Recipe:
     def run(self, name, *flags, **settings):
         folder = str(self.folder)
         environment = {
-            "PATH": os.environ["PATH"], "PYTHON": str(self.recorder), "OUT": f"{folder}/out",
-            "COMMANDS": f"{folder}/commands", "TEXT": "corpus", "VOCAB": f"{folder}/vocab.txt",
-            "CONFIG": "config.json", "MODEL": "model", "GLUE": f"{folder}/glue", "SQUAD": folder,
-            "SWAG": folder, "CONLL": folder, **settings,
-        }  # fmt: skip
+            "PATH": os.environ["PATH"],
+            "PYTHON": str(self.recorder),
+            "OUT": f"{folder}/out",
+            "COMMANDS": f"{folder}/commands",
+            "TEXT": "corpus",
+            "VOCAB": f"{folder}/vocab.txt",
+            "CONFIG": "config.json",
+            "MODEL": "model",
+            "GLUE": f"{folder}/glue",
+            "SQUAD": folder,
+            "SWAG": folder,
+            "CONLL": folder,
+            **settings,
+        }
         environment = {
             key: value for key, value in environment.items() if value is not None
         }
@@ -261,15 +288,24 @@ def test_the_models_of_a_table_differ_as_in_the_paper(recorded):
     configs = [json.loads(pathlib.Path(path).read_text()) for path in paths]
     names = "num_hidden_layers", "hidden_size", "num_attention_heads"
     assert {tuple(config[name] for name in names) for config in configs} == {
-        (3, 768, 12), (6, 768, 3), (6, 768, 12), (12, 768, 12), (12, 1024, 16), (24, 1024, 16),
-    }  # fmt: skip
+        (3, 768, 12),
+        (6, 768, 3),
+        (6, 768, 12),
+        (12, 768, 12),
+        (12, 1024, 16),
+        (24, 1024, 16),
+    }
     assert all(
         config["intermediate_size"] == 4 * config["hidden_size"] for config in configs
     )
     assert {layers for (layers,) in values("table7_ner", "feature_layers")} == {
-        "embeddings", "second_to_last", "last", "weighted_sum_last_four", "concat_last_four",
+        "embeddings",
+        "second_to_last",
+        "last",
+        "weighted_sum_last_four",
+        "concat_last_four",
         "weighted_sum_all",
-    }  # fmt: skip
+    }
     assert values("table8_masking", "mask_token_prob", "random_token_prob") == {
         ("0.8", "0.1"), ("1.0", "0.0"), ("0.8", "0.2"), ("0.8", "0.0"), ("0.0", "0.8"),
         ("0.0", "1.0"),

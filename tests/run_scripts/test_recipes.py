@@ -33,11 +33,24 @@ def run_recipe(tmp_path, name, *flags, **settings):
     (folder / "corpus.txt").write_text(tiny_corpus.text_of(tiny_corpus.corpus(60)))
     (folder / "config.json").write_text(json.dumps(CONFIG))
     environment = {
-        "TEXT": f"{folder}/corpus.txt", "VOCAB": vocab, "CONFIG": f"{folder}/config.json",
-        "OUT": f"{folder}/out", "BATCH": "4", "STEPS": "20", "WARMUP": "2", "DUPE_FACTOR": "1",
-        "SHORT": "16", "LONG": "0", "EVAL_FRACTION": "0.1", "LENGTH": "16", "SQUAD_LENGTH": "80",
-        "NER_LENGTH": "16", "EPOCHS": "1", "FEATURE_EPOCHS": "1", "PYTHON": sys.executable,
-    }  # fmt: skip
+        "TEXT": f"{folder}/corpus.txt",
+        "VOCAB": vocab,
+        "CONFIG": f"{folder}/config.json",
+        "OUT": f"{folder}/out",
+        "BATCH": "4",
+        "STEPS": "20",
+        "WARMUP": "2",
+        "DUPE_FACTOR": "1",
+        "SHORT": "16",
+        "LONG": "0",
+        "EVAL_FRACTION": "0.1",
+        "LENGTH": "16",
+        "SQUAD_LENGTH": "80",
+        "NER_LENGTH": "16",
+        "EPOCHS": "1",
+        "FEATURE_EPOCHS": "1",
+        "PYTHON": sys.executable,
+    }
     command = [
         "bash",
         str(ROOT / f"run_scripts/recipes/{name}.sh"),
@@ -101,9 +114,14 @@ def test_the_recipe_of_mosaic_bert(tmp_path, capfd):
     )  # fmt: skip
     settings = json.loads((out / "model/training_config.json").read_text())
     expected = {
-        "num_train_steps": 100, "num_warmup_steps": 6, "adam_beta_1": 0.9, "adam_beta_2": 0.98,
-        "learning_rate": 5e-4, "optimizer": "adamw", "schedule": "linear",
-    }  # fmt: skip
+        "num_train_steps": 100,
+        "num_warmup_steps": 6,
+        "adam_beta_1": 0.9,
+        "adam_beta_2": 0.98,
+        "learning_rate": 5e-4,
+        "optimizer": "adamw",
+        "schedule": "linear",
+    }
     assert {name: settings[name] for name in expected} == expected
     # MosaicML multiplies each weight by 1 - 1e-5 in a step with the peak learning rate.
     assert settings["weight_decay_rate"] * settings["learning_rate"] == pytest.approx(

@@ -1,4 +1,4 @@
-"""run_classifier.py with the flags of its tasks: files, several dev sets, other runs, advice."""
+"""run_classifier.py with the flags of its tasks: files, dev sets, other runs."""
 
 import json
 import pathlib
@@ -7,12 +7,20 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
-from run_programs import as_flags, assert_refused, results_of, run_main
+from run_programs import (
+    assert_refused,
+    commands,
+    newest,
+    read_lines,
+    results_of,
+    run_main,
+)
 from tiny_bert import VOCABULARY, write_architecture
 
 import bert_tf
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden/huggingface"
+MODULE = "bert_tf.run_scripts.run_classifier"
 NLI = ["contradiction", "entailment", "neutral"]
 
 
@@ -39,19 +47,15 @@ def folder(tmp_path):
     return tmp_path
 
 
-def command(folder, **flags):
-    values = {
-        "task_name": "mnli", "data_dir": folder, "output_dir": folder / "out",
-        "vocab_file": folder / "vocab.txt", "bert_config_file": folder / "config.json",
-        "max_seq_length": 8, "train_batch_size": 4, "num_train_epochs": 1, **flags,
-    }  # fmt: skip
-    return as_flags(values)
+command = commands(
+    task_name="mnli", max_seq_length=8, train_batch_size=4, num_train_epochs=1
+)
 
 
 def test_mnli_has_two_dev_sets_and_its_run_predicts_ax(folder):
     everything = {"do_train": True, "do_eval": True, "do_predict": True}
     mnli, ax, other, again = run_main(
-        "bert_tf.run_scripts.run_classifier",
+        MODULE,
         command(folder, **everything, learning_rate=1e-4),
         # The model, its vocabulary and its length are those of the run.
         [
@@ -74,18 +78,17 @@ def test_mnli_has_two_dev_sets_and_its_run_predicts_ax(folder):
     assert "learning_rate=0.0001 is high for the released optimizer" in mnli.err
     out = folder / "out"
     results = results_of(out)
-    assert {
-        "eval_accuracy",
-        "eval_loss",
-        "loss",
-        "global_step",
-        "eval_accuracy_mismatched",
-    } <= (results.keys())
+    names = "eval_accuracy eval_loss loss global_step eval_accuracy_mismatched"
+    assert {*names.split()} <= results.keys()
     assert results["global_step"] == 6
     for name, count in (
-        ("test_results.tsv", 4), ("test_results_mismatched.tsv", 5), ("test_results_ax.tsv", 2),
-        ("MNLI-m.tsv", 5), ("MNLI-mm.tsv", 6), ("AX.tsv", 3),
-    ):  # fmt: skip
+        ("test_results.tsv", 4),
+        ("test_results_mismatched.tsv", 5),
+        ("test_results_ax.tsv", 2),
+        ("MNLI-m.tsv", 5),
+        ("MNLI-mm.tsv", 6),
+        ("AX.tsv", 3),
+    ):
         assert len((out / name).read_text().splitlines()) == count, name
     assert ax.code == 0, ax
     # RTE has other labels.
@@ -99,12 +102,16 @@ def test_a_trained_run_gives_the_defaults_for_predictions(folder):
     (folder / "topics.csv").write_text("\n".join(rows) + "\n")
     flags = {"task_name": "custom", "data_dir": None}
     train = {
-        "train_file": folder / "topics.csv", "dev_file": folder / "topics.csv", "do_train": True,
-        "do_eval": True, "task_type": "multi_label", "threshold": 0.3,
-    }  # fmt: skip
+        "train_file": folder / "topics.csv",
+        "dev_file": folder / "topics.csv",
+        "do_train": True,
+        "do_eval": True,
+        "task_type": "multi_label",
+        "threshold": 0.3,
+    }
     rest = ["--task_name=custom", f"--predict_file={folder}/topics.csv", "--do_predict"]
     trained, same, elsewhere, other_threshold = run_main(
-        "bert_tf.run_scripts.run_classifier",
+        MODULE,
         command(folder, **flags, **train),
         [*rest, f"--output_dir={folder}/out"],
         [*rest, f"--output_dir={folder}/new", f"--init_checkpoint={folder}/out"],
@@ -114,10 +121,9 @@ def test_a_trained_run_gives_the_defaults_for_predictions(folder):
         assert each.code == 0, each
     assert "have the same content" in trained.err
     assert f"--checkpoint={folder}/out " in elsewhere.out
-    lines = (folder / "new/predictions.jsonl").read_text().splitlines()
-    assert len(lines) == 12
-    strict = (folder / "out/predictions.jsonl").read_text().splitlines()
-    assert all(json.loads(line)["predicted"] == [] for line in strict)
+    assert len(read_lines(folder / "new/predictions.jsonl")) == 12
+    strict = read_lines(folder / "out/predictions.jsonl")
+    assert all(line["predicted"] == [] for line in strict)
 
 
 def test_a_folder_of_hugging_face_predicts_the_labels_of_its_config(tmp_path):
@@ -129,13 +135,13 @@ def test_a_folder_of_hugging_face_predicts_the_labels_of_its_config(tmp_path):
     (model / "vocab.txt").write_text("\n".join(words) + "\n")
     (tmp_path / "test.csv").write_text("sentence\na b w9\nw30 w17\n")
     (done,) = run_main(
-        "bert_tf.run_scripts.run_classifier",
+        MODULE,
         ["--task_name=custom", "--do_predict=true", f"--init_checkpoint={model}",
          f"--predict_file={tmp_path}/test.csv", f"--output_dir={tmp_path}/out",
          "--max_seq_length=16"],
     )  # fmt: skip
     assert done.code == 0, done
-    rows = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").open()]
+    rows = read_lines(tmp_path / "out/predictions.jsonl")
     loaded = bert_tf.load(model)
     inputs = loaded.tokenizer.encode([row["sentence"] for row in rows], seq_length=16)
     best = np.argmax(loaded.model(bert_tf.BertClassifier)(inputs)["logits"], -1)
@@ -146,21 +152,23 @@ def test_a_folder_of_hugging_face_predicts_the_labels_of_its_config(tmp_path):
 
 def test_more_epochs_and_examples_are_refused_by_the_names_of_their_flags(folder):
     (trained,) = run_main(
-        "bert_tf.run_scripts.run_classifier",
+        MODULE,
         command(folder, do_train=True, max_train_examples=8),
     )
     assert trained.code == 0, trained.err
     epochs, examples, misspelled = run_main(
-        "bert_tf.run_scripts.run_classifier",
+        MODULE,
         command(folder, do_train=True, max_train_examples=8, num_train_epochs=2),
         command(folder, do_train=True, max_train_examples=12),
         [f"--output_dir={folder}/new", "--task_name=MRPCC", "--do_train=true"],
     )
     assert_refused(
-        epochs, "num_train_steps=2, but this run has num_train_steps=4, which --num_train_epochs",
+        epochs,
+        "num_train_steps=2, but this run has num_train_steps=4, "
+        "which --num_train_epochs",
         "To train its model further, give another --output_dir and "
         f"--init_checkpoint={folder}/out",
-    )  # fmt: skip
+    )
     assert_refused(
         examples, "--max_train_examples=8, but this run has --max_train_examples=12."
     )
@@ -183,22 +191,34 @@ def test_tables_of_other_forms_are_named_by_flags(folder, test_data):
         "label_column": "0",
     }
     refused, trained, other, unnamed, glue = run_main(
-        "bert_tf.run_scripts.run_classifier",
+        MODULE,
         command(folder, **own, **columns),
-        command(folder, **own, **columns, encoding="latin-1", do_predict=True, test_file=source),
+        command(
+            folder,
+            **own,
+            **columns,
+            encoding="latin-1",
+            do_predict=True,
+            test_file=source,
+        ),
         command(folder, **own, **columns, encoding="cp1250"),
-        command(folder, **own, **numbers, input_format="csv", encoding="latin-1", header=False,
-                check_only=True, output_dir=folder / "unnamed"),
+        command(
+            folder,
+            **own,
+            **numbers,
+            input_format="csv",
+            encoding="latin-1",
+            header=False,
+            check_only=True,
+            output_dir=folder / "unnamed",
+        ),
         command(folder, task_name="mnli", do_train=True, header=False),
-    )  # fmt: skip
+    )
     assert_refused(
         refused, "is not UTF-8", "give its encoding, such as --encoding=latin-1"
     )
     assert trained.code == 0, trained.err
-    rows = [
-        json.loads(line)
-        for line in (folder / "out/predictions.jsonl").open(encoding="utf-8")
-    ]
+    rows = read_lines(folder / "out/predictions.jsonl")
     for row, expected in zip(
         rows, [["Go, now", "ham"], ["Win 10 £", "spam"]], strict=True
     ):
@@ -224,7 +244,7 @@ def test_one_table_is_split_by_a_hash_of_its_texts(folder):
     shares = {"eval_fraction": 0.2, "test_fraction": 0.3}
     refused = {**flags, **shares, "output_dir": folder / "x"}
     done, other, both, too_much, glue, missing = run_main(
-        "bert_tf.run_scripts.run_classifier",
+        MODULE,
         command(folder, **flags, **shares),
         command(folder, **flags, eval_fraction=0.3, test_fraction=0.3),
         command(folder, **refused, dev_file="d.csv"),
@@ -233,7 +253,7 @@ def test_one_table_is_split_by_a_hash_of_its_texts(folder):
         command(folder, **refused, text_a_column="t", label_column="l"),
     )
     assert done.code == 0, done.err
-    predicted = [json.loads(line) for line in (folder / "out/predictions.jsonl").open()]
+    predicted = read_lines(folder / "out/predictions.jsonl")
     tested = {row["sentence"] for row in predicted}
     # All rows of a text are in the same split, and keep their other columns.
     expected = [(n, text) for n, text, _ in rows[1:] if text in tested]
@@ -245,12 +265,17 @@ def test_one_table_is_split_by_a_hash_of_its_texts(folder):
     ]
     assert sum(sizes) == 200 and 15 < sizes[1] < 70
     (alone,) = run_main(
-        "bert_tf.run_scripts.run_classifier",
-        [f"--output_dir={folder}/out", "--task_name=custom", f"--train_file={folder}/all.csv",
-         "--test_fraction=0.3", "--do_predict=true"],
-    )  # fmt: skip
+        MODULE,
+        [
+            f"--output_dir={folder}/out",
+            "--task_name=custom",
+            f"--train_file={folder}/all.csv",
+            "--test_fraction=0.3",
+            "--do_predict=true",
+        ],
+    )
     assert alone.code == 0, alone.err
-    again = [json.loads(line) for line in (folder / "out/predictions.jsonl").open()]
+    again = read_lines(folder / "out/predictions.jsonl")
     assert [row["id"] for row in again] == [row["id"] for row in predicted]
     assert_refused(other, "contains a run with training examples of the content=")
     assert_refused(both, "--eval_fraction and --dev_file give the same split")
@@ -261,9 +286,8 @@ def test_one_table_is_split_by_a_hash_of_its_texts(folder):
     assert_refused(missing, "has no column 't' (--text_a_column), 'l' (--label_column)")
 
 
-def facts_of(folder):
-    path = max((folder / "checkpoints").glob("*/weights.json"))
-    return json.loads(path.read_text())
+def labels_of(run):
+    return json.loads(newest(run, "weights.json").read_text())["labels"]
 
 
 def test_labels_that_are_numbers_have_the_order_of_numbers_or_of_a_model(folder):
@@ -281,21 +305,31 @@ def test_labels_that_are_numbers_have_the_order_of_numbers_or_of_a_model(folder)
     other = {**flags, "output_dir": folder / "other"}
     known = {**flags, "vocab_file": None, "bert_config_file": None}
     results = run_main(
-        "bert_tf.run_scripts.run_classifier",
+        MODULE,
         command(folder, **flags, do_predict=True, predict_file=folder / "stars.csv"),
         command(folder, **other, labels="10,1,2", stop_at_step=2),
         command(folder, **other),
-        command(folder, **known, init_checkpoint=folder / "other", output_dir=folder / "further"),
-        command(folder, **known, teacher=folder / "other", init_layers="0",
-                output_dir=folder / "student"),
-    )  # fmt: skip
+        command(
+            folder,
+            **known,
+            init_checkpoint=folder / "other",
+            output_dir=folder / "further",
+        ),
+        command(
+            folder,
+            **known,
+            teacher=folder / "other",
+            init_layers="0",
+            output_dir=folder / "student",
+        ),
+    )
     assert [each.code for each in results] == [0] * 5, results
-    assert facts_of(folder / "out")["labels"] == ["1", "2", "10"]
+    assert labels_of(folder / "out") == ["1", "2", "10"]
     assert "test_results.tsv has a column for each label, in this order: 1, 2, 10." in (
         results[0].err
     )
     # The file has labels, so its predictions have metrics.
-    predicted = [json.loads(line) for line in (folder / "out/predictions.jsonl").open()]
+    predicted = read_lines(folder / "out/predictions.jsonl")
     assert [(row["id"], row["review"], row["stars"]) for row in predicted] == rows[1:]
     assert [*predicted[0]] == ["id", "review", "stars", "predicted", "probability"]
     columns = np.loadtxt(folder / "out/test_results.tsv").argmax(axis=1)
@@ -310,7 +344,7 @@ def test_labels_that_are_numbers_have_the_order_of_numbers_or_of_a_model(folder)
     assert f"custom: accuracy {accuracy:.4f} on the test split" in results[0].out
 
     for name in ("other", "further", "student"):
-        assert facts_of(folder / name)["labels"] == ["10", "1", "2"], name
+        assert labels_of(folder / name) == ["10", "1", "2"], name
     assert "The head is that of" in results[3].err
 
 
@@ -329,11 +363,20 @@ def test_a_metric_without_a_definition_is_no_reason_for_another_learning_rate(fo
             "has equal scores, so spearman is not defined",
         ),
     ]
-    results = run_main("bert_tf.run_scripts.run_classifier", *(
-        command(folder, **flags, task_type=task_type, train_file=folder / f"{train}.csv",
-                dev_file=folder / f"{dev}.csv", output_dir=folder / task_type)
-        for task_type, train, dev, _ in cases
-    ))  # fmt: skip
+    results = run_main(
+        MODULE,
+        *(
+            command(
+                folder,
+                **flags,
+                task_type=task_type,
+                train_file=folder / f"{train}.csv",
+                dev_file=folder / f"{dev}.csv",
+                output_dir=folder / task_type,
+            )
+            for task_type, train, dev, _ in cases
+        ),
+    )
     for done, (task_type, _, dev, words) in zip(results, cases, strict=True):
         assert done.code == 0, done
         assert (

@@ -5,26 +5,27 @@ import json
 import numpy as np
 import pytest
 from reference import conlleval as reference
-from run_programs import as_flags, assert_refused, results_of, run_main
-from tiny_bert import write_architecture
+from run_programs import (
+    assert_each_refused,
+    assert_refused,
+    commands,
+    newest,
+    read_lines,
+    results_of,
+    run_main,
+)
+from tiny_bert import SPECIAL, write_architecture
 
 MODULE = "bert_tf.run_scripts.run_ner"
 PEOPLE, CITIES, OTHERS = ["ann", "bob"], ["rome", "oslo"], ["lives", "in", "and", "."]
-VOCABULARY = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    *PEOPLE,
-    *CITIES,
-    *OTHERS,
-    "##s",
-]
+VOCABULARY = [*SPECIAL, *PEOPLE, *CITIES, *OTHERS, "##s"]
 TRAIN = {
-    "do_train": True, "num_train_epochs": 10, "learning_rate": 5e-3, "optimizer": "adamw",
+    "do_train": True,
+    "num_train_epochs": 10,
+    "learning_rate": 5e-3,
+    "optimizer": "adamw",
     "schedule": "linear",
-}  # fmt: skip
+}
 
 
 def random_sentence(rng):
@@ -60,18 +61,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def command(folder, **flags):
-    values = {
-        "output_dir": folder / "out", "vocab_file": folder / "vocab.txt",
-        "bert_config_file": folder / "config.json", "max_seq_length": 10, "train_batch_size": 8,
-        "learning_rate": 1e-2, "data_dir": folder, **flags,
-    }  # fmt: skip
-    return as_flags(values)
-
-
-def facts_of(folder):
-    (path,) = (folder / "checkpoints").glob("*/weights.json")
-    return json.loads(path.read_text())
+command = commands(max_seq_length=10, train_batch_size=8, learning_rate=1e-2)
 
 
 def test_a_run_is_trained_scored_and_tags_files(folder):
@@ -83,23 +73,38 @@ def test_a_run_is_trained_scored_and_tags_files(folder):
         MODULE,
         command(folder, **everything, document_context=True, keep_checkpoints=1),
         # The run gives the model, the vocabulary, the labels and the context.
-        [f"--init_checkpoint={out}", f"--output_dir={folder}/words", "--do_predict",
-         f"--predict_file={folder}/words.txt"],
-        command(folder, do_predict=True, test_file=folder / "testa.txt", data_dir=None,
-                init_checkpoint=out, output_dir=folder / "dev"),
-        command(folder, do_eval=True, dev_file=folder / "none.txt", data_dir=None,
-                init_checkpoint=out, output_dir=folder / "none"),
-        command(folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"),
-    )  # fmt: skip
-    assert trained.code == 0, trained
-    facts = facts_of(out)
-    assert facts["labels"] == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
-    assert (facts["task"], facts["task_type"], facts["scheme"]) == (
-        "ner",
-        "tagging",
-        "iob2",
+        [
+            f"--init_checkpoint={out}",
+            f"--output_dir={folder}/words",
+            "--do_predict",
+            f"--predict_file={folder}/words.txt",
+        ],
+        command(
+            folder,
+            do_predict=True,
+            test_file=folder / "testa.txt",
+            data_dir=None,
+            init_checkpoint=out,
+            output_dir=folder / "dev",
+        ),
+        command(
+            folder,
+            do_eval=True,
+            dev_file=folder / "none.txt",
+            data_dir=None,
+            init_checkpoint=out,
+            output_dir=folder / "none",
+        ),
+        command(
+            folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"
+        ),
     )
-    assert facts["document_context"] is True and facts["max_seq_length"] == 10
+    assert trained.code == 0, trained
+    facts = json.loads(newest(out, "weights.json").read_text())
+    assert facts["labels"] == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+    wanted = {"task": "ner", "task_type": "tagging", "scheme": "iob2",
+              "document_context": True, "max_seq_length": 10}  # fmt: skip
+    assert {name: facts[name] for name in wanted} == wanted
     read = [facts[f"{kind}_data"]["read"] for kind in ("train", "dev", "test")]
     assert all("words: column 0 of 3; tags: column 2: LOC " in line for (line,) in read)
     assert f"train ({folder}/train.txt): {read[0][0]}" in trained.err
@@ -127,7 +132,7 @@ def test_a_run_is_trained_scored_and_tags_files(folder):
     assert result["baseline"] == 0
     assert "evaluating dev" in trained.err  # at --eval_steps
     assert (out / "eval_report.txt").exists()
-    rows = [json.loads(line) for line in (out / "dev_examples.jsonl").open()]
+    rows = read_lines(out / "dev_examples.jsonl")
     assert len(rows) == 15 and rows[0].keys() == {"tokens", "tags"}
     assert {tag for row in rows for tag in row["tags"]} <= set(facts["labels"])
 
@@ -158,22 +163,39 @@ def test_mistaken_columns_and_skipped_sentences(folder, test_data):
         "train_file": cases / "most_sentences_malformed.conll",
     }
     numbered = {
-        "do_train": True, "train_file": cases / "index_and_nested.tsv", "train_batch_size": 1,
-        "num_train_epochs": 1, "max_seq_length": 16, "output_dir": folder / "numbered",
-    }  # fmt: skip
+        "do_train": True,
+        "train_file": cases / "index_and_nested.tsv",
+        "train_batch_size": 1,
+        "num_train_epochs": 1,
+        "max_seq_length": 16,
+        "output_dir": folder / "numbered",
+    }
     tags = "".join(f"ann {tag}\n\n" for tag in ("B_LOC", "B^LOC", "O", "O"))
     (folder / "some.conll").write_text(tags)
     some = {"do_train": True, "train_file": folder / "some.conll"}
     stopped, allowed, first, again, right, warned = run_main(
         MODULE,
         command(folder, **malformed),
-        [*command(folder, **malformed, train_batch_size=1), "--allow_skipped", "--check_only"],
+        [
+            *command(folder, **malformed, train_batch_size=1),
+            "--allow_skipped",
+            "--check_only",
+        ],
         command(folder, **numbered),
         command(folder, **numbered),
-        [*command(folder, **numbered, token_column=1, label_column=2), "--check_only",
-         "--overwrite"],
-        command(folder, **some, train_batch_size=1, num_train_epochs=1, output_dir=folder / "some"),
-    )  # fmt: skip
+        [
+            *command(folder, **numbered, token_column=1, label_column=2),
+            "--check_only",
+            "--overwrite",
+        ],
+        command(
+            folder,
+            **some,
+            train_batch_size=1,
+            num_train_epochs=1,
+            output_dir=folder / "some",
+        ),
+    )
     assert_refused(stopped, "line 1", "'O^S-PER'", "75.0%", "--allow_skipped")
     assert not (folder / "out").exists()
     assert allowed.code == 0, allowed
@@ -202,13 +224,21 @@ def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
     train, predict = {"do_train": True}, {"do_predict": True}
     cases = [
         ({}, "Nothing to do"),
-        ({**train, "train_file": folder / "words.txt"}, "words.txt", "--label_column=-1"),
+        (
+            {**train, "train_file": folder / "words.txt"},
+            "words.txt",
+            "--label_column=-1",
+        ),
         ({**train, "label_column": 7}, "3 columns", "--label_column=7"),
         (predict, "no labels"),
-        ({**train, **predict, "output_dir": folder, "predict_file": folder / "predictions.conll"},
-         "predictions.conll would be replaced"),
-    ]  # fmt: skip
-    results = run_main(MODULE, *(command(folder, **flags) for flags, *_ in cases))
-    for result, (_, *parts) in zip(results, cases, strict=True):
-        assert_refused(result, *parts)
-    assert not (folder / "out").exists()
+        (
+            {
+                **train,
+                **predict,
+                "output_dir": folder,
+                "predict_file": folder / "predictions.conll",
+            },
+            "predictions.conll would be replaced",
+        ),
+    ]
+    assert_each_refused(MODULE, command, folder, cases)

@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from reference import squad as reference
-from run_programs import as_flags, assert_refused, results_of, run_main
-from tiny_bert import write_architecture
+from run_programs import (
+    assert_each_refused,
+    assert_refused,
+    commands,
+    results_of,
+    run_main,
+)
+from tiny_bert import SPECIAL, write_architecture
 
 MODULE = "bert_tf.run_scripts.run_squad"
 WORDS = [
@@ -25,11 +31,11 @@ WORDS = [
     "where",
     ".",
 ]
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s"]
+VOCABULARY = [*SPECIAL, *WORDS, "##s"]
 
 
 def data_set(num_paragraphs, version_2, seed, with_answers=True):
-    """Returns sentences about people and cities, with one or two questions for each of them."""
+    """Returns sentences about people and cities, with one or two questions for each."""
     rng = np.random.default_rng(seed)
     paragraphs = []
     for number in range(num_paragraphs):
@@ -60,21 +66,25 @@ def data_set(num_paragraphs, version_2, seed, with_answers=True):
 @pytest.fixture
 def folder(tmp_path):
     write_architecture(tmp_path, VOCABULARY, 16, max_position_embeddings=32)
-    for name, count, version_2 in (("train-v1.1", 40, False), ("dev-v1.1", 12, False),
-                                   ("train-v2.0", 40, True), ("dev-v2.0", 12, True)):  # fmt: skip
+    for name, count, version_2 in (
+        ("train-v1.1", 40, False),
+        ("dev-v1.1", 12, False),
+        ("train-v2.0", 40, True),
+        ("dev-v2.0", 12, True),
+    ):
         contents = data_set(count, version_2, seed=count)
         (tmp_path / f"{name}.json").write_text(json.dumps(contents))
     return tmp_path
 
 
-def command(folder, **flags):
-    values = {
-        "output_dir": folder / "out", "vocab_file": folder / "vocab.txt",
-        "bert_config_file": folder / "config.json", "max_seq_length": 16, "max_query_length": 4,
-        "doc_stride": 4, "train_batch_size": 8, "num_train_epochs": 2, "learning_rate": 1e-2,
-        "data_dir": folder, **flags,
-    }  # fmt: skip
-    return as_flags(values)
+command = commands(
+    max_seq_length=16,
+    max_query_length=4,
+    doc_stride=4,
+    train_batch_size=8,
+    num_train_epochs=2,
+    learning_rate=1e-2,
+)
 
 
 def read(path):
@@ -99,11 +109,17 @@ def test_version_1_is_trained_predicted_and_scored(folder):
         MODULE,
         command(folder, **everything, **files, data_dir=None),
         # The run gives the model, the vocabulary and the windows.
-        [f"--init_checkpoint={out}", f"--output_dir={own_out}", "--do_predict",
-         f"--predict_file={folder}/questions.json"],
+        [
+            f"--init_checkpoint={out}",
+            f"--output_dir={own_out}",
+            "--do_predict",
+            f"--predict_file={folder}/questions.json",
+        ],
         command(folder, do_eval=True, init_checkpoint=out, output_dir=folder / "again"),
-        command(folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"),
-    )  # fmt: skip
+        command(
+            folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"
+        ),
+    )
     assert trained.code == 0, trained
     predictions, nbest = (
         read(out / "predictions.json"),
@@ -173,7 +189,7 @@ def test_version_2_uses_the_flag_and_writes_the_best_threshold(folder):
 
 @pytest.mark.slow
 def test_f1_by_characters_of_compressed_files(folder):
-    """The evaluation, the export and a later run of the trained model use the same units."""
+    """Evaluation, export and a later run of the trained model use the same units."""
     (folder / "train.json.gz").write_bytes(
         gzip.compress((folder / "train-v1.1.json").read_bytes())
     )
@@ -190,10 +206,15 @@ def test_f1_by_characters_of_compressed_files(folder):
     trained, again, refused = run_main(
         MODULE,
         command(folder, do_eval=True, **flags, **files, data_dir=None),
-        command(folder, do_eval=True, init_checkpoint=folder / "out", output_dir=folder / "again",
-                predict_file=folder / "dev.json.gz"),
+        command(
+            folder,
+            do_eval=True,
+            init_checkpoint=folder / "out",
+            output_dir=folder / "again",
+            predict_file=folder / "dev.json.gz",
+        ),
         command(folder, do_eval=True, f1_by="bytes"),
-    )  # fmt: skip
+    )
     assert (trained.code, again.code) == (0, 0), (trained, again)
     assert_refused(refused, "f1_by")
     predictions = read(folder / "out/predictions.json")
@@ -280,24 +301,36 @@ def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
     (folder / "unlabelled.json").write_text(unlabelled)
     train = {"do_train": True}
     cases = [
-        ({**train, "train_file": folder / "train-v2.0.json"},
-         "data[0].paragraphs[0].qas[1]", "version_2_with_negative"),
+        (
+            {**train, "train_file": folder / "train-v2.0.json"},
+            "data[0].paragraphs[0].qas[1]",
+            "version_2_with_negative",
+        ),
         ({**train, "doc_stride": 0}, "--doc_stride must be at least 1"),
-        ({**train, "do_eval": True, "predict_file": folder / "unlabelled.json"},
-         "unlabelled.json", "'q0' has no answers"),
-        ({**train, "do_predict": True, "output_dir": folder,
-          "predict_file": folder / "predictions.json"}, "predictions.json would be replaced"),
+        (
+            {**train, "do_eval": True, "predict_file": folder / "unlabelled.json"},
+            "unlabelled.json",
+            "'q0' has no answers",
+        ),
+        (
+            {
+                **train,
+                "do_predict": True,
+                "output_dir": folder,
+                "predict_file": folder / "predictions.json",
+            },
+            "predictions.json would be replaced",
+        ),
         ({}, "Nothing to do"),
-    ]  # fmt: skip
-    results = run_main(MODULE, *(command(folder, **flags) for flags, *_ in cases))
-    for result, (_, *words) in zip(results, cases, strict=True):
-        assert_refused(result, *words)
-    assert not (folder / "out").exists()
+    ]
+    assert_each_refused(MODULE, command, folder, cases)
 
 
 def test_a_context_without_words_is_answered(folder):
-    contexts = [{"context": context, "qas": [{"id": name, "question": "who"}]}
-                for name, context in (("a", ""), ("b", " \t"), ("c", "ann"))]  # fmt: skip
+    contexts = [
+        {"context": context, "qas": [{"id": name, "question": "who"}]}
+        for name, context in (("a", ""), ("b", " \t"), ("c", "ann"))
+    ]
     text = json.dumps({"data": [{"title": "t", "paragraphs": contexts}]})
     (folder / "some.json").write_text(text)
     text = json.dumps({"data": [{"title": "t", "paragraphs": contexts[:2]}]})
@@ -306,11 +339,26 @@ def test_a_context_without_words_is_answered(folder):
     trained, some, none, negative = run_main(
         MODULE,
         command(folder, do_train=True),
-        command(folder, **predict, predict_file=folder / "some.json", output_dir=folder / "1"),
-        command(folder, **predict, predict_file=folder / "none.json", output_dir=folder / "2"),
-        command(folder, **predict, predict_file=folder / "none.json", output_dir=folder / "3",
-                version_2_with_negative=True),
-    )  # fmt: skip
+        command(
+            folder,
+            **predict,
+            predict_file=folder / "some.json",
+            output_dir=folder / "1",
+        ),
+        command(
+            folder,
+            **predict,
+            predict_file=folder / "none.json",
+            output_dir=folder / "2",
+        ),
+        command(
+            folder,
+            **predict,
+            predict_file=folder / "none.json",
+            output_dir=folder / "3",
+            version_2_with_negative=True,
+        ),
+    )
     assert trained.code == 0
     assert (some.code, none.code, negative.code) == (0, 0, 0), (some, none, negative)
     assert read(folder / "1/predictions.json") == {

@@ -5,18 +5,25 @@ import json
 
 import numpy as np
 import pytest
-from run_programs import as_flags, assert_refused, results_of, run_main
-from tiny_bert import write_architecture
+from run_programs import (
+    assert_each_refused,
+    commands,
+    newest,
+    read_lines,
+    results_of,
+    run_main,
+)
+from tiny_bert import SPECIAL, write_architecture
 
 MODULE = "bert_tf.run_scripts.run_swag"
 WORDS = ["good", "bad", "film", "plot", "it", "is", "a", "long", ".", ","]
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+VOCABULARY = [*SPECIAL, *WORDS]
 COLUMNS = ["", "video-id", "fold-ind", "startphrase", "sent1", "sent2", "gold-source"]
 COLUMNS += [f"ending{number}" for number in range(4)]
 
 
 def examples(count, seed, sizes=(4,)):
-    """Yields contexts, choices without their start, and the index of the choice with "good"."""
+    """Yields contexts, choices without their start, and the index of "good"."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
         size = int(rng.choice(sizes))
@@ -67,21 +74,14 @@ def folder(tmp_path):
     return tmp_path
 
 
-def command(folder, **flags):
-    values = {
-        "output_dir": folder / "out", "vocab_file": folder / "vocab.txt",
-        "bert_config_file": folder / "config.json", "max_seq_length": 20, "train_batch_size": 8,
-        "num_train_epochs": 1, "learning_rate": 5e-3, "data_dir": folder, **flags,
-    }  # fmt: skip
-    return as_flags(values)
+command = commands(
+    max_seq_length=20, train_batch_size=8, num_train_epochs=1, learning_rate=5e-3
+)
 
 
 def predictions_of(folder):
-    """Returns the rows of predictions.jsonl, after a comparison with test_results.tsv."""
-    rows = [
-        json.loads(line)
-        for line in (folder / "predictions.jsonl").open(encoding="utf-8")
-    ]
+    """Returns the rows of predictions.jsonl; compares them with test_results.tsv."""
+    rows = read_lines(folder / "predictions.jsonl")
     lines = (folder / "test_results.tsv").read_text().splitlines()
     for row, line in zip(rows, lines, strict=True):
         probabilities = [float(text) for text in line.split("\t")]
@@ -108,14 +108,26 @@ def test_a_run_learns_and_predicts(folder):
     trained, labelled, several, further = run_main(
         MODULE,
         command(folder, **everything, eval_steps=100),
-        [f"--output_dir={folder}/labelled", f"--init_checkpoint={out}", "--do_predict",
-         f"--predict_file={folder}/val.csv"],
+        [
+            f"--output_dir={folder}/labelled",
+            f"--init_checkpoint={out}",
+            "--do_predict",
+            f"--predict_file={folder}/val.csv",
+        ],
         # The run gives the model, the vocabulary and the length; the number of choices
         # differs.
-        [f"--output_dir={own}", f"--init_checkpoint={out}", "--do_predict", "--do_eval",
-         f"--predict_file={folder}/more.jsonl", f"--dev_file={folder}/more.jsonl"],
-        command(folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"),
-    )  # fmt: skip
+        [
+            f"--output_dir={own}",
+            f"--init_checkpoint={out}",
+            "--do_predict",
+            "--do_eval",
+            f"--predict_file={folder}/more.jsonl",
+            f"--dev_file={folder}/more.jsonl",
+        ],
+        command(
+            folder, do_train=True, init_checkpoint=out, output_dir=folder / "further"
+        ),
+    )
     assert trained.code == 0, trained
     results = results_of(out)
     assert set(results) == {
@@ -125,12 +137,9 @@ def test_a_run_learns_and_predicts(folder):
     assert "predicted: it is a" in (out / "eval_report.txt").read_text()
     unlabelled = predictions_of(out)
     assert len(unlabelled) == 20 and not any("label" in row for row in unlabelled)
-    stored = [
-        json.loads(line) for line in (out / "dev_examples.jsonl").open(encoding="utf-8")
-    ]
+    stored = read_lines(out / "dev_examples.jsonl")
     assert len(stored) == 30 and set(stored[0]) == {"context", "choices", "label"}
-    with open(out / "checkpoints/step-00000200/weights.json", encoding="utf-8") as file:
-        facts = json.load(file)
+    facts = json.loads(newest(out, "weights.json").read_text())
     wanted = {
         "task": "swag",
         "task_type": "choice",
@@ -187,16 +196,22 @@ def test_bad_input_is_refused_and_leaves_nothing_behind(folder):
     (folder / "column.csv").write_text("sent1,sent2,ending0,label\na,b,c,0\n")
     train, predict = {"do_train": True}, {"do_predict": True}
     cases = [
-        ({**train, "train_file": folder / "range.jsonl"},
-         "range.jsonl, line 2 has the label 2", "from 0 to 1"),
+        (
+            {**train, "train_file": folder / "range.jsonl"},
+            "range.jsonl, line 2 has the label 2",
+            "from 0 to 1",
+        ),
         ({**train, "train_file": folder / "column.csv"}, "no column 'ending1'"),
         ({**train, "data_dir": None}, "There is no train data. Give --data_dir"),
-        ({**predict, "output_dir": folder, "predict_file": folder / "predictions.jsonl"},
-         "predictions.jsonl would be replaced"),
+        (
+            {
+                **predict,
+                "output_dir": folder,
+                "predict_file": folder / "predictions.jsonl",
+            },
+            "predictions.jsonl would be replaced",
+        ),
         ({}, "Nothing to do"),
-    ]  # fmt: skip
-    results = run_main(MODULE, *(command(folder, **flags) for flags, *_ in cases))
-    for result, (_, *words) in zip(results, cases, strict=True):
-        assert_refused(result, *words)
-    assert not (folder / "out").exists()
+    ]
+    assert_each_refused(MODULE, command, folder, cases)
     assert json.loads((folder / "predictions.jsonl").read_text()) == good

@@ -1,4 +1,4 @@
-"""`setup.sh`: the output of pip goes to a log file, which is named if the installation fails."""
+"""`setup.sh`: the output of pip goes to a log file, which is named after a failure."""
 
 import os
 import pathlib
@@ -38,7 +38,8 @@ def clone(tmp_path):
 
 
 def set_up(clone, lock=""):
-    command = f"set -euo pipefail; source {clone}/run_scripts/setup.sh; set_up ''; echo $PYTHON"
+    command = f"set -euo pipefail; source {clone}/run_scripts/setup.sh; "
+    command += "set_up ''; echo $PYTHON"
     environment = {
         **os.environ, "BERT_TF_PYTHON": str(clone / "python"), "BERT_TF_LOCK": lock
     }  # fmt: skip

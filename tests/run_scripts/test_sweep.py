@@ -16,8 +16,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning.dev_result import DevResult
-from bert_tf.run_scripts.sweeps import cells, hparams_page
+from bert_tf.fine_tuning.dev_split import DevResult
+from bert_tf.run_scripts.sweeps import results
 from bert_tf.run_scripts.sweeps.execution import execute
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan, parse_grid
 from bert_tf.run_scripts.sweeps.store import SweepStore, best_run
@@ -101,10 +101,16 @@ def test_the_first_flag_of_the_grid_varies_slowest(tmp_path):
     ]
     assert len(set(names)) == 8
     assert plan.command(plan.runs()[0])[1:] == [
-        "-m", "bert_tf.run_scripts.run_classifier", "--task_name=sst-2", "--do_train=true",
-        "--do_eval=true", "--learning_rate=5e-5", "--train_batch_size=16", "--seed=1",
+        "-m",
+        "bert_tf.run_scripts.run_classifier",
+        "--task_name=sst-2",
+        "--do_train=true",
+        "--do_eval=true",
+        "--learning_rate=5e-5",
+        "--train_batch_size=16",
+        "--seed=1",
         f"--output_dir={tmp_path}/runs/learning_rate=5e-5+train_batch_size=16+seed=1",
-    ]  # fmt: skip
+    ]
 
 
 def test_names_of_runs_are_names_of_folders():
@@ -160,14 +166,14 @@ FAILED = PlannedRun(CELLS[1], 2), PlannedRun(CELLS[2], 1)
 
 
 def test_the_table_has_mean_deviation_and_best_of_each_cell():
-    table = cells.make_cells(CELLS, RESULTS, FAILED)
-    assert cells.as_csv(table) == (
+    table = results.make_cells(CELLS, RESULTS, FAILED)
+    assert results.as_csv(table) == (
         "rate,runs,failed,degenerate,mean,std,best,best_seed\n"
         "5e-5,3,0,1,0.666667,0.208167,0.900000,2\n"
         "4e-5,1,1,0,0.900000,,0.900000,1\n"
         "3e-5,0,1,0,,,,\n"
     )
-    assert cells.as_table(table).splitlines() == [
+    assert results.as_table(table).splitlines() == [
         "Results on the dev split (eval_accuracy):",
         "rate  runs  failed  degenerate    mean     std    best  best_seed",
         "5e-5     3       0         1 *  0.6667  0.2082  0.9000          2",
@@ -180,17 +186,19 @@ def test_the_table_has_mean_deviation_and_best_of_each_cell():
 
 def test_results_that_are_not_finite_count_as_no_result():
     nan = result(float("nan"))
-    results = {PlannedRun(CELLS[0], 1): nan, PlannedRun(CELLS[0], 2): result(0.8),
+    found = {PlannedRun(CELLS[0], 1): nan, PlannedRun(CELLS[0], 2): result(0.8),
                PlannedRun(CELLS[1], 1): nan}  # fmt: skip
-    assert cells.as_csv(cells.make_cells(CELLS[:2], results, [])).splitlines()[1:] == [
+    assert results.as_csv(results.make_cells(CELLS[:2], found, [])).splitlines()[
+        1:
+    ] == [
         "5e-5,2,0,1,0.800000,,0.800000,2",
         "4e-5,1,0,1,,,,",
     ]
-    assert best_run(results) == PlannedRun(CELLS[0], 2)
+    assert best_run(found) == PlannedRun(CELLS[0], 2)
 
 
 def session(folder):
-    """Returns the rate, the group and the metrics of a run on TensorBoard's HPARAMS page."""
+    """Returns rate, group and metrics of a run on TensorBoard's HPARAMS page."""
     events = EventAccumulator(str(folder)).Reload()
     content = events.PluginTagToContent("hparams")["_hparams_/session_start_info"]
     started = plugin_data_pb2.HParamsPluginData.FromString(content).session_start_info
@@ -202,9 +210,9 @@ def session(folder):
 
 
 def test_tensorboard_shows_the_table(tmp_path):
-    table, page = cells.make_cells(CELLS, RESULTS, FAILED), tmp_path / "page"
+    table, page = results.make_cells(CELLS, RESULTS, FAILED), tmp_path / "page"
     for _ in range(2):  # the second call replaces the first one
-        hparams_page.write(str(page), {"rate": ["5e-5", "4e-5", "3e-5"]}, table)
+        results.write_hparams_page(str(page), {"rate": ["5e-5", "4e-5", "3e-5"]}, table)
     names = [f"rate=5e-5+seed={seed}" for seed in (1, 2, 3)]
     assert {path.name for path in page.iterdir() if path.is_dir()} == {
         *names,
@@ -272,9 +280,12 @@ def start_driver(folder, program=DRIVER):
         [os.path.dirname(__file__), str(pathlib.Path(__file__).parents[1])]
     )
     return subprocess.Popen(
-        [sys.executable, "-c", program, str(folder)], env={**os.environ, "PYTHONPATH": paths},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", program, str(folder)],
+        env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_a_failed_run_is_reported_and_tried_again(tmp_path):

@@ -12,7 +12,7 @@ from tiny_objectives import make_objective
 from bert_tf.fine_tuning import batches
 from bert_tf.fine_tuning.class_weights import weights_of_records
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.fine_tuning.task_data import TaskData
+from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.long_texts import LongTexts
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
@@ -134,7 +134,7 @@ def data_of(folder, texts, class_weights=None, **settings):
     config = FineTuningConfig(max_seq_length=LENGTH, class_weights=class_weights)
     location = DataLocation(data_dir=str(folder))
     folder = str(folder / "out")
-    return TaskData(task, location, TOKENIZER, config, RunPhases(True, False), folder)
+    return RunData(task, location, TOKENIZER, config, RunPhases(True, False), folder)
 
 
 TEXTS = [

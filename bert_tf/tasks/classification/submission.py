@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from bert_tf.errors import InputError
 from bert_tf.storage import files
 from bert_tf.storage.paths import check_output_file
-from bert_tf.tasks.classification.results.submission import HEADER
 from bert_tf.tasks.tables import tab_separated
 
 HEADER = ("index", "prediction")

@@ -1,12 +1,23 @@
-"""`DevResult`: the result of a run on the dev split, in the file results.json of its folder."""
+"""The files of a run about its dev split, for sweeps and exports: result, examples.
+
+The result is in the file results.json. Each line of `dev_examples.jsonl` is a JSON
+object: the texts of an example by the names that the exported model has for them, and
+the correct output. Imports no TensorFlow, so that `sweep.py` starts quickly.
+"""
 
 import dataclasses
+import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
 
 from bert_tf.storage import files, json_files
-from bert_tf.tasks.task import RESULTS, Task
+from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, Task
+
+NUM_EXAMPLES = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +84,7 @@ def make_result(
     )
 
 
-def read(folder: str) -> DevResult | None:
+def read_result(folder: str) -> DevResult | None:
     """Reads the results.json of a run; returns None if there is none.
 
     Raises:
@@ -81,3 +92,15 @@ def read(folder: str) -> DevResult | None:
     """
     path = os.path.join(folder, RESULTS)
     return DevResult(**json_files.read(path, own=True)) if files.exists(path) else None
+
+
+def choose_examples(num_examples: int) -> set[int]:
+    """Returns at most `NUM_EXAMPLES` indices of examples, evenly spaced in a split."""
+    count = min(NUM_EXAMPLES, num_examples)
+    return set(np.linspace(0, num_examples - 1, count).round().astype(int).tolist())
+
+
+def write_examples(folder: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes the chosen examples, as `Task.as_row` returns them, to a run's folder."""
+    lines = [f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows]
+    files.write_text(os.path.join(folder, DEV_EXAMPLES), "".join(lines))

@@ -1,7 +1,8 @@
-"""`TaskData`: the splits of a task that a run needs, and their record files."""
+"""`RunData`: the splits of a task that a run needs, and their record files."""
 
 import dataclasses
 import functools
+import itertools
 import logging
 import os
 import tempfile
@@ -41,7 +42,7 @@ class SplitData:
         split: The split.
         key: Values that identify the content of the split's records.
         records: The records.
-        counts: What `TaskData.report` logs; empty if it did, or if the records existed
+        counts: What `RunData.report` logs; empty if it did, or if the records existed
             already.
     """
 
@@ -56,7 +57,7 @@ class SplitData:
         return self.records.index.num_examples
 
 
-class TaskData:
+class RunData:
     """The splits that the phases of a run need.
 
     The constructor reads the examples of each split once, and holds none of them in
@@ -97,27 +98,35 @@ class TaskData:
         folder: str,
         unlabelled_file: str | None = None,
     ) -> None:
-        self.task, self.config = task, config
-        self._location, self._tokenizer, self._folder = location, tokenizer, folder
+        self.task = task
+        self.config = config
+        self._location = location
+        self._tokenizer = tokenizer
+        self._folder = folder
         self._temporary = tempfile.TemporaryDirectory(prefix="bert_tf-records-")
         weights = config.class_weights if phases.train else None
         if weights is not None:
             check_labels(task, weights)
+
+        # The files of all splits are found before the first one is read.
         found = {
             kind: self._find_splits(kind) if kind in phases.kinds else []
             for kind in KINDS
         }
         all_splits = [split for splits in found.values() for split in splits]
-        self._unlabelled = (
-            self._find_unlabelled(unlabelled_file) if unlabelled_file else None
-        )
+        self._unlabelled = None
+        if unlabelled_file:
+            self._unlabelled = self._find_unlabelled(unlabelled_file)
         for each in [*all_splits, *([self._unlabelled] if self._unlabelled else [])]:
             check_is_not_input(each.source.name, folder, task.output_files)
+
+        # A split that is evaluated and predicted is read once.
         self._fingerprints = {
             each.name: each.source.fingerprint() for each in all_splits
         }
         read = {split: self._read(split) for split in dict.fromkeys(all_splits)}
         self.splits = {kind: [read[split] for split in found[kind]] for kind in KINDS}
+
         self.label_weights = None
         if weights is not None:
             records = self.splits["train"][0].records
@@ -131,7 +140,7 @@ class TaskData:
         return {**self.task.sizes, "S": self.config.max_seq_length}
 
     def fingerprint(self, kind: str = "train") -> Any:
-        """Returns JSON values that identify the examples of the first split of a kind, or None."""
+        """Returns JSON values that identify the first split of a kind, or None."""
         return self.splits[kind][0].key["source"] if self.splits[kind] else None
 
     def warn_about_equal_sources(self) -> None:
@@ -172,39 +181,43 @@ class TaskData:
         return steps, int(steps * self.config.warmup_proportion)
 
     def report(self) -> None:
-        """Logs once for each split that was read: its examples, and those worth a line."""
-        for data in (data for splits in self.splits.values() for data in splits):
+        """Logs the counts of each split that was read, once."""
+        for data in self._all_splits():
             if data.counts:
                 _report(data)
                 data.counts = RowCounts()
 
     def write_all_records(self) -> None:
-        """Moves the records of all splits to the folder, except those that it contains already.
+        """Moves the records of all splits to the folder, unless it contains them.
 
         Raises:
             InputError: A file cannot be written.
         """
         self.report()
-        for data in (data for splits in self.splits.values() for data in splits):
+        for data in self._all_splits():
             path = self._path(data.split)
-            if data.records.path != path:
-                # Another process of the run may have written it meanwhile.
-                index = record_files.read_index(path, data.key)
-                data.records = (
-                    RecordFile(path, index)
-                    if index
-                    else record_files.move(data.records, path)
-                )
+            if data.records.path == path:
+                continue
+            # Another process of the run may have written it meanwhile.
+            if index := record_files.read_index(path, data.key):
+                data.records = RecordFile(path, index)
+            else:
+                data.records = record_files.move(data.records, path)
         self._temporary.cleanup()
 
     @property
     def notes(self) -> dict[str, Mapping[str, Sequence[str]]]:
         """The notes about the data of each split; see `RowCounts.notes`."""
-        read = (data for splits in self.splits.values() for data in splits)
-        return {f"{data.split.name}_data": data.records.index.notes for data in read}
+        return {
+            f"{data.split.name}_data": data.records.index.notes
+            for data in self._all_splits()
+        }
+
+    def _all_splits(self) -> Iterator[SplitData]:
+        return itertools.chain(*self.splits.values())
 
     def report_warnings(self) -> None:
-        """Logs the warnings about all splits, also of those that an earlier run has read."""
+        """Logs the warnings about all splits, also those of an earlier run."""
         for notes in self.notes.values():
             _warn(notes)
 
@@ -216,7 +229,7 @@ class TaskData:
         return self.task.read(split, RowCounts() if counts is None else counts)
 
     def _training_examples(self, split: Split, counts: RowCounts) -> Iterator[Any]:
-        """Yields the examples of a split and, after those of the train split, unlabelled ones.
+        """Yields the examples of a split; unlabelled ones follow the train split.
 
         Raises:
             InputError: Too many rows of the split were skipped.
@@ -230,14 +243,16 @@ class TaskData:
             yield from map(_Unlabelled, self.examples(self._unlabelled, counts))
 
     def _encode(self, kind: str, examples: Sequence[Any]) -> Encoded:
-        """Converts a block of examples to records, and counts their tokens and unknown tokens."""
-        tokenizer = self._tokenizer
+        """Converts a block of examples to records, and counts their tokens."""
         unlabelled = sum(isinstance(each, _Unlabelled) for each in examples)
         examples = [
             each.example if isinstance(each, _Unlabelled) else each for each in examples
         ]
-        task = self.task.for_split(kind)
+
+        task, tokenizer = self.task.for_split(kind), self._tokenizer
         encoded = task.encode(examples, tokenizer, self.config.max_seq_length)
+
+        # Counts for the report.
         special = (tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
         ids = encoded.columns["input_ids"]
         unknown, total = count_unknown(ids, tokenizer.unk_id, special)
@@ -247,12 +262,14 @@ class TaskData:
         return dataclasses.replace(encoded, counts=counts)
 
     def _read(self, split: Split) -> SplitData:
-        """Reads a split and writes its records to the temporary folder, unless they exist."""
+        """Reads a split, and writes its records to a temporary folder if necessary."""
         key, path = self._key(split), self._path(split)
         index = record_files.read_index(path, key)
         if index is not None:
             _warn_about_unknown(split, index.counts)
             return SplitData(split, key, RecordFile(path, index), RowCounts())
+
+        # Threads encode the examples while they are read.
         counts = RowCounts()
         temporary = os.path.join(self._temporary.name, os.path.basename(path))
         encode = functools.partial(self._encode, split.kind)
@@ -264,6 +281,7 @@ class TaskData:
             key,
             counts.notes,
         )
+
         if not records.index.num_examples:
             skipped = "".join(
                 f" ({count:,} {reason})" for reason, count in counts.items()
@@ -276,9 +294,11 @@ class TaskData:
         return SplitData(split, key, records, counts)
 
     def _key(self, split: Split) -> dict[str, Any]:
+        """Returns the values that identify the records of a split."""
         further = {}
         if split.kind == "train" and self._unlabelled:
             further["unlabelled_file"] = self._unlabelled.source.fingerprint()
+
         return {
             "source": {
                 "content": self._fingerprints[split.name],
@@ -300,7 +320,7 @@ class TaskData:
         return os.path.join(self._folder, f"{name}.tf_record")
 
     def _find_unlabelled(self, path: str) -> Split:
-        """Returns the examples that are read as those of a test split, which needs no labels."""
+        """Returns a split that is read as a test split, which needs no labels."""
         location = dataclasses.replace(
             self._location, test_file=path, test_fraction=0.0
         )
@@ -317,15 +337,17 @@ class TaskData:
 
 def _report(data: SplitData) -> None:
     """Logs the number of examples, of those with a property, and of unknown tokens."""
-    counts, own = data.counts, (_UNKNOWN, _TOKENS)
-    total = counts.get(_TOKENS, 0)
+    counts, total = data.counts, data.counts.get(_TOKENS, 0)
     parts = [
-        f"{n:,} {reason}" for reason, n in counts.items() if n and reason not in own
+        f"{n:,} {reason}"
+        for reason, n in counts.items()
+        if n and reason not in (_UNKNOWN, _TOKENS)
     ]
     if cut := counts.get(TRUNCATED):
         parts.append(f"{cut / data.num_examples:.1%} of the examples are truncated")
     if total:
         parts.append(f"{counts[_UNKNOWN] / total:.2%} of {total:,} tokens are [UNK]")
+
     examples = f"{data.num_examples:,} examples"
     name = _description(data.split)
     _LOGGER.info("%s: %s.", name, ", ".join([examples, *parts]))

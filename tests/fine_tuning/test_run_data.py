@@ -9,7 +9,7 @@ from squad_data import tokenizers
 
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.fine_tuning.task_data import TaskData
+from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.tasks.classification.sources.glue import glue_task
 from bert_tf.tasks.ner.ner_task import NerTask
 from bert_tf.tasks.results import TaskResults, with_baselines
@@ -29,10 +29,14 @@ def test_the_share_of_unknown_tokens_is_reported(tmp_path, caplog, text, share, 
     for reuses in (False, True):
         caplog.clear()
         with caplog.at_level(logging.INFO):
-            TaskData(
-                glue_task("sst-2"), location, tokenizers(True)[0],
-                FineTuningConfig(max_seq_length=8), RunPhases(True, False), str(tmp_path / "out"),
-            ).write_all_records()  # fmt: skip
+            RunData(
+                glue_task("sst-2"),
+                location,
+                tokenizers(True)[0],
+                FineTuningConfig(max_seq_length=8),
+                RunPhases(True, False),
+                str(tmp_path / "out"),
+            ).write_all_records()
         warnings = [
             each.message for each in caplog.records if each.levelname == "WARNING"
         ]
@@ -50,7 +54,7 @@ def test_epochs_of_named_entities_count_windows(tmp_path, length, steps):
     tokenizer, phases = tokenizers(True)[0], RunPhases(True, False)
     task = prepared(NerTask(), location, phases, tokenizer, length)
     config = FineTuningConfig(max_seq_length=length, num_train_epochs=1)
-    data = TaskData(task, location, tokenizer, config, phases, str(tmp_path / "out"))
+    data = RunData(task, location, tokenizer, config, phases, str(tmp_path / "out"))
     assert data.num_steps(1)[0] == steps  # the last sentence is skipped
 
 
@@ -84,18 +88,30 @@ def qqp(number, bad):
 # message names the first row that is skipped.
 SKIPPING = {
     "columns": (NerTask(), "train.conll", conll, ("train.conll, line 1", "'B^PER'")),
-    "sentences": (NerTask(), "train.jsonl", json_sentences, ("train.jsonl, line 1", "'B^PER'")),
+    "sentences": (
+        NerTask(),
+        "train.jsonl",
+        json_sentences,
+        ("train.jsonl, line 1", "'B^PER'"),
+    ),
     "questions": (
-        SquadTask(windows=WindowSettings(max_query_length=8)), "train-v1.1.json", squad,
+        SquadTask(windows=WindowSettings(max_query_length=8)),
+        "train-v1.1.json",
+        squad,
         ("train-v1.1.json: data[0].paragraphs[0].qas[0]", "('a', 9)"),
     ),
-    "pairs": (glue_task("qqp"), "train.tsv", qqp, ("train.tsv, line 2", "'is_duplicate'")),
-}  # fmt: skip
+    "pairs": (
+        glue_task("qqp"),
+        "train.tsv",
+        qqp,
+        ("train.tsv, line 2", "'is_duplicate'"),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", SKIPPING)
 def test_the_share_of_skipped_rows_decides(tmp_path, caplog, name):
-    """10 % and less are reported, more give a warning, and more than half stop the run."""
+    """10 % and less are reported, more give a warning, over a half stop the run."""
     task, file, content, first = SKIPPING[name]
     phases, tokenizer = RunPhases(True, False), tokenizers(True)[0]
 
@@ -104,9 +120,7 @@ def test_the_share_of_skipped_rows_decides(tmp_path, caplog, name):
         location = DataLocation(data_dir=str(tmp_path), **options)
         done = prepared(task, location, phases, tokenizer, 16)
         config = FineTuningConfig(max_seq_length=16)
-        data = TaskData(
-            done, location, tokenizer, config, phases, str(tmp_path / "out")
-        )
+        data = RunData(done, location, tokenizer, config, phases, str(tmp_path / "out"))
         data.write_all_records()
         return data.notes["train_data"].get("warnings", [])
 
@@ -133,10 +147,14 @@ def test_nothing_is_written_before_all_splits_are_read(tmp_path):
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\na\t0\nb\t2\n")
     folder = tmp_path / "out"
     with pytest.raises(InputError, match=r"dev.tsv, line 3"):
-        TaskData(
-            glue_task("sst-2"), DataLocation(data_dir=str(tmp_path)), tokenizers(True)[0],
-            FineTuningConfig(max_seq_length=8), RunPhases(True, True), str(folder),
-        )  # fmt: skip
+        RunData(
+            glue_task("sst-2"),
+            DataLocation(data_dir=str(tmp_path)),
+            tokenizers(True)[0],
+            FineTuningConfig(max_seq_length=8),
+            RunPhases(True, True),
+            str(folder),
+        )
     assert not folder.exists()
 
 
@@ -149,5 +167,8 @@ def test_metrics_are_next_to_their_baselines():
             return {"accuracy": 0.5, "matthews_correlation": 0.0, "f1": 0.3}
 
     assert with_baselines(Results()) == {
-        "accuracy": 0.75, "matthews_correlation": 0.5, "loss": 1.0, "accuracy_baseline": 0.5,
-    }  # fmt: skip
+        "accuracy": 0.75,
+        "matthews_correlation": 0.5,
+        "loss": 1.0,
+        "accuracy_baseline": 0.5,
+    }

@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from bert_tf.fine_tuning import dev_result
-from bert_tf.fine_tuning.dev_result import DevResult
+from bert_tf.fine_tuning import dev_split
+from bert_tf.fine_tuning.dev_split import DevResult
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
 
 
@@ -26,7 +26,7 @@ def test_a_degenerate_run_is_not_better_than_the_baseline(
 
 
 def test_the_file_contains_the_metric_of_the_task(tmp_path):
-    assert dev_result.read(str(tmp_path)) is None
+    assert dev_split.read_result(str(tmp_path)) is None
     results = {
         "eval_matthews_correlation": 0.5,
         "eval_accuracy": 0.8,
@@ -34,17 +34,15 @@ def test_the_file_contains_the_metric_of_the_task(tmp_path):
     }
     baseline = {"accuracy": 0.7, "matthews_correlation": 0.0}
     task = GLUE_TASKS["cola"]
-    result = dev_result.make_result(
-        task, "eval_matthews_correlation", results, baseline
-    )
+    result = dev_split.make_result(task, "eval_matthews_correlation", results, baseline)
     result.write(str(tmp_path))
     assert json.loads((tmp_path / "results.json").read_text()) == {
         "task": "cola", "metric": "eval_matthews_correlation", "higher_is_better": True,
         "value": 0.5, "baseline": 0.0, "results": {**results, "eval_loss": None},
     }  # fmt: skip
-    assert not dev_result.read(str(tmp_path)).is_degenerate
+    assert not dev_split.read_result(str(tmp_path)).is_degenerate
     # Results of a test split have other names.
     assert (
-        dev_result.make_result(task, "eval_matthews_correlation", {"test_f1": 1}, {})
+        dev_split.make_result(task, "eval_matthews_correlation", {"test_f1": 1}, {})
         is None
     )

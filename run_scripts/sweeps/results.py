@@ -1,16 +1,24 @@
-"""The table of a sweep and sweep.csv: one row for each combination of values."""
+"""The results of a sweep: the table and sweep.csv, and the HPARAMS page of TensorBoard.
+
+The table and sweep.csv have a row for each combination of values.
+"""
 
 import csv
 import dataclasses
 import io
 import math
+import os
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from bert_tf.fine_tuning.dev_result import DevResult
+from bert_tf.fine_tuning.dev_split import DevResult
 from bert_tf.run_scripts.sweeps.plan import PlannedRun
 from bert_tf.run_scripts.sweeps.store import best_run
+from bert_tf.storage import files
 from bert_tf.tasks.tables import aligned
+
+# The columns of sweep.csv that are the same for all runs of a cell.
+_OF_CELL = ("std", "best", "failed", "degenerate")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +44,7 @@ class Cell:
         }
 
     def statistics(self) -> dict[str, float]:
-        """Returns mean and best, and for several runs the sample standard deviation (n - 1).
+        """Returns mean and best, and for several runs the standard deviation (n - 1).
 
         Results that are not finite count as no result.
         """
@@ -101,7 +109,7 @@ def as_csv(cells: Sequence[Cell]) -> str:
 
 
 def as_table(cells: Sequence[Cell]) -> str:
-    """Returns the table for people: fewer digits than sweep.csv, and degenerate runs marked."""
+    """Returns the table for people: fewer digits, and degenerate runs marked."""
     rows, notes = [], []
     for cell in cells:
         row = cell.row(decimals=4)
@@ -116,3 +124,59 @@ def as_table(cells: Sequence[Cell]) -> str:
     title = f"Results on the dev split ({', '.join(metrics or ['no results'])}):"
     lines = [list(rows[0]), *(list(row.values()) for row in rows)]
     return "\n".join([title, aligned(lines), *notes])
+
+
+def write_hparams_page(
+    folder: str, grid: Mapping[str, Sequence[str]], cells: Sequence[Cell]
+) -> None:
+    """Writes the page: one session for each run with a result. Replaces the folder.
+
+    The runs of a cell are one group of sessions, for which the page shows the mean of
+    each metric.
+
+    Args:
+        folder: The folder to write.
+        grid: The values of each flag.
+        cells: The results.
+    """
+    import tensorflow as tf
+    from tensorboard.plugins.hparams import api
+
+    # Otherwise, TensorFlow reserves the memory of the GPUs.
+    tf.config.set_visible_devices([], "GPU")
+    metrics = sorted({result.metric for cell in cells for result in cell.runs.values()})
+    numbers = {name for name, values in grid.items() if all(map(_is_number, values))}
+
+    with files.atomic_folder(folder, "") as temporary:
+        # The columns of the page.
+        with tf.summary.create_file_writer(temporary).as_default():
+            api.hparams_config(
+                hparams=[api.HParam(name) for name in grid],
+                metrics=[api.Metric(name) for name in (*metrics, *_OF_CELL)],
+            )
+
+        # A session for each run; the runs of a cell are a group.
+        for cell in cells:
+            values = {
+                name: float(text) if name in numbers else text
+                for name, text in cell.values
+            }
+            group = " ".join(f"{name}={text}" for name, text in cell.values)
+            counts = {"failed": cell.failed, "degenerate": len(cell.degenerate)}
+            shared = {"std": 0.0, **cell.statistics(), **counts}
+            for run, result in cell.runs.items():
+                scalars = {result.metric: result.value}
+                scalars |= {name: shared[name] for name in _OF_CELL if name in shared}
+                path = os.path.join(temporary, run.name)
+                with tf.summary.create_file_writer(path).as_default():
+                    api.hparams(values, trial_id=group)
+                    for name, value in scalars.items():
+                        tf.summary.scalar(name, value, step=0)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -165,7 +165,7 @@ def predictions(
 
 def write(found: Iterator[tuple[Any, dict[str, Any]]]) -> None:
     """Writes the predictions to --output_file, or to the standard output."""
-    from bert_tf.export.predictions import as_columns
+    from bert_tf.export.decoding import as_columns
 
     ending = _output_ending()
     rows = (

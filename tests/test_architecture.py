@@ -228,7 +228,7 @@ EFFECTS_OF_PROGRAMS = {
     "os._exit": (),
     # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; the environment of the process
     # of the gate
-    "os.environ": ("program.startup", "training.strategy", "export.gate_process"),
+    "os.environ": ("program.startup", "training.strategy", "export.gate"),
     "signal.signal": ("program.stop_program", "training.lifecycle.stop_signals"),
     "logging.basicConfig": (),
     "tf.random.set_seed": (),

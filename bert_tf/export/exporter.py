@@ -6,15 +6,14 @@ import logging
 import os
 import posixpath
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
-from bert_tf.export import assets, gate_process, saved_model
+from bert_tf.export import assets, gate, model_file_writing, saved_model
+from bert_tf.export.formats import FILE_FORMATS
 from bert_tf.export.job import ExportJob, read_results, read_training
 from bert_tf.export.layout import EXTRA, has_saved_model, next_version
-from bert_tf.export.lite import lite_files
-from bert_tf.export.onnx import onnx_files
 from bert_tf.export.served import task_of
 from bert_tf.export.served.load import complete_facts, served_class
 from bert_tf.export.settings import TASKS, ServingSettings
@@ -29,13 +28,6 @@ from bert_tf.training.lifecycle.run_state import run_of
 _LOGGER = logging.getLogger(__name__)
 _THRESHOLD = "null_score_diff_threshold"
 REPORT_FILE = posixpath.join(EXTRA, "export_report.json")
-_Writer = Callable[[gate_process.Gate, str], dict[str, Any]]
-# The function that checks the input of a format, and returns the one that writes it.
-_FORMATS: dict[str, Callable[[ExportJob], _Writer]] = {
-    "saved_model": saved_model.prepare,
-    "tflite": lite_files.prepare,
-    "onnx": onnx_files.prepare,
-}
 
 
 def export(
@@ -83,13 +75,17 @@ def export(
     with contextlib.ExitStack() as stack:
         # The processes import TensorFlow while the model is read and converted.
         processes = [
-            stack.enter_context(contextlib.closing(gate_process.Gate()))
-            for _ in formats
+            stack.enter_context(contextlib.closing(gate.GateProcess())) for _ in formats
         ]
         job = _job(
             checkpoint, settings, dev_data, os.path.basename(version), facts or {}
         )
-        writers = [_FORMATS[name](job) for name in formats]
+        writers = [
+            model_file_writing.prepare(name, job)
+            if name in FILE_FORMATS
+            else saved_model.prepare(job)
+            for name in formats
+        ]
         # Another export may write this version meanwhile.
         with files.atomic_folder(version, REPORT_FILE, replace=False) as place:
             report: dict[str, Any] = {"task": job.task, **job.answer_facts}

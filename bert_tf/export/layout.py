@@ -7,15 +7,12 @@ import os
 from tensorflow.io import gfile
 
 from bert_tf.errors import InputError
+from bert_tf.export.formats import FILE_FORMATS
 from bert_tf.storage import files
 from bert_tf.storage.output_paths import resolve_output
 
 _LOGGER = logging.getLogger(__name__)
 EXTRA = "assets.extra"
-_FILE_FORMATS = (
-    "tflite",
-    "onnx",
-)  # folders of files that contain a model, and their endings
 # The files of a SavedModel whose SHA-256 is in the fact `FILES_SHA256`. The index of
 # the variables has a checksum of each variable.
 CHECKED_FILES = ("saved_model.pb", "fingerprint.pb", "variables/variables.index")
@@ -57,12 +54,7 @@ def newest_version(folder: str) -> str:
 
 
 def _file_folders(version: str) -> list[str]:
-    return [os.path.join(version, name) for name in _FILE_FORMATS]
-
-
-def is_model_file(path: str) -> bool:
-    """Returns whether a path is that of a TFLite or ONNX file."""
-    return path.endswith(tuple(f".{name}" for name in _FILE_FORMATS))
+    return [os.path.join(version, name) for name in FILE_FORMATS]
 
 
 def has_saved_model(folder: str) -> bool:

@@ -13,8 +13,9 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
 from bert_tf.errors import InputError, plain_message
-from bert_tf.export.layout import is_model_file, newest_version
-from bert_tf.export.predictions import Prediction, decode
+from bert_tf.export.decoding import Prediction, decode
+from bert_tf.export.formats import format_of_file
+from bert_tf.export.layout import newest_version
 from bert_tf.export.saved_model_loading import load_saved_model
 from bert_tf.storage.file_checks import check_no_file_scheme
 
@@ -100,7 +101,7 @@ class Predictor:
     ) -> None:
         path = str(os.fspath(path))
         check_no_file_scheme(path)
-        if is_model_file(path):
+        if format_of_file(path):
             self._model, signatures, self._facts = _load_file(
                 path, signature, num_threads
             )
@@ -226,7 +227,7 @@ def _load_file(
     path: str, signature: str, num_threads: int | None
 ) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
     """Returns the served model of a file, one or all of its signatures, and its facts."""
-    from bert_tf.export.model_files.load import load_file  # imports Keras
+    from bert_tf.export.model_file_loading import load_file  # imports Keras
 
     served, facts = load_file(path, num_threads)
     # Tracing takes a second for each signature. If there is none, the message names the

@@ -11,11 +11,12 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf import fingerprint_pb2
 
-from bert_tf.export import gate, server_files, warm_up
-from bert_tf.export.gate_process import Gate, GateError
+from bert_tf.export import gate, server_files
+from bert_tf.export.formats import GateError
+from bert_tf.export.gate import GateProcess
 from bert_tf.export.job import ExportJob
-from bert_tf.export.operations import foreign_parts, read_graph
 from bert_tf.export.requests import Request, example_requests, labelled_requests
+from bert_tf.export.saved_model_loading import foreign_parts, read_graph
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import Pretrained
@@ -25,7 +26,7 @@ from bert_tf.training.strategy import emulation_of_bfloat16
 _LOGGER = logging.getLogger(__name__)
 
 
-def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
+def prepare(job: ExportJob) -> Callable[[GateProcess, str], dict[str, Any]]:
     """Reads everything that a SavedModel needs, before anything is written.
 
     Args:
@@ -67,7 +68,7 @@ def _write(
     job: ExportJob,
     served: ServedModel,
     labelled: Sequence[Request],
-    process: Gate,
+    process: GateProcess,
     folder: str,
 ) -> dict[str, Any]:
     """Writes and checks a SavedModel; see `prepare`."""
@@ -82,7 +83,7 @@ def _write(
             "2.20 may lack, or which may read or write files. Nothing was exported."
         )
     requests = [
-        *warm_up.requests(served),
+        *server_files.warm_up_requests(served),
         *labelled,
         *example_requests(served, signatures, gate.EXAMPLES, ()),
     ]

@@ -11,7 +11,8 @@ from processors import needs_bfloat16
 
 import bert_tf
 from bert_tf.export import exporter, gate
-from bert_tf.export.settings import ONNX_PRECISIONS, ServingSettings
+from bert_tf.export.formats import FORMATS
+from bert_tf.export.settings import ServingSettings
 
 KINDS = [
     each
@@ -28,7 +29,8 @@ def files_of(exported, kind):
     paths = [folder, *(f"{lite}/{name}" for name in sorted(os.listdir(lite)))]
     if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("tf2onnx"):
         paths += [
-            f"{exported(kind, 'onnx')}/onnx/{each}.onnx" for each in ONNX_PRECISIONS
+            f"{exported(kind, 'onnx')}/onnx/{each}.onnx"
+            for each in FORMATS["onnx"].precisions
         ]
     return paths
 
@@ -57,7 +59,7 @@ def test_a_text_has_the_same_output_in_bfloat16(tmp_path):
     check_rows(folder, "pair", gate.LIMITS["bfloat16"].difference)
 
 
-@pytest.mark.parametrize("precision", ONNX_PRECISIONS)
+@pytest.mark.parametrize("precision", FORMATS["onnx"].precisions)
 def test_a_text_has_the_same_output_in_onnx_runtime_alone(exported, precision):
     for name in ("onnxruntime", "tf2onnx", "tokenizers"):
         pytest.importorskip(name)

@@ -17,9 +17,10 @@ from tiny_bert import small_config
 
 import bert_tf
 from bert_tf.export import exporter, gate
+from bert_tf.export.formats import FORMATS
 from bert_tf.export.onnx import onnx_conversion, onnx_files
 from bert_tf.export.served import load_served
-from bert_tf.export.settings import ONNX_PRECISIONS, ServingSettings
+from bert_tf.export.settings import ServingSettings
 
 onnxruntime = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
@@ -52,7 +53,7 @@ def batch_of(length, size):
 @pytest.mark.parametrize("kind", some_slow(export_models.KINDS))
 def test_outputs_are_those_of_the_keras_model(exported, kind):
     folder = exported(kind, "onnx")
-    for precision in ONNX_PRECISIONS:
+    for precision in FORMATS["onnx"].precisions:
         session = session_of(onnx_path(folder, precision))
         names = [each.name for each in session.get_outputs()]
         for length, size in (
@@ -96,7 +97,7 @@ def test_other_signatures_are_those_of_the_saved_model(
 @pytest.mark.parametrize("kind", ["classification", "fill_mask"])
 def test_a_file_has_standard_operators_and_its_vocabulary(exported, kind):
     folder = exported(kind, "onnx")
-    for precision in ONNX_PRECISIONS:
+    for precision in FORMATS["onnx"].precisions:
         model = onnx.load(onnx_path(folder, precision))
         onnx.checker.check_model(model)
         assert {node.domain for node in model.graph.node} <= {"", "ai.onnx"}

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf.errors import InputError
-from bert_tf.export.operations import foreign_parts, read_graph
+from bert_tf.export.saved_model_loading import foreign_parts, read_graph
 
 OF_TENSORFLOW = (
     pathlib.Path(__file__).parent.parent / "golden/tensorflow_2_20_operations.txt"

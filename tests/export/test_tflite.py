@@ -16,16 +16,15 @@ from model_file_checks import OUTPUTS, TEXTS
 from run_programs import assert_refused, run_main
 
 import bert_tf
-from bert_tf.export import exporter, gate
+from bert_tf.export import exporter, gate, model_file_writing
+from bert_tf.export.formats import FORMATS
 from bert_tf.export.lite import (
-    conversion,
-    embedded_files,
+    lite_conversion,
     lite_files,
     lite_forward,
     mediapipe_metadata,
 )
-from bert_tf.export.model_files import file_gate
-from bert_tf.export.settings import LITE_PRECISIONS, ServingSettings
+from bert_tf.export.settings import ServingSettings
 
 interpreter = pytest.importorskip("ai_edge_litert.interpreter", exc_type=ImportError)
 
@@ -240,7 +239,7 @@ def test_a_file_with_other_outputs_is_refused(tmp_path, monkeypatch):
         bias = served.model.head.output_bias
         trained = np.array(bias)
         bias.assign([9, 0, 0])
-        model = conversion.convert(served, *settings)
+        model = lite_conversion.convert(served, *settings)
         bias.assign(trained)
         return model
 
@@ -261,7 +260,7 @@ def test_a_wrong_int8_file_does_not_lose_the_other_formats(
         bias = served.model.head.output_bias
         trained = np.array(bias)
         bias.assign([9, 0, 0] if file.precision == "int8" else trained)
-        model = conversion.convert(served, file, length)
+        model = lite_conversion.convert(served, file, length)
         bias.assign(trained)
         return model
 
@@ -299,10 +298,10 @@ def test_int8_is_judged_by_a_metric_of_many_examples_or_by_answers(
             "label": np.array([b"a"], object),
         }
     ]
-    found = file_gate._limits_of("int8", examples, outputs)
+    found = model_file_writing._limits_of("int8", examples, outputs)
     assert (found.judges_values, found.different_answers) == (judges_values, share)
     del outputs[0]["label"]
-    assert file_gate._limits_of("int8", 0, outputs).judges_values
+    assert model_file_writing._limits_of("int8", 0, outputs).judges_values
 
 
 def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkeypatch):
@@ -316,7 +315,10 @@ def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkey
     folder = exporter.export(
         path, str(tmp_path / "lite"), ServingSettings(format="tflite")
     )
-    sizes = [os.path.getsize(lite_path(folder, each)) for each in LITE_PRECISIONS]
+    sizes = [
+        os.path.getsize(lite_path(folder, each))
+        for each in FORMATS["tflite"].precisions
+    ]
     assert sizes[2] < 0.75 * sizes[1] < 0.75 * sizes[0]
     with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
         rows = json.load(file)["tflite"]
@@ -335,7 +337,7 @@ def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkey
         monkeypatch.setattr(
             served, "outputs", lambda each: {n: 0 * v for n, v in forward(each).items()}
         )
-        model = conversion.convert(served, *settings)
+        model = lite_conversion.convert(served, *settings)
         monkeypatch.setattr(served, "outputs", forward)
         return model
 
@@ -411,7 +413,7 @@ def test_other_files_are_refused(exported, tmp_path, monkeypatch):
         bert_tf.Predictor(lite_path(exported("embedding"), "int8"), signature="ids")
     newer = tmp_path / "newer.tflite"
     newer.write_bytes(
-        embedded_files.with_files(
+        lite_files.with_files(
             b"TFL3" * 10, {"bert_tf.json": b'{"new": 1}', "vocab.txt": b""}
         )
     )

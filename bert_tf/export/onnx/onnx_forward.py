@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import InputError
-from bert_tf.export.model_files.file_forward import FileForward
-from bert_tf.export.model_files.packages import check_installed
+from bert_tf.export.model_file import FileForward
 
 
 def open_session(path: str, content: bytes, num_threads: int) -> Any:
@@ -21,7 +20,6 @@ def open_session(path: str, content: bytes, num_threads: int) -> Any:
     Raises:
         InputError: ONNX Runtime is not installed, or it cannot run the file.
     """
-    check_installed("onnx", "onnxruntime")
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -31,9 +29,7 @@ def open_session(path: str, content: bytes, num_threads: int) -> Any:
         return onnxruntime.InferenceSession(
             content, options, providers=["CPUExecutionProvider"]
         )
-    except (
-        Exception
-    ) as error:  # ONNX Runtime has a class of its own for each kind of error
+    except Exception as error:  # ONNX Runtime has many classes of errors
         reason = " ".join(str(error).split())
         raise InputError(
             f"{path} is not a file that ONNX Runtime {onnxruntime.__version__} can "

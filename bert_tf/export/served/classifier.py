@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_tf.conversion.saved_facts import check_labels
 from bert_tf.errors import InputError
-from bert_tf.export.predictions import separator_of
+from bert_tf.export.decoding import separator_of
 from bert_tf.export.served import windows
 from bert_tf.export.served.graph_functions import Tensors, adjacent_ties, best_ties
 from bert_tf.export.served.served_model import ServedModel
@@ -38,7 +38,7 @@ class ServedClassifier(ServedModel):
     * classification: `probabilities`, float32 [B, labels], and `label`, string [B].
     * multi_label: `probabilities`, float32 [B, labels], each in [0, 1], and `labels`,
       string [B]: the labels whose probability reaches the threshold, joined by
-      `predictions.separator_of` all labels, by default a comma; "" if there are none.
+      `decoding.separator_of` all labels, by default a comma; "" if there are none.
     * regression: `score`, float32 [B].
 
     With `LongTexts.in_windows`, texts may have any length. `ids` and `ids_lengths` then

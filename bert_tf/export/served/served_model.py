@@ -9,8 +9,12 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.export.served.graph_functions import Tensors, in_parts
-from bert_tf.export.served.id_checks import checked_ids, checked_lengths
+from bert_tf.export.served.graph_functions import (
+    Tensors,
+    checked_ids,
+    checked_lengths,
+    in_parts,
+)
 from bert_tf.modeling import variables_by_name
 from bert_tf.modeling.inputs import INPUT_NAMES
 from bert_tf.tasks.task import Outputs

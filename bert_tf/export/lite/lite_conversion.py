@@ -4,8 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.export.model_files.model_file import ModelFile
-from bert_tf.export.model_files.packages import as_gate_error
+from bert_tf.export.formats import as_gate_error
+from bert_tf.export.model_file import ModelFile
 from bert_tf.export.served import ServedModel
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
 
@@ -58,7 +58,7 @@ def convert(served: ServedModel, file: ModelFile, length: int | None) -> bytes:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if file.precision == "float16":
         converter.target_spec.supported_types = [tf.float16]
-    with as_gate_error("TFLite"):
+    with as_gate_error("tflite"):
         return bytes(converter.convert())
 
 

@@ -52,7 +52,7 @@ class GateProcess:
     It imports TensorFlow while they are written.
 
     Args:
-        python: The Python program, whose environment may have another version of TensorFlow.
+        python: The Python program, which may have another version of TensorFlow.
     """
 
     def __init__(self, python: str = sys.executable) -> None:
@@ -78,7 +78,7 @@ class GateProcess:
         Raises:
             GateError: A model cannot be loaded, or a request fails.
         """
-        # The process runs in another folder.
+        # The process runs in another folder, so it needs absolute paths.
         places = [path if "://" in path else os.path.abspath(path) for path in paths]
         with contextlib.ExitStack() as stack:
             places = [stack.enter_context(path_without_globs(each)) for each in places]
@@ -86,6 +86,8 @@ class GateProcess:
                 (path, [(each.signature, each.inputs) for each in requests])
                 for path, requests in zip(places, found, strict=True)
             ]
+
+            # Requests and outputs are exchanged as files.
             place = stack.enter_context(tempfile.TemporaryDirectory())
             files = [os.path.join(place, name) for name in ("requests", "outputs")]
             with open(files[0], "wb") as file:
@@ -96,6 +98,7 @@ class GateProcess:
                 raise GateError(
                     f"The exported model does not run in another process: {last}"
                 )
+
             with open(files[1], "rb") as file:
                 outputs: list[list[dict[str, np.ndarray]]] = pickle.load(file)
         return outputs
@@ -137,7 +140,7 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """The largest differences between the outputs of an exported model and those in memory.
+    """How much the outputs of an exported model may differ from those in memory.
 
     Attributes:
         difference: The largest difference of a float output. Differences of values
@@ -187,7 +190,7 @@ def judge(
     name: str = "The SavedModel",
     compares_labelled: bool = True,
 ) -> dict[str, Any]:
-    """Compares the outputs and the metric of an exported model with those of the model in memory.
+    """Compares the outputs and the metric of an exported model with those in memory.
 
     Args:
         served: The model in memory.
@@ -208,6 +211,7 @@ def judge(
     Raises:
         GateError: The metric or an output differs too much, or an output is not finite.
     """
+    # The pairs of outputs, by signature, and those with correct outputs.
     labelled: list[tuple[Sequence[Any], Pair]] = []
     pairs: dict[str, list[Pair]] = {}
     for request, *each in zip(requests, expected, actual, strict=True):
@@ -216,10 +220,13 @@ def judge(
             labelled.append((request.correct, pair))
         if request.correct is None or compares_labelled:
             pairs.setdefault(request.signature, []).append(pair)
+
     metric = _metric(served, labelled, limits, name) if labelled else None
     comparisons = [
         each for key, own in pairs.items() for each in compare(served, key, own, limits)
     ]
+
+    # The first output that differs too much is reported.
     failed = [each for each in comparisons if not each.passed]
     if failed:
         worst = failed[0]
@@ -231,6 +238,7 @@ def judge(
             f"{worst.signature} by {worst.difference:.2g}, and {limit} is allowed. "
             "Nothing was exported."
         )
+
     return {
         "outputs": [dataclasses.asdict(each) for each in comparisons],
         "metric": metric,
@@ -249,6 +257,8 @@ def _metric(
         GateError: The two models differ in the metric.
     """
     correct = [each for answers, _ in labelled for each in answers]
+
+    # The metric of the model in memory, and that of the exported one.
     values = []
     for outputs in zip(*(pair for _, pair in labelled), strict=True):
         joined = {
@@ -257,6 +267,7 @@ def _metric(
         }
         kind, value = served.metric(joined, correct)
         values.append(value)
+
     loss = values[0] - values[1]
     allowed = max(limits.metric_loss, 100 * limits.metric_examples / len(correct))
     if not (loss if limits.allows_gain else abs(loss)) <= allowed:
@@ -265,6 +276,8 @@ def _metric(
             f"dev split, and the model in memory has {values[0]:.2f}. At most "
             f"{allowed:.1f} points of difference are allowed. Nothing was exported."
         )
+
+    # An accuracy means little without that of a constant prediction.
     ((_, most_frequent),) = collections.Counter(map(str, correct)).most_common(1)
     baseline = 100 * most_frequent / len(correct) if kind == "accuracy" else None
     return {
@@ -293,6 +306,7 @@ def compare(
         limit = limits.difference
         if not is_float:
             arrays = [_with_equal_widths(*each) for each in arrays]
+
         if any(one.shape != other.shape for one, other in arrays):
             yield Comparison(signature, name, float("inf"), limit)
         elif is_float:
@@ -303,8 +317,10 @@ def compare(
                 signature, name, difference, limit if limits.judges_values else None
             )
         else:
+            # Values may differ where a decision is closer than twice the tolerance.
             parts = [
-                (one != other) & ~np.asarray(served.near_ties(name, *pair, 2 * limit))
+                (one != other)
+                & np.logical_not(served.gaps(*pair).get(name, np.inf) <= 2 * limit)
                 for (one, other), pair in zip(arrays, pairs, strict=True)
             ]
             different = np.concatenate([part.reshape(-1) for part in parts])
@@ -315,9 +331,10 @@ def compare(
 def _float_difference(
     arrays: Sequence[tuple[np.ndarray, np.ndarray]], percentile: int
 ) -> tuple[float, float]:
-    """Returns a percentile of the differences, NaN if a value is not finite, and the scale.
+    """Returns a percentile of the differences, and the scale.
 
-    The scale is the largest value, at least 1. The differences are divided by it.
+    The percentile is NaN if a value is not finite. The scale is the largest
+    value, at least 1. The differences are divided by it.
     """
     # A few infinite values would not change a percentile.
     if not all(np.isfinite(each).all() for pair in arrays for each in pair):
@@ -332,7 +349,7 @@ def _float_difference(
 def _with_equal_widths(
     first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pads two decoded outputs [B, E], such as lists of entities, to the same number of columns."""
+    """Pads two decoded outputs [B, E], such as lists of entities, to the same width."""
     if first.ndim != 2 or second.ndim != 2:
         return first, second
     width = max(first.shape[1], second.shape[1])

@@ -12,6 +12,7 @@ import scipy.stats
 import sklearn.metrics
 import squad_data
 import tensorflow as tf
+from model_file_checks import report_of
 from reference import conlleval
 from reference import squad as oracle
 
@@ -123,8 +124,7 @@ def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
     rows = rows_of(kind, 70)
     write_rows(tmp_path / kind / DEV_EXAMPLES, rows)
     folder = exporter.export(path, str(tmp_path / "served"))
-    with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
-        report = json.load(file)["metric"]
+    report = report_of(folder)["metric"]
     with open(f"{folder}/assets.extra/model_card.md", encoding="utf-8") as file:
         card = file.read()
     stored = (tmp_path / kind / DEV_EXAMPLES).read_bytes()
@@ -150,6 +150,31 @@ def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
     labels = [str(row.get("label")) for row in rows]
     constant = 100 * max(map(labels.count, labels)) / 70 if name == "accuracy" else None
     assert report["baseline"] == pytest.approx(constant)
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "metric"),
+    [
+        ("cola", "matthews_correlation", sklearn.metrics.matthews_corrcoef),
+        ("mrpc", "f1", sklearn.metrics.f1_score),
+        ("sst-2", "accuracy", sklearn.metrics.accuracy_score),
+        ("custom", "accuracy", sklearn.metrics.accuracy_score),
+    ],
+)
+def test_a_task_of_glue_has_the_metric_that_selects_its_weights(task, name, metric):
+    model = bert_tf.BertClassifier(export_models.CONFIG, num_labels=2, seed=3)
+    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
+    facts = {"task": task, "labels": ["0", "1"], "pair": False, "max_seq_length": 12}
+    served = export_models.served(model, tokenizer, **facts)
+    predicted = np.array([0, 1, 1, 0, 1, 1])
+    outputs = {
+        "probabilities": np.eye(2, dtype=np.float32)[predicted],
+        "label": np.array([b"0", b"1"], object)[predicted],
+    }
+    correct = [0, 1, 0, 1, 1, 1]
+    expected = 100 * metric(correct, predicted)
+    found = served.metric(outputs, list(map(str, correct)))
+    assert found == (name, pytest.approx(expected))
 
 
 def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(

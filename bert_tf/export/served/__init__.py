@@ -1,4 +1,4 @@
-"""The models of exports: a tokenizer and a model in one graph, one module for each task.
+"""The models of exports: a tokenizer and a model in one graph, a module for each task.
 
 Read in this order: `served_model` (base class, with the signatures that all tasks
 share), `graph_functions` (with the checks of token ids), `classifier`, `windows` (of

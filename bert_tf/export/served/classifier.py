@@ -10,23 +10,26 @@ from bert_tf.conversion.saved_facts import check_labels
 from bert_tf.errors import InputError
 from bert_tf.export.decoding import separator_of
 from bert_tf.export.served import windows
-from bert_tf.export.served.graph_functions import Tensors, adjacent_ties, best_ties
+from bert_tf.export.served.graph_functions import Tensors, best_gaps, rank_gaps
 from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import TASK_TYPES, ServingSettings
 from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
-from bert_tf.tasks.classification.results.scoring import (
-    MultiLabelResults,
-    RegressionResults,
-)
-from bert_tf.tasks.classification.results.text_results import TextResults
+from bert_tf.tasks.classification.results.scoring import RESULTS
+from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
 from bert_tf.tasks.classification.sources.row_examples import LabelParser, text_of
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.tables import column_values, place_of
 from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 
 DEFAULT_THRESHOLD = 0.5
+# The metrics of tasks whose facts do not name a task of GLUE.
+_METRICS = {
+    "classification": "accuracy",
+    "multi_label": "micro_f1",
+    "regression": "pearson",
+}
 
 
 class ServedClassifier(ServedModel):
@@ -62,7 +65,7 @@ class ServedClassifier(ServedModel):
     @classmethod
     def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the defaults of facts; see `ServedModel`."""
-        labels: Any = [] if task == "regression" else None
+        labels: list[str] | None = [] if task == "regression" else None
         return {"labels": labels, "pair": False, "max_seq_length": DEFAULT_LENGTH}
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
@@ -73,6 +76,7 @@ class ServedClassifier(ServedModel):
                 f"task must be {task_type}, for which the checkpoint was trained. "
                 f"Received: {settings.task!r}."
             )
+
         is_regression = task_type == "regression"
         num_labels = 1 if is_regression else len(facts["labels"])
         length = settings.sequence_length(checkpoint, facts["max_seq_length"])
@@ -85,12 +89,19 @@ class ServedClassifier(ServedModel):
                 "A model for classification has at least 2 labels. Received: "
                 f"{labels}. For a score, give task_type=regression and no labels."
             )
+
         super().__init__(model, checkpoint.tokenizer, length)
         self._labels, self._pair = tf.constant(labels, tf.string), facts["pair"]
         self._parse_label = LabelParser("label", task_type, tuple(labels))
         self._task_type, self._separator = task_type, separator_of(labels)
         # The lowest probability of the labels that a multi-label classifier returns.
         self._threshold = facts.get("threshold", DEFAULT_THRESHOLD)
+
+        glue_task = GLUE_TASKS.get(facts.get("task", ""))
+        self._metric = _METRICS[task_type]
+        if glue_task and glue_task.task_type == task_type:
+            self._metric = glue_task.best_by[0]
+
         self._long_texts = LongTexts.of_facts(facts)
         # Programs that compute the ids of a text themselves would truncate it.
         self.lite_takes_texts = not self._long_texts.in_windows
@@ -160,19 +171,15 @@ class ServedClassifier(ServedModel):
             }
         return {"classify": self._classes}
 
-    def near_ties(
-        self, name: str, outputs: Outputs, others: Outputs, margin: float
-    ) -> Any:
-        """Returns where a label, or its place in a ranking, is decided by less than a margin."""
-        if name == "classes":
-            return adjacent_ties(outputs["scores"], margin)
-        if name == "label":
-            return best_ties(outputs["probabilities"], margin)
-        if name == "labels":
-            return (np.abs(outputs["probabilities"] - self._threshold) <= margin).any(
-                axis=-1
-            )
-        return False
+    def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
+        """Returns how closely labels, and their places in a ranking, were decided."""
+        if "classes" in outputs:
+            return {"classes": rank_gaps(outputs["scores"])}
+        probabilities = outputs["probabilities"]
+        if "labels" in outputs:
+            distances = np.abs(probabilities - self._threshold)
+            return {"labels": distances.min(axis=-1, initial=np.inf)}
+        return {"label": best_gaps(probabilities)}
 
     def read_examples(self, path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
         """Yields texts and label, score or labels of each example in a file."""
@@ -186,23 +193,26 @@ class ServedClassifier(ServedModel):
             )
 
     def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
-        """Returns the accuracy, the micro-averaged F1, or Pearson's correlation, in percent."""
-        if self._task_type == TASK_TYPES[0]:
-            true = np.array([label.encode() for label in correct], object)
-            return "accuracy", 100 * float(np.mean(outputs["label"] == true))
-        if self._task_type == "regression":
-            name, logits = "pearson", outputs["score"][:, None]
-            scorer: TextResults = RegressionResults((), [name])
-        else:
-            # The logits determine only the loss, which is not used.
-            name, logits = "micro_f1", outputs["probabilities"]
-            labels = [text.decode() for text in self._labels.numpy()]
-            scorer = MultiLabelResults(labels, [name], self._threshold)
+        """Returns the metric that selects the weights in the training, in percent.
+
+        It is that of the GLUE task, or else the accuracy, the micro-averaged F1, or
+        Pearson's correlation.
+        """
+        name = self._metric
+        further = [] if name == "accuracy" else [name]
+        labels = [text.decode() for text in self._labels.numpy()]
+        scorer = RESULTS[self._task_type](labels, further, self._threshold)
+
+        # The logits determine only the predicted label, and the loss, which is not
+        # used.
+        is_regression = self._task_type == "regression"
+        logits = (
+            outputs["score"][:, None] if is_regression else outputs["probabilities"]
+        )
         for row, label in enumerate(correct):
             values = {each: value[row] for each, value in outputs.items()}
-            scorer.score(
-                TextExample("", None, label), {**values, "logits": logits[row]}
-            )
+            example = TextExample("", None, label)
+            scorer.score(example, {**values, "logits": logits[row]})
         return name, 100 * scorer.metrics()[name]
 
     def _classes(self, *texts: Any) -> Tensors:
@@ -211,7 +221,7 @@ class ServedClassifier(ServedModel):
         return {"classes": tf.gather(self._labels, order), "scores": scores}
 
     def _selected(self, probabilities: Any) -> Any:
-        """Returns the labels that reach the threshold, joined by a separator, string [B]."""
+        """Returns the labels that reach the threshold, joined, string [B]."""
         names = tf.broadcast_to(self._labels, tf.shape(probabilities))
         selected = tf.ragged.boolean_mask(names, probabilities >= self._threshold)
         return tf.strings.reduce_join(selected, axis=-1, separator=self._separator)

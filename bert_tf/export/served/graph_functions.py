@@ -40,6 +40,7 @@ def in_parts(
         for rank in ranks
     )
 
+    # Each call of the loop writes the outputs of one part.
     def compute(part: Any, *written: Any) -> tuple[Any, ...]:
         first = part * _SEQUENCES_AT_A_TIME
         rows = {
@@ -78,39 +79,38 @@ def substrings(texts: Any, row: Any, begin: Any, end: Any) -> Any:
     return tf.strings.reduce_join(tf.gather(letters.values, places), axis=-1)
 
 
-def adjacent_ties(scores: np.ndarray, margin: float) -> np.ndarray:
-    """Returns which scores of a ranking are within a margin of the one before or after them.
+def rank_gaps(scores: np.ndarray) -> np.ndarray:
+    """Returns how far the scores of a ranking are from the one before or after them.
 
     Args:
         scores: float [..., K], in descending order.
-        margin: The largest difference that counts as a tie.
 
     Returns:
-        bool [..., K].
+        float [..., K].
     """
-    is_close = np.abs(np.diff(scores, axis=-1)) <= margin
+    gaps = np.abs(np.diff(scores, axis=-1))
     rest = [(0, 0)] * (scores.ndim - 1)
-    before, after = (np.pad(is_close, [*rest, side]) for side in ((1, 0), (0, 1)))
-    ties: np.ndarray = before | after
-    return ties
+    before, after = (
+        np.pad(gaps, [*rest, side], constant_values=np.inf) for side in ((1, 0), (0, 1))
+    )
+    # The padding is longer than a ranking without scores.
+    found: np.ndarray = np.minimum(before, after)[..., : scores.shape[-1]]
+    return found
 
 
-def best_ties(scores: np.ndarray, margin: float) -> np.ndarray:
-    """Returns where the two highest of some scores are within a margin.
+def best_gaps(scores: np.ndarray) -> np.ndarray:
+    """Returns the difference of the two highest of some scores.
 
     Args:
         scores: float [B, K], from 0 on.
-        margin: The largest difference that counts as a tie.
 
     Returns:
-        bool [B].
+        float [B].
     """
     # There may be only one score, or none.
     padded = np.pad(scores, [(0, 0), (2, 0)], constant_values=-1)
-    ties: np.ndarray = (
-        np.diff(np.sort(padded, axis=-1)[:, -2:], axis=-1)[:, 0] <= margin
-    )
-    return ties
+    gaps: np.ndarray = np.diff(np.sort(padded, axis=-1)[:, -2:], axis=-1)[:, 0]
+    return gaps
 
 
 def checked_ids(inputs: Mapping[str, Any], config: BertConfig) -> dict[str, Any]:
@@ -133,12 +133,14 @@ def checked_ids(inputs: Mapping[str, Any], config: BertConfig) -> dict[str, Any]
     inputs = {
         name: tf.ensure_shape(value, [None, None]) for name, value in inputs.items()
     }
-    shape = tf.shape(inputs["input_ids"])
+    shape = tf.shape(inputs["input_ids"])  # [B, S]
     limits = {
         "input_ids": config.vocab_size,
         "segment_ids": config.type_vocab_size,
         "input_mask": 2,
     }
+
+    # The number of tokens, then shape and values of each input.
     checks = [
         _require(
             (shape[1] >= 1) & (shape[1] <= config.max_position_embeddings),
@@ -166,6 +168,7 @@ def checked_ids(inputs: Mapping[str, Any], config: BertConfig) -> dict[str, Any]
                 highest,
             )
         )
+
     with tf.control_dependencies(checks):
         return {name: tf.identity(value) for name, value in inputs.items()}
 

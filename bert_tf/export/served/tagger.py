@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.conversion.saved_facts import check_labels
@@ -94,6 +95,8 @@ class ServedTagger(ServedModel):
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns words, tags and entities of texts, string [B]."""
         (text,) = texts
+
+        # The pieces of each word, and its bytes in the text.
         ids, starts, ends = self.tokenizer.tokenize_with_offsets(text)
         starts_word = tf.gather(self._is_word_start, ids.values)
         first = tf.where(starts_word)[:, 0]  # the piece with which each word starts
@@ -107,6 +110,7 @@ class ServedTagger(ServedModel):
             substrings(text, row, begin, end), _INVISIBLE_END, "", replace_global=False
         )
         end = begin + tf.strings.length(visible)
+
         label, probability = self._labels(ids, starts_word)
         words, count = self._table.words(label, row), tf.shape(text, tf.int64)[0]
         entity_row, kind = (
@@ -114,6 +118,8 @@ class ServedTagger(ServedModel):
         )
         entity_begin = tf.boolean_mask(begin, words.is_first)
         entity_end = tf.boolean_mask(end, words.is_last)
+
+        # Both are lists of all texts, which become rows.
         of_words = {
             "words": visible,
             "tags": words.tags(self._scheme),
@@ -147,12 +153,15 @@ class ServedTagger(ServedModel):
             tf.not_equal(words, "")
         )  # int64 [N, 2]: row and index of each word
         pieces = self.tokenizer.tokenize(tf.gather_nd(words, places))
+
         # Words whose characters the tokenizer removes.
         is_empty = tf.cast(tf.equal(pieces.row_lengths(), 0), tf.int64)
         unknown = tf.fill(tf.reduce_sum(is_empty, keepdims=True), self.tokenizer.unk_id)
         pieces = tf.concat(
             [pieces, tf.RaggedTensor.from_row_lengths(unknown, is_empty)], axis=1
         )
+
+        # Join the pieces of the words of a row.
         of_rows = tf.math.unsorted_segment_sum(
             pieces.row_lengths(), places[:, 0], tf.shape(words, tf.int64)[0]
         )
@@ -160,6 +169,7 @@ class ServedTagger(ServedModel):
         starts_word = tf.equal(tf.ragged.range(pieces.row_lengths()).values, 0)
         label, probability = self._labels(ids, starts_word)
         tags = self._table.words(label, places[:, 0]).tags(self._scheme)
+
         shape = tf.shape(words, tf.int64)
         return {
             "tags": tf.tensor_scatter_nd_update(tf.fill(shape, ""), places, tags),
@@ -167,7 +177,7 @@ class ServedTagger(ServedModel):
         }
 
     def _labels(self, ids: Any, starts_word: Any) -> tuple[Any, Any]:
-        """Returns the index and the probability of the predicted tag of each word, [N] each.
+        """Returns the index and the probability of the tag of each word, [N] each.
 
         Args:
             ids: The pieces of the words of B texts, ragged int32 [B, None].
@@ -178,7 +188,10 @@ class ServedTagger(ServedModel):
         rows = tf.fill(tf.shape(ids.row_splits)[:1] - 1, 1)
         parts = windows.split(ids, room * rows, stride_of(room), rows)
         inputs = windows.sequences(parts, ids, None, self.tokenizer)
-        (logits,) = self.outputs_in_parts(inputs, "logits", rank=3)
+        (logits,) = self.outputs_in_parts(inputs, "logits", rank=3)  # [R, S, C]
+
+        # The first piece of a word is predicted, in the window that gives it most
+        # context.
         position = tf.range(tf.shape(inputs["input_ids"])[1])[None]
         in_text = (position >= 1) & (position <= parts.length[:, None])
         index = windows.first_value(ids, parts.row) + parts.first_token
@@ -191,28 +204,27 @@ class ServedTagger(ServedModel):
                 parts, tf.broadcast_to(position, tf.shape(in_text))
             )
         )
+
         # The windows of a text, and the words of a window, are in the order of the
         # text.
         probabilities = tf.nn.softmax(tf.boolean_mask(logits, owned))
         label = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         return label, tf.reduce_max(probabilities, axis=-1)
 
-    def near_ties(
-        self, name: str, outputs: Outputs, others: Outputs, margin: float
-    ) -> Any:
-        """Returns where tags may be decided by less than a margin.
+    def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
+        """Returns how closely the tags were decided, by the closest word of each text.
 
         Two tags with equal probabilities have at most one half each. One such word in a
         text can change all entities, and the tags after it.
         """
-        probabilities = outputs.get("probabilities")
-        if probabilities is None or name in (_WORDS, "start", "end"):
-            return False
-        is_tie = (probabilities > 0) & (probabilities <= 0.5 + margin)
-        return is_tie.any(axis=1, keepdims=True)
+        probabilities = outputs["probabilities"]
+        of_words = np.where(probabilities > 0, probabilities - 0.5, np.inf)
+        closest = of_words.min(axis=1, keepdims=True, initial=np.inf)
+        fixed = (_WORDS, "start", "end")
+        return {name: closest for name in outputs if name not in fixed}
 
     def row_for(self, signature: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the inputs of a signature for an example: its words, or their text."""
+        """Returns the inputs of a signature for an example: words, or their text."""
         return row if signature == _WORDS else (" ".join(row[0]),)
 
     def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -297,7 +309,7 @@ class TaggedWords:
     touches: Any
 
     def tags(self, scheme: str) -> Any:
-        """Returns the tags of the entities in a scheme, one of `schemes.SCHEMES`: string [W]."""
+        """Returns the tags in a scheme, one of `schemes.SCHEMES`: string [W]."""
         if scheme == "iob1":
             prefix = tf.where(self.is_first & self.touches, _BEGIN, _INSIDE)
         else:

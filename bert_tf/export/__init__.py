@@ -16,8 +16,9 @@ Files of other formats: `model_file` (what all formats have in common), `lite` a
 `onnx` (one format each), `model_file_loading` (a served model whose outputs a file
 computes), `model_file_writing` (writes, checks and measures files).
 
-All formats: `assets` (facts, vocabulary, labels, model card), `exporter` (`export` for a
-checkpoint, `export_model` for a model in memory), `decoding` (outputs as Python values
-and as text), `predictor` (loads what was exported). This module imports none of them,
-because a program that predicts needs no Keras.
+All formats: `assets` (facts, vocabulary, labels, model card), `exporter` (`export` for
+a checkpoint, `export_model` for a model in memory), `decoding` (outputs as Python
+values and as text), `predictor` (loads what was exported).
+
+This module imports none of them, because a program that predicts needs no Keras.
 """

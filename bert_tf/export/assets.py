@@ -20,10 +20,14 @@ from bert_tf.tasks.task import DEV_EXAMPLES
 
 LABELS_FILE = "labels.txt"
 _TEXT_DIFFERENCES = """\
-The files whose names end with `_text.tflite` contain the tokenizer. Its ids may differ from those
-of `BertTokenizer` for four kinds of text: bytes that are not valid UTF-8; a capital sigma at the
-end of a word; words of more than 200 characters, which become [UNK] only if they have more than 800
-bytes; and the few combining characters that canonical ordering moves and normalization does not
+The files whose names end with `_text.tflite` contain the tokenizer. Its ids may \
+differ from those
+of `BertTokenizer` for four kinds of text: bytes that are not valid UTF-8; a capital \
+sigma at the
+end of a word; words of more than 200 characters, which become [UNK] only if they \
+have more than 800
+bytes; and the few combining characters that canonical ordering moves and \
+normalization does not
 remove as accents. These files need the operations of tensorflow-text.
 """
 
@@ -32,12 +36,10 @@ def text_files(job: ExportJob) -> dict[str, bytes]:
     """Returns the content of `vocab.txt` and, if there are labels, of `labels.txt`."""
     vocabulary = weights.vocabulary_text(job.checkpoint.tokenizer.vocabulary)
     labels = job.checkpoint.facts.get("labels", [])
-    of_labels = (
-        {LABELS_FILE: "".join(f"{each}\n" for each in labels).encode()}
-        if labels
-        else {}
-    )
-    return {weights.VOCABULARY_FILE: vocabulary, **of_labels}
+    found = {weights.VOCABULARY_FILE: vocabulary}
+    if labels:
+        found[LABELS_FILE] = "".join(f"{each}\n" for each in labels).encode()
+    return found
 
 
 def write(folder: str, job: ExportJob, report: Mapping[str, Any]) -> None:
@@ -74,8 +76,11 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
         report: The report of the export.
     """
     config, facts = job.checkpoint.config, job.checkpoint.facts
-    tokenizer, version = job.checkpoint.tokenizer, importlib.metadata.version("bert-tf")
+    tokenizer = job.checkpoint.tokenizer
     labels = facts.get("labels", [])
+    version = importlib.metadata.version("bert-tf")
+
+    # A row without a value is left out.
     rows = {
         "task": job.task,
         "labels": ", ".join(labels),
@@ -96,6 +101,8 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
         f"{tensorflow_text.__version__}, keras {keras.__version__}",
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items() if value)
+
+    # The card begins with fields that the hub reads.
     results = "\n".join(f"| {name} | {value} |" for name, value in job.results.items())
     parts = [
         "---\nlibrary_name: bert-tf\npipeline_tag: "
@@ -111,6 +118,7 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
             job.training, indent=2, sort_keys=True, ensure_ascii=False
         )
         parts.append(f"## Training\n\n```json\n{settings}\n```\n")
+
     for name, each in FILE_FORMATS.items():
         if rows_of_files := report.get(name):
             parts.append(f"## {each.title}\n\n{table_of(rows_of_files)}\n")

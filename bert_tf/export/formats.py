@@ -1,4 +1,6 @@
-"""The formats of exports: a new one is an entry of `FORMATS`, and a module for its files.
+"""The formats of exports.
+
+A new one is an entry of `FORMATS`, and a module for its files.
 
 Imports no TensorFlow, so that programs can read the choices before they import it.
 """
@@ -100,7 +102,9 @@ def check_installed(name: str, to_write: bool = False) -> None:
 
 @contextlib.contextmanager
 def as_gate_error(name: str) -> Iterator[None]:
-    """Converts the errors of converters, which have many classes, and hides their warnings.
+    """Converts the errors of converters to `GateError`, and hides their warnings.
+
+    The errors have many classes.
 
     Args:
         name: The format.

@@ -20,7 +20,7 @@ FILES_SHA256 = "files_sha256"
 
 
 def newest_version(folder: str) -> str:
-    """Returns `folder` if it contains a SavedModel, else its subfolder with the highest version.
+    """Returns `folder` if it contains a SavedModel, else that of its highest version.
 
     Raises:
         InputError: The folder contains neither a SavedModel nor numbered folders with
@@ -28,6 +28,7 @@ def newest_version(folder: str) -> str:
     """
     names = sorted(_version_names(folder), key=int, reverse=True)
     found = [folder, *(os.path.join(folder, name) for name in names)]
+
     for each in found:
         if files.exists(os.path.join(each, "saved_model.pb")):
             return each
@@ -40,6 +41,8 @@ def newest_version(folder: str) -> str:
                 )
             # Object stores cannot rename a folder when it is complete.
             _LOGGER.warning("warning: %s. An older version is used.", message)
+
+    # No version has a SavedModel: name the files of other formats, if there are any.
     for place in itertools.chain.from_iterable(map(_file_folders, found)):
         if gfile.isdir(place):
             paths = ", ".join(

@@ -124,15 +124,13 @@ class OpenFile(NamedTuple):
     """What is in a file, before its model runs.
 
     Attributes:
-        facts: The content of `FACTS_FILE`.
-        vocabulary: The content of the vocabulary.
+        texts: The content of each of `STORED_TEXTS`.
         model_sha256: The SHA-256 of the model, if the facts state it; else "".
         forward: Returns what runs the model; its argument is `outputs_of_tokens` of
             `FileForward`.
     """
 
-    facts: bytes
-    vocabulary: bytes
+    texts: Sequence[bytes]
     model_sha256: str
     forward: "Callable[[bool], FileForward]"
 
@@ -199,7 +197,7 @@ class FileForward(abc.ABC):
 
     @abc.abstractmethod
     def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Returns the outputs of at least one row, for at least one position if it has any."""
+        """Returns the outputs of at least one row, and one position if it has any."""
 
     def _empty_shape(
         self, shape: Sequence[int], batch: Mapping[str, np.ndarray]

@@ -21,7 +21,7 @@ class _Checkpoint(Pretrained):
     """The contents of a file in the form of a checkpoint, without its weights."""
 
     def model(self, model_class: Any, **arguments: Any) -> Any:
-        """Returns what a served model needs to know about the Keras model, without variables."""
+        """Returns what a served model needs of the Keras model, without variables."""
         found = {"next_sentence": False, "num_labels": None, **arguments}
         return types.SimpleNamespace(
             config=self.config, variables_by_name=dict, **found
@@ -69,7 +69,7 @@ def load_file(
     """
     module, content = _module_and_content(path)
     opened: OpenFile = module.open_file(path, content, num_threads or num_cores())
-    stored, served = _served_model(path, opened.facts, opened.vocabulary)
+    stored, served = _served_model(path, *opened.texts)
 
     # The program that runs the model may not find all damage, and may end the process.
     if opened.model_sha256 != stored.model_sha256:

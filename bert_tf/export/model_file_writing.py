@@ -39,7 +39,7 @@ _LIMITS = {
 _MANY_EXAMPLES = 100
 # Texts for which the tokenizer of TFLite has the same ids as that of TensorFlow.
 _VALID_TEXTS = tuple(text for text in gate.EXAMPLES if b"\xff" not in text)
-# The numbers of tokens and threads, and the least time and number of runs, of measuring.
+# Numbers of tokens and threads to measure, and the least time and number of runs.
 _LENGTHS = (32, 128)
 _NUM_THREADS = (1, 2)
 _MIN_SECS, _MIN_RUNS = 0.3, 5
@@ -85,6 +85,7 @@ def _write(
     for file_name, content in prepared.extra.items():
         files.write_bytes(os.path.join(extra, file_name), content)
 
+    # Write all files, and run them in the process.
     served = prepared.served
     written = [prepared.write(place, each) for each in prepared.files]
     reports = check(process, served, labelled, written)
@@ -92,6 +93,7 @@ def _write(
     if len(errors) == len(reports) and job.settings.format == name:
         raise errors[0]
 
+    # A file that differs too much is removed, and the others are measured.
     rows, left_out = [], []
     for row, file in zip(reports, written, strict=True):
         if isinstance(row, GateError):
@@ -137,6 +139,8 @@ def check(
     kinds = {name: each.kind for name, each in served.endpoints().items()}
     names = [name for name, kind in kinds.items() if kind != "examples"]
     of_texts = [name for name in names if kinds[name] == "texts"]
+
+    # Files that take texts get other requests than those that take ids.
     signatures, requests, expected = served.signatures(*names), {}, {}
     for takes_texts in {each.takes_texts for each in found}:
         examples = (of_texts, _VALID_TEXTS) if takes_texts else (names, gate.EXAMPLES)
@@ -146,6 +150,7 @@ def check(
     actual = process.run(
         [each.path for each in found], [requests[each.takes_texts] for each in found]
     )
+
     reports: list[dict[str, Any] | GateError] = []
     for file, outputs in zip(found, actual, strict=True):
         given = requests[file.takes_texts], expected[file.takes_texts]
@@ -234,7 +239,7 @@ def measure(file: ModelFile, served: ServedModel, length: int | None) -> dict[st
 def _inputs(
     served: ServedModel, length: int, takes_texts: bool
 ) -> dict[str, np.ndarray]:
-    """Returns the inputs of one sequence of a length, which consists of unknown words."""
+    """Returns the inputs of one sequence of a length, which has unknown words."""
     if takes_texts:
         names = served.text_names
         words = (length - 1 - len(names)) // len(names)

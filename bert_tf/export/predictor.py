@@ -31,7 +31,7 @@ class Predictor:
 
     Example:
         predictor = bert_tf.Predictor("served")
-        predictor(["A wonder.", "A bore."])  # [{"label": "positive", "probability": 0.98, ...
+        predictor(["A wonder.", "A bore."])  # [{"label": "positive", ...}, {...}]
 
     Args:
         path: The folder of an exported model, whose highest version is loaded, the
@@ -181,6 +181,7 @@ class Predictor:
             InputError: They are not a list for each input of the model, or not of the
                 same length.
         """
+        # A str in place of a list would be read letter by letter.
         if not all(map(_is_list, texts)) or len(texts) != len(self.names):
             names = (
                 f"{n} (a list of lists)" if n in self.list_names else n
@@ -191,6 +192,7 @@ class Predictor:
                 f"Received: {len(texts)} values of the types "
                 f"{', '.join(type(each).__name__ for each in texts)}."
             )
+
         columns = [
             [_encoded(each, is_list=name in self.list_names) for each in column]
             for name, column in zip(self.names, texts, strict=True)
@@ -226,7 +228,10 @@ class Predictor:
 def _load_file(
     path: str, signature: str, num_threads: int | None
 ) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
-    """Returns the served model of a file, one or all of its signatures, and its facts."""
+    """Returns the served model of a file, its signatures, and its facts.
+
+    If there is a signature of the given name, it is the only one.
+    """
     from bert_tf.export.model_file_loading import load_file  # imports Keras
 
     served, facts = load_file(path, num_threads)

@@ -137,7 +137,7 @@ def read_graph(folder: str) -> Any:
 
 
 def foreign_parts(graph: Any) -> list[str]:
-    """Returns the parts of a SavedModel that a model of bert-tf does not need, such as operations.
+    """Returns the parts of a SavedModel that no model of bert-tf needs.
 
     The operations of all functions count, whether a signature or an initializer calls
     them or not.
@@ -148,10 +148,13 @@ def foreign_parts(graph: Any) -> list[str]:
     library = graph.graph_def.library
     functions = {each.signature.name: each.node_def for each in library.function}
     allowed, of_saver = _allowed(), _functions_of_saver(graph)
+
+    # Operations of the graph and of its functions.
     found = set(_ambiguous_names(library, allowed))
     for name, nodes in (("", graph.graph_def.node), *functions.items()):
         own = allowed | of_saver.get(name, frozenset())
         found |= {f"the operation {each.op}" for each in nodes if each.op not in own}
+
     # A name that is not in the library could be that of a function that the process has
     # already.
     everywhere = [
@@ -160,6 +163,7 @@ def foreign_parts(graph: Any) -> list[str]:
     ]
     unknown = _in_attributes(everywhere) - functions.keys()
     found |= {f"the unknown function {name}" for name in unknown}
+
     for name, signature in graph.signature_def.items():
         for each in [*signature.inputs.values(), *signature.outputs.values()]:
             if each.WhichOneof("encoding") not in (None, "name"):
@@ -182,7 +186,7 @@ def _ambiguous_names(library: Any, allowed: frozenset[str]) -> Iterator[str]:
 
 
 def _saver_nodes(graph: Any) -> dict[str, frozenset[str]]:
-    """Returns the operations that the nodes that save and restore may call, by name of the node.
+    """Returns the operations of the nodes that save and restore, by name of the node.
 
     Nodes that something else uses are left out.
     """
@@ -201,12 +205,11 @@ def _saver_nodes(graph: Any) -> dict[str, frozenset[str]]:
 
 
 def _functions_of_saver(graph: Any) -> dict[str, frozenset[str]]:
-    """Returns the operations that functions which only the saver calls may have, by function."""
-    nodes, library, objects = (
-        graph.graph_def.node,
-        graph.graph_def.library,
-        graph.object_graph_def,
-    )
+    """Returns the operations of the functions that only the saver calls, by name."""
+    nodes, library = graph.graph_def.node, graph.graph_def.library
+    objects = graph.object_graph_def
+
+    # Collect all functions that something else than the saver may call.
     savers = _saver_nodes(graph)
     others = _called(each for each in nodes if each.name not in savers)
     for function in library.function:
@@ -221,6 +224,7 @@ def _functions_of_saver(graph: Any) -> dict[str, frozenset[str]]:
     for each in objects.nodes:
         others.add(each.bare_concrete_function.concrete_function_name)
         others.update(each.function.concrete_functions)
+
     return {
         function: operations
         for saver, operations in savers.items()

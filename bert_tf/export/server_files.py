@@ -1,4 +1,4 @@
-"""The files that TensorFlow Serving reads: batching, warm-up requests, and instructions.
+"""The files that TensorFlow Serving reads: batching, warm-up requests, instructions.
 
 TensorFlow Serving runs the warm-up requests when it loads a model, so that the first
 requests of users are not slow. They are a TFRecord file of `PredictionLog`s, whose
@@ -40,7 +40,8 @@ text.
 {signatures}
 
 The batch is the first dimension of all inputs and outputs. `ids` and
-`ids_lengths` refuse ids that are out of range; one such row fails all rows of its batch. Texts of
+`ids_lengths` refuse ids that are out of range; one such row fails all rows of its \
+batch. Texts of
 any content and length are accepted.
 
 ## TensorFlow Serving
@@ -55,7 +56,8 @@ docker run -p 8501:8501 -p 8500:8500 -v "$PWD:/models/bert" -e MODEL_NAME=bert \
 curl -d '{body}' http://localhost:8501/v1/models/bert:predict
 ```
 
-With these parameters, a request has at most 32 rows. `TF_ENABLE_ONEDNN_OPTS=1` makes processors
+With these parameters, a request has at most 32 rows. `TF_ENABLE_ONEDNN_OPTS=1` makes \
+processors
 without AVX512 instructions faster. On others, it is the default.
 
 {about_padding}
@@ -93,18 +95,23 @@ print(model.signatures["serving_default"]({inputs}))
 # How TensorFlow Serving puts requests together, for models that take lists of texts and
 # for others.
 _LISTS = """\
-`{name}` is a string tensor [B, K]. Pad the lists of a batch with "" to the same length: an empty
-text is not an entry. The server does not pad requests of different lengths, because it would pad
-lists with their first entry, and it refuses to put them together. With --enable_batching, give all
-requests equal shapes, also those of `ids` and `ids_lengths`, or leave --enable_batching out."""
+`{name}` is a string tensor [B, K]. Pad the lists of a batch with "" to the same \
+length: an empty
+text is not an entry. The server does not pad requests of different lengths, because \
+it would pad
+lists with their first entry, and it refuses to put them together. With \
+--enable_batching, give all
+requests equal shapes, also those of `ids` and `ids_lengths`, or leave \
+--enable_batching out."""
 _TEXTS = """\
-The server pads requests of different lengths with the first element of each tensor, so `input_mask`
+The server pads requests of different lengths with the first element of each tensor, \
+so `input_mask`
 of `ids` would be wrong: send token ids to `ids_lengths`."""
 WARM_UP_FILE = f"{EXTRA}/tf_serving_warmup_requests"
 _WARM_UP_TEXTS = (
     b"A short [MASK] text.",
-    b"The quick [MASK] fox jumps over the lazy dog, and [MASK] in the village looks up. "
-    * 4,
+    b"The quick [MASK] fox jumps over the lazy dog, "
+    b"and [MASK] in the village looks up. " * 4,
 )
 # Of PredictRequest, ClassificationRequest and RegressionRequest.
 _MODEL_SPEC, _INPUTS = 1, 2
@@ -136,7 +143,8 @@ def _batching(served: ServedModel) -> str:
     # Without padding, TensorFlow Serving refuses to put requests of different lengths
     # together. It pads a tensor with its first element, which would add choices to a
     # list.
-    return f"{_BATCHING}pad_variable_length_inputs: {'false' if served.list_names else 'true'}\n"
+    pads = "false" if served.list_names else "true"
+    return f"{_BATCHING}pad_variable_length_inputs: {pads}\n"
 
 
 def example_request(served: ServedModel) -> dict[str, Any]:
@@ -155,6 +163,8 @@ def example_request(served: ServedModel) -> dict[str, Any]:
 def _readme(served: ServedModel, job: ExportJob) -> str:
     request = example_request(served)
     texts = request["instances"][0]
+
+    # The parts that depend on the inputs of the model.
     signatures = "\n".join(
         f"* `{name}`: {', '.join(f'`{each}`' for each in endpoint.inputs)}"
         for name, endpoint in served.endpoints().items()
@@ -166,6 +176,7 @@ def _readme(served: ServedModel, job: ExportJob) -> str:
     inputs = ", ".join(
         f"{name}=tf.constant([{text!r}])" for name, text in texts.items()
     )
+
     return _README.format(
         task=job.task,
         precision=job.settings.precision,

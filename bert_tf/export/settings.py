@@ -1,6 +1,6 @@
 """`ServingSettings`: the settings of an export, and their choices.
 
-Imports no TensorFlow, so that programs can read the choices before they import TensorFlow.
+Imports no TensorFlow, so that programs can read the choices before they import it.
 """
 
 import dataclasses
@@ -99,7 +99,7 @@ class ServingSettings:
             )
 
     def _check_file_format(self, of_format: str) -> None:
-        """Checks the precisions of a format, and that its settings are for this format."""
+        """Checks the precisions of a format, and that its settings have an effect."""
         name = f"{of_format}_precisions"
         known = FILE_FORMATS[of_format].precisions
         if not getattr(self, name):
@@ -132,10 +132,8 @@ class ServingSettings:
         Raises:
             InputError: The length is too small, or the model has fewer positions.
         """
-        positions, given = (
-            checkpoint.config.max_position_embeddings,
-            self.max_seq_length,
-        )
+        positions = checkpoint.config.max_position_embeddings
+        given = self.max_seq_length
         length = min(default, positions) if given is None else given
         if not 3 <= length <= positions:  # [CLS], a token, [SEP]
             origin = f" from {checkpoint.facts.get('source')}" if given is None else ""

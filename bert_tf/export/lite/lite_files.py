@@ -33,6 +33,8 @@ from bert_tf.storage import files
 from bert_tf.storage.weights import VOCABULARY_FILE
 
 _LOGGER = logging.getLogger(__name__)
+# The first date that ZIP can represent, so that equal files are equal.
+_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def prepare(job: ExportJob) -> PreparedFiles:
@@ -50,6 +52,8 @@ def prepare(job: ExportJob) -> PreparedFiles:
             or LiteRT is not installed.
     """
     check_installed("tflite", to_write=True)
+
+    # Check what TFLite cannot represent.
     length = job.settings.tflite_length
     positions = job.checkpoint.config.max_position_embeddings
     if length is not None and not 3 <= length <= positions:
@@ -62,6 +66,7 @@ def prepare(job: ExportJob) -> PreparedFiles:
             "TFLite cannot represent the loops of the LSTM layers of this model. Give "
             "format=saved_model, or train with head=linear."
         )
+
     settings = dataclasses.replace(
         job.settings,
         precision="float32",
@@ -74,6 +79,8 @@ def prepare(job: ExportJob) -> PreparedFiles:
             "lacks the operations, also those of long_texts=windows. Leave out "
             "tflite_text_input; the file takes token ids."
         )
+
+    # A file for each precision, and each kind of inputs.
     has_metadata = _can_run_in_mediapipe(served)
     found = [
         ModelFile(precision, takes_texts, has_metadata and not takes_texts)
@@ -115,16 +122,6 @@ def _write_file(
     return dataclasses.replace(file, path=path)
 
 
-_DATE = (
-    1980,
-    1,
-    1,
-    0,
-    0,
-    0,
-)  # the first that ZIP can represent, so that equal files are equal
-
-
 def with_files(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
     """Returns a TFLite file with other files appended, without compression.
 
@@ -140,7 +137,9 @@ def with_files(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
 
 
 def read_files(path: str, content: bytes, *names: str) -> tuple[bytes, list[bytes]]:
-    """Separates a TFLite file from the files that it contains, whose checksums ZIP checks.
+    """Separates a TFLite file from the files that it contains.
+
+    ZIP checks their checksums.
 
     Args:
         path: The path of the TFLite file, for messages.
@@ -172,7 +171,7 @@ def open_file(path: str, content: bytes, num_threads: int) -> OpenFile:
     """
     model, texts = read_files(path, content, *STORED_TEXTS)
     forward = functools.partial(LiteForward, path, content, num_threads)
-    return OpenFile(*texts, files.sha256(model), forward)
+    return OpenFile(texts, files.sha256(model), forward)
 
 
 def run_file(

@@ -109,7 +109,7 @@ class LiteForward(FileForward):
 
     @contextlib.contextmanager
     def _runner(self, num_threads: int) -> Iterator[Any]:
-        """Takes an unused interpreter with a number of threads, or a new one, and puts it back."""
+        """Takes an unused interpreter, or a new one, and puts it back afterwards."""
         free = self._free[num_threads]
         try:
             runner = free.pop()  # append and pop of a list are atomic
@@ -141,7 +141,7 @@ class LiteForward(FileForward):
 
 
 def _num_tokens(row: Mapping[str, np.ndarray], given: int) -> int:
-    """Returns the number of tokens of a row up to its last token and its last position."""
+    """Returns the number of tokens up to the last token and the last position."""
     last = int(
         np.max(np.flatnonzero(row[_MASK][0]), initial=np.max(row.get(POSITIONS, 0)))
     )

@@ -1,4 +1,4 @@
-"""Writes the ONNX files of an export, and reads the texts in their metadata."""
+"""Writes, reads and runs the ONNX files of an export."""
 
 import dataclasses
 import functools
@@ -6,6 +6,8 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 from bert_tf.errors import InputError
 from bert_tf.export.formats import check_installed
@@ -19,7 +21,6 @@ from bert_tf.export.model_file import (
     embedded_files,
 )
 from bert_tf.export.onnx.onnx_conversion import convert, quantize
-from bert_tf.export.onnx.onnx_forward import OnnxForward, open_session
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.storage import files
 
@@ -108,7 +109,7 @@ def read_metadata(path: str, session: Any, *names: str) -> list[bytes]:
 
 
 def check_graph(path: str, content: bytes) -> None:
-    """Checks that an ONNX file contains all of its weights, and only operators of ONNX itself.
+    """Checks that an ONNX file contains its weights, and only operators of ONNX itself.
 
     Args:
         path: The path of the file, for messages.
@@ -157,6 +158,59 @@ def _tensors(graph: Any) -> Iterator[Any]:
         yield from (attribute.t, *attribute.tensors)
 
 
+def open_session(path: str, content: bytes, num_threads: int) -> Any:
+    """Returns an ONNX file in ONNX Runtime.
+
+    Args:
+        path: The path of the ONNX file, for messages.
+        content: Its content.
+        num_threads: The number of threads.
+
+    Raises:
+        InputError: ONNX Runtime is not installed, or it cannot run the file.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads
+    options.log_severity_level = 3  # errors only
+    try:
+        return onnxruntime.InferenceSession(
+            content, options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # ONNX Runtime has many classes of errors
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{path} is not a file that ONNX Runtime {onnxruntime.__version__} can "
+            f"run: ... {reason[-200:]} Install a newer onnxruntime, or export the "
+            "model again."
+        ) from error
+
+
+class OnnxForward(FileForward):
+    """The outputs of an ONNX file for a batch.
+
+    Args:
+        session: The file in ONNX Runtime, from `open_session`.
+        outputs_of_tokens: Whether the outputs have one value for each token.
+    """
+
+    def __init__(self, session: Any, outputs_of_tokens: bool) -> None:
+        self._session = session
+        shapes = {
+            each.name: [size if isinstance(size, int) else -1 for size in each.shape]
+            for each in session.get_outputs()
+        }
+        inputs = [each.name for each in session.get_inputs()]
+        super().__init__(inputs, shapes, outputs_of_tokens)
+
+    def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Returns the outputs of one row or more."""
+        return dict(
+            zip(self._outputs, self._session.run(None, dict(batch)), strict=True)
+        )
+
+
 def open_file(path: str, content: bytes, num_threads: int) -> OpenFile:
     """Reads what is in an ONNX file of bert-tf; see `model_file`.
 
@@ -167,7 +221,7 @@ def open_file(path: str, content: bytes, num_threads: int) -> OpenFile:
     check_graph(path, content)
     session = open_session(path, content, num_threads)
     texts = read_metadata(path, session, *STORED_TEXTS)
-    return OpenFile(*texts, "", functools.partial(OnnxForward, session))
+    return OpenFile(texts, "", functools.partial(OnnxForward, session))
 
 
 def run_file(

@@ -32,6 +32,13 @@ def classifier(biases):
     return model
 
 
+def served_classifier(model, tokenizer, **facts):
+    """Returns a served model, by default of several labels."""
+    defaults = {"labels": LABELS, "pair": False, "max_seq_length": 12}
+    facts = {**defaults, "task_type": "multi_label", **facts}
+    return export_models.served(model, tokenizer, **facts)
+
+
 def logits_of(model, tokenizer, texts, second=None):
     return np.asarray(
         model(tokenizer.encode(texts, second, seq_length=12))["logits"], np.float64
@@ -80,15 +87,9 @@ def test_a_threshold_includes_its_own_value(tokenizer, tmp_path):
     """Zero logits have the probability 0.5."""
     model = classifier([0.0, 0.0, 0.0])
     model.head.output_weights.assign(np.zeros((3, 8)))
-    facts = {
-        "labels": LABELS,
-        "pair": False,
-        "max_seq_length": 12,
-        "task_type": "multi_label",
-    }
-    served = export_models.served(model, tokenizer, **facts)
+    served = served_classifier(model, tokenizer)
     assert served.from_texts(["a"])["labels"].numpy()[0].decode() == "toxic,ž,insult"
-    higher = export_models.served(model, tokenizer, **facts, threshold=0.51)
+    higher = served_classifier(model, tokenizer, threshold=0.51)
     assert higher.from_texts(["a"])["labels"].numpy().tolist() == [b""]
 
 
@@ -105,27 +106,14 @@ def test_served_labels_are_joined_by_what_no_label_contains(
     tokenizer, labels, expected
 ):
     model = classifier([9.0, 9.0, 9.0])
-    facts = {
-        "labels": labels,
-        "pair": False,
-        "max_seq_length": 12,
-        "task_type": "multi_label",
-    }
-    served = export_models.served(model, tokenizer, **facts, threshold=0.01)
+    served = served_classifier(model, tokenizer, labels=labels, threshold=0.01)
     assert served.from_texts(["a"])["labels"].numpy()[0].decode() == expected
 
 
 def test_a_regression_model_gives_its_logit_as_score(tokenizer):
     model = classifier([250.0])  # a score above 1, whose float32 rounding exceeds 1e-5
-    facts = {
-        "labels": [],
-        "pair": False,
-        "max_seq_length": 12,
-        "task_type": "regression",
-    }
-    found = export_models.served(model, tokenizer, **facts).from_texts(
-        tf.constant(TEXTS)
-    )
+    served = served_classifier(model, tokenizer, labels=[], task_type="regression")
+    found = served.from_texts(tf.constant(TEXTS))
     assert found.keys() == {"score"}
     assert found["score"].shape == (len(TEXTS),)
     expected = logits_of(model, tokenizer, TEXTS)[:, 0]

@@ -131,6 +131,12 @@ def test_tasks_with_other_outputs_have_no_client(exported):
     assert "onnx_client.py" not in os.listdir(f"{folder}/assets.extra")
 
 
+def test_all_files_of_a_folder_are_listed(exported):
+    message = r"no SavedModel.*/onnx/float32\.onnx, .*/onnx/int8\.onnx\."
+    with pytest.raises(bert_tf.InputError, match=message):
+        bert_tf.Predictor(exported("classification", "onnx"))
+
+
 def one_product(weights):
     """Returns an ONNX model that multiplies `x` by weights."""
     helper = onnx.helper

@@ -1,4 +1,4 @@
-"""The processes of gates, forked from one that has imported TensorFlow, which takes seconds."""
+"""The processes of gates, forked from one that has imported TensorFlow."""
 
 import array
 import contextlib

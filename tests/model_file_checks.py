@@ -18,16 +18,21 @@ TEXTS = ["a b c", "", "c " * 40, "h", "a b [MASK] c [MASK]", "zz é 猫", "e f\t
 # The difference of a probability, a logit or an element of a vector.
 TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "int8": 0.3}
 OUTPUTS = {
-    "classification": ("probabilities",), "pair": ("probabilities",),
-    "multi_label": ("probabilities",), "regression": ("score",), "embedding": ("embedding",),
-    "span": ("start_logits", "end_logits"), "tagging": ("logits",), "choice": ("score",),
+    "classification": ("probabilities",),
+    "pair": ("probabilities",),
+    "multi_label": ("probabilities",),
+    "regression": ("score",),
+    "embedding": ("embedding",),
+    "span": ("start_logits", "end_logits"),
+    "tagging": ("logits",),
+    "choice": ("score",),
     "fill_mask": ("masked_lm_logits", "next_sentence_logits"),
-}  # fmt: skip
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class FileFormat:
-    """How the tests run the files of a format.
+    """The functions with which tests run the files of a format.
 
     Attributes:
         precisions: Returns the precisions of the files of a kind of model.

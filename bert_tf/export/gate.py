@@ -140,7 +140,7 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """How much the outputs of an exported model may differ from those in memory.
+    """The largest differences between outputs of an exported model and those in memory.
 
     Attributes:
         difference: The largest difference of a float output. Differences of values

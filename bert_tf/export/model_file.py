@@ -121,7 +121,7 @@ class PreparedFiles(NamedTuple):
 
 
 class OpenFile(NamedTuple):
-    """What is in a file, before its model runs.
+    """The content of a file, before its model runs.
 
     Attributes:
         texts: The content of each of `STORED_TEXTS`.

@@ -1,4 +1,4 @@
-"""Exports and predictions refuse wrong flags, damaged files and graphs with effects in one line."""
+"""Exports and predictions refuse wrong flags, damaged files and graphs with effects."""
 
 import dataclasses
 import hashlib
@@ -22,14 +22,29 @@ MODEL = "--model=served"
 EXPORT_ROWS = [
     ([CHECKPOINT, "--export_dir=text.txt"], ["text.txt is a file", "a new folder"]),
     ([CHECKPOINT, "--export_dir=."], [". contains other files", "new folder"]),
-    ([CHECKPOINT, "--export_dir=new", "--top_k=5"], ["top_k=5 has no effect for the task clas"]),
-    ([CHECKPOINT, "--export_dir=new", "--max_seq_length=0"], ["--max_seq_length must be from"]),
-    ([CHECKPOINT, "--export_dir=new", "--tflite_length=8"], ["--tflite_length needs format"]),
-    ([CHECKPOINT, "--export_dir=new", "--precision=int4"], ["--precision must be", "float32"]),
-    ([CHECKPOINT, "--export_dir=new", "--task=span"], ["cannot be exported for this task"]),
+    (
+        [CHECKPOINT, "--export_dir=new", "--top_k=5"],
+        ["top_k=5 has no effect for the task clas"],
+    ),
+    (
+        [CHECKPOINT, "--export_dir=new", "--max_seq_length=0"],
+        ["--max_seq_length must be from"],
+    ),
+    (
+        [CHECKPOINT, "--export_dir=new", "--tflite_length=8"],
+        ["--tflite_length needs format"],
+    ),
+    (
+        [CHECKPOINT, "--export_dir=new", "--precision=int4"],
+        ["--precision must be", "float32"],
+    ),
+    (
+        [CHECKPOINT, "--export_dir=new", "--task=span"],
+        ["cannot be exported for this task"],
+    ),
     ([CHECKPOINT, "--export_dir=new", "--dev_data=none.tsv"], ["none.tsv"]),
     (["--checkpoint=served", "--export_dir=new"], ["served", "no checkpoint"]),
-]  # fmt: skip
+]
 PREDICT_ROWS = [
     (["--model=none", "--text=a"], ["There is no file or folder 'none'"]),
     (["--model=http://host/a", "--text=a"], ["http://host/a is not an exported model"]),
@@ -40,17 +55,32 @@ PREDICT_ROWS = [
     ([MODEL, "--text=a", "--batch_size=0"], ["batch_size"]),
     ([MODEL, "--text=a", "--score"], ["no signature 'score'", "serving_default"]),
     ([MODEL, "--input_file=none.txt"], ["There is no file or folder 'none.txt'"]),
-    ([MODEL, "--input_file=utf_16.txt"], ["utf_16.txt is UTF-16LE", "iconv -f UTF-16LE"]),
+    (
+        [MODEL, "--input_file=utf_16.txt"],
+        ["utf_16.txt is UTF-16LE", "iconv -f UTF-16LE"],
+    ),
     ([MODEL, "--input_file=empty.txt"], ["No text was given", "empty.txt"]),
     (["--model=graph_cut", "--text=a"], ["graph_cut"]),
     (["--model=data_flip", "--text=a"], ["data_flip/1 cannot be loaded"]),
-    (["--model=data_cut", "--text=a"], ["data_cut/1/variables/variables.data-00000-of-00001 cann"]),
+    (
+        ["--model=data_cut", "--text=a"],
+        ["data_cut/1/variables/variables.data-00000-of-00001 cann"],
+    ),
     (["--model=facts_removed", "--text=a"], ["There is no file", "weights.json"]),
-    (["--model=score_nan", "--text=a"], ["The output score of the model has NaN or infinite"]),
-    (["--model=incomplete", "--text=a"], ["incomplete/2 is the newest version, but has no saved"]),
-    ([MODEL, "--context=a", "--question=b"], ["takes a list of texts for each of text"]),
+    (
+        ["--model=score_nan", "--text=a"],
+        ["The output score of the model has NaN or infinite"],
+    ),
+    (
+        ["--model=incomplete", "--text=a"],
+        ["incomplete/2 is the newest version, but has no saved"],
+    ),
+    (
+        [MODEL, "--context=a", "--question=b"],
+        ["takes a list of texts for each of text"],
+    ),
     (["--model=evil", "--text=a"], ["evil is refused", "WriteFile", "--trust=True"]),
-]  # fmt: skip
+]
 
 
 def flip(content, place):
@@ -75,7 +105,7 @@ DAMAGE = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with a checkpoint, its export, damaged copies of the export, and odd files."""
+    """A folder with a checkpoint, its export, damaged copies of it, and odd files."""
     folder = tmp_path_factory.mktemp("exports")
     path, _ = export_models.write_checkpoint("classification", folder / "ckpt")
     exporter.export(path, str(folder / "served"), ServingSettings())

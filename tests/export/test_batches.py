@@ -1,4 +1,4 @@
-"""The output of a text does not depend on the other texts of its batch, in any format."""
+"""The output of a text does not depend on other texts of its batch, in any format."""
 
 import importlib.util
 import os
@@ -23,7 +23,7 @@ KINDS = [
 
 
 def files_of(exported, kind):
-    """Returns the SavedModel, and the files of the formats whose packages are installed."""
+    """Returns the SavedModel, and the files whose packages are installed."""
     folder = exported(kind)
     lite = f"{folder}/tflite"
     paths = [folder, *(f"{lite}/{name}" for name in sorted(os.listdir(lite)))]
@@ -36,7 +36,7 @@ def files_of(exported, kind):
 
 
 def check_rows(path, kind, tolerance):
-    """Compares the predictions of texts alone with those in batches of three and of all."""
+    """Compares predictions of texts alone with those in batches of three and of all."""
     columns = export_models.inputs_of(kind, TEXTS).values()
     alone = bert_tf.Predictor(path, batch_size=1)(*columns)
     for size in (3, len(TEXTS)):

@@ -1,4 +1,4 @@
-"""The examples of the dev split that a run stores, and the metric that an export compares."""
+"""The dev examples that a run stores, and the metric that an export compares."""
 
 import hashlib
 import json
@@ -44,8 +44,10 @@ def rows_of(kind, count, seed=1):
             row["answers"] = [] if rng.random() < 0.3 else ["b", row["context"][:5]]
         elif kind == "tagging":
             count_of_words = rng.integers(1, 30)
-            row = {"tokens": rng.choice(WORDS, count_of_words).tolist(),
-                   "tags": rng.choice(export_models.TAGS, count_of_words).tolist()}  # fmt: skip
+            row = {
+                "tokens": rng.choice(WORDS, count_of_words).tolist(),
+                "tags": rng.choice(export_models.TAGS, count_of_words).tolist(),
+            }
         elif kind == "choice":
             row["choices"] = [
                 f"{word} {text()}" for word in WORDS[: rng.integers(2, 8)]
@@ -183,16 +185,7 @@ def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(
     path, _ = export_models.write_checkpoint("classification", tmp_path)
     data = write_rows(tmp_path / "dev.jsonl", rows_of("classification", 40))
     monkeypatch.setitem(gate.LIMITS, "float32", gate.Limits(np.inf, 100, 0.5))
-    write = tf.saved_model.save
-
-    def save_other_weights(served, place, signatures):
-        bias = served.model.head.output_bias
-        trained = np.array(bias)
-        bias.assign([9, 0, 0])
-        write(served, place, signatures=signatures)
-        bias.assign(trained)
-
-    monkeypatch.setattr(tf.saved_model, "save", save_other_weights)
+    export_models.save_with_bias(monkeypatch, [9, 0, 0])
     message = r"has the accuracy .* on 40 examples .* Nothing was exported"
     with pytest.raises(gate.GateError, match=message):
         exporter.export(path, str(tmp_path / "served"), dev_data=data)

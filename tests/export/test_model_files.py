@@ -41,7 +41,7 @@ def packages(request):
 
 
 def as_truncated(inputs):
-    """Returns ids as files for MediaPipe truncate them: to 12, with [SEP] at the end."""
+    """Returns ids as files for MediaPipe truncate them: to 12, with [SEP] last."""
     used = {name: value[:, :12].copy() for name, value in inputs.items()}
     used["input_ids"][:, -1] = export_models.VOCABULARY.index("[SEP]")
     return used
@@ -154,9 +154,13 @@ def test_the_programs_write_and_read_files(tmp_path, name):
 
 @pytest.mark.parametrize(
     ("name", "package", "extra"),
-    [("tflite", "ai_edge_litert.interpreter", "lite"),
-     ("onnx", "tf2onnx", "onnx"), ("onnx", "onnxruntime", "onnx"), ("onnx", "onnx", "onnx")],
-)  # fmt: skip
+    [
+        ("tflite", "ai_edge_litert.interpreter", "lite"),
+        ("onnx", "tf2onnx", "onnx"),
+        ("onnx", "onnxruntime", "onnx"),
+        ("onnx", "onnx", "onnx"),
+    ],
+)
 def test_missing_packages_are_named(
     exported, tmp_path, monkeypatch, name, package, extra
 ):
@@ -228,17 +232,31 @@ def test_missing_files_and_signatures_are_refused(exported, tmp_path, name):
     [
         ("tflite", "span", {"tflite_text_input": True}, "task span cannot take texts"),
         ("tflite", "embedding", {"tflite_length": 17}, "from 3 to 16"),
-        ("tflite", "embedding", {"tflite_precisions": []}, "one of float32, float16, int8"),
-        ("tflite", "embedding", {"tflite_precisions": ["int4"]}, "one of float32, .*'int4'"),
+        (
+            "tflite",
+            "embedding",
+            {"tflite_precisions": []},
+            "one of float32, float16, int8",
+        ),
+        (
+            "tflite",
+            "embedding",
+            {"tflite_precisions": ["int4"]},
+            "one of float32, .*'int4'",
+        ),
         ("tflite", "embedding", {"format": "pb"}, "format must be one of"),
         ("tflite", "embedding", {"onnx_precisions": ["int8"]}, "needs format onnx\\. "),
         ("tflite", "embedding", {"precision": "bfloat16"}, "give tflite_precisions"),
-        ("tflite", "span", {"format": "saved_model", "tflite_precisions": ["int8"]},
-         "needs format tflite or both\\. "),
+        (
+            "tflite",
+            "span",
+            {"format": "saved_model", "tflite_precisions": ["int8"]},
+            "needs format tflite or both\\. ",
+        ),
         ("onnx", "span", {"tflite_length": 8}, "needs format tflite or both\\. "),
         ("onnx", "span", {"onnx_precisions": ["float16"]}, "one of float32, int8"),
     ],
-)  # fmt: skip
+)
 def test_settings_that_are_not_possible_are_refused(
     tmp_path, name, kind, settings, message
 ):

@@ -1,4 +1,4 @@
-"""SavedModels in an environment with TensorFlow 2.20 and tensorflow-text 2.20, without bert-tf.
+"""SavedModels in an environment with TensorFlow 2.20, without bert-tf.
 
 run_scripts/test.sh --slow makes such an environment. BERT_TF_OLDER_PYTHON is the path
 of its Python program. BERT_TF_OLDER_TEXT is a folder with the package tensorflow-text

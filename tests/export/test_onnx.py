@@ -1,4 +1,4 @@
-"""ONNX files, run by ONNX Runtime itself, by `Predictor`, and by the client without TensorFlow."""
+"""ONNX files: their operators, int8 products, and the client without TensorFlow."""
 
 import json
 import os
@@ -85,7 +85,7 @@ def test_the_client_without_tensorflow_gives_the_predictions_of_predictor(
 
 @pytest.mark.slow
 def test_ids_are_line_numbers_with_an_odd_vocabulary(tmp_path):
-    """Repeated, empty and spaced entries: all formats and clients give equal outputs."""
+    """With repeated, empty and spaced entries, all clients give equal outputs."""
     pytest.importorskip("tokenizers")
     lines = export_models.VOCABULARY[:]
     lines[5:5] = ["", "a", "a b", "c\td", "\u2028", "##b", "e\u00a0f", ""]
@@ -145,9 +145,12 @@ def one_product(weights):
         for name, size in zip("xy", weights.shape, strict=True)
     }
     graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "weights"], ["y"], name="product")], "model",
-        [shapes["x"]], [shapes["y"]], [onnx.numpy_helper.from_array(weights, "weights")],
-    )  # fmt: skip
+        [helper.make_node("MatMul", ["x", "weights"], ["y"], name="product")],
+        "model",
+        [shapes["x"]],
+        [shapes["y"]],
+        [onnx.numpy_helper.from_array(weights, "weights")],
+    )
     versions = [helper.make_opsetid("", onnx_conversion.OPSET)]
     model = helper.make_model(graph, opset_imports=versions, ir_version=8)
     return model.SerializeToString()

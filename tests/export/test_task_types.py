@@ -61,9 +61,15 @@ def test_a_multi_label_model_gives_sigmoids_and_the_labels_above_its_threshold(
 ):
     model = classifier([0.3, -0.2, -0.5])
     folder = bert_tf.export_model(
-        model, tokenizer, tmp_path / "served", labels=LABELS, pair=True, max_seq_length=12,
-        task_type="multi_label", threshold=0.4,
-    )  # fmt: skip
+        model,
+        tokenizer,
+        tmp_path / "served",
+        labels=LABELS,
+        pair=True,
+        max_seq_length=12,
+        task_type="multi_label",
+        threshold=0.4,
+    )
     signatures = tf.saved_model.load(folder).signatures
     first, second = tf.constant(TEXTS), tf.constant(TEXTS[::-1])
     found = signatures["serving_default"](text_a=first, text_b=second)
@@ -154,13 +160,19 @@ def test_models_that_do_not_suit_the_type_are_refused(tokenizer, tmp_path):
 # The labels that the config states, the facts that it does not, and the assumed facts,
 # by model.
 HUGGING_FACE = {
-    "sequence_classification": (["bad", "fair", "good"], {"pair": True}, {"max_seq_length": 128}),
+    "sequence_classification": (
+        ["bad", "fair", "good"],
+        {"pair": True},
+        {"max_seq_length": 128},
+    ),
     "token_classification": (["O", "B-X", "I-X", "B-Y", "I-Y"], {}, {"scheme": "iob2"}),
     "question_answering": (
-        [], {"max_query_length": 8, "doc_stride": 4}, {"n_best_size": 20, "max_seq_length": 384},
+        [],
+        {"max_query_length": 8, "doc_stride": 4},
+        {"n_best_size": 20, "max_seq_length": 384},
     ),
     "multiple_choice": ([], {}, {}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HUGGING_FACE)

@@ -24,35 +24,34 @@ from bert_tf.export.settings import ServingSettings
 
 interpreter = pytest.importorskip("ai_edge_litert.interpreter", exc_type=ImportError)
 
-LITE = ServingSettings(format="tflite", tflite_precisions=["float32"])
-
 
 def lite_path(folder, precision):
     return f"{folder}/tflite/{precision}.tflite"
 
 
+def operations_of(path, **options):
+    details = interpreter.Interpreter(path, **options)._get_ops_details()
+    return {each["op_name"] for each in details}
+
+
 @pytest.mark.parametrize("kind", export_models.KINDS)
 def test_operations_are_built_in(exported, kind):
     for precision in export_models.LITE_PRECISIONS[kind]:
-        found = interpreter.Interpreter(lite_path(exported(kind), precision))
-        names = {each["op_name"] for each in found._get_ops_details()}
-        assert "FULLY_CONNECTED" in names and "GELU" in names
-        assert not [
-            each
-            for each in names
-            if "Flex" in each or "VAR" in each or each == "CUSTOM"
-        ]
+        names = operations_of(lite_path(exported(kind), precision))
+        assert {"FULLY_CONNECTED", "GELU"} <= names
+        assert not [each for each in names if "Flex" in each or "VAR" in each]
+        assert "CUSTOM" not in names
 
 
 @pytest.mark.parametrize("kind", export_models.KINDS)
 def test_all_sizes_are_known_before_a_run(exported, kind):
     # LiteRT 2.3 can return wrong values from the second run on if it computes a shape
     # in a run.
-    found = interpreter.Interpreter(
-        model_path=lite_path(exported(kind), "float32"),
-        experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    kinds = interpreter.OpResolverType
+    names = operations_of(
+        lite_path(exported(kind), "float32"),
+        experimental_op_resolver_type=kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     )
-    names = [each["op_name"] for each in found._get_ops_details()]
     assert "RESHAPE" in names and "PACK" not in names
 
 
@@ -139,56 +138,46 @@ def test_a_fixed_length_gives_the_predictions_of_that_length(tmp_path, kind, len
     )
 
 
-def test_a_file_with_other_outputs_is_refused(tmp_path, monkeypatch):
+@pytest.fixture
+def wrong_files(tmp_path, monkeypatch):
+    """A function that exports a classifier whose files of one precision are wrong."""
     path, _ = export_models.write_checkpoint("classification", tmp_path)
 
-    def convert_other_weights(served, *settings):
-        bias = served.model.head.output_bias
-        trained = np.array(bias)
-        bias.assign([9, 0, 0])
-        model = lite_conversion.convert(served, *settings)
-        bias.assign(trained)
-        return model
+    def export(wrong, format, *precisions):
+        def convert(served, file, length):
+            if file.precision != wrong:
+                return lite_conversion.convert(served, file, length)
+            with export_models.with_bias(served, [9, 0, 0]):
+                return lite_conversion.convert(served, file, length)
 
-    monkeypatch.setattr(lite_files, "convert", convert_other_weights)
-    with pytest.raises(
-        gate.GateError, match=r"float32\.tflite differs .* Nothing was exported"
-    ):
-        exporter.export(path, str(tmp_path / "lite"), LITE)
-    assert not os.listdir(tmp_path / "lite")
+        monkeypatch.setattr(lite_files, "convert", convert)
+        settings = ServingSettings(format=format, tflite_precisions=precisions)
+        return exporter.export(path, str(tmp_path / "served"), settings)
+
+    return export
 
 
-def test_a_wrong_int8_file_does_not_lose_the_other_formats(
-    tmp_path, monkeypatch, caplog
-):
-    path, _ = export_models.write_checkpoint("classification", tmp_path)
+def test_a_file_with_other_outputs_is_refused(tmp_path, wrong_files):
+    message = r"float32\.tflite differs .* Nothing was exported"
+    with pytest.raises(gate.GateError, match=message):
+        wrong_files("float32", "tflite", "float32")
+    assert not os.listdir(tmp_path / "served")
 
-    def convert_other_int8(served, file, length):
-        bias = served.model.head.output_bias
-        trained = np.array(bias)
-        bias.assign([9, 0, 0] if file.precision == "int8" else trained)
-        model = lite_conversion.convert(served, file, length)
-        bias.assign(trained)
-        return model
 
-    monkeypatch.setattr(lite_files, "convert", convert_other_int8)
-    both = ServingSettings(format="both", tflite_precisions=["float16", "int8"])
-    folder = exporter.export(path, str(tmp_path / "served"), both)
+def test_a_wrong_int8_file_does_not_lose_the_other_formats(wrong_files, caplog):
+    folder = wrong_files("int8", "both", "float16", "int8")
     assert os.listdir(f"{folder}/tflite") == ["float16.tflite"]
     assert bert_tf.Predictor(folder)(TEXTS)
     report = checks.report_of(folder)
     assert [row["file"] for row in report["tflite"]] == ["float16.tflite"]
     (reason,) = report["tflite_left_out"]
-    assert reason.startswith(
-        "int8.tflite differs from the model in memory: label of serving_def"
-    )
+    start = "int8.tflite differs from the model in memory: label of serving_def"
+    assert reason.startswith(start)
     (line,) = [each.message for each in caplog.records if each.levelname == "WARNING"]
     assert line == f"warning: {reason} --tflite_precisions chooses the files."
+
     # Without a TFLite file that passed, the SavedModel remains.
-    only = dataclasses.replace(both, tflite_precisions=["int8"])
-    assert "tflite" not in os.listdir(
-        exporter.export(path, str(tmp_path / "saved"), only)
-    )
+    assert "tflite" not in os.listdir(wrong_files("int8", "both", "int8"))
 
 
 @pytest.mark.parametrize(

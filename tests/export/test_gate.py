@@ -352,6 +352,13 @@ NO_ENTITY = {"tags": texts([b"O", b"O"]), "entities": texts([b""])}
             SINGLE,
             [],
         ),
+        (
+            PRETRAINER,
+            {"score": floats(-3.0), "num_tokens": np.array([3])},
+            {"num_tokens": np.array([4])},
+            SINGLE,
+            ["num_tokens"],
+        ),
         (CHOICE, RANKING_TIE, OTHER_CHOICE, SINGLE, []),
         (
             CHOICE,

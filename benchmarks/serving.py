@@ -39,7 +39,7 @@ import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 from absl import app, flags
 
 import bert_tf
-from bert_tf.export.model_files.load import forward_of
+from bert_tf.export.model_file_loading import forward_of
 from bert_tf.pretrained import load
 
 # Runs of a system in a row: those after the first one find the weights in the cache of

@@ -1,6 +1,7 @@
-"""Exports a model as a SavedModel that takes raw text, as TFLite files, both, or ONNX files.
+r"""Exports a model as a SavedModel that takes raw text, as TFLite, or as ONNX files.
 
-    python run_scripts/export_model.py --checkpoint=/tmp/mrpc_output --export_dir=/models/mrpc
+    python run_scripts/export_model.py --checkpoint=/tmp/mrpc_output \
+        --export_dir=/models/mrpc
 
 The first run of this command writes the SavedModel to /models/mrpc/1, the second run to
 /models/mrpc/2, and so on. TensorFlow Serving can load the SavedModel, and so can any

@@ -1,6 +1,7 @@
 r"""Prints the predictions of an exported model for raw text.
 
-    python run_scripts/predict.py --model=/models/mine --text="One text." --text="Another."
+    python run_scripts/predict.py --model=/models/mine --text="One text." \
+        --text="Another."
     python run_scripts/predict.py --model=/models/mine --input_file=texts.txt
     cat texts.txt | python run_scripts/predict.py --model=/models/mine --format=jsonl
     python run_scripts/predict.py --model=/models/squad --question="Who wrote it?" \
@@ -140,16 +141,13 @@ def predictions(
     """Yields each line or row with its prediction."""
     # A bar and the predictions would be mixed on a terminal.
     shown = Progress("predicting", None, "texts", log_end=bool(FLAGS.output_file))
-    with (
-        shown
-        if FLAGS.output_file or not sys.stdout.isatty()
-        else contextlib.nullcontext()
-    ):
+    has_bar = FLAGS.output_file or not sys.stdout.isatty()
+    with shown if has_bar else contextlib.nullcontext():
         # The texts of a block are sorted by length. Lines of a pipe may arrive slowly.
-        is_file = "://" in (FLAGS.input_file or "") or os.path.isfile(
-            FLAGS.input_file or ""
-        )
+        path = FLAGS.input_file or ""
+        is_file = "://" in path or os.path.isfile(path)
         size = max(BLOCK_SIZE, FLAGS.batch_size) if is_file else FLAGS.batch_size
+
         while block := list(itertools.islice(found, size)):
             columns = map(list, zip(*(parts for _, parts in block), strict=True))
             predicted = predictor(*columns, on_batch=shown.update)
@@ -157,15 +155,15 @@ def predictions(
                 yield (
                     line,
                     {
-                        k: getattr(v, "tolist", lambda v=v: v)()
-                        for k, v in values.items()
+                        name: each.tolist() if hasattr(each, "tolist") else each
+                        for name, each in values.items()
                     },
                 )
 
 
 def write(found: Iterator[tuple[Any, dict[str, Any]]]) -> None:
     """Writes the predictions to --output_file, or to the standard output."""
-    from bert_tf.export.predictions import as_columns
+    from bert_tf.export.decoding import as_columns
 
     ending = _output_ending()
     rows = (
@@ -208,6 +206,7 @@ def check_flags() -> None:
         InputError: The flags of the texts do not belong together, or there is no such
             model or file.
     """
+    # The texts come from one place.
     has_question, has_context = FLAGS.question is not None, FLAGS.context is not None
     is_one = has_question or has_context or bool(FLAGS.choice)
     if sum(map(bool, (FLAGS.text, FLAGS.input_file, is_one))) > 1:
@@ -219,15 +218,15 @@ def check_flags() -> None:
         raise InputError(
             "Give --context with --question or with --choice, but not with both."
         )
+
+    # The files exist, and the ending of the output is that of its format.
     for path in (FLAGS.model, FLAGS.input_file):
         if path is not None and "://" not in path and not os.path.exists(path):
             raise InputError(f"There is no file or folder {path!r}.")
     if FLAGS.output_file is not None:
         check_output_file(FLAGS.output_file, filter(None, [FLAGS.input_file]))
-        written, ending = (
-            _output_ending(),
-            os.path.splitext(FLAGS.output_file)[1].lower(),
-        )
+        written = _output_ending()
+        ending = os.path.splitext(FLAGS.output_file)[1].lower()
         if written and ending in {*ENDINGS} - {written}:
             raise InputError(
                 f"--output_file={FLAGS.output_file} would be a {written} table. Give "
@@ -237,6 +236,7 @@ def check_flags() -> None:
         raise InputError(
             "Predictions for a Parquet file need --output_file or --format=jsonl."
         )
+
     if not _table_ending() and (FLAGS.text_a_column or FLAGS.text_b_column):
         raise InputError(
             "--text_a_column and --text_b_column are for tables. Give an --input_file "
@@ -251,6 +251,7 @@ def items(predictor: "Predictor") -> Iterator[Item]:
         InputError: The file is missing, or a line is not valid UTF-8 or does not have
             the texts that the model takes.
     """
+    # One example, as flags.
     if FLAGS.choice:
         yield (
             SEPARATORS[0].join([FLAGS.context, *FLAGS.choice]),
@@ -259,6 +260,8 @@ def items(predictor: "Predictor") -> Iterator[Item]:
     elif FLAGS.question is not None:
         pair: list[str | list[str]] = [FLAGS.question, FLAGS.context]
         yield f"{FLAGS.question}{SEPARATORS[0]}{FLAGS.context}", pair
+
+    # The rows of a table.
     elif _table_ending():
         columns = (FLAGS.text_a_column, FLAGS.text_b_column)
         yield from prediction_tables.read_rows(
@@ -268,6 +271,8 @@ def items(predictor: "Predictor") -> Iterator[Item]:
             columns,
             _table_format(),
         )
+
+    # Lines of text.
     else:
         for number, text in enumerate(texts(), start=1):
             if predictor.list_names:

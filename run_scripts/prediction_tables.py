@@ -1,4 +1,4 @@
-"""Tables as input and output of predict.py: rows, and the same rows with columns of predictions."""
+"""Tables as input and output of predict.py: rows, to which it adds columns."""
 
 import csv
 import functools
@@ -43,14 +43,19 @@ def read_rows(
     read = functools.partial(
         column_values, path, with_row=True, table_format=table_format
     )
+
+    # The column of each input, whose default depends on the columns of the table.
     first: Row = next((row for _, (row,) in read(())), {})
     names = []
     for name, given in zip(inputs, columns, strict=False):
         usual = _USUAL.get(name, name)
         names.append(given or (usual if usual in first and name not in first else name))
+
+    # A list of texts may be in several columns.
     parts = [name.split(",") for name in names]
     flat = [column for part in parts for column in part]
     parameters = [PARAMETERS[number] for number, part in enumerate(parts) for _ in part]
+
     for number, (*_, row) in read(flat, (), parameters):
         place = place_of(path, number)
         yield (
@@ -105,7 +110,7 @@ def _cell(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Returns lists and dicts as JSON text, because their types differ from row to row."""
+    """Returns lists and dicts as JSON text: their types differ from row to row."""
     is_vector = isinstance(value, list) and value and isinstance(value[0], float)
     return _cell(value) if isinstance(value, (list, dict)) and not is_vector else value
 

@@ -1,11 +1,13 @@
-"""Tiny checkpoints of all kinds of models that can be exported, for the tests of exports."""
+"""Tiny checkpoints of all kinds of models that can be exported."""
 
+import contextlib
 import functools
 import json
 import shutil
 import tempfile
 
 import numpy as np
+import tensorflow as tf
 from tiny_bert import small_config
 
 import bert_tf
@@ -27,10 +29,17 @@ CONFIG = small_config(len(VOCABULARY), initializer_range=0.5)
 LABELS = ["x", "y, z", "ž"]
 TAGS = ["O", "B-ž", "I-ž", "B-x-y", "I-x-y"]
 SPAN_FACTS = {
-    "task": "squad", "task_type": "span", "doc_stride": 3, "max_query_length": 4,
-    "n_best_size": 5, "max_answer_length": 4, "version_2_with_negative": True,
-    "null_score_diff_threshold": 0.5, "padding_as_released": False, "max_seq_length": 12,
-}  # fmt: skip
+    "task": "squad",
+    "task_type": "span",
+    "doc_stride": 3,
+    "max_query_length": 4,
+    "n_best_size": 5,
+    "max_answer_length": 4,
+    "version_2_with_negative": True,
+    "null_score_diff_threshold": 0.5,
+    "padding_as_released": False,
+    "max_seq_length": 12,
+}
 KINDS = (
     "classification", "pair", "multi_label", "regression", "span", "tagging", "choice",
     "fill_mask", "embedding",
@@ -62,7 +71,7 @@ def text_names(kind):
 
 
 def inputs_of(kind, texts):
-    """Returns the inputs of `serving_default` with each text as a row, in another order for each.
+    """Returns inputs of `serving_default` with a row for each text, in different orders.
 
     A list of choices has three texts.
     """
@@ -121,6 +130,27 @@ def write_checkpoint(kind, folder):
     """Writes a weights folder; returns its path and the model."""
     saved, model = _saved_once(kind)
     return shutil.copytree(f"{saved.name}/model", str(folder / kind)), model
+
+
+@contextlib.contextmanager
+def with_bias(served, values):
+    """Gives a served classifier another bias for a while."""
+    bias = served.model.head.output_bias
+    trained = np.array(bias)
+    bias.assign(values)
+    yield
+    bias.assign(trained)
+
+
+def save_with_bias(monkeypatch, values):
+    """Gives the written SavedModels another bias than the model in memory."""
+    write = tf.saved_model.save
+
+    def save(served, place, signatures):
+        with with_bias(served, values):
+            write(served, place, signatures=signatures)
+
+    monkeypatch.setattr(tf.saved_model, "save", save)
 
 
 def served(model, tokenizer, **facts):

@@ -1,4 +1,4 @@
-"""The processes of `Gate`, forked from one that has imported TensorFlow, which takes seconds."""
+"""The processes of gates, forked from one that has imported TensorFlow."""
 
 import array
 import contextlib
@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 
-from bert_tf.export import gate_process
+from bert_tf.export import gate
 
 # Receives three file descriptors for each process to start: its stdin, its stderr, and
 # the file for its process id and its exit code. A child process waits for the process,
@@ -53,7 +53,7 @@ while True:
 
 
 class _Process:
-    """The part of `subprocess.Popen` that `Gate` uses."""
+    """The part of `subprocess.Popen` that `GateProcess` uses."""
 
     def __init__(self):
         self.returncode = None
@@ -93,18 +93,18 @@ def _server():
         sys.executable,
         "-c",
         _SERVER,
-        gate_process._PROGRAM,
+        gate._PROGRAM,
         str(other.fileno()),
     ]
-    environment = {**os.environ, **gate_process._ENVIRONMENT}
+    environment = {**os.environ, **gate._ENVIRONMENT}
     subprocess.Popen(command, env=environment, pass_fds=[other.fileno()])
     other.close()
     return own
 
 
 def initializer():
-    """Returns a replacement of `Gate.__init__`."""
-    original = gate_process.Gate.__init__
+    """Returns a replacement of `GateProcess.__init__`."""
+    original = gate.GateProcess.__init__
 
     def initialize(gate, python=sys.executable):
         if python != sys.executable:

@@ -1,22 +1,130 @@
 """Inputs and expected values for the tests of TFLite and ONNX files."""
 
+import dataclasses
 import functools
+import json
+import zipfile
+from collections.abc import Callable
 
 import export_models
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import bert_tf
+from bert_tf.export.formats import FORMATS
 
 TEXTS = ["a b c", "", "c " * 40, "h", "a b [MASK] c [MASK]", "zz é 猫", "e f\tg"]
 # The difference of a probability, a logit or an element of a vector.
 TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "int8": 0.3}
 OUTPUTS = {
-    "classification": ("probabilities",), "pair": ("probabilities",),
-    "multi_label": ("probabilities",), "regression": ("score",), "embedding": ("embedding",),
-    "span": ("start_logits", "end_logits"), "tagging": ("logits",), "choice": ("score",),
+    "classification": ("probabilities",),
+    "pair": ("probabilities",),
+    "multi_label": ("probabilities",),
+    "regression": ("score",),
+    "embedding": ("embedding",),
+    "span": ("start_logits", "end_logits"),
+    "tagging": ("logits",),
+    "choice": ("score",),
     "fill_mask": ("masked_lm_logits", "next_sentence_logits"),
-}  # fmt: skip
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class FileFormat:
+    """The functions with which tests run the files of a format.
+
+    Attributes:
+        precisions: Returns the precisions of the files of a kind of model.
+        shapes: The numbers of tokens and rows of the inputs.
+        runner: Returns the function of a file, which takes inputs by name.
+        texts: Returns the texts in a file, by name.
+        format: The format of the export that contains the files.
+    """
+
+    precisions: Callable
+    shapes: tuple
+    runner: Callable
+    texts: Callable
+    format: str
+
+
+def lite_runner(path):
+    from ai_edge_litert import interpreter
+
+    run = interpreter.Interpreter(path).get_signature_runner()
+    return lambda inputs: run(**inputs)
+
+
+def lite_texts(path):
+    with zipfile.ZipFile(path) as archive:
+        stored = [each.compress_type for each in archive.infolist()]
+        assert set(stored) == {zipfile.ZIP_STORED}
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def session_of(model):
+    """Returns an ONNX file, or the bytes of one, in ONNX Runtime."""
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+
+
+def onnx_runner(path):
+    session = session_of(path)
+    names = [each.name for each in session.get_outputs()]
+    return lambda inputs: dict(zip(names, session.run(None, inputs), strict=True))
+
+
+def onnx_texts(path):
+    import onnx
+
+    entries = onnx.load(path).metadata_props
+    return {each.key: each.value.encode() for each in entries}
+
+
+# TFLite files take one row.
+FILES = {
+    "tflite": FileFormat(
+        export_models.LITE_PRECISIONS.get,
+        ((1, 1), (2, 1), (7, 1), (12, 1), (16, 1), (7, 1)),
+        lite_runner,
+        lite_texts,
+        "both",
+    ),
+    "onnx": FileFormat(
+        lambda _: FORMATS["onnx"].precisions,
+        ((1, 1), (2, 3), (7, 1), (12, 2), (16, 4)),
+        onnx_runner,
+        onnx_texts,
+        "onnx",
+    ),
+}
+
+
+def need_packages(name):
+    """Skips a test if the packages of a format are not installed."""
+    for package in FORMATS[name].to_write:
+        pytest.importorskip(package, exc_type=ImportError)
+
+
+def path_of(exported, name, kind, precision="float32"):
+    """Returns the path of a file of an export; see the fixture `exported`."""
+    folder = exported(kind, FILES[name].format)
+    return f"{folder}/{name}/{precision}.{name}"
+
+
+def report_of(version):
+    """Returns the report of an export."""
+    path = f"{version}/assets.extra/export_report.json"
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def batch_of(length, size):
+    """Returns ids of sequences, each of which ends with padding."""
+    rows = [random_inputs(length, length + row) for row in range(size)]
+    return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
 
 def random_inputs(length, seed=0):
@@ -92,9 +200,3 @@ def check_predictor(path, saved, kind):
     check_predictions(bert_tf.Predictor(path, num_threads=1)(*columns), expected)
     check_predictions(bert_tf.Predictor(path, batch_size=1)(*columns), expected)
     assert bert_tf.Predictor(path)(*([] for _ in columns)) == []
-
-
-def check_signature(path, saved, signature, columns):
-    """Compares the predictions of a signature of a file with those of a SavedModel."""
-    expected = bert_tf.Predictor(saved, signature=signature)(*columns)
-    check_predictions(bert_tf.Predictor(path, signature=signature)(*columns), expected)

@@ -241,7 +241,7 @@ EFFECTS_OF_PROGRAMS = {
     "os._exit": (),
     # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; the environment of the process
     # of the gate
-    "os.environ": ("program.startup", "training.strategy", "export.gate_process"),
+    "os.environ": ("program.startup", "training.strategy", "export.gate"),
     "signal.signal": ("program.command_line", "training.loop"),
     "logging.basicConfig": (),
     "tf.random.set_seed": (),
@@ -283,3 +283,14 @@ def test_every_package_has_a_docstring():
         assert len(ast.get_docstring(MODULES[name]) or "") > 60, (
             f"{name} has no docstring or a very short one"
         )
+
+
+def test_formats_of_exports_import_neither_each_other_nor_what_is_above_them():
+    formats = ("bert_tf.export.lite", "bert_tf.export.onnx")
+    below = ("formats", "settings", "served", "job", "assets", "model_file")
+    for package in formats:
+        allowed = {package, *(f"bert_tf.export.{name}" for name in below)}
+        for name in (each for each in MODULES if is_inside(each, package)):
+            for imported in imports(name):
+                if is_inside(imported, "bert_tf.export"):
+                    assert any(is_inside(imported, each) for each in allowed), name

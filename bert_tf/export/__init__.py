@@ -2,15 +2,23 @@
 
 Layer 4: imports layers 0 to 3, `conversion` and `pretrained`.
 
-Read in this order: `settings`, `served` (the models of exports, one for each task),
-`layout`, `requests` (made from texts), `job` (a checkpoint to export), `gate_process`
-(runs `gate_program`, and with it what was exported, in another process), `gate`
-(compares its outputs with those of the model in memory), `saved_model` (writes and
-checks a SavedModel; `operations` are those that it may have, `warm_up` and
-`server_files` write the files that it reads), `lite` and `onnx` (write TFLite and ONNX
-files), `model_files` (what these have in common: checks, measuring, loading), `assets`
-(the files of all formats), `exporter` (`export` for a checkpoint, `export_model` for a
-model in memory), `saved_model_loading` (checks a SavedModel and loads it),
-`predictions` (as Python values and as text), `predictor` (loads what was exported).
+Read in this order. The input: `settings`, `formats` (the table of formats), `served`
+(the models of exports, one for each task), `layout` (the places of files), `job` (a
+checkpoint to export), `requests` (made from texts).
+
+The check: `gate` (compares the outputs of what was exported with those of the model in
+memory) and `gate_program` (runs it in another process).
+
+A SavedModel: `saved_model` (writes and checks it), `server_files` (what TensorFlow
+Serving reads), `saved_model_loading` (checks it again and loads it).
+
+Files of other formats: `model_file` (what all formats have in common), `lite` and
+`onnx` (one format each), `model_file_loading` (a served model whose outputs a file
+computes), `model_file_writing` (writes, checks and measures files).
+
+All formats: `assets` (facts, vocabulary, labels, model card), `exporter` (`export` for
+a checkpoint, `export_model` for a model in memory), `decoding` (outputs as Python
+values and as text), `predictor` (loads what was exported).
+
 This module imports none of them, because a program that predicts needs no Keras.
 """

@@ -3,34 +3,43 @@
 import importlib.metadata
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 import tensorflow_text
 
+from bert_tf.export.decoding import SEPARATORS, separator_of
+from bert_tf.export.formats import FILE_FORMATS
 from bert_tf.export.job import ExportJob
 from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
-from bert_tf.export.model_files.report import NAMES, TEXT_DIFFERENCES, table_of
-from bert_tf.export.predictions import SEPARATORS, separator_of
 from bert_tf.export.served.load import served_class
 from bert_tf.storage import files, sealed, weights
 from bert_tf.tasks.task import DEV_EXAMPLES
 
 LABELS_FILE = "labels.txt"
+_TEXT_DIFFERENCES = """\
+The files whose names end with `_text.tflite` contain the tokenizer. Its ids may \
+differ from those
+of `BertTokenizer` for four kinds of text: bytes that are not valid UTF-8; a capital \
+sigma at the
+end of a word; words of more than 200 characters, which become [UNK] only if they \
+have more than 800
+bytes; and the few combining characters that canonical ordering moves and \
+normalization does not
+remove as accents. These files need the operations of tensorflow-text.
+"""
 
 
 def text_files(job: ExportJob) -> dict[str, bytes]:
     """Returns the content of `vocab.txt` and, if there are labels, of `labels.txt`."""
     vocabulary = weights.vocabulary_text(job.checkpoint.tokenizer.vocabulary)
     labels = job.checkpoint.facts.get("labels", [])
-    of_labels = (
-        {LABELS_FILE: "".join(f"{each}\n" for each in labels).encode()}
-        if labels
-        else {}
-    )
-    return {weights.VOCABULARY_FILE: vocabulary, **of_labels}
+    found = {weights.VOCABULARY_FILE: vocabulary}
+    if labels:
+        found[LABELS_FILE] = "".join(f"{each}\n" for each in labels).encode()
+    return found
 
 
 def write(folder: str, job: ExportJob, report: Mapping[str, Any]) -> None:
@@ -60,8 +69,11 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
         report: The report of the export.
     """
     config, facts = job.checkpoint.config, job.checkpoint.facts
-    tokenizer, version = job.checkpoint.tokenizer, importlib.metadata.version("bert-tf")
+    tokenizer = job.checkpoint.tokenizer
     labels = facts.get("labels", [])
+    version = importlib.metadata.version("bert-tf")
+
+    # A row without a value is left out.
     rows = {
         "task": job.task,
         "labels": ", ".join(labels),
@@ -82,6 +94,8 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
         f"{tensorflow_text.__version__}, keras {keras.__version__}",
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items() if value)
+
+    # The card begins with fields that the hub reads.
     results = "\n".join(f"| {name} | {value} |" for name, value in job.results.items())
     parts = [
         "---\nlibrary_name: bert-tf\npipeline_tag: "
@@ -97,8 +111,33 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
             job.training, indent=2, sort_keys=True, ensure_ascii=False
         )
         parts.append(f"## Training\n\n```json\n{settings}\n```\n")
-    for name in (name for name in NAMES if name in report):
-        parts.append(f"## {NAMES[name]}\n\n{table_of(report[name])}\n")
-        if any(each["takes_texts"] for each in report[name]):
-            parts.append(TEXT_DIFFERENCES)
+
+    for name, each in FILE_FORMATS.items():
+        if rows_of_files := report.get(name):
+            parts.append(f"## {each.title}\n\n{table_of(rows_of_files)}\n")
+            if any(row["takes_texts"] for row in rows_of_files):
+                parts.append(_TEXT_DIFFERENCES)
     return "\n".join(parts)
+
+
+def table_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the report of files of one format as a table of Markdown.
+
+    Args:
+        rows: The report of each file, as `model_file_writing` makes it.
+    """
+    latencies = list(rows[0]["latency_ms"])
+    names = ["file", "MB", "load, ms", *(f"{each}, ms" for each in latencies), "metric"]
+    lines = [names, ["---"] * len(names)]
+    for row in rows:
+        metric = row["metric"]
+        lines.append(
+            [
+                row["file"],
+                f"{row['size_bytes'] / 1e6:.1f}",
+                f"{row['load_ms']:.0f}",
+                *(f"{row['latency_ms'][each]:.2f}" for each in latencies),
+                f"{metric['name']} {metric['exported']:.2f}" if metric else "",
+            ]
+        )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

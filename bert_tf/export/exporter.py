@@ -6,15 +6,14 @@ import logging
 import os
 import posixpath
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
-from bert_tf.export import assets, gate_process, saved_model
+from bert_tf.export import assets, gate, model_file_writing, saved_model
+from bert_tf.export.formats import FILE_FORMATS
 from bert_tf.export.job import ExportJob, read_results, read_training
 from bert_tf.export.layout import EXTRA, has_saved_model, next_version
-from bert_tf.export.lite import lite_files
-from bert_tf.export.onnx import onnx_files
 from bert_tf.export.served import task_of
 from bert_tf.export.served.load import complete_facts, served_class
 from bert_tf.export.settings import TASKS, ServingSettings
@@ -29,13 +28,6 @@ from bert_tf.training.lifecycle.run_state import run_of
 _LOGGER = logging.getLogger(__name__)
 _THRESHOLD = "null_score_diff_threshold"
 REPORT_FILE = posixpath.join(EXTRA, "export_report.json")
-_Writer = Callable[[gate_process.Gate, str], dict[str, Any]]
-# The function that checks the input of a format, and returns the one that writes it.
-_FORMATS: dict[str, Callable[[ExportJob], _Writer]] = {
-    "saved_model": saved_model.prepare,
-    "tflite": lite_files.prepare,
-    "onnx": onnx_files.prepare,
-}
 
 
 def export(
@@ -45,7 +37,7 @@ def export(
     dev_data: str | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> str:
-    """Writes the model of a checkpoint for serving, and checks the outputs of what it wrote.
+    """Writes the model of a checkpoint for serving, and checks its outputs.
 
     Args:
         checkpoint: The output folder of a run, or another path that `load` accepts.
@@ -70,6 +62,7 @@ def export(
         GateError: The exported model and the model in memory have different outputs.
             Nothing is written.
     """
+    # Refuse a folder that a new version would damage.
     version = os.path.join(export_dir, str(next_version(export_dir)))
     _check_belongs_to_no_run(export_dir)
     settings = settings or ServingSettings()
@@ -80,16 +73,24 @@ def export(
             "load a newer version without one. Give another "
             f"export_dir{' or format both' * is_lite}."
         )
+
     with contextlib.ExitStack() as stack:
         # The processes import TensorFlow while the model is read and converted.
         processes = [
-            stack.enter_context(contextlib.closing(gate_process.Gate()))
-            for _ in formats
+            stack.enter_context(contextlib.closing(gate.GateProcess())) for _ in formats
         ]
+
+        # Read everything, before anything is written.
         job = _job(
             checkpoint, settings, dev_data, os.path.basename(version), facts or {}
         )
-        writers = [_FORMATS[name](job) for name in formats]
+        writers = [
+            model_file_writing.prepare(name, job)
+            if name in FILE_FORMATS
+            else saved_model.prepare(job)
+            for name in formats
+        ]
+
         # Another export may write this version meanwhile.
         with files.atomic_folder(version, REPORT_FILE, replace=False) as place:
             report: dict[str, Any] = {"task": job.task, **job.answer_facts}
@@ -117,19 +118,24 @@ def _job(
     facts: Mapping[str, Any],
 ) -> ExportJob:
     """Reads the checkpoint of an export, and the files of its run."""
-    found, run = read_pretrained(checkpoint), run_of(checkpoint) or checkpoint
+    found = read_pretrained(checkpoint)
+    run = run_of(checkpoint) or checkpoint
     task = settings.task or task_of(found)
     _check_effect(settings, task)
+
     settings = _with_best_threshold(settings, run)
     if task == "span" and settings.null_score_diff_threshold is not None:
         # The facts of the export state the threshold that it uses, not that of the
         # training.
         facts = {**facts, _THRESHOLD: settings.null_score_diff_threshold}
     found = complete_facts(found, task, facts)
+
+    # The examples that the run stored are used if they are of the same task.
     stored = posixpath.join(run, DEV_EXAMPLES)
     has_examples = files.exists(stored)
     if not dev_data and task == task_of(found) and has_examples:
         dev_data = stored
+
     return ExportJob(
         found,
         task,
@@ -183,7 +189,7 @@ def export_model(
     dev_data: str | None = None,
     **facts: Any,
 ) -> str:
-    """Writes a model and its tokenizer for serving, and checks the outputs of what it wrote.
+    """Writes a model and its tokenizer for serving, and checks the outputs.
 
     The result is equal to that of `export` for a checkpoint with the same weights. A
     SavedModel has float32 weights and activations, unless `settings` says otherwise,

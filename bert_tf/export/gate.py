@@ -1,18 +1,39 @@
-"""Compares an exported model with the model in memory, before the exported one is published."""
+"""Runs an exported model in another process, and compares it with the model in memory.
+
+An export is published only if their outputs are equal. The other process runs a
+SavedModel as a server does, without bert_tf.
+"""
 
 import collections
+import contextlib
 import dataclasses
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_tf.export import gate_program
-from bert_tf.export.gate_process import GateError
+from bert_tf.export.formats import GateError
 from bert_tf.export.requests import Request
 from bert_tf.export.served import ServedModel
+from bert_tf.storage.files import path_without_globs
 from bert_tf.tasks.task import Outputs
 
+# As `startup.set_environment` sets it for programs; in Python, this process may lack
+# it.
+_DEFAULTS = {"TF_ENABLE_ONEDNN_OPTS": "1"}
+# This process may have all the memory of the GPUs.
+_ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+with open(
+    os.path.join(os.path.dirname(__file__), "gate_program.py"), encoding="utf-8"
+) as _file:
+    # Given as text: the folder of the file would be on the path of modules.
+    _PROGRAM = _file.read()
 EXAMPLES = (
     b"",
     b"A short text.",
@@ -21,10 +42,72 @@ EXAMPLES = (
     b"The quick brown fox jumps over the lazy dog. " * 40,
     b"not UTF-8: caf\xe9 \xff\xfe",
 )
-
-
 # The outputs of the model in memory, and those of the SavedModel.
 Pair = tuple[Outputs, Outputs]
+
+
+class GateProcess:
+    """A process that runs exported models.
+
+    It imports TensorFlow while they are written.
+
+    Args:
+        python: The Python program, which may have another version of TensorFlow.
+    """
+
+    def __init__(self, python: str = sys.executable) -> None:
+        self._process = subprocess.Popen(
+            [python, "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=os.sep,
+            env={**_DEFAULTS, **os.environ, **_ENVIRONMENT},
+        )
+
+    def run(
+        self, paths: Sequence[str], found: Sequence[Sequence[Request]]
+    ) -> list[list[dict[str, np.ndarray]]]:
+        """Returns the outputs of requests for models. A process runs only once.
+
+        Args:
+            paths: SavedModels, or TFLite or ONNX files.
+            found: The requests for each of them.
+
+        Raises:
+            GateError: A model cannot be loaded, or a request fails.
+        """
+        # The process runs in another folder, so it needs absolute paths.
+        places = [path if "://" in path else os.path.abspath(path) for path in paths]
+        with contextlib.ExitStack() as stack:
+            places = [stack.enter_context(path_without_globs(each)) for each in places]
+            models = [
+                (path, [(each.signature, each.inputs) for each in requests])
+                for path, requests in zip(places, found, strict=True)
+            ]
+
+            # Requests and outputs are exchanged as files.
+            place = stack.enter_context(tempfile.TemporaryDirectory())
+            files = [os.path.join(place, name) for name in ("requests", "outputs")]
+            with open(files[0], "wb") as file:
+                pickle.dump(models, file)
+            _, errors = self._process.communicate("\n".join(files))
+            if self._process.returncode:
+                last = (errors.strip().splitlines() or ["no message"])[-1]
+                raise GateError(
+                    f"The exported model does not run in another process: {last}"
+                )
+
+            with open(files[1], "rb") as file:
+                outputs: list[list[dict[str, np.ndarray]]] = pickle.load(file)
+        return outputs
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +140,7 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """The largest differences between the outputs of an exported model and those in memory.
+    """The largest differences between outputs of an exported model and those in memory.
 
     Attributes:
         difference: The largest difference of a float output. Differences of values
@@ -107,7 +190,7 @@ def judge(
     name: str = "The SavedModel",
     compares_labelled: bool = True,
 ) -> dict[str, Any]:
-    """Compares the outputs and the metric of an exported model with those of the model in memory.
+    """Compares the outputs and the metric of an exported model with those in memory.
 
     Args:
         served: The model in memory.
@@ -128,6 +211,7 @@ def judge(
     Raises:
         GateError: The metric or an output differs too much, or an output is not finite.
     """
+    # The pairs of outputs, by signature, and those with correct outputs.
     labelled: list[tuple[Sequence[Any], Pair]] = []
     pairs: dict[str, list[Pair]] = {}
     for request, *each in zip(requests, expected, actual, strict=True):
@@ -136,10 +220,13 @@ def judge(
             labelled.append((request.correct, pair))
         if request.correct is None or compares_labelled:
             pairs.setdefault(request.signature, []).append(pair)
+
     metric = _metric(served, labelled, limits, name) if labelled else None
     comparisons = [
         each for key, own in pairs.items() for each in compare(served, key, own, limits)
     ]
+
+    # The first output that differs too much is reported.
     failed = [each for each in comparisons if not each.passed]
     if failed:
         worst = failed[0]
@@ -151,6 +238,7 @@ def judge(
             f"{worst.signature} by {worst.difference:.2g}, and {limit} is allowed. "
             "Nothing was exported."
         )
+
     return {
         "outputs": [dataclasses.asdict(each) for each in comparisons],
         "metric": metric,
@@ -169,6 +257,8 @@ def _metric(
         GateError: The two models differ in the metric.
     """
     correct = [each for answers, _ in labelled for each in answers]
+
+    # The metric of the model in memory, and that of the exported one.
     values = []
     for outputs in zip(*(pair for _, pair in labelled), strict=True):
         joined = {
@@ -177,6 +267,7 @@ def _metric(
         }
         kind, value = served.metric(joined, correct)
         values.append(value)
+
     loss = values[0] - values[1]
     allowed = max(limits.metric_loss, 100 * limits.metric_examples / len(correct))
     if not (loss if limits.allows_gain else abs(loss)) <= allowed:
@@ -185,6 +276,8 @@ def _metric(
             f"dev split, and the model in memory has {values[0]:.2f}. At most "
             f"{allowed:.1f} points of difference are allowed. Nothing was exported."
         )
+
+    # An accuracy means little without that of a constant prediction.
     ((_, most_frequent),) = collections.Counter(map(str, correct)).most_common(1)
     baseline = 100 * most_frequent / len(correct) if kind == "accuracy" else None
     return {
@@ -213,6 +306,7 @@ def compare(
         limit = limits.difference
         if not is_float:
             arrays = [_with_equal_widths(*each) for each in arrays]
+
         if any(one.shape != other.shape for one, other in arrays):
             yield Comparison(signature, name, float("inf"), limit)
         elif is_float:
@@ -223,8 +317,10 @@ def compare(
                 signature, name, difference, limit if limits.judges_values else None
             )
         else:
+            # Values may differ where a decision is closer than twice the tolerance.
             parts = [
-                (one != other) & ~np.asarray(served.near_ties(name, *pair, 2 * limit))
+                (one != other)
+                & np.logical_not(served.gaps(*pair).get(name, np.inf) <= 2 * limit)
                 for (one, other), pair in zip(arrays, pairs, strict=True)
             ]
             different = np.concatenate([part.reshape(-1) for part in parts])
@@ -235,9 +331,10 @@ def compare(
 def _float_difference(
     arrays: Sequence[tuple[np.ndarray, np.ndarray]], percentile: int
 ) -> tuple[float, float]:
-    """Returns a percentile of the differences, NaN if a value is not finite, and the scale.
+    """Returns a percentile of the differences, and the scale.
 
-    The scale is the largest value, at least 1. The differences are divided by it.
+    The percentile is NaN if a value is not finite. The scale is the largest
+    value, at least 1. The differences are divided by it.
     """
     # A few infinite values would not change a percentile.
     if not all(np.isfinite(each).all() for pair in arrays for each in pair):
@@ -252,7 +349,7 @@ def _float_difference(
 def _with_equal_widths(
     first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pads two decoded outputs [B, E], such as lists of entities, to the same number of columns."""
+    """Pads two decoded outputs [B, E], such as lists of entities, to the same width."""
     if first.ndim != 2 or second.ndim != 2:
         return first, second
     width = max(first.shape[1], second.shape[1])

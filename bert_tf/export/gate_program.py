@@ -1,4 +1,4 @@
-"""Runs requests on exported models, in a process of its own; started by `gate_process`.
+"""Runs requests on exported models, in a process of its own; started by `gate`.
 
 Reads two lines from standard input, after it has imported TensorFlow: a file of models
 with their requests, and the path for a file of the outputs. A SavedModel runs without
@@ -40,8 +40,8 @@ def outputs_of(
 
 def signatures_of(path: str) -> Any:
     """Returns the signatures of a SavedModel or of a TFLite or ONNX file, by name."""
-    if path.endswith((".tflite", ".onnx")):
-        from bert_tf.export.model_files.load import load_file
+    if not tf.io.gfile.isdir(path):
+        from bert_tf.export.model_file_loading import load_file
 
         served, _ = load_file(path)
         return {name: each.function for name, each in served.endpoints().items()}

@@ -1,4 +1,4 @@
-"""`ExportJob`: the checkpoint of an export, what its run knows about it, and the settings."""
+"""`ExportJob`: the checkpoint of an export, facts of its run, and the settings."""
 
 import dataclasses
 import posixpath
@@ -55,17 +55,17 @@ class ExportJob:
 
     @property
     def answer_facts(self) -> dict[str, float]:
-        """The threshold of a model whose answers may be empty, by its name; {} for others."""
+        """The threshold of no answer, by its name; {} if answers cannot be empty."""
         facts, name = self.checkpoint.facts, "null_score_diff_threshold"
-        return (
-            {name: facts[name]}
-            if facts.get("version_2_with_negative") and name in facts
-            else {}
-        )
+        has_threshold = facts.get("version_2_with_negative") and name in facts
+        return {name: facts[name]} if has_threshold else {}
 
 
 def read_results(run: str, checkpoint: Pretrained, task: str) -> dict[str, str]:
-    """Returns the results of a run's evaluation; {} if they are of another step or task."""
+    """Returns the results of a run's evaluation.
+
+    {} if they are of another step or task.
+    """
     path = posixpath.join(run, _RESULTS_FILE)
     if not files.exists(path) or task != task_of(checkpoint):
         return {}

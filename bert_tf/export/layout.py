@@ -7,15 +7,12 @@ import os
 from tensorflow.io import gfile
 
 from bert_tf.errors import InputError
+from bert_tf.export.formats import FILE_FORMATS
 from bert_tf.storage import files
 from bert_tf.storage.paths import resolve_output
 
 _LOGGER = logging.getLogger(__name__)
 EXTRA = "assets.extra"
-_FILE_FORMATS = (
-    "tflite",
-    "onnx",
-)  # folders of files that contain a model, and their endings
 # The files of a SavedModel whose SHA-256 is in the fact `FILES_SHA256`. The index of
 # the variables has a checksum of each variable.
 CHECKED_FILES = ("saved_model.pb", "fingerprint.pb", "variables/variables.index")
@@ -23,7 +20,7 @@ FILES_SHA256 = "files_sha256"
 
 
 def newest_version(folder: str) -> str:
-    """Returns `folder` if it contains a SavedModel, else its subfolder with the highest version.
+    """Returns `folder` if it contains a SavedModel, else that of its highest version.
 
     Raises:
         InputError: The folder contains neither a SavedModel nor numbered folders with
@@ -31,6 +28,7 @@ def newest_version(folder: str) -> str:
     """
     names = sorted(_version_names(folder), key=int, reverse=True)
     found = [folder, *(os.path.join(folder, name) for name in names)]
+
     for each in found:
         if files.exists(os.path.join(each, "saved_model.pb")):
             return each
@@ -43,6 +41,8 @@ def newest_version(folder: str) -> str:
                 )
             # Object stores cannot rename a folder when it is complete.
             _LOGGER.warning("warning: %s. An older version is used.", message)
+
+    # No version has a SavedModel: name the files of other formats, if there are any.
     for place in itertools.chain.from_iterable(map(_file_folders, found)):
         if gfile.isdir(place):
             paths = ", ".join(
@@ -57,12 +57,7 @@ def newest_version(folder: str) -> str:
 
 
 def _file_folders(version: str) -> list[str]:
-    return [os.path.join(version, name) for name in _FILE_FORMATS]
-
-
-def is_model_file(path: str) -> bool:
-    """Returns whether a path is that of a TFLite or ONNX file."""
-    return path.endswith(tuple(f".{name}" for name in _FILE_FORMATS))
+    return [os.path.join(version, name) for name in FILE_FORMATS]
 
 
 def has_saved_model(folder: str) -> bool:

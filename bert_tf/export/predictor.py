@@ -13,8 +13,9 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
 from bert_tf.errors import InputError, plain_message
-from bert_tf.export.layout import is_model_file, newest_version
-from bert_tf.export.predictions import Prediction, decode
+from bert_tf.export.decoding import Prediction, decode
+from bert_tf.export.formats import format_of_file
+from bert_tf.export.layout import newest_version
 from bert_tf.export.saved_model_loading import load_saved_model
 from bert_tf.storage.paths import check_no_file_scheme
 
@@ -30,7 +31,7 @@ class Predictor:
 
     Example:
         predictor = bert_tf.Predictor("served")
-        predictor(["A wonder.", "A bore."])  # [{"label": "positive", "probability": 0.98, ...
+        predictor(["A wonder.", "A bore."])  # [{"label": "positive", ...}, {...}]
 
     Args:
         path: The folder of an exported model, whose highest version is loaded, the
@@ -100,7 +101,7 @@ class Predictor:
     ) -> None:
         path = str(os.fspath(path))
         check_no_file_scheme(path)
-        if is_model_file(path):
+        if format_of_file(path):
             self._model, signatures, self._facts = _load_file(
                 path, signature, num_threads
             )
@@ -180,6 +181,7 @@ class Predictor:
             InputError: They are not a list for each input of the model, or not of the
                 same length.
         """
+        # A str in place of a list would be read letter by letter.
         if not all(map(_is_list, texts)) or len(texts) != len(self.names):
             names = (
                 f"{n} (a list of lists)" if n in self.list_names else n
@@ -190,6 +192,7 @@ class Predictor:
                 f"Received: {len(texts)} values of the types "
                 f"{', '.join(type(each).__name__ for each in texts)}."
             )
+
         columns = [
             [_encoded(each, is_list=name in self.list_names) for each in column]
             for name, column in zip(self.names, texts, strict=True)
@@ -225,8 +228,11 @@ class Predictor:
 def _load_file(
     path: str, signature: str, num_threads: int | None
 ) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
-    """Returns the served model of a file, one or all of its signatures, and its facts."""
-    from bert_tf.export.model_files.load import load_file  # imports Keras
+    """Returns the served model of a file, its signatures, and its facts.
+
+    If there is a signature of the given name, it is the only one.
+    """
+    from bert_tf.export.model_file_loading import load_file  # imports Keras
 
     served, facts = load_file(path, num_threads)
     # Tracing takes a second for each signature. If there is none, the message names the

@@ -143,7 +143,7 @@ def _requests(
 def _inputs(
     served: ServedModel, endpoint: Endpoint, rows: Sequence[Row], longest: int
 ) -> dict[str, np.ndarray]:
-    """Returns the inputs of a signature for a batch of rows, with lists padded to `longest`."""
+    """Returns the inputs of a signature for a batch, with lists padded to `longest`."""
     names = _row_names(served, endpoint)
     if endpoint.kind == "examples":
         examples = [
@@ -166,7 +166,7 @@ def _inputs(
 
 
 def _array(column: Sequence[Any], longest: int, is_list: bool) -> np.ndarray:
-    """Returns texts as object [B], or lists of texts as object [B, longest], padded with ""."""
+    """Returns texts as object [B], or lists as object [B, longest], padded with ""."""
     if not is_list:
         return np.array(column, object)
     padded = [[*texts, *[b""] * (longest - len(texts))] for texts in column]
@@ -174,7 +174,7 @@ def _array(column: Sequence[Any], longest: int, is_list: bool) -> np.ndarray:
 
 
 def serialized_example(texts: Mapping[str, Any]) -> bytes:
-    """Returns a serialized `tf.train.Example` with one text, of type bytes, for each feature."""
+    """Returns a serialized `tf.train.Example` with one text for each feature."""
     features = {
         name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text]))
         for name, text in texts.items()

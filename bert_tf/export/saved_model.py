@@ -11,11 +11,12 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf import fingerprint_pb2
 
-from bert_tf.export import gate, server_files, warm_up
-from bert_tf.export.gate_process import Gate, GateError
+from bert_tf.export import gate, server_files
+from bert_tf.export.formats import GateError
+from bert_tf.export.gate import GateProcess
 from bert_tf.export.job import ExportJob
-from bert_tf.export.operations import foreign_parts, read_graph
 from bert_tf.export.requests import Request, example_requests, labelled_requests
+from bert_tf.export.saved_model_loading import foreign_parts, read_graph
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import Pretrained
@@ -25,7 +26,7 @@ from bert_tf.training.strategy import emulation_of_bfloat16
 _LOGGER = logging.getLogger(__name__)
 
 
-def prepare(job: ExportJob) -> Callable[[Gate, str], dict[str, Any]]:
+def prepare(job: ExportJob) -> Callable[[GateProcess, str], dict[str, Any]]:
     """Reads everything that a SavedModel needs, before anything is written.
 
     Args:
@@ -57,21 +58,21 @@ def _load(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
 def _emulation(settings: ServingSettings) -> str | None:
     """Returns a remark about an export in a dtype that this machine emulates."""
     emulation = emulation_of_bfloat16() if settings.precision == "bfloat16" else None
-    return (
-        emulation
-        and f"{emulation} Give precision=float32 for servers like this machine."
-    )
+    remedy = "Give precision=float32 for servers like this machine."
+    return emulation and f"{emulation} {remedy}"
 
 
 def _write(
     job: ExportJob,
     served: ServedModel,
     labelled: Sequence[Request],
-    process: Gate,
+    process: GateProcess,
     folder: str,
 ) -> dict[str, Any]:
     """Writes and checks a SavedModel; see `prepare`."""
     settings, checkpoint = job.settings, job.checkpoint
+
+    # Write the graph and the files of TensorFlow Serving.
     signatures = served.signatures()
     tf.saved_model.save(served, folder, signatures=signatures)
     _replace_random_number(folder)
@@ -81,13 +82,17 @@ def _write(
             f"The SavedModel contains {', '.join(found)}, which TensorFlow Serving "
             "2.20 may lack, or which may read or write files. Nothing was exported."
         )
+
+    # Run it in the other process.
     requests = [
-        *warm_up.requests(served),
+        *server_files.warm_up_requests(served),
         *labelled,
         *example_requests(served, signatures, gate.EXAMPLES, ()),
     ]
     (outputs,) = process.run([folder], [requests])
-    if settings.precision != "float32":  # compared with the float32 model
+
+    # A SavedModel of another precision is compared with the float32 model, too.
+    if settings.precision != "float32":
         single = dataclasses.replace(settings, precision="float32")
         signatures = _load(checkpoint, single).signatures()
     expected = gate.outputs_in_memory(signatures, requests)
@@ -98,6 +103,8 @@ def _write(
         raise GateError(
             " ".join([str(error), _emulation(settings) or ""]).strip()
         ) from error
+
+    # Report how close the outputs are.
     _LOGGER.info(
         "%d outputs compared with the model in memory: the largest difference is %.1e "
         "(export_report.json states all).",
@@ -114,6 +121,7 @@ def _write(
             metric["model"],
             "" if baseline is None else f"; {baseline:.2f} for a constant prediction",
         )
+
     return {
         "model": type(served).__name__,
         "precision": settings.precision,
@@ -123,7 +131,7 @@ def _write(
 
 
 def _replace_random_number(folder: str) -> None:
-    """Replaces the random number in fingerprint.pb, so that equal exports have equal bytes."""
+    """Replaces the random number in fingerprint.pb: equal exports have equal bytes."""
     graph, path = (
         os.path.join(folder, name) for name in ("saved_model.pb", "fingerprint.pb")
     )

@@ -1,19 +1,56 @@
-"""Loads a SavedModel, after checks of its files."""
+"""Checks a SavedModel, and loads it: its graph may only compute.
 
+A SavedModel is a program. Loading it runs functions of its graph, such as initializers,
+and its operations can read and write files and run Python code. The graphs that bert-tf
+exports need only operations that compute, and those that read the weights.
+`operations.txt` lists them; all of them exist in TensorFlow 2.20 and tensorflow-text
+2.20, which TensorFlow Serving 2.20, the newest release, contains.
+"""
+
+import collections
+import importlib.resources
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.framework import op_def_registry
 
 from bert_tf.errors import InputError, plain_message
-from bert_tf.export import operations
 from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
 from bert_tf.storage import files, json_files, sealed
 from bert_tf.storage.weights import FACTS_FILE, FACTS_SCHEMA
 
 _WEIGHTS = "variables/variables.data-00000-of-00001"
+# The operations that write and read the weights; only the functions of the saver may
+# use them. Some programs, such as TensorFlow Serving, run the function that restores
+# when they load a model.
+_OF_SAVE = frozenset({"MergeV2Checkpoints", "SaveV2", "ShardedFilename"})
+_OF_RESTORE = frozenset({"RestoreV2"})
+# The identifiers of Python classes that TensorFlow creates for the objects of a
+# SavedModel.
+_CLASSES = frozenset(
+    {
+        "_generic_user_object",
+        "signature_map",
+        "trackable_dict_wrapper",
+        "trackable_list_wrapper",
+        "trackable_tuple_wrapper",
+    }
+)
+_REGISTERED = frozenset({"tf.TrackableConstant"})
+_KINDS = frozenset(
+    {
+        "bare_concrete_function",
+        "captured_tensor",
+        "constant",
+        "function",
+        "user_object",
+        "variable",
+    }
+)
 
 
 def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str, Any]]:
@@ -53,7 +90,7 @@ def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str
 
 
 def _check_graph(folder: str) -> None:
-    found = operations.foreign_parts(operations.read_graph(folder))
+    found = foreign_parts(read_graph(folder))
     if found:
         listed = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
         raise InputError(
@@ -72,3 +109,170 @@ def _check_checksums(folder: str, facts: Mapping[str, Any]) -> None:
             f"{path} was changed after the export: {own} does not state its SHA-256. "
             "Export the model again, or give trust=True."
         )
+
+
+def read_graph(folder: str) -> Any:
+    """Reads the `MetaGraphDef` of a SavedModel. Runs no part of it.
+
+    Args:
+        folder: The SavedModel.
+
+    Raises:
+        InputError: The file is missing, damaged, or not of TensorFlow 2.
+    """
+    path = os.path.join(folder, "saved_model.pb")
+    model = saved_model_pb2.SavedModel()
+    with files.explain_read_errors(path):
+        model.ParseFromString(files.read_bytes(path))
+    if len(model.meta_graphs) != 1 or not model.meta_graphs[0].HasField(
+        "object_graph_def"
+    ):
+        raise InputError(
+            f"{path} is damaged, or is not a SavedModel of TensorFlow 2. Export the "
+            "model again."
+        )
+    return model.meta_graphs[0]
+
+
+def foreign_parts(graph: Any) -> list[str]:
+    """Returns the parts of a SavedModel that no model of bert-tf needs.
+
+    The operations of all functions count, whether a signature or an initializer calls
+    them or not.
+
+    Args:
+        graph: The `MetaGraphDef` of the SavedModel.
+    """
+    library = graph.graph_def.library
+    functions = {each.signature.name: each.node_def for each in library.function}
+    allowed, of_saver = _allowed(), _functions_of_saver(graph)
+
+    # Operations of the graph and of its functions.
+    found = set(_ambiguous_names(library, allowed))
+    for name, nodes in (("", graph.graph_def.node), *functions.items()):
+        own = allowed | of_saver.get(name, frozenset())
+        found |= {f"the operation {each.op}" for each in nodes if each.op not in own}
+
+    # A name that is not in the library could be that of a function that the process has
+    # already.
+    everywhere = [
+        *graph.graph_def.node,
+        *(node for body in functions.values() for node in body),
+    ]
+    unknown = _in_attributes(everywhere) - functions.keys()
+    found |= {f"the unknown function {name}" for name in unknown}
+
+    for name, signature in graph.signature_def.items():
+        for each in [*signature.inputs.values(), *signature.outputs.values()]:
+            if each.WhichOneof("encoding") not in (None, "name"):
+                found.add(f"a sparse or composite tensor of the signature {name}")
+    return [*sorted(found), *_foreign_objects(graph.object_graph_def)]
+
+
+def _ambiguous_names(library: Any, allowed: frozenset[str]) -> Iterator[str]:
+    """Yields the functions with the name of an operation, or of another function.
+
+    TensorFlow would call such a function instead of the operation.
+    """
+    names = collections.Counter(each.signature.name for each in library.function)
+    for name, count in names.items():
+        is_operation = name in allowed | _OF_SAVE | _OF_RESTORE or op_def_registry.get(
+            name
+        )
+        if is_operation or count > 1:
+            yield f"the ambiguous function {name}"
+
+
+def _saver_nodes(graph: Any) -> dict[str, frozenset[str]]:
+    """Returns the operations of the nodes that save and restore, by name of the node.
+
+    Nodes that something else uses are left out.
+    """
+    saver = graph.saver_def
+    names = (saver.save_tensor_name, _OF_SAVE), (saver.restore_op_name, _OF_RESTORE)
+    used = [name for node in graph.graph_def.node for name in node.input]
+    for signature in graph.signature_def.values():
+        used += [each.name for each in signature.outputs.values()]
+    for collection in graph.collection_def.values():
+        used += collection.node_list.value
+    others = {name.lstrip("^").partition(":")[0] for name in used}
+    nodes = {name.partition(":")[0]: operations for name, operations in names}
+    return {
+        name: operations for name, operations in nodes.items() if name not in others
+    }
+
+
+def _functions_of_saver(graph: Any) -> dict[str, frozenset[str]]:
+    """Returns the operations of the functions that only the saver calls, by name."""
+    nodes, library = graph.graph_def.node, graph.graph_def.library
+    objects = graph.object_graph_def
+
+    # Collect all functions that something else than the saver may call.
+    savers = _saver_nodes(graph)
+    others = _called(each for each in nodes if each.name not in savers)
+    for function in library.function:
+        others |= _called(function.node_def)
+        # TensorFlow may replace a function by another one with the same interface.
+        if "api_implements" in function.attr:
+            others.add(function.signature.name)
+    others |= set(objects.concrete_functions) | {
+        each.gradient_func for each in library.gradient
+    }
+    others |= {each.gradient_func for each in library.registered_gradients}
+    for each in objects.nodes:
+        others.add(each.bare_concrete_function.concrete_function_name)
+        others.update(each.function.concrete_functions)
+
+    return {
+        function: operations
+        for saver, operations in savers.items()
+        for function in _in_attributes(each for each in nodes if each.name == saver)
+        - others
+    }
+
+
+def _called(nodes: Iterable[Any]) -> set[str]:
+    """Returns the names of the functions that nodes may call.
+
+    An operation may be a function.
+    """
+    nodes = list(nodes)
+    return _in_attributes(nodes) | {each.op for each in nodes}
+
+
+def _in_attributes(nodes: Iterable[Any]) -> set[str]:
+    return {name for node in nodes for name in _functions_in(node.attr)}
+
+
+def _functions_in(attributes: Mapping[str, Any]) -> Iterator[str]:
+    for value in attributes.values():
+        kind = value.WhichOneof("value")
+        functions = (
+            [value.func]
+            if kind == "func"
+            else value.list.func
+            if kind == "list"
+            else []
+        )
+        for each in functions:
+            yield each.name
+            yield from _functions_in(each.attr)
+
+
+def _foreign_objects(objects: Any) -> list[str]:
+    """Returns what is not allowed of the objects that TensorFlow creates in Python."""
+    found: set[str] = set()
+    for each in objects.nodes:
+        kind = each.WhichOneof("kind")
+        if kind not in _KINDS:
+            found.add(f"an object of the kind {kind}")
+        elif kind == "user_object" and each.user_object.identifier not in _CLASSES:
+            found.add(f"the class {each.user_object.identifier}")
+        names = {each.registered_name, each.registered_saver} - {""} - _REGISTERED
+        found |= {f"the class {name}" for name in names}
+    return sorted(found)
+
+
+def _allowed() -> frozenset[str]:
+    path = importlib.resources.files("bert_tf.export") / "operations.txt"
+    return frozenset(path.read_text("utf-8").split())

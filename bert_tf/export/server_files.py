@@ -1,14 +1,24 @@
-"""The files that TensorFlow Serving reads: batching, warm-up requests, and instructions."""
+"""The files that TensorFlow Serving reads: batching, warm-up requests, instructions.
+
+TensorFlow Serving runs the warm-up requests when it loads a model, so that the first
+requests of users are not slow. They are a TFRecord file of `PredictionLog`s, whose
+messages are encoded here, so that an export needs no tensorflow-serving-api.
+
+Source: `tensorflow_serving/apis/*.proto`; the numbers below are the field numbers of
+the messages.
+"""
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from bert_tf.export import warm_up
 from bert_tf.export.job import ExportJob
 from bert_tf.export.layout import EXTRA
+from bert_tf.export.requests import Request, example_requests
 from bert_tf.export.served import ServedModel
 from bert_tf.storage import files
 
@@ -30,7 +40,8 @@ text.
 {signatures}
 
 The batch is the first dimension of all inputs and outputs. `ids` and
-`ids_lengths` refuse ids that are out of range; one such row fails all rows of its batch. Texts of
+`ids_lengths` refuse ids that are out of range; one such row fails all rows of its \
+batch. Texts of
 any content and length are accepted.
 
 ## TensorFlow Serving
@@ -45,7 +56,8 @@ docker run -p 8501:8501 -p 8500:8500 -v "$PWD:/models/bert" -e MODEL_NAME=bert \
 curl -d '{body}' http://localhost:8501/v1/models/bert:predict
 ```
 
-With these parameters, a request has at most 32 rows. `TF_ENABLE_ONEDNN_OPTS=1` makes processors
+With these parameters, a request has at most 32 rows. `TF_ENABLE_ONEDNN_OPTS=1` makes \
+processors
 without AVX512 instructions faster. On others, it is the default.
 
 {about_padding}
@@ -83,13 +95,31 @@ print(model.signatures["serving_default"]({inputs}))
 # How TensorFlow Serving puts requests together, for models that take lists of texts and
 # for others.
 _LISTS = """\
-`{name}` is a string tensor [B, K]. Pad the lists of a batch with "" to the same length: an empty
-text is not an entry. The server does not pad requests of different lengths, because it would pad
-lists with their first entry, and it refuses to put them together. With --enable_batching, give all
-requests equal shapes, also those of `ids` and `ids_lengths`, or leave --enable_batching out."""
+`{name}` is a string tensor [B, K]. Pad the lists of a batch with "" to the same \
+length: an empty
+text is not an entry. The server does not pad requests of different lengths, because \
+it would pad
+lists with their first entry, and it refuses to put them together. With \
+--enable_batching, give all
+requests equal shapes, also those of `ids` and `ids_lengths`, or leave \
+--enable_batching out."""
 _TEXTS = """\
-The server pads requests of different lengths with the first element of each tensor, so `input_mask`
+The server pads requests of different lengths with the first element of each tensor, \
+so `input_mask`
 of `ids` would be wrong: send token ids to `ids_lengths`."""
+WARM_UP_FILE = f"{EXTRA}/tf_serving_warmup_requests"
+_WARM_UP_TEXTS = (
+    b"A short [MASK] text.",
+    b"The quick [MASK] fox jumps over the lazy dog, "
+    b"and [MASK] in the village looks up. " * 4,
+)
+# Of PredictRequest, ClassificationRequest and RegressionRequest.
+_MODEL_SPEC, _INPUTS = 1, 2
+_SIGNATURE_NAME = 3  # of ModelSpec
+_EXAMPLE_LIST, _EXAMPLES = 1, 1  # of Input and of ExampleList
+_KEY, _VALUE = 1, 2  # of an entry of a map
+_REQUEST = 1  # of ClassifyLog, RegressLog and PredictLog
+_LOGS = {"classify": 2, "regress": 3, "predict": 6}  # of PredictionLog
 
 
 def write(folder: str, served: ServedModel, job: ExportJob) -> None:
@@ -105,7 +135,7 @@ def write(folder: str, served: ServedModel, job: ExportJob) -> None:
     files.write_json(os.path.join(extra, "request.json"), example_request(served))
     files.write_text(os.path.join(extra, "README.md"), _readme(served, job))
     files.write_text(os.path.join(folder, "batching_params.pbtxt"), _batching(served))
-    warm_up.write(os.path.join(folder, warm_up.FILE), warm_up.requests(served))
+    write_warm_up(os.path.join(folder, WARM_UP_FILE), warm_up_requests(served))
 
 
 def _batching(served: ServedModel) -> str:
@@ -113,7 +143,8 @@ def _batching(served: ServedModel) -> str:
     # Without padding, TensorFlow Serving refuses to put requests of different lengths
     # together. It pads a tensor with its first element, which would add choices to a
     # list.
-    return f"{_BATCHING}pad_variable_length_inputs: {'false' if served.list_names else 'true'}\n"
+    pads = "false" if served.list_names else "true"
+    return f"{_BATCHING}pad_variable_length_inputs: {pads}\n"
 
 
 def example_request(served: ServedModel) -> dict[str, Any]:
@@ -132,6 +163,8 @@ def example_request(served: ServedModel) -> dict[str, Any]:
 def _readme(served: ServedModel, job: ExportJob) -> str:
     request = example_request(served)
     texts = request["instances"][0]
+
+    # The parts that depend on the inputs of the model.
     signatures = "\n".join(
         f"* `{name}`: {', '.join(f'`{each}`' for each in endpoint.inputs)}"
         for name, endpoint in served.endpoints().items()
@@ -143,6 +176,7 @@ def _readme(served: ServedModel, job: ExportJob) -> str:
     inputs = ", ".join(
         f"{name}=tf.constant([{text!r}])" for name, text in texts.items()
     )
+
     return _README.format(
         task=job.task,
         precision=job.settings.precision,
@@ -155,3 +189,57 @@ def _readme(served: ServedModel, job: ExportJob) -> str:
         if served.list_names
         else _TEXTS,
     )
+
+
+def warm_up_requests(served: ServedModel) -> list[Request]:
+    """Returns requests for each signature of a model, with one row each."""
+    return example_requests(
+        served, served.endpoints(), *([text] for text in _WARM_UP_TEXTS)
+    )
+
+
+def write_warm_up(path: str, found: Sequence[Request]) -> None:
+    """Writes the warm-up file.
+
+    Args:
+        path: The file.
+        found: At most 1,000 requests, which is the limit of TensorFlow Serving.
+    """
+    with tf.io.TFRecordWriter(path) as file:
+        for request in found:
+            file.write(prediction_log(request))
+
+
+def prediction_log(request: Request) -> bytes:
+    """Returns the serialized `PredictionLog` of a request."""
+    spec = _field(_MODEL_SPEC, _field(_SIGNATURE_NAME, request.signature.encode()))
+    if request.signature in _LOGS:  # these APIs take examples, not tensors
+        examples = b"".join(
+            _field(_EXAMPLES, each) for each in request.inputs["inputs"]
+        )
+        body = _field(_INPUTS, _field(_EXAMPLE_LIST, examples))
+        number = _LOGS[request.signature]
+    else:
+        body = b"".join(
+            _field(_INPUTS, _map_entry(*each)) for each in request.inputs.items()
+        )
+        number = _LOGS["predict"]
+    return _field(number, _field(_REQUEST, spec + body))
+
+
+def _map_entry(name: str, value: np.ndarray) -> bytes:
+    tensor = tf.make_tensor_proto(value).SerializeToString()
+    return _field(_KEY, name.encode()) + _field(_VALUE, tensor)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """Encodes a length-delimited field of a protocol buffer."""
+    return bytes([number << 3 | 2]) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    groups = bytearray()
+    while value > 127:
+        groups.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*groups, value])

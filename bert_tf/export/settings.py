@@ -1,6 +1,6 @@
 """`ServingSettings`: the settings of an export, and their choices.
 
-Imports `errors`, so that programs can read the choices before they import TensorFlow.
+Imports no TensorFlow, so that programs can read the choices before they import it.
 """
 
 import dataclasses
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from bert_tf.errors import InputError, check_at_least, check_choice
+from bert_tf.export.formats import FILE_FORMATS, FORMATS
 
 TASK_TYPES = ("classification", "regression", "multi_label")  # of classifiers
 # The class in a module of `served` for each task, as a text, because they import
@@ -21,13 +22,9 @@ TASKS = {
     "fill_mask": "fill_mask.ServedPretrainer",
     "embedding": "embedder.ServedEmbedder",
 }
-PRECISIONS = ("float32", "bfloat16")
 POOLINGS = ("mean", "first")
-FORMATS = ("saved_model", "tflite", "onnx", "both")
-LITE_PRECISIONS = ("float32", "float16", "int8")
-ONNX_PRECISIONS = ("float32", "int8")
+_PRECISIONS = FORMATS["saved_model"].precisions
 _BOTH = ("saved_model", "tflite")
-_PRECISIONS_OF = {"tflite": LITE_PRECISIONS, "onnx": ONNX_PRECISIONS}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,38 +68,40 @@ class ServingSettings:
 
     CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
         "task": tuple(TASKS),
-        "format": FORMATS,
+        "format": (*FORMATS, "both"),
         "pooling": POOLINGS,
     }
     task: str | None = None
-    format: str = FORMATS[0]
-    precision: str = PRECISIONS[0]
+    format: str = "saved_model"
+    precision: str = _PRECISIONS[0]
     max_seq_length: int | None = None
     null_score_diff_threshold: float | None = None
     pooling: str | None = None
     normalize: bool | None = None
     top_k: int = 10
-    tflite_precisions: Sequence[str] = LITE_PRECISIONS
+    tflite_precisions: Sequence[str] = FORMATS["tflite"].precisions
     tflite_length: int | None = None
     tflite_text_input: bool = False
-    onnx_precisions: Sequence[str] = ONNX_PRECISIONS
+    onnx_precisions: Sequence[str] = FORMATS["onnx"].precisions
 
     def __post_init__(self) -> None:
         if self.task is not None:
             check_choice(tuple(TASKS), "task", self.task)
-        check_choice(FORMATS, "format", self.format)
-        check_choice(PRECISIONS, "precision", self.precision)
+        check_choice(self.CHOICES["format"], "format", self.format)
+        check_choice(_PRECISIONS, "precision", self.precision)
         check_at_least(1, self, "top_k")
-        for of_format, known in _PRECISIONS_OF.items():
-            self._check_format(of_format, f"{of_format}_precisions", known)
-        if FORMATS[0] not in self.formats and self.precision != PRECISIONS[0]:
+        for name in FILE_FORMATS:
+            self._check_file_format(name)
+        if "saved_model" not in self.formats and self.precision != _PRECISIONS[0]:
             raise InputError(
                 f"precision={self.precision} is that of a SavedModel. For the format "
                 f"{self.format}, give {self.format}_precisions."
             )
 
-    def _check_format(self, of_format: str, name: str, known: Sequence[str]) -> None:
-        """Checks the precisions of a format, and that its settings are given for this format."""
+    def _check_file_format(self, of_format: str) -> None:
+        """Checks the precisions of a format, and that its settings have an effect."""
+        name = f"{of_format}_precisions"
+        known = FILE_FORMATS[of_format].precisions
         if not getattr(self, name):
             raise InputError(f"{name} must name at least one of {', '.join(known)}.")
         for precision in getattr(self, name):
@@ -133,10 +132,8 @@ class ServingSettings:
         Raises:
             InputError: The length is too small, or the model has fewer positions.
         """
-        positions, given = (
-            checkpoint.config.max_position_embeddings,
-            self.max_seq_length,
-        )
+        positions = checkpoint.config.max_position_embeddings
+        given = self.max_seq_length
         length = min(default, positions) if given is None else given
         if not 3 <= length <= positions:  # [CLS], a token, [SEP]
             origin = f" from {checkpoint.facts.get('source')}" if given is None else ""

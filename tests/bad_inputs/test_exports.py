@@ -1,4 +1,4 @@
-"""Exports and predictions refuse wrong flags and damaged files in one line."""
+"""Exports and predictions refuse wrong flags, damaged files and graphs with effects."""
 
 import dataclasses
 import hashlib

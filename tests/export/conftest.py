@@ -8,7 +8,7 @@ import export_models
 import forked_gates
 import pytest
 
-from bert_tf.export import exporter, gate, gate_process
+from bert_tf.export import exporter, gate
 from bert_tf.export.settings import ServingSettings
 
 
@@ -16,7 +16,7 @@ from bert_tf.export.settings import ServingSettings
 def processes_of_gates():
     """Forks the processes of gates, except those of programs and of another Python."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(gate_process.Gate, "__init__", forked_gates.initializer())
+        patched.setattr(gate.GateProcess, "__init__", forked_gates.initializer())
         yield
 
 
@@ -34,7 +34,7 @@ def without_gate(monkeypatch):
 
     For tests that compare the outputs themselves.
     """
-    monkeypatch.setattr(gate_process, "Gate", _NoProcess)
+    monkeypatch.setattr(gate, "GateProcess", _NoProcess)
     monkeypatch.setattr(gate, "outputs_in_memory", lambda *_: [])
     monkeypatch.setattr(gate, "judge", lambda *_: {"outputs": [], "metric": None})
 

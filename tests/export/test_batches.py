@@ -1,4 +1,4 @@
-"""The output of a text does not depend on the other texts of its batch, in any format."""
+"""The output of a text does not depend on other texts of its batch, in any format."""
 
 import importlib.util
 import os
@@ -11,7 +11,8 @@ from processors import needs_bfloat16
 
 import bert_tf
 from bert_tf.export import exporter, gate
-from bert_tf.export.settings import ONNX_PRECISIONS, ServingSettings
+from bert_tf.export.formats import FORMATS
+from bert_tf.export.settings import ServingSettings
 
 KINDS = [
     each
@@ -22,19 +23,20 @@ KINDS = [
 
 
 def files_of(exported, kind):
-    """Returns the SavedModel, and the files of the formats whose packages are installed."""
+    """Returns the SavedModel, and the files whose packages are installed."""
     folder = exported(kind)
     lite = f"{folder}/tflite"
     paths = [folder, *(f"{lite}/{name}" for name in sorted(os.listdir(lite)))]
     if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("tf2onnx"):
         paths += [
-            f"{exported(kind, 'onnx')}/onnx/{each}.onnx" for each in ONNX_PRECISIONS
+            f"{exported(kind, 'onnx')}/onnx/{each}.onnx"
+            for each in FORMATS["onnx"].precisions
         ]
     return paths
 
 
 def check_rows(path, kind, tolerance):
-    """Compares the predictions of texts alone with those in batches of three and of all."""
+    """Compares predictions of texts alone with those in batches of three and of all."""
     columns = export_models.inputs_of(kind, TEXTS).values()
     alone = bert_tf.Predictor(path, batch_size=1)(*columns)
     for size in (3, len(TEXTS)):
@@ -57,7 +59,7 @@ def test_a_text_has_the_same_output_in_bfloat16(tmp_path):
     check_rows(folder, "pair", gate.LIMITS["bfloat16"].difference)
 
 
-@pytest.mark.parametrize("precision", ONNX_PRECISIONS)
+@pytest.mark.parametrize("precision", FORMATS["onnx"].precisions)
 def test_a_text_has_the_same_output_in_onnx_runtime_alone(exported, precision):
     for name in ("onnxruntime", "tf2onnx", "tokenizers"):
         pytest.importorskip(name)

@@ -1,4 +1,4 @@
-"""A C program that uses the C API of TensorFlow, as a server does, gives the same answers."""
+"""A C program that uses the C API of TensorFlow, as a server, gives equal answers."""
 
 import glob
 import os
@@ -50,7 +50,7 @@ def client(request, tmp_path_factory):
 
 
 def tensors_of(folder):
-    """Returns the names of the input and output tensors of `serving_default`, by name."""
+    """Returns the names of the input and output tensors of `serving_default`."""
     model = saved_model_pb2.SavedModel()
     with open(os.path.join(folder, "saved_model.pb"), "rb") as file:
         model.ParseFromString(file.read())

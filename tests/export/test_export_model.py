@@ -1,4 +1,4 @@
-"""`bert_tf.export_model` writes what the program writes for a checkpoint with the same weights."""
+"""`bert_tf.export_model` writes the files of the program for the same weights."""
 
 import json
 import pathlib
@@ -51,9 +51,13 @@ def test_the_formats_of_the_program_are_settings(tmp_path):
     model, facts = model_of("tagging")
     settings = bert_tf.ServingSettings(format="tflite", tflite_precisions=["float32"])
     folder = bert_tf.export_model(
-        model, bert_tf.BertTokenizer(VOCABULARY), tmp_path / "served", settings=settings,
-        labels=facts["labels"], max_seq_length=12,
-    )  # fmt: skip
+        model,
+        bert_tf.BertTokenizer(VOCABULARY),
+        tmp_path / "served",
+        settings=settings,
+        labels=facts["labels"],
+        max_seq_length=12,
+    )
     report = json.loads(
         (pathlib.Path(folder) / "assets.extra/export_report.json").read_text()
     )

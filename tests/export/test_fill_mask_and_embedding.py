@@ -227,8 +227,10 @@ def test_conversions_keep_the_pooling_of_sentence_transformers(tmp_path, pooling
     first, hub, again = (str(tmp_path / name) for name in ("first", "hub", "again"))
     bert_tf.save_checkpoint(model, tokenizer, first, **facts)
     for source, target, dialect in (
-        (first, hub, "hugging_face"), (hub, again, "bert-tf"), (again, hub, "hugging_face")
-    ):  # fmt: skip
+        (first, hub, "hugging_face"),
+        (hub, again, "bert-tf"),
+        (again, hub, "hugging_face"),
+    ):
         convert(source, target, dialect)
     modules = json.loads((tmp_path / "hub/modules.json").read_text())
     assert [(each["type"].split(".")[-1], each["path"]) for each in modules] == [

@@ -1,4 +1,4 @@
-"""The check of a written SavedModel: equal outputs pass, different ones leave nothing behind."""
+"""The check of a written SavedModel: different outputs leave nothing behind."""
 
 import dataclasses
 import json
@@ -9,15 +9,17 @@ import export_models
 import numpy as np
 import pytest
 import tensorflow as tf
+from model_file_checks import report_of
 from processors import EMULATION, needs_bfloat16
 from run_programs import assert_refused, run_main
 
 import bert_tf
 from bert_tf.export import exporter, gate, layout
-from bert_tf.export.served import ServedClassifier, load_served
+from bert_tf.export.served import ServedClassifier
 from bert_tf.export.served.choice import ServedChoice
 from bert_tf.export.served.fill_mask import ServedPretrainer
 from bert_tf.export.served.span_predictor import ServedSpanPredictor
+from bert_tf.export.served.tagger import ServedTagger
 from bert_tf.export.settings import ServingSettings
 from bert_tf.storage import files
 from bert_tf.tasks.squad.best_answers import AnswerSettings
@@ -32,9 +34,15 @@ def test_each_kind_passes_and_has_all_files(exported, kind):
     folder = exported(kind)
     extra = os.listdir(os.path.join(folder, "assets.extra"))
     expected = {
-        "README.md", "bert_config.json", "export_report.json", "model_card.md", "request.json",
-        "tf_serving_warmup_requests", "vocab.txt", "weights.json",
-    }  # fmt: skip
+        "README.md",
+        "bert_config.json",
+        "export_report.json",
+        "model_card.md",
+        "request.json",
+        "tf_serving_warmup_requests",
+        "vocab.txt",
+        "weights.json",
+    }
     has_labels = kind in ("classification", "pair", "multi_label", "tagging")
     assert set(extra) == expected | ({"labels.txt"} if has_labels else set())
     assert set(os.listdir(folder)) >= {
@@ -46,8 +54,7 @@ def test_each_kind_passes_and_has_all_files(exported, kind):
         facts = json.load(file)
     _, stated = export_models.model_of(kind)
     assert {name: facts[name] for name in stated} == stated
-    with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
-        report = json.load(file)
+    report = report_of(folder)
     signatures = tf.saved_model.load(folder).signatures
     compared = {(each["signature"], each["output"]) for each in report["outputs"]}
     assert compared == {
@@ -91,7 +98,8 @@ def test_emulated_bfloat16_is_named_as_the_reason(
         raise gate.GateError("It differs. Nothing was exported.")
 
     monkeypatch.setattr(gate, "judge", refuse)
-    message = r"bfloat16 is emulated, .* Give precision=float32 for servers like this machine\."
+    remedy = r"Give precision=float32 for servers like this machine\."
+    message = rf"bfloat16 is emulated, .* {remedy}"
     with pytest.raises(
         gate.GateError, match=rf"It differs\. Nothing was exported\. {message}"
     ):
@@ -104,25 +112,9 @@ def test_emulated_bfloat16_is_named_as_the_reason(
         exporter.export(path, str(tmp_path / "single"))
 
 
-def failed(served, expected, actual, *further, limits=SINGLE):
-    """Returns the outputs in which two models differ too much."""
-    pairs = [(expected, actual), *further]
-    results = gate.compare(served, "serving_default", pairs, limits)
-    return [each.output for each in results if not each.passed]
-
-
 def test_a_damaged_saved_model_is_refused_and_removed(tmp_path, monkeypatch):
     path, _ = export_models.write_checkpoint("classification", tmp_path)
-    write = tf.saved_model.save
-
-    def save_other_weights(served, place, signatures):
-        bias = served.model.head.output_bias
-        trained = np.array(bias)
-        bias.assign([1.5, 0, 0])
-        write(served, place, signatures=signatures)
-        bias.assign(trained)
-
-    monkeypatch.setattr(tf.saved_model, "save", save_other_weights)
+    export_models.save_with_bias(monkeypatch, [1.5, 0, 0])
     with pytest.raises(
         gate.GateError, match=r"The SavedModel differs .* Nothing was exported"
     ):
@@ -152,30 +144,6 @@ def test_a_saved_model_that_needs_this_library_is_refused(tmp_path, monkeypatch)
     ):
         exporter.export(path, str(tmp_path / "served"))
     assert not os.listdir(tmp_path / "served")
-
-
-def test_ties_may_be_decided_differently_but_nothing_else(tmp_path):
-    path, _ = export_models.write_checkpoint("classification", tmp_path)
-    served = load_served(bert_tf.load(path))
-    tie = np.array([[0.4, 0.4, 0.2]], np.float32)
-    outputs = {"probabilities": tie, "label": np.array([b"x"], object)}
-    other = {**outputs, "label": np.array([b"y, z"], object)}
-    assert not failed(served, outputs, other)
-    clear = {"probabilities": np.array([[0.5, 0.3, 0.2]], np.float32)}
-    assert failed(served, {**outputs, **clear}, {**other, **clear}) == ["label"]
-    moved = {**outputs, "probabilities": tie + np.array([[2e-5, 0, 0]], np.float32)}
-    assert failed(served, outputs, moved) == ["probabilities"]
-    finite = {"probabilities": np.full([300, 3], 0.5, np.float32)}
-    one_inf = {"probabilities": np.full([300, 3], 0.5, np.float32)}
-    one_inf["probabilities"][7, 1] = np.inf
-    # Without a limit of values, as for int8, they must be finite in both models.
-    for limits in (SINGLE, HALF, dataclasses.replace(SINGLE, judges_values=False)):
-        for pair in ((finite, one_inf), (one_inf, finite), (one_inf, one_inf)):
-            assert failed(served, *pair, limits=limits) == ["probabilities"]
-    empty = {name: value[:0] for name, value in outputs.items()}
-    nan = {**outputs, "probabilities": tie * np.nan}
-    # A request without rows does not hide the NaN of another one.
-    assert failed(served, outputs, nan, (empty, empty)) == ["probabilities"]
 
 
 def test_the_program_exports_with_flags_and_refuses_in_one_line(tmp_path):
@@ -240,100 +208,6 @@ def test_an_object_store_may_contain_a_version_that_is_being_written(caplog):
     assert "2 is the newest version, but has no saved_model.pb" in caplog.text
 
 
-def test_ranked_classes_may_differ_only_in_ties():
-    served = ServedClassifier.__new__(ServedClassifier)
-    clear = {
-        "classes": objects([b"x", b"y", b"z"]),
-        "scores": np.array([[0.7, 0.2, 0.1]], "f"),
-    }
-    tie = {
-        "classes": objects([b"x", b"y", b"z"]),
-        "scores": np.array([[0.4, 0.4, 0.2]], "f"),
-    }
-    swapped, other = objects([b"y", b"x", b"z"]), objects([b"x", b"z", b"y"])
-    assert (
-        failed(served, clear, clear)
-        == failed(served, tie, {**tie, "classes": swapped})
-        == []
-    )
-    assert failed(served, clear, {**clear, "classes": swapped}) == ["classes"]
-    assert failed(served, tie, {**tie, "classes": other}) == ["classes"]
-
-
-def test_tokens_may_differ_only_in_ties():
-    served = ServedPretrainer.__new__(ServedPretrainer)
-    tokens = np.array([[[b"a", b"b", b"c"]]], object)
-    probabilities = np.array([[[0.6, 0.2, 0.2]]], "f")
-    expected = {"tokens": tokens, "probabilities": probabilities}
-    assert (
-        failed(served, expected, {**expected, "tokens": tokens[..., [0, 2, 1]]}) == []
-    )
-    assert failed(served, expected, {**expected, "tokens": tokens[..., [1, 0, 2]]}) == [
-        "tokens"
-    ]
-    sure = {"tokens": tokens[..., :1], "probabilities": probabilities[..., :1]}
-    assert failed(served, sure, {**sure, "tokens": tokens[..., 1:2]}) == ["tokens"]
-
-
-def test_answers_may_differ_only_in_ties():
-    served = ServedSpanPredictor.__new__(ServedSpanPredictor)
-    served._settings = AnswerSettings()
-    sure = {
-        "answer": objects([b"Ann"])[0], "start": np.array([4]), "end": np.array([7]),
-        "score": np.array([8.0], "f"), "probability": np.array([0.9], "f"),
-        "no_answer": np.array([False]),
-    }  # fmt: skip
-    other = {
-        "answer": objects([b"Bob"])[0],
-        "start": np.array([9]),
-        "end": np.array([12]),
-    }
-    names = ["answer", "start", "end"]
-    assert failed(served, sure, {**sure, **other}) == names
-    assert (
-        failed(served, sure, {**sure, "start": np.array([14]), "end": np.array([17])})
-        == []
-    )
-    tie = {**sure, "probability": np.array([0.5], "f")}
-    assert failed(served, tie, {**tie, **other}) == []
-    assert failed(served, tie, {**tie, "no_answer": np.array([True])}) == ["no_answer"]
-    served._settings = AnswerSettings(
-        version_2_with_negative=True, null_score_diff_threshold=0.5
-    )
-    near = {**sure, "null_score_diff": np.array([0.49], "f")}
-    nothing = {"answer": objects([b""])[0], "no_answer": np.array([True])}
-    above = {**near, **nothing, "null_score_diff": np.array([0.505], "f")}
-    assert failed(served, near, above, limits=HALF) == []
-    assert failed(served, near, above) == ["answer", "no_answer", "null_score_diff"]
-    far = {**sure, "null_score_diff": np.array([-3.0], "f")}
-    assert failed(served, far, {**far, **nothing}, limits=HALF) == [
-        "answer",
-        "no_answer",
-    ]
-
-
-def test_rankings_may_differ_only_in_ties():
-    served = ServedChoice.__new__(ServedChoice)
-    tie = {
-        "probabilities": np.array([[0.4, 0.4, 0.2, 0.0]], "f"),
-        "ranking": np.array([[0, 1, 2, 3]]), "choice": objects([b"x"])[0], "index": np.array([0]),
-    }  # fmt: skip
-    other = {
-        "ranking": np.array([[1, 0, 2, 3]]), "choice": objects([b"y"])[0], "index": np.array([1]),
-    }  # fmt: skip
-    assert failed(served, tie, {**tie, **other}) == []
-    assert failed(served, tie, {**tie, "ranking": np.array([[0, 2, 1, 3]])}) == [
-        "ranking"
-    ]
-    clear = {**tie, "probabilities": np.array([[0.5, 0.3, 0.2, 0.0]], "f")}
-    assert failed(served, clear, {**clear, **other}) == ["ranking", "choice", "index"]
-
-
-def objects(values):
-    """Returns a row of texts, as the outputs of a SavedModel: object [1, N]."""
-    return np.array([values], object)
-
-
 def test_a_version_of_another_program_is_kept(tmp_path, monkeypatch, without_gate):
     path, _ = export_models.write_checkpoint("regression", tmp_path)
     other = tmp_path / "served/1/saved_model.pb"
@@ -352,3 +226,204 @@ def test_a_version_of_another_program_is_kept(tmp_path, monkeypatch, without_gat
     assert other.read_text() == "of another program"
     assert os.listdir(tmp_path / "served") == ["1"]
     assert exporter.export(path, str(tmp_path / "served")).endswith("2")
+
+
+def texts(*values):
+    """Returns texts as the outputs of a SavedModel: object [..., N]."""
+    return np.array(values, object)
+
+
+def floats(*values):
+    return np.array(values, "f")
+
+
+def served_as(served_class, **attributes):
+    """Returns a served model without a model."""
+    served = served_class.__new__(served_class)
+    for name, value in attributes.items():
+        object.__setattr__(served, name, value)
+    return served
+
+
+CLASSIFIER = served_as(ServedClassifier, _threshold=0.5)
+PRETRAINER, CHOICE = served_as(ServedPretrainer), served_as(ServedChoice)
+TAGGER = served_as(ServedTagger)
+ANSWERS, ONE_ANSWER, VERSION_2 = (
+    served_as(ServedSpanPredictor, _settings=AnswerSettings(**settings))
+    for settings in (
+        {},
+        {"n_best_size": 1},
+        {"version_2_with_negative": True, "null_score_diff_threshold": 0.5},
+    )
+)
+LABEL = {"probabilities": floats([0.5, 0.3, 0.2]), "label": texts(b"x")}
+LABEL_TIE = {**LABEL, "probabilities": floats([0.4, 0.4, 0.2])}
+SEVERAL = {"probabilities": floats([0.9, 0.5, 0.1]), "labels": texts(b"x,y")}
+CLASSES = {"classes": texts([b"x", b"y", b"z"]), "scores": floats([0.7, 0.2, 0.1])}
+CLASSES_TIE = {**CLASSES, "scores": floats([0.4, 0.4, 0.2])}
+TOKENS = {
+    "tokens": texts([[b"a", b"b", b"c"]]), "probabilities": floats([[0.6, 0.2, 0.2]])
+}  # fmt: skip
+ONE_TOKEN = {"tokens": texts([[b"a"]]), "probabilities": floats([[0.6]])}
+RANKING = {
+    "probabilities": floats([0.5, 0.3, 0.2, 0.0]), "ranking": np.array([[0, 1, 2, 3]]),
+    "choice": texts(b"x"), "index": np.array([0]),
+}  # fmt: skip
+RANKING_TIE = {**RANKING, "probabilities": floats([0.4, 0.4, 0.2, 0.0])}
+OTHER_CHOICE = {
+    "ranking": np.array([[1, 0, 2, 3]]), "choice": texts(b"y"), "index": np.array([1])
+}  # fmt: skip
+ANSWER = {
+    "answer": texts(b"Ann"), "start": np.array([4]), "end": np.array([7]),
+    "score": floats(8.0), "probability": floats(0.9), "no_answer": np.array([False]),
+}  # fmt: skip
+ANSWER_TIE = {**ANSWER, "probability": floats(0.5)}
+OTHER_ANSWER = {"answer": texts(b"Bob"), "start": np.array([9]), "end": np.array([12])}
+OTHER_PLACE = {"start": np.array([14]), "end": np.array([17])}
+NOTHING = {"answer": texts(b""), "no_answer": np.array([True])}
+AT_THRESHOLD = {**ANSWER, "null_score_diff": floats(0.49)}
+ABOVE = {**NOTHING, "null_score_diff": floats(0.505)}
+FAR = {**ANSWER, "null_score_diff": floats(-3.0)}
+TAGS = {
+    "words": texts([b"a", b"b"]), "tags": texts([b"O", b"B-x"]),
+    "probabilities": floats([0.9, 0.6]), "entities": texts([b"b"]),
+}  # fmt: skip
+TAGS_TIE = {**TAGS, "probabilities": floats([0.5, 0.9])}
+NO_ENTITY = {"tags": texts([b"O", b"O"]), "entities": texts([b""])}
+
+
+@pytest.mark.parametrize(
+    ("served", "expected", "other", "limits", "failed"),
+    [
+        (CLASSIFIER, LABEL_TIE, {"label": texts(b"y, z")}, SINGLE, []),
+        (CLASSIFIER, LABEL, {"label": texts(b"y, z")}, SINGLE, ["label"]),
+        (
+            CLASSIFIER,
+            {**LABEL, "probabilities": floats([0.400015, 0.4, 0.2])},
+            {"label": texts(b"y, z")},
+            SINGLE,
+            [],
+        ),
+        (
+            CLASSIFIER,
+            LABEL_TIE,
+            {"probabilities": floats([0.40002, 0.4, 0.2])},
+            SINGLE,
+            ["probabilities"],
+        ),
+        (CLASSIFIER, SEVERAL, {"labels": texts(b"x")}, SINGLE, []),
+        (
+            CLASSIFIER,
+            {**SEVERAL, "probabilities": floats([0.9, 0.51, 0.1])},
+            {"labels": texts(b"x")},
+            SINGLE,
+            ["labels"],
+        ),
+        (CLASSIFIER, CLASSES, {}, SINGLE, []),
+        (
+            CLASSIFIER,
+            CLASSES,
+            {"classes": texts([b"y", b"x", b"z"])},
+            SINGLE,
+            ["classes"],
+        ),
+        (CLASSIFIER, CLASSES_TIE, {"classes": texts([b"y", b"x", b"z"])}, SINGLE, []),
+        (
+            CLASSIFIER,
+            CLASSES_TIE,
+            {"classes": texts([b"x", b"z", b"y"])},
+            SINGLE,
+            ["classes"],
+        ),
+        (PRETRAINER, TOKENS, {"tokens": texts([[b"a", b"c", b"b"]])}, SINGLE, []),
+        (
+            PRETRAINER,
+            TOKENS,
+            {"tokens": texts([[b"b", b"a", b"c"]])},
+            SINGLE,
+            ["tokens"],
+        ),
+        (PRETRAINER, TOKENS, {"tokens": texts([[b"a", b"b", b"d"]])}, SINGLE, []),
+        (PRETRAINER, ONE_TOKEN, {"tokens": texts([[b"b"]])}, SINGLE, ["tokens"]),
+        (
+            PRETRAINER,
+            {**ONE_TOKEN, "probabilities": floats([[0.4]])},
+            {"tokens": texts([[b"b"]])},
+            SINGLE,
+            [],
+        ),
+        (
+            PRETRAINER,
+            {"score": floats(-3.0), "num_tokens": np.array([3])},
+            {"num_tokens": np.array([4])},
+            SINGLE,
+            ["num_tokens"],
+        ),
+        (CHOICE, RANKING_TIE, OTHER_CHOICE, SINGLE, []),
+        (
+            CHOICE,
+            RANKING_TIE,
+            {"ranking": np.array([[0, 2, 1, 3]])},
+            SINGLE,
+            ["ranking"],
+        ),
+        (CHOICE, RANKING, OTHER_CHOICE, SINGLE, ["ranking", "choice", "index"]),
+        (ANSWERS, ANSWER, OTHER_ANSWER, SINGLE, ["answer", "start", "end"]),
+        (ANSWERS, ANSWER, OTHER_PLACE, SINGLE, []),
+        (
+            ANSWERS,
+            ANSWER,
+            {**OTHER_PLACE, "score": floats(8.0005)},
+            SINGLE,
+            ["start", "end", "score"],
+        ),
+        (ANSWERS, ANSWER_TIE, OTHER_ANSWER, SINGLE, []),
+        (ANSWERS, ANSWER_TIE, {"no_answer": np.array([True])}, SINGLE, ["no_answer"]),
+        (ONE_ANSWER, ANSWER, OTHER_ANSWER, SINGLE, []),
+        (VERSION_2, AT_THRESHOLD, ABOVE, HALF, []),
+        (
+            VERSION_2,
+            AT_THRESHOLD,
+            ABOVE,
+            SINGLE,
+            ["answer", "no_answer", "null_score_diff"],
+        ),
+        (
+            VERSION_2,
+            {**ANSWER, "null_score_diff": floats(0.4)},
+            {**NOTHING, "null_score_diff": floats(0.41)},
+            HALF,
+            [],
+        ),
+        (VERSION_2, FAR, NOTHING, HALF, ["answer", "no_answer"]),
+        (TAGGER, TAGS, NO_ENTITY, SINGLE, ["tags", "entities"]),
+        (TAGGER, TAGS_TIE, NO_ENTITY, SINGLE, []),
+        (TAGGER, TAGS_TIE, {"words": texts([b"a", b"c"])}, SINGLE, ["words"]),
+    ],
+)
+def test_values_may_differ_only_where_a_decision_is_close(
+    served, expected, other, limits, failed
+):
+    assert failed_outputs(served, limits, (expected, {**expected, **other})) == failed
+
+
+def failed_outputs(served, limits, *pairs):
+    """Returns the outputs in which two models differ too much."""
+    results = gate.compare(served, "serving_default", pairs, limits)
+    return [each.output for each in results if not each.passed]
+
+
+@pytest.mark.parametrize(
+    "limits", [SINGLE, HALF, dataclasses.replace(SINGLE, judges_values=False)]
+)
+def test_values_that_are_not_finite_are_refused(limits):
+    """Also without a limit of values, as for int8, and with a request without rows."""
+    finite = {"probabilities": np.full([300, 3], 0.5, np.float32)}
+    infinite = {"probabilities": finite["probabilities"].copy()}
+    infinite["probabilities"][7, 1] = np.inf
+    nan = {"probabilities": finite["probabilities"] * np.nan}
+    empty = {"probabilities": finite["probabilities"][:0]}
+    for pair in ((finite, infinite), (infinite, finite), (infinite, infinite)):
+        assert failed_outputs(CLASSIFIER, limits, pair) == ["probabilities"]
+    found = failed_outputs(CLASSIFIER, limits, (finite, nan), (empty, empty))
+    assert found == ["probabilities"]

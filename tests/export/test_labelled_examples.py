@@ -1,4 +1,4 @@
-"""The examples of the dev split that a run stores, and the metric that an export compares."""
+"""The dev examples that a run stores, and the metric that an export compares."""
 
 import hashlib
 import json
@@ -12,6 +12,7 @@ import scipy.stats
 import sklearn.metrics
 import squad_data
 import tensorflow as tf
+from model_file_checks import report_of
 from reference import conlleval
 from reference import squad as oracle
 
@@ -43,8 +44,10 @@ def rows_of(kind, count, seed=1):
             row["answers"] = [] if rng.random() < 0.3 else ["b", row["context"][:5]]
         elif kind == "tagging":
             count_of_words = rng.integers(1, 30)
-            row = {"tokens": rng.choice(WORDS, count_of_words).tolist(),
-                   "tags": rng.choice(export_models.TAGS, count_of_words).tolist()}  # fmt: skip
+            row = {
+                "tokens": rng.choice(WORDS, count_of_words).tolist(),
+                "tags": rng.choice(export_models.TAGS, count_of_words).tolist(),
+            }
         elif kind == "choice":
             row["choices"] = [
                 f"{word} {text()}" for word in WORDS[: rng.integers(2, 8)]
@@ -124,8 +127,7 @@ def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
     rows = rows_of(kind, 70)
     write_rows(tmp_path / kind / DEV_EXAMPLES, rows)
     folder = exporter.export(path, str(tmp_path / "served"))
-    with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
-        report = json.load(file)["metric"]
+    report = report_of(folder)["metric"]
     with open(f"{folder}/assets.extra/model_card.md", encoding="utf-8") as file:
         card = file.read()
     stored = (tmp_path / kind / DEV_EXAMPLES).read_bytes()
@@ -153,30 +155,35 @@ def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
     assert report["baseline"] == pytest.approx(constant)
 
 
-# For each task, its metric for the labels [1, 1, 0, 1, 0] and the predicted labels
-# [1, 0, 0, 1, 1] by scikit-learn.
-TRUE, FOUND = [1, 1, 0, 1, 0], [1, 0, 0, 1, 1]
-METRICS = {
-    "cola": ("matthews_correlation", sklearn.metrics.matthews_corrcoef(TRUE, FOUND)),
-    "mrpc": ("f1", sklearn.metrics.f1_score(TRUE, FOUND)),
-    "sst-2": ("accuracy", 0.6),
-    "custom": ("accuracy", 0.6),
-}
-
-
-@pytest.mark.parametrize("task", METRICS)
-def test_the_metric_is_the_one_that_selects_the_weights(task):
-    model = bert_tf.BertClassifier(export_models.CONFIG, num_labels=2, seed=1)
+@pytest.mark.parametrize(
+    ("task", "name", "metric"),
+    [
+        ("cola", "matthews_correlation", sklearn.metrics.matthews_corrcoef),
+        ("mrpc", "f1", sklearn.metrics.f1_score),
+        ("sst-2", "accuracy", sklearn.metrics.accuracy_score),
+        ("custom", "accuracy", sklearn.metrics.accuracy_score),
+    ],
+)
+def test_a_task_of_glue_has_the_metric_that_selects_its_weights(task, name, metric):
+    model = bert_tf.BertClassifier(export_models.CONFIG, num_labels=2, seed=3)
     tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
-    facts = {"task": task, "task_type": "classification", "labels": ["0", "1"]}
-    served = export_models.served(
-        model, tokenizer, **facts, pair=False, max_seq_length=12
-    )
-    probabilities = np.array([[0.9, 0.1], [0.2, 0.8]], np.float32)[FOUND]
-    name, value = METRICS[task]
-    outputs = {"probabilities": probabilities}
-    found = served.metric(outputs, [str(label) for label in TRUE])
-    assert found == (name, pytest.approx(100 * value))
+    facts = {
+        "task": task,
+        "task_type": "classification",
+        "labels": ["0", "1"],
+        "pair": False,
+        "max_seq_length": 12,
+    }
+    served = export_models.served(model, tokenizer, **facts)
+    predicted = np.array([0, 1, 1, 0, 1, 1])
+    outputs = {
+        "probabilities": np.eye(2, dtype=np.float32)[predicted],
+        "label": np.array([b"0", b"1"], object)[predicted],
+    }
+    correct = [0, 1, 0, 1, 1, 1]
+    expected = 100 * metric(correct, predicted)
+    found = served.metric(outputs, list(map(str, correct)))
+    assert found == (name, pytest.approx(expected))
 
 
 def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(
@@ -185,16 +192,7 @@ def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(
     path, _ = export_models.write_checkpoint("classification", tmp_path)
     data = write_rows(tmp_path / "dev.jsonl", rows_of("classification", 40))
     monkeypatch.setitem(gate.LIMITS, "float32", gate.Limits(np.inf, 100, 0.5))
-    write = tf.saved_model.save
-
-    def save_other_weights(served, place, signatures):
-        bias = served.model.head.output_bias
-        trained = np.array(bias)
-        bias.assign([9, 0, 0])
-        write(served, place, signatures=signatures)
-        bias.assign(trained)
-
-    monkeypatch.setattr(tf.saved_model, "save", save_other_weights)
+    export_models.save_with_bias(monkeypatch, [9, 0, 0])
     message = r"has the accuracy .* on 40 examples .* Nothing was exported"
     with pytest.raises(gate.GateError, match=message):
         exporter.export(path, str(tmp_path / "served"), dev_data=data)

@@ -1,4 +1,4 @@
-"""Exported classifiers of texts of any length, compared with plain loops over windows."""
+"""Exported classifiers of texts of any length, and plain loops over windows."""
 
 import export_models
 import numpy as np

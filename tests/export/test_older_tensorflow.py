@@ -1,4 +1,4 @@
-"""SavedModels in an environment with TensorFlow 2.20 and tensorflow-text 2.20, without bert-tf.
+"""SavedModels in an environment with TensorFlow 2.20, without bert-tf.
 
 run_scripts/test.sh --slow makes such an environment. BERT_TF_OLDER_PYTHON is the path
 of its Python program. BERT_TF_OLDER_TEXT is a folder with the package tensorflow-text
@@ -14,7 +14,7 @@ import export_models
 import pytest
 
 import bert_tf
-from bert_tf.export import gate, gate_process, warm_up
+from bert_tf.export import gate, server_files
 from bert_tf.export.requests import example_requests
 from bert_tf.export.served import load_served
 
@@ -60,11 +60,11 @@ def test_all_signatures_give_the_same_outputs(
         path, _ = export_models.write_checkpoint(kind, tmp_path)
         served[kind] = load_served(bert_tf.load(path))
         signatures[kind] = served[kind].signatures()
-        requests[kind] = warm_up.requests(served[kind])
+        requests[kind] = server_files.warm_up_requests(served[kind])
         requests[kind] += example_requests(
             served[kind], signatures[kind], gate.EXAMPLES, ()
         )
-    with contextlib.closing(gate_process.Gate(older_python)) as process:
+    with contextlib.closing(gate.GateProcess(older_python)) as process:
         found = process.run(folders, list(requests.values()))
     for kind, outputs in zip(kinds, found, strict=True):
         expected = gate.outputs_in_memory(signatures[kind], requests[kind])

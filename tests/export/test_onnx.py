@@ -1,4 +1,4 @@
-"""ONNX files, run by ONNX Runtime itself, by `Predictor`, and by the client without TensorFlow."""
+"""ONNX files: their operators, int8 products, and the client without TensorFlow."""
 
 import json
 import os
@@ -10,94 +10,26 @@ import export_models
 import model_file_checks as checks
 import numpy as np
 import pytest
-from model_file_checks import OUTPUTS, TEXTS
+from model_file_checks import OUTPUTS, TEXTS, path_of, session_of
 from reference import tokenizer as reference
-from run_programs import run_mains
 from tiny_bert import small_config
 
 import bert_tf
 from bert_tf.export import exporter, gate
+from bert_tf.export.formats import FORMATS
 from bert_tf.export.onnx import onnx_conversion, onnx_files
 from bert_tf.export.served import load_served
-from bert_tf.export.settings import ONNX_PRECISIONS, ServingSettings
+from bert_tf.export.settings import ServingSettings
 
-onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("tf2onnx")
 
 
-def some_slow(kinds):
-    """Marks most kinds as slow, because each is an export."""
-    fast = ("classification", "pair", "fill_mask")
-    return [
-        each if each in fast else pytest.param(each, marks=pytest.mark.slow)
-        for each in kinds
-    ]
-
-
-def onnx_path(folder, precision):
-    return f"{folder}/onnx/{precision}.onnx"
-
-
-def session_of(path):
-    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-
-
-def batch_of(length, size):
-    """Returns ids of sequences, each of which ends with padding."""
-    rows = [checks.random_inputs(length, seed) for seed in range(size)]
-    return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
-
-
-@pytest.mark.parametrize("kind", some_slow(export_models.KINDS))
-def test_outputs_are_those_of_the_keras_model(exported, kind):
-    folder = exported(kind, "onnx")
-    for precision in ONNX_PRECISIONS:
-        session = session_of(onnx_path(folder, precision))
-        names = [each.name for each in session.get_outputs()]
-        for length, size in (
-            (1, 1),
-            (2, 3),
-            (7, 1),
-            (12, 2),
-            (16, 4),
-        ):  # there are 16 positions
-            inputs = batch_of(length, size)
-            if kind == "fill_mask":
-                positions = np.arange(min(3, length), dtype=np.int32)
-                inputs["masked_lm_positions"] = np.tile(positions, (size, 1))
-            found = dict(zip(names, session.run(None, inputs), strict=True))
-            checks.check_outputs(kind, found, inputs, precision)
-
-
-@pytest.mark.parametrize("kind", some_slow(export_models.KINDS))
-def test_predictions_are_those_of_the_saved_model(exported, kind):
-    checks.check_predictor(
-        onnx_path(exported(kind, "onnx"), "float32"), exported(kind), kind
-    )
-
-
-@pytest.mark.parametrize(
-    ("kind", "signature", "columns"),
-    [
-        ("fill_mask", "score", [TEXTS]), ("fill_mask", "next_sentence", [TEXTS, TEXTS[::-1]]),
-        pytest.param(
-            "tagging", "words", [[["a", "zz", "b"], [], ["c"] * 30]], marks=pytest.mark.slow
-        ),
-    ],
-)  # fmt: skip
-def test_other_signatures_are_those_of_the_saved_model(
-    exported, kind, signature, columns
-):
-    path = onnx_path(exported(kind, "onnx"), "float32")
-    checks.check_signature(path, exported(kind), signature, columns)
-
-
 @pytest.mark.parametrize("kind", ["classification", "fill_mask"])
-def test_a_file_has_standard_operators_and_its_vocabulary(exported, kind):
-    folder = exported(kind, "onnx")
-    for precision in ONNX_PRECISIONS:
-        model = onnx.load(onnx_path(folder, precision))
+def test_a_file_has_standard_operators(exported, kind):
+    for precision in FORMATS["onnx"].precisions:
+        model = onnx.load(path_of(exported, "onnx", kind, precision))
         onnx.checker.check_model(model)
         assert {node.domain for node in model.graph.node} <= {"", "ai.onnx"}
         versions = {each.domain: each.version for each in model.opset_import}
@@ -107,24 +39,19 @@ def test_a_file_has_standard_operators_and_its_vocabulary(exported, kind):
         sizes = [dim.dim_value for each in types.values() for dim in each.shape.dim]
         assert set(sizes) == {0}  # all are dynamic
         assert {each.name for each in model.graph.output} == set(OUTPUTS[kind])
-        stored = {each.key: each.value for each in model.metadata_props}
-        for name in [
-            "vocab.txt",
-            *(["labels.txt"] if kind == "classification" else []),
-        ]:
-            with open(f"{folder}/assets.extra/{name}", encoding="utf-8") as file:
-                assert stored[name] == file.read()
-    with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
-        rows = json.load(file)["onnx"]
-    assert {each["file"] for each in rows} == set(os.listdir(f"{folder}/onnx"))
-    quantized = onnx.load(onnx_path(folder, "int8")).graph.node
-    assert sum(node.op_type == "MatMulInteger" for node in quantized) >= 12
-    with open(f"{folder}/assets.extra/model_card.md", encoding="utf-8") as file:
-        card = file.read()
-    assert "## ONNX" in card and all(f"| {each['file']} | " in card for each in rows)
+        products = [n for n in model.graph.node if n.op_type == "MatMulInteger"]
+        assert len(products) >= (12 if precision == "int8" else 0)
 
 
-@pytest.mark.parametrize("kind", some_slow(export_models.KINDS_WITH_TEXT_INPUT))
+@pytest.mark.parametrize(
+    "kind",
+    [
+        each
+        if each in ("classification", "pair")
+        else pytest.param(each, marks=pytest.mark.slow)
+        for each in export_models.KINDS_WITH_TEXT_INPUT
+    ],
+)
 def test_the_client_without_tensorflow_gives_the_predictions_of_predictor(
     exported, kind
 ):
@@ -132,7 +59,7 @@ def test_the_client_without_tensorflow_gives_the_predictions_of_predictor(
     folder = exported(kind, "onnx")
     texts = [*TEXTS, *(f"{letter} " * count for letter in "ab" for count in (5, 6, 20))]
     columns = export_models.inputs_of(kind, texts).values()
-    expected = bert_tf.Predictor(onnx_path(folder, "float32"))(*columns)
+    expected = bert_tf.Predictor(f"{folder}/onnx/float32.onnx")(*columns)
     names = ("tensorflow", "keras", "bert_tf")
     blocked = f"import sys\nfor name in {names}: sys.modules[name] = None\n"
     program = blocked + "import runpy; runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -144,7 +71,7 @@ def test_the_client_without_tensorflow_gives_the_predictions_of_predictor(
         "-c",
         program,
         client,
-        onnx_path(folder, "float32"),
+        f"{folder}/onnx/float32.onnx",
         *texts,
     ]
     output = subprocess.run(
@@ -158,7 +85,7 @@ def test_the_client_without_tensorflow_gives_the_predictions_of_predictor(
 
 @pytest.mark.slow
 def test_ids_are_line_numbers_with_an_odd_vocabulary(tmp_path):
-    """Repeated, empty and spaced entries: all formats and clients give equal outputs."""
+    """With repeated, empty and spaced entries, all clients give equal outputs."""
     pytest.importorskip("tokenizers")
     lines = export_models.VOCABULARY[:]
     lines[5:5] = ["", "a", "a b", "c\td", "\u2028", "##b", "e\u00a0f", ""]
@@ -188,10 +115,10 @@ def test_ids_are_line_numbers_with_an_odd_vocabulary(tmp_path):
         inputs = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
         expected.append(export_models.softmax(np.array(model(inputs)["logits"]))[0])
     client = runpy.run_path(f"{folder}/assets.extra/onnx_client.py")["Model"]
-    predictors = [bert_tf.Predictor(onnx_path(folder, "float32"))]
+    predictors = [bert_tf.Predictor(f"{folder}/onnx/float32.onnx")]
     predictors += [
         bert_tf.Predictor(f"{tmp_path}/saved/1"),
-        client(onnx_path(folder, "float32")),
+        client(f"{folder}/onnx/float32.onnx"),
     ]
     for predict in predictors:
         rows = [list(each["probabilities"].items()) for each in predict(texts)]
@@ -204,6 +131,12 @@ def test_tasks_with_other_outputs_have_no_client(exported):
     assert "onnx_client.py" not in os.listdir(f"{folder}/assets.extra")
 
 
+def test_all_files_of_a_folder_are_listed(exported):
+    message = r"no SavedModel.*/onnx/float32\.onnx, .*/onnx/int8\.onnx\."
+    with pytest.raises(bert_tf.InputError, match=message):
+        bert_tf.Predictor(exported("classification", "onnx"))
+
+
 def one_product(weights):
     """Returns an ONNX model that multiplies `x` by weights."""
     helper = onnx.helper
@@ -212,9 +145,12 @@ def one_product(weights):
         for name, size in zip("xy", weights.shape, strict=True)
     }
     graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "weights"], ["y"], name="product")], "model",
-        [shapes["x"]], [shapes["y"]], [onnx.numpy_helper.from_array(weights, "weights")],
-    )  # fmt: skip
+        [helper.make_node("MatMul", ["x", "weights"], ["y"], name="product")],
+        "model",
+        [shapes["x"]],
+        [shapes["y"]],
+        [onnx.numpy_helper.from_array(weights, "weights")],
+    )
     versions = [helper.make_opsetid("", onnx_conversion.OPSET)]
     model = helper.make_model(graph, opset_imports=versions, ir_version=8)
     return model.SerializeToString()
@@ -330,53 +266,6 @@ def without_facts(model):
     ],
 )
 def test_other_files_are_refused(exported, tmp_path, change, message):
-    path = onnx_path(exported("classification", "onnx"), "float32")
+    path = path_of(exported, "onnx", "classification")
     with pytest.raises(bert_tf.InputError, match=message):
         bert_tf.Predictor(changed(path, tmp_path / "changed.onnx", change))
-
-
-def test_damaged_files_and_missing_packages_are_refused(
-    exported, tmp_path, monkeypatch
-):
-    folder = exported("classification", "onnx")
-    path = onnx_path(folder, "int8")
-    with open(path, "rb") as file:
-        content = file.read()
-    damaged = tmp_path / "damaged.onnx"
-    damaged.write_bytes(content[: len(content) // 2])
-    with pytest.raises(
-        bert_tf.InputError, match=r"damaged\.onnx is not a file that ONNX Runtime"
-    ):
-        bert_tf.Predictor(damaged)
-    with pytest.raises(
-        bert_tf.InputError, match=r"no SavedModel.*/onnx/float32\.onnx, "
-    ):
-        bert_tf.Predictor(folder)
-    checkpoint, _ = export_models.write_checkpoint("regression", tmp_path)
-    for name in ("tf2onnx", "onnxruntime", "onnx"):
-        monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(
-            bert_tf.InputError, match=rf"{name},.* pip install 'bert-tf\[onnx\]'"
-        ):
-            exporter.export(
-                checkpoint, str(tmp_path / "new"), ServingSettings(format="onnx")
-            )
-    with pytest.raises(bert_tf.InputError, match=r"pip install 'bert-tf\[onnx\]'"):
-        bert_tf.Predictor(path)
-    assert not (tmp_path / "new").exists()
-
-
-def test_the_programs_write_and_read_a_file(tmp_path):
-    path, _ = export_models.write_checkpoint("classification", tmp_path)
-    export = [
-        f"--checkpoint={path}",
-        f"--export_dir={tmp_path}/served",
-        "--format=onnx",
-    ]
-    predict = [f"--model={tmp_path}/served/1/onnx/int8.onnx", "--text=a b"]
-    written, predicted = run_mains([
-        ("bert_tf.run_scripts.export_model", [*export, "--onnx_precisions=int8"]),
-        ("bert_tf.run_scripts.predict", predict),
-    ])  # fmt: skip
-    assert written.code == predicted.code == 0, (written.err, predicted.err)
-    assert predicted.out.endswith("\ta b\n")

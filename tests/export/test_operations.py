@@ -1,4 +1,4 @@
-"""The check of a SavedModel before it is loaded refuses graphs that do more than compute."""
+"""The check of a SavedModel before it is loaded refuses graphs that have effects."""
 
 import pathlib
 
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf.errors import InputError
-from bert_tf.export.operations import foreign_parts, read_graph
+from bert_tf.export.saved_model_loading import foreign_parts, read_graph
 
 OF_TENSORFLOW = (
     pathlib.Path(__file__).parent.parent / "golden/tensorflow_2_20_operations.txt"
@@ -46,13 +46,22 @@ SIGNATURES = {
 }
 # Each reads or writes files, or runs Python code.
 WITH_EFFECTS = {
-    "DecodeProtoV2", "EagerPyFunc", "MatchingFiles", "MergeV2Checkpoints", "PrintV2", "PyFunc",
-    "ReadFile", "RestoreV2", "SaveV2", "TextLineDataset", "WriteFile",
-}  # fmt: skip
+    "DecodeProtoV2",
+    "EagerPyFunc",
+    "MatchingFiles",
+    "MergeV2Checkpoints",
+    "PrintV2",
+    "PyFunc",
+    "ReadFile",
+    "RestoreV2",
+    "SaveV2",
+    "TextLineDataset",
+    "WriteFile",
+}
 
 
 class Initialized(tf.Module):
-    """Its resource writes a file when it is initialized, that is, when the model is loaded."""
+    """Its resource writes a file when the model is loaded."""
 
     def __init__(self):
         super().__init__()
@@ -181,9 +190,8 @@ def test_only_the_saver_may_call_its_functions(exported):
         graph.ClearField("saver_def")
 
     assert changed(folder, lambda _: None) == []
-    for change in (
-        from_signature, as_object, as_output, as_input, as_init_op, as_replacement, without_saver
-    ):  # fmt: skip
+    changes = (from_signature, as_object, as_output, as_input, as_init_op)
+    for change in (*changes, as_replacement, without_saver):
         assert "the operation SaveV2" in changed(folder, change), change
 
 
@@ -242,11 +250,15 @@ def test_functions_with_the_name_of_an_operation_or_of_another_function_are_refu
             folder, lambda graph, name=name: of_the_saver_with_the_name(name, graph)
         )
         assert {f"the ambiguous function {name}", "the operation SaveV2"} <= {*found}
-    assert changed(folder, lambda graph: of_the_saver_with_the_name("WriteFile", graph)) == [
-        "the ambiguous function WriteFile", "the operation MergeV2Checkpoints",
-        "the operation "
-        "SaveV2", "the operation ShardedFilename", "the operation WriteFile",
-    ]  # fmt: skip
+    assert changed(
+        folder, lambda graph: of_the_saver_with_the_name("WriteFile", graph)
+    ) == [
+        "the ambiguous function WriteFile",
+        "the operation MergeV2Checkpoints",
+        "the operation SaveV2",
+        "the operation ShardedFilename",
+        "the operation WriteFile",
+    ]
     (found,) = changed(folder, twice)
     assert found.startswith("the ambiguous function ")
 

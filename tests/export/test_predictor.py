@@ -1,4 +1,4 @@
-"""`Predictor` and predict.py: decoded predictions, batches, tables, and refused input."""
+"""`Predictor` and predict.py: decoded predictions, batches, tables, refused input."""
 
 import concurrent.futures
 import csv
@@ -217,8 +217,8 @@ def test_other_signatures_of_texts_can_be_called(exported):
     scores = bert_tf.Predictor(exported("fill_mask"), signature="score")(TEXTS)
     model = tf.saved_model.load(exported("fill_mask"))
     expected = model.signatures["score"](text=tf.constant(TEXTS))
-    for each, score, count in zip(scores, *(expected[n] for n in ("score", "num_tokens")),
-                                  strict=True):  # fmt: skip
+    columns = (expected[name] for name in ("score", "num_tokens"))
+    for each, score, count in zip(scores, *columns, strict=True):
         assert each == {
             "score": pytest.approx(float(score), abs=1e-4),
             "num_tokens": int(count),
@@ -249,10 +249,18 @@ def test_a_table_keeps_its_columns_and_its_format(exported, tmp_path):
             writer = csv.DictWriter(file, list(rows[0]), dialect=dialect)
             writer.writeheader(), writer.writerows(rows)
     endings = ("csv", "tsv", "jsonl", "parquet")
-    results = run_main("bert_tf.run_scripts.predict", *(
-        [model, f"--input_file={tmp_path}/in.{ending}", f"--output_file={tmp_path}/out.{ending}"]
-        for ending in endings
-    ), [model, f"--input_file={tmp_path}/in.csv"])  # fmt: skip
+    results = run_main(
+        "bert_tf.run_scripts.predict",
+        *(
+            [
+                model,
+                f"--input_file={tmp_path}/in.{ending}",
+                f"--output_file={tmp_path}/out.{ending}",
+            ]
+            for ending in endings
+        ),
+        [model, f"--input_file={tmp_path}/in.csv"],
+    )
     assert [each.code for each in results] == [0] * 5, results
     assert results[-1].out == (tmp_path / "out.csv").read_text()
     with open(tmp_path / "out.csv", newline="") as file:

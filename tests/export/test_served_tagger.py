@@ -1,4 +1,4 @@
-"""Tags and entities that are computed in the graph, against the Python path and conlleval."""
+"""Tags and entities of the graph, against the Python path and conlleval."""
 
 import dataclasses
 import itertools
@@ -13,7 +13,7 @@ from reference import conlleval
 
 import bert_tf
 from bert_tf.export.served.graph_functions import substrings
-from bert_tf.export.served.tags import TagTable
+from bert_tf.export.served.tagger import TagTable
 from bert_tf.tasks.ner import conll
 from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.ner_results import NerResults
@@ -26,7 +26,7 @@ WORDS = ["a", "b", "cab", "zebra", "é", "ab!c", "\ufe0f", "d", "a-b", "猫犬"]
 
 
 def entities_of(tags):
-    """Returns (type, first word, word after the last) of each entity, by the rules of conlleval."""
+    """Returns (type, first word, word after the last) of each entity, as conlleval."""
     found, start = [], None
     pairs = [conlleval.parse(tag) for tag in ["O", *tags, "O"]]
     for place, (before, now) in enumerate(itertools.pairwise(pairs)):
@@ -238,8 +238,13 @@ def test_the_predictor_returns_entities(exported):
     assert first["words"] == ["a", "b", "c", "d", "e", "f", "g", "h", "a", "b", "c"]
     assert len(first["tags"]) == len(first["probabilities"]) == 11
     assert empty == {
-        "entities": [], "words": [], "tags": [], "probabilities": [], "start": [], "end": [],
-    }  # fmt: skip
+        "entities": [],
+        "words": [],
+        "tags": [],
+        "probabilities": [],
+        "start": [],
+        "end": [],
+    }
     expected = entities_of(first["tags"])
     assert [each["type"] for each in first["entities"]] == [
         kind for kind, _, _ in expected

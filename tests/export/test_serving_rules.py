@@ -1,4 +1,4 @@
-"""The signatures as written, and requests over REST, by the rules of TensorFlow Serving."""
+"""Signatures as written, and requests over REST, by the rules of TensorFlow Serving."""
 
 import json
 
@@ -18,7 +18,7 @@ TEXTS = ["a b c", "", "Ž é [MASK] d", "h"]
 
 @pytest.fixture(scope="module", params=export_models.KINDS)
 def export(request, exported):
-    """The kind, the folder, the signatures in its saved_model.pb, and the loaded model."""
+    """The kind, the folder, the signatures in saved_model.pb, and the loaded model."""
     folder = exported(request.param)
     model = saved_model_pb2.SavedModel()
     with open(f"{folder}/saved_model.pb", "rb") as file:

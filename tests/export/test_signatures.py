@@ -1,4 +1,4 @@
-"""The signatures of all kinds of exported models: names, dtypes, shapes, and their checks."""
+"""The signatures of all kinds of exported models: names, dtypes, shapes, checks."""
 
 import export_models
 import numpy as np
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from bert_tf.export.requests import serialized_example
 from bert_tf.export.served import load_served
-from bert_tf.export.served.id_checks import checked_ids
+from bert_tf.export.served.graph_functions import checked_ids
 from bert_tf.pretrained import load
 
 TEXTS = [b"a b c", b"", b"Abc d\xc3\xa9fg h zzz", b"a " * 50, b"caf\xe9 \xff"]
@@ -21,24 +21,38 @@ OUTPUTS = {
     "multi_label": {"probabilities": (tf.float32, 2), "labels": (tf.string, 1)},
     "regression": {"score": (tf.float32, 1)},
     "span": {
-        "answer": (tf.string, 1), "start": (tf.int32, 1), "end": (tf.int32, 1),
-        "score": (tf.float32, 1), "probability": (tf.float32, 1), "no_answer": (tf.bool, 1),
+        "answer": (tf.string, 1),
+        "start": (tf.int32, 1),
+        "end": (tf.int32, 1),
+        "score": (tf.float32, 1),
+        "probability": (tf.float32, 1),
+        "no_answer": (tf.bool, 1),
         "null_score_diff": (tf.float32, 1),
     },
     "tagging": {
-        "words": (tf.string, 2), "tags": (tf.string, 2), "probabilities": (tf.float32, 2),
-        "start": (tf.int32, 2), "end": (tf.int32, 2), "entities": (tf.string, 2),
-        "entity_types": (tf.string, 2), "entity_start": (tf.int32, 2), "entity_end": (tf.int32, 2),
+        "words": (tf.string, 2),
+        "tags": (tf.string, 2),
+        "probabilities": (tf.float32, 2),
+        "start": (tf.int32, 2),
+        "end": (tf.int32, 2),
+        "entities": (tf.string, 2),
+        "entity_types": (tf.string, 2),
+        "entity_start": (tf.int32, 2),
+        "entity_end": (tf.int32, 2),
     },
     "choice": {
-        "probabilities": (tf.float32, 2), "ranking": (tf.int32, 2), "choice": (tf.string, 1),
+        "probabilities": (tf.float32, 2),
+        "ranking": (tf.int32, 2),
+        "choice": (tf.string, 1),
         "index": (tf.int32, 1),
     },
     "fill_mask": {
-        "tokens": (tf.string, 3), "probabilities": (tf.float32, 3), "num_masks": (tf.int32, 1),
+        "tokens": (tf.string, 3),
+        "probabilities": (tf.float32, 3),
+        "num_masks": (tf.int32, 1),
     },
     "embedding": {"embedding": (tf.float32, 2)},
-}  # fmt: skip
+}
 OUTPUTS["pair"] = OUTPUTS["classification"]
 IDS = ["input_ids", "input_mask", "segment_ids"]
 
@@ -182,7 +196,7 @@ def test_wrong_shapes_are_refused(served):
 
 @pytest.mark.parametrize("name", IDS)
 def test_a_wrong_rank_is_refused(name):
-    """The C API does not compare the rank with the signature, so the graph checks it."""
+    """The graph checks the rank, because the C API does not compare it."""
     inputs = {each: tf.zeros([2, 3], tf.int32) for each in IDS}
     with pytest.raises(
         tf.errors.InvalidArgumentError, match=r"Shape of tensor .*\[3\]"

@@ -1,4 +1,4 @@
-"""The answers that are computed in the graph, against a transcription of the released rules."""
+"""The answers of the graph, against a transcription of the released rules."""
 
 import dataclasses
 import json
@@ -66,7 +66,7 @@ def with_logits(served, found, logits):
 
 
 def run(tmp_path, data, windows, settings, *, rounded, do_lower_case=True, length=16):
-    """Returns the outputs of the graph, the examples, and the predictions of the oracle."""
+    """Returns the outputs of the graph, the examples, and those of the oracle."""
     path = squad_data.write(tmp_path / "data.json", data)
     tokenizer, reference = tokenizers(do_lower_case)
     windows = {"doc_stride": 4, "max_query_length": 5, **windows}
@@ -93,12 +93,19 @@ def run(tmp_path, data, windows, settings, *, rounded, do_lower_case=True, lengt
 
 
 def best_scores(found, nbest):
-    """Returns the score of the best answer other than "" in the n-best lists, or None."""
+    """Returns the score of the best answer other than "" in each list, or None."""
     lists = [nbest[example.id] for example in found.examples]
     return [
-        next((a["start_logit"] + a["end_logit"] for a in each if a["text"] not in ("", "empty")),
-             None) for each in lists
-    ]  # fmt: skip
+        next(
+            (
+                a["start_logit"] + a["end_logit"]
+                for a in each
+                if a["text"] not in ("", "empty")
+            ),
+            None,
+        )
+        for each in lists
+    ]
 
 
 @pytest.mark.parametrize("case", list(CASES))
@@ -147,7 +154,7 @@ def test_scores_and_decisions_follow_the_released_rules(tmp_path, case, rounded)
 def test_answers_and_probabilities_of_simple_texts_equal_the_released_ones(
     tmp_path, case
 ):
-    """The words are in lower case with single blanks, so the answers are parts of the context."""
+    """With single blanks and lower case, the answers are parts of the context."""
     windows, settings = CASES[case]
     rng = np.random.default_rng(3)
     paragraphs = [
@@ -196,16 +203,32 @@ FALLBACKS = [
     ("  \u0e35 ab", (0, 1), "ab"),
 ]
 MARKED = [
-    *"abelox(),", "##a", "##b", "##c", "##e", "##l", "##o", "##\u0e17", "\u0e1b", "\u0939",
-    "##\u0926", "##\u093f", "##\u0940", "\u0643", "##\u0628", "\u1112", "##\u1161", "##\u11ab",
-]  # fmt: skip
+    *"abelox(),",
+    "##a",
+    "##b",
+    "##c",
+    "##e",
+    "##l",
+    "##o",
+    "##\u0e17",
+    "\u0e1b",
+    "\u0939",
+    "##\u0926",
+    "##\u093f",
+    "##\u0940",
+    "\u0643",
+    "##\u0628",
+    "\u1112",
+    "##\u1161",
+    "##\u11ab",
+]
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
 def test_combining_marks_give_the_answers_of_the_released_program(
     tmp_path, do_lower_case
 ):
-    """The bytes of the context between the first and last word, where characters do not match."""
+    """The bytes between the first and last word, where characters do not match."""
     vocab = [*squad_data.SPECIAL, *MARKED]
     tokenizer = bert_tf.BertTokenizer(vocab, do_lower_case)
     reference = Tokenizer(vocab, do_lower_case)
@@ -261,7 +284,7 @@ def test_the_metric_of_an_export_counts_the_units_of_the_run():
 
 
 def test_the_graph_computes_windows_in_parts_and_any_batch(tmp_path):
-    """The signature gives the same answers for one question at a time, and for a long context."""
+    """One question at a time, and a long context, give the same answers."""
     tokenizer, _ = tokenizers(True)
     config = dataclasses.replace(
         CONFIG, vocab_size=tokenizer.vocab_size, initializer_range=0.5

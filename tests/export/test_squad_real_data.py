@@ -11,10 +11,17 @@ from bert_tf.tasks.squad.squad_examples import read_examples
 
 EVERY = 10  # of the 10,570 questions
 FACTS = {
-    "task": "squad", "task_type": "span", "doc_stride": 32, "max_query_length": 16,
-    "n_best_size": 20, "max_answer_length": 30, "version_2_with_negative": False,
-    "null_score_diff_threshold": 0.0, "padding_as_released": False, "max_seq_length": 96,
-}  # fmt: skip
+    "task": "squad",
+    "task_type": "span",
+    "doc_stride": 32,
+    "max_query_length": 16,
+    "n_best_size": 20,
+    "max_answer_length": 30,
+    "version_2_with_negative": False,
+    "null_score_diff_threshold": 0.0,
+    "padding_as_released": False,
+    "max_seq_length": 96,
+}
 
 
 @pytest.mark.slow

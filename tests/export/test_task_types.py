@@ -32,6 +32,13 @@ def classifier(biases):
     return model
 
 
+def served_classifier(model, tokenizer, **facts):
+    """Returns a served model, by default of several labels."""
+    defaults = {"labels": LABELS, "pair": False, "max_seq_length": 12}
+    facts = {**defaults, "task_type": "multi_label", **facts}
+    return export_models.served(model, tokenizer, **facts)
+
+
 def logits_of(model, tokenizer, texts, second=None):
     return np.asarray(
         model(tokenizer.encode(texts, second, seq_length=12))["logits"], np.float64
@@ -54,9 +61,15 @@ def test_a_multi_label_model_gives_sigmoids_and_the_labels_above_its_threshold(
 ):
     model = classifier([0.3, -0.2, -0.5])
     folder = bert_tf.export_model(
-        model, tokenizer, tmp_path / "served", labels=LABELS, pair=True, max_seq_length=12,
-        task_type="multi_label", threshold=0.4,
-    )  # fmt: skip
+        model,
+        tokenizer,
+        tmp_path / "served",
+        labels=LABELS,
+        pair=True,
+        max_seq_length=12,
+        task_type="multi_label",
+        threshold=0.4,
+    )
     signatures = tf.saved_model.load(folder).signatures
     first, second = tf.constant(TEXTS), tf.constant(TEXTS[::-1])
     found = signatures["serving_default"](text_a=first, text_b=second)
@@ -80,15 +93,9 @@ def test_a_threshold_includes_its_own_value(tokenizer, tmp_path):
     """Zero logits have the probability 0.5."""
     model = classifier([0.0, 0.0, 0.0])
     model.head.output_weights.assign(np.zeros((3, 8)))
-    facts = {
-        "labels": LABELS,
-        "pair": False,
-        "max_seq_length": 12,
-        "task_type": "multi_label",
-    }
-    served = export_models.served(model, tokenizer, **facts)
+    served = served_classifier(model, tokenizer)
     assert served.from_texts(["a"])["labels"].numpy()[0].decode() == "toxic,ž,insult"
-    higher = export_models.served(model, tokenizer, **facts, threshold=0.51)
+    higher = served_classifier(model, tokenizer, threshold=0.51)
     assert higher.from_texts(["a"])["labels"].numpy().tolist() == [b""]
 
 
@@ -105,27 +112,14 @@ def test_served_labels_are_joined_by_what_no_label_contains(
     tokenizer, labels, expected
 ):
     model = classifier([9.0, 9.0, 9.0])
-    facts = {
-        "labels": labels,
-        "pair": False,
-        "max_seq_length": 12,
-        "task_type": "multi_label",
-    }
-    served = export_models.served(model, tokenizer, **facts, threshold=0.01)
+    served = served_classifier(model, tokenizer, labels=labels, threshold=0.01)
     assert served.from_texts(["a"])["labels"].numpy()[0].decode() == expected
 
 
 def test_a_regression_model_gives_its_logit_as_score(tokenizer):
     model = classifier([250.0])  # a score above 1, whose float32 rounding exceeds 1e-5
-    facts = {
-        "labels": [],
-        "pair": False,
-        "max_seq_length": 12,
-        "task_type": "regression",
-    }
-    found = export_models.served(model, tokenizer, **facts).from_texts(
-        tf.constant(TEXTS)
-    )
+    served = served_classifier(model, tokenizer, labels=[], task_type="regression")
+    found = served.from_texts(tf.constant(TEXTS))
     assert found.keys() == {"score"}
     assert found["score"].shape == (len(TEXTS),)
     expected = logits_of(model, tokenizer, TEXTS)[:, 0]
@@ -166,13 +160,19 @@ def test_models_that_do_not_suit_the_type_are_refused(tokenizer, tmp_path):
 # The labels that the config states, the facts that it does not, and the assumed facts,
 # by model.
 HUGGING_FACE = {
-    "sequence_classification": (["bad", "fair", "good"], {"pair": True}, {"max_seq_length": 128}),
+    "sequence_classification": (
+        ["bad", "fair", "good"],
+        {"pair": True},
+        {"max_seq_length": 128},
+    ),
     "token_classification": (["O", "B-X", "I-X", "B-Y", "I-Y"], {}, {"scheme": "iob2"}),
     "question_answering": (
-        [], {"max_query_length": 8, "doc_stride": 4}, {"n_best_size": 20, "max_seq_length": 384},
+        [],
+        {"max_query_length": 8, "doc_stride": 4},
+        {"n_best_size": 20, "max_seq_length": 384},
     ),
     "multiple_choice": ([], {}, {}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HUGGING_FACE)

@@ -2,10 +2,8 @@
 
 import concurrent.futures
 import dataclasses
-import json
 import os
 import shutil
-import zipfile
 
 import export_models
 import model_file_checks as checks
@@ -13,100 +11,47 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from model_file_checks import OUTPUTS, TEXTS
-from run_programs import assert_refused, run_main
 
 import bert_tf
-from bert_tf.export import exporter, gate
+from bert_tf.export import exporter, gate, model_file_writing
+from bert_tf.export.formats import FORMATS
 from bert_tf.export.lite import (
-    conversion,
-    embedded_files,
+    lite_conversion,
     lite_files,
     lite_forward,
-    mediapipe_metadata,
 )
-from bert_tf.export.model_files import file_gate
-from bert_tf.export.settings import LITE_PRECISIONS, ServingSettings
+from bert_tf.export.settings import ServingSettings
 
 interpreter = pytest.importorskip("ai_edge_litert.interpreter", exc_type=ImportError)
 
-LITE = ServingSettings(format="tflite", tflite_precisions=["float32"])
+
+def lite_path(folder, precision):
+    return f"{folder}/tflite/{precision}.tflite"
 
 
-def lite_path(folder, precision, suffix=""):
-    return f"{folder}/tflite/{precision}{suffix}.tflite"
-
-
-def runner_of(path):
-    return interpreter.Interpreter(path).get_signature_runner()
-
-
-@pytest.mark.parametrize(
-    ("kind", "precision"),
-    [
-        (kind, each)
-        for kind, found in export_models.LITE_PRECISIONS.items()
-        for each in found
-    ],
-)
-def test_outputs_are_those_of_the_keras_model(exported, kind, precision):
-    run = runner_of(lite_path(exported(kind), precision))
-    for length in (1, 2, 7, 12, 16, 7):  # 16 is the number of positions
-        inputs = used = checks.random_inputs(length, length)
-        for_mediapipe = kind in ("classification", "multi_label")
-        if length == 16 and for_mediapipe and mediapipe_metadata.is_installed():
-            # Files for MediaPipe truncate to max_seq_length, and the last token becomes
-            # [SEP].
-            used = {name: value[:, :12].copy() for name, value in inputs.items()}
-            used["input_ids"][0, -1] = export_models.VOCABULARY.index("[SEP]")
-        for count in (1, 2, length) if kind == "fill_mask" else (0,):
-            if count:
-                positions = np.arange(count, dtype=np.int32)[None] % length
-                inputs["masked_lm_positions"] = positions
-            checks.check_outputs(kind, run(**inputs), used, precision)
+def operations_of(path, **options):
+    details = interpreter.Interpreter(path, **options)._get_ops_details()
+    return {each["op_name"] for each in details}
 
 
 @pytest.mark.parametrize("kind", export_models.KINDS)
 def test_operations_are_built_in(exported, kind):
     for precision in export_models.LITE_PRECISIONS[kind]:
-        found = interpreter.Interpreter(lite_path(exported(kind), precision))
-        names = {each["op_name"] for each in found._get_ops_details()}
-        assert "FULLY_CONNECTED" in names and "GELU" in names
-        assert not [
-            each
-            for each in names
-            if "Flex" in each or "VAR" in each or each == "CUSTOM"
-        ]
-
-
-@pytest.mark.parametrize("kind", export_models.KINDS)
-def test_predictions_are_those_of_the_saved_model(exported, kind):
-    folder = exported(kind)
-    checks.check_predictor(lite_path(folder, "float32"), folder, kind)
-
-
-@pytest.mark.parametrize(
-    ("kind", "signature", "columns"),
-    [
-        ("fill_mask", "score", [TEXTS]), ("fill_mask", "next_sentence", [TEXTS, TEXTS[::-1]]),
-        ("tagging", "words", [[["a", "zz", "b"], [], ["c"] * 30]]),
-    ],
-)  # fmt: skip
-def test_other_signatures_are_those_of_the_saved_model(
-    exported, kind, signature, columns
-):
-    folder = exported(kind)
-    checks.check_signature(lite_path(folder, "float32"), folder, signature, columns)
+        names = operations_of(lite_path(exported(kind), precision))
+        assert {"FULLY_CONNECTED", "GELU"} <= names
+        assert not [each for each in names if "Flex" in each or "VAR" in each]
+        assert "CUSTOM" not in names
 
 
 @pytest.mark.parametrize("kind", export_models.KINDS)
 def test_all_sizes_are_known_before_a_run(exported, kind):
     # LiteRT 2.3 can return wrong values from the second run on if it computes a shape
     # in a run.
-    found = interpreter.Interpreter(
-        model_path=lite_path(exported(kind), "float32"),
-        experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    kinds = interpreter.OpResolverType
+    names = operations_of(
+        lite_path(exported(kind), "float32"),
+        experimental_op_resolver_type=kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     )
-    names = [each["op_name"] for each in found._get_ops_details()]
     assert "RESHAPE" in names and "PACK" not in names
 
 
@@ -127,7 +72,7 @@ def test_files_that_take_texts(exported, kind):
     folder = exported(kind)
     signature = tf.saved_model.load(folder).signatures["serving_default"]
     run = interpreter.InterpreterWithCustomOps(
-        model_path=lite_path(folder, "float32", "_text"),
+        model_path=lite_path(folder, "float32_text"),
         custom_op_registerers=tft.tflite_registrar.SELECT_TFTEXT_OPS,
     ).get_signature_runner()
     names = export_models.text_names(kind)
@@ -148,35 +93,10 @@ def test_files_that_take_texts(exported, kind):
         )
         np.testing.assert_allclose(run(**inputs)[output], expected[output], atol=1e-4)
     columns = export_models.inputs_of(kind, TEXTS).values()
-    found = bert_tf.Predictor(lite_path(folder, "float32", "_text"))(*columns)
+    found = bert_tf.Predictor(lite_path(folder, "float32_text"))(*columns)
     checks.check_predictions(found, bert_tf.Predictor(folder)(*columns))
     with open(f"{folder}/assets.extra/model_card.md", encoding="utf-8") as file:
         assert "four kinds of text" in file.read()
-
-
-def test_the_report_has_a_row_for_each_file(exported):
-    folder = exported("classification")
-    with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
-        rows = json.load(file)["tflite"]
-    assert {each["file"] for each in rows} == set(os.listdir(f"{folder}/tflite"))
-    for each in rows:
-        assert each["size_bytes"] == os.path.getsize(f"{folder}/tflite/{each['file']}")
-        assert each["load_ms"] > 0 and all(
-            value > 0 for value in each["latency_ms"].values()
-        )
-        assert sorted(each["latency_ms"])[0].endswith(", 1 thread")
-    with open(f"{folder}/assets.extra/model_card.md", encoding="utf-8") as file:
-        card = file.read()
-    assert all(f"| {each['file']} | " in card for each in rows)
-
-
-def test_vocabulary_and_labels_are_in_the_file(exported):
-    folder = exported("multi_label")
-    with zipfile.ZipFile(lite_path(folder, "int8")) as archive:
-        for name in ("vocab.txt", "labels.txt"):
-            with open(f"{folder}/assets.extra/{name}", "rb") as file:
-                assert archive.read(name) == file.read()
-            assert archive.getinfo(name).compress_type == zipfile.ZIP_STORED
 
 
 @pytest.mark.parametrize(
@@ -218,72 +138,46 @@ def test_a_fixed_length_gives_the_predictions_of_that_length(tmp_path, kind, len
     )
 
 
-def test_formats_in_one_folder(tmp_path):
-    path, _ = export_models.write_checkpoint("regression", tmp_path)
-    folder, lite = str(tmp_path / "served"), ["int8"]
-    both = ServingSettings(format="both", tflite_length=5, tflite_precisions=lite)
-    first = exporter.export(path, folder, both)
-    with open(f"{first}/assets.extra/export_report.json", encoding="utf-8") as file:
-        report = json.load(file)
-    assert report["max_seq_length"] == 12 and report["tflite"][0]["max_seq_length"] == 5
-    with pytest.raises(bert_tf.InputError, match="contains SavedModels"):
-        exporter.export(path, folder, ServingSettings(format="tflite"))
-    assert os.listdir(folder) == ["1"]
-    os.makedirs(f"{folder}/2/tflite")  # an unfinished or foreign version
-    assert bert_tf.Predictor(folder)(TEXTS) == bert_tf.Predictor(first)(TEXTS)
-
-
-def test_a_file_with_other_outputs_is_refused(tmp_path, monkeypatch):
+@pytest.fixture
+def wrong_files(tmp_path, monkeypatch):
+    """A function that exports a classifier whose files of one precision are wrong."""
     path, _ = export_models.write_checkpoint("classification", tmp_path)
 
-    def convert_other_weights(served, *settings):
-        bias = served.model.head.output_bias
-        trained = np.array(bias)
-        bias.assign([9, 0, 0])
-        model = conversion.convert(served, *settings)
-        bias.assign(trained)
-        return model
+    def export(wrong, format, *precisions):
+        def convert(served, file, length):
+            if file.precision != wrong:
+                return lite_conversion.convert(served, file, length)
+            with export_models.with_bias(served, [9, 0, 0]):
+                return lite_conversion.convert(served, file, length)
 
-    monkeypatch.setattr(lite_files, "convert", convert_other_weights)
-    with pytest.raises(
-        gate.GateError, match=r"float32\.tflite differs .* Nothing was exported"
-    ):
-        exporter.export(path, str(tmp_path / "lite"), LITE)
-    assert not os.listdir(tmp_path / "lite")
+        monkeypatch.setattr(lite_files, "convert", convert)
+        settings = ServingSettings(format=format, tflite_precisions=precisions)
+        return exporter.export(path, str(tmp_path / "served"), settings)
+
+    return export
 
 
-def test_a_wrong_int8_file_does_not_lose_the_other_formats(
-    tmp_path, monkeypatch, caplog
-):
-    path, _ = export_models.write_checkpoint("classification", tmp_path)
+def test_a_file_with_other_outputs_is_refused(tmp_path, wrong_files):
+    message = r"float32\.tflite differs .* Nothing was exported"
+    with pytest.raises(gate.GateError, match=message):
+        wrong_files("float32", "tflite", "float32")
+    assert not os.listdir(tmp_path / "served")
 
-    def convert_other_int8(served, file, length):
-        bias = served.model.head.output_bias
-        trained = np.array(bias)
-        bias.assign([9, 0, 0] if file.precision == "int8" else trained)
-        model = conversion.convert(served, file, length)
-        bias.assign(trained)
-        return model
 
-    monkeypatch.setattr(lite_files, "convert", convert_other_int8)
-    both = ServingSettings(format="both", tflite_precisions=["float16", "int8"])
-    folder = exporter.export(path, str(tmp_path / "served"), both)
+def test_a_wrong_int8_file_does_not_lose_the_other_formats(wrong_files, caplog):
+    folder = wrong_files("int8", "both", "float16", "int8")
     assert os.listdir(f"{folder}/tflite") == ["float16.tflite"]
     assert bert_tf.Predictor(folder)(TEXTS)
-    with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
-        report = json.load(file)
+    report = checks.report_of(folder)
     assert [row["file"] for row in report["tflite"]] == ["float16.tflite"]
     (reason,) = report["tflite_left_out"]
-    assert reason.startswith(
-        "int8.tflite differs from the model in memory: label of serving_def"
-    )
+    start = "int8.tflite differs from the model in memory: label of serving_def"
+    assert reason.startswith(start)
     (line,) = [each.message for each in caplog.records if each.levelname == "WARNING"]
     assert line == f"warning: {reason} --tflite_precisions chooses the files."
+
     # Without a TFLite file that passed, the SavedModel remains.
-    only = dataclasses.replace(both, tflite_precisions=["int8"])
-    assert "tflite" not in os.listdir(
-        exporter.export(path, str(tmp_path / "saved"), only)
-    )
+    assert "tflite" not in os.listdir(wrong_files("int8", "both", "int8"))
 
 
 @pytest.mark.parametrize(
@@ -299,10 +193,10 @@ def test_int8_is_judged_by_a_metric_of_many_examples_or_by_answers(
             "label": np.array([b"a"], object),
         }
     ]
-    found = file_gate._limits_of("int8", examples, outputs)
+    found = model_file_writing._limits_of("int8", examples, outputs)
     assert (found.judges_values, found.different_answers) == (judges_values, share)
     del outputs[0]["label"]
-    assert file_gate._limits_of("int8", 0, outputs).judges_values
+    assert model_file_writing._limits_of("int8", 0, outputs).judges_values
 
 
 def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkeypatch):
@@ -316,10 +210,12 @@ def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkey
     folder = exporter.export(
         path, str(tmp_path / "lite"), ServingSettings(format="tflite")
     )
-    sizes = [os.path.getsize(lite_path(folder, each)) for each in LITE_PRECISIONS]
+    sizes = [
+        os.path.getsize(lite_path(folder, each))
+        for each in FORMATS["tflite"].precisions
+    ]
     assert sizes[2] < 0.75 * sizes[1] < 0.75 * sizes[0]
-    with open(f"{folder}/assets.extra/export_report.json", encoding="utf-8") as file:
-        rows = json.load(file)["tflite"]
+    rows = checks.report_of(folder)["tflite"]
     single, half, quantized = (
         max(
             each["difference"]
@@ -335,7 +231,7 @@ def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkey
         monkeypatch.setattr(
             served, "outputs", lambda each: {n: 0 * v for n, v in forward(each).items()}
         )
-        model = conversion.convert(served, *settings)
+        model = lite_conversion.convert(served, *settings)
         monkeypatch.setattr(served, "outputs", forward)
         return model
 
@@ -344,88 +240,6 @@ def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkey
     with pytest.raises(gate.GateError, match=r"int8\.tflite differs"):
         exporter.export(path, str(tmp_path / "zeros"), settings)
     assert not os.listdir(tmp_path / "zeros")
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "message"),
-    [
-        ("span", {"tflite_text_input": True}, "task span cannot take texts"),
-        ("embedding", {"tflite_length": 17}, "from 3 to 16"),
-        ("embedding", {"tflite_precisions": []}, "at least one of float32, float16, int8"),
-        ("embedding", {"tflite_precisions": ["int4"]}, "must be one of float32, .*'int4'"),
-        ("embedding", {"format": "pb"}, "format must be one of"),
-        ("embedding", {"onnx_precisions": ["int8"]}, "onnx_precisions needs format onnx"),
-        ("embedding", {"precision": "bfloat16"}, "give tflite_precisions"),
-        ("span", {"format": "saved_model", "tflite_precisions": ["int8"]}, "needs format"),
-    ],
-)  # fmt: skip
-def test_settings_that_are_not_possible_are_refused(tmp_path, kind, settings, message):
-    path, _ = export_models.write_checkpoint(kind, tmp_path)
-    with pytest.raises(bert_tf.InputError, match=message):
-        exporter.export(
-            path,
-            str(tmp_path / "lite"),
-            ServingSettings(**{"format": "tflite", **settings}),
-        )
-    assert not (tmp_path / "lite").exists() or not os.listdir(tmp_path / "lite")
-
-
-def test_the_program_writes_files_and_refuses_in_one_line(tmp_path):
-    path, _ = export_models.write_checkpoint("regression", tmp_path)
-    flags = {
-        "checkpoint": path,
-        "export_dir": str(tmp_path / "lite"),
-        "format": "tflite",
-    }
-    command = [f"--{name}={value}" for name, value in flags.items()]
-    written, no_precision = run_main(
-        "bert_tf.run_scripts.export_model",
-        [*command, "--tflite_precisions=int8"],
-        [*command, "--tflite_precisions="],
-    )
-    assert written.code == 0 and written.out.strip() == str(tmp_path / "lite/1")
-    assert os.listdir(tmp_path / "lite/1/tflite") == ["int8.tflite"]
-    for folder in ("lite", "lite/1"):
-        with pytest.raises(
-            bert_tf.InputError, match=r"no SavedModel.*/1/tflite/int8\.tflite\."
-        ):
-            bert_tf.Predictor(tmp_path / folder)
-    assert_refused(
-        no_precision, "--tflite_precisions must name at least one of float32"
-    )
-    assert os.listdir(tmp_path / "lite") == ["1"]
-
-
-def test_other_files_are_refused(exported, tmp_path, monkeypatch):
-    with pytest.raises(bert_tf.InputError, match="There is no file"):
-        bert_tf.Predictor(tmp_path / "missing.tflite")
-    other = tmp_path / "other.tflite"
-    other.write_bytes(b"TFL3" * 10)
-    with pytest.raises(
-        bert_tf.InputError, match=r"no bert_tf\.json: it is not a TFLite file of"
-    ):
-        bert_tf.Predictor(other)
-    with pytest.raises(
-        bert_tf.InputError, match=r"signature 'ids' .* It has: serving_default\."
-    ):
-        bert_tf.Predictor(lite_path(exported("embedding"), "int8"), signature="ids")
-    newer = tmp_path / "newer.tflite"
-    newer.write_bytes(
-        embedded_files.with_files(
-            b"TFL3" * 10, {"bert_tf.json": b'{"new": 1}', "vocab.txt": b""}
-        )
-    )
-    with pytest.raises(
-        bert_tf.InputError, match="written by another version of bert-tf"
-    ):
-        bert_tf.Predictor(newer)
-    monkeypatch.setitem(__import__("sys").modules, "ai_edge_litert.interpreter", None)
-    with pytest.raises(bert_tf.InputError, match=r"pip install 'bert-tf\[lite\]'"):
-        bert_tf.Predictor(lite_path(exported("embedding"), "int8"))
-    path, _ = export_models.write_checkpoint("regression", tmp_path)
-    with pytest.raises(bert_tf.InputError, match=r"pip install 'bert-tf\[lite\]'"):
-        exporter.export(path, str(tmp_path / "lite"), ServingSettings(format="both"))
-    assert not (tmp_path / "lite").exists()
 
 
 def test_the_number_of_tokens_ends_at_the_last_one():

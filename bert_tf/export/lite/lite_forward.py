@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import InputError
-from bert_tf.export.model_files.file_forward import IDS, FileForward
-from bert_tf.export.model_files.packages import check_installed
+from bert_tf.export.model_file import IDS, FileForward
 from bert_tf.modeling.inputs import POSITIONS
 
 _MASK = "input_mask"
@@ -36,7 +35,6 @@ class LiteForward(FileForward):
     def __init__(
         self, path: str, content: bytes, num_threads: int, outputs_of_tokens: bool
     ) -> None:
-        check_installed("lite", "ai_edge_litert.interpreter")
         # Interpreters share the content: the file may be replaced while a server runs.
         self._path, self._content, self._num_threads = path, content, num_threads
         # The unused interpreters with one thread for each row, and with all threads for
@@ -111,7 +109,7 @@ class LiteForward(FileForward):
 
     @contextlib.contextmanager
     def _runner(self, num_threads: int) -> Iterator[Any]:
-        """Takes an unused interpreter with a number of threads, or a new one, and puts it back."""
+        """Takes an unused interpreter, or a new one, and puts it back afterwards."""
         free = self._free[num_threads]
         try:
             runner = free.pop()  # append and pop of a list are atomic
@@ -143,7 +141,7 @@ class LiteForward(FileForward):
 
 
 def _num_tokens(row: Mapping[str, np.ndarray], given: int) -> int:
-    """Returns the number of tokens of a row up to its last token and its last position."""
+    """Returns the number of tokens up to the last token and the last position."""
     last = int(
         np.max(np.flatnonzero(row[_MASK][0]), initial=np.max(row.get(POSITIONS, 0)))
     )

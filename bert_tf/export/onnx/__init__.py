@@ -1,8 +1,7 @@
 """ONNX files: models that run with ONNX Runtime, in Triton, and in other servers.
 
 Read in this order: `onnx_conversion` (from a served model to an ONNX model, in float32
-and int8), `onnx_metadata` (vocabulary, labels and facts in a file), `onnx_forward`
-(runs a file with ONNX Runtime), `onnx_files` (writes the files of an export),
-`onnx_client` (a program that needs neither TensorFlow nor bert_tf, which exports of
-classifiers and of vectors contain).
+and int8), `onnx_files` (writes a file with vocabulary, labels and facts, reads it, and
+runs it with ONNX Runtime), `onnx_client` (a program that needs neither TensorFlow nor
+bert_tf, which exports of classifiers and of vectors contain).
 """

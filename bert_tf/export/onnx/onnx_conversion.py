@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export.model_files.packages import as_gate_error
+from bert_tf.export.formats import as_gate_error
 from bert_tf.export.served import ServedModel
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
 
@@ -34,7 +34,7 @@ def convert(served: ServedModel) -> bytes:
         found = served.outputs(dict(zip(names, inputs, strict=True)))
         return {name: found[name] for name in served.lite_outputs}
 
-    with as_gate_error("ONNX"):
+    with as_gate_error("onnx"):
         model, _ = tf2onnx.convert.from_function(
             tf.function(outputs, autograph=False),
             specs,
@@ -77,7 +77,7 @@ def quantize(model: bytes) -> bytes:
     import onnx
     from onnxruntime import quantization
 
-    with as_gate_error("ONNX"), tempfile.TemporaryDirectory() as folder:
+    with as_gate_error("onnx"), tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "int8.onnx")
         found = onnx.ModelProto.FromString(model)
         _quantize_products(found.graph)

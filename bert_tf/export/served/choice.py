@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export.served.graph_functions import Tensors, adjacent_ties, best_ties
+from bert_tf.export.served.graph_functions import Tensors, best_gaps, rank_gaps
 from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertMultipleChoice
@@ -70,21 +70,15 @@ class ServedChoice(ServedModel):
         single = {name: value[:, None] for name, value in inputs.items()}
         return {"score": super().forward(single)["logits"][:, 0]}
 
-    def near_ties(
-        self, name: str, outputs: Outputs, others: Outputs, margin: float
-    ) -> Any:
-        """Returns where the order of two choices is decided by less than a margin."""
-        if name == "ranking":
-            ranked = np.take_along_axis(
-                outputs["probabilities"], outputs["ranking"], axis=-1
-            )
-            return adjacent_ties(ranked, margin)
-        if name in ("choice", "index"):
-            return best_ties(outputs["probabilities"], margin)
-        return False
+    def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
+        """Returns how closely the order of the choices was decided."""
+        probabilities = outputs["probabilities"]
+        ranked = np.take_along_axis(probabilities, outputs["ranking"], axis=-1)
+        best = best_gaps(probabilities)
+        return {"ranking": rank_gaps(ranked), "choice": best, "index": best}
 
     def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
-        """Yields context and choices, and the label, of each example in a `.csv` or `.jsonl` file.
+        """Yields context and choices, and the label, of each example in a file.
 
         See `tasks.choice.choice_examples.read_examples`.
         """

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from bert_tf.conversion.head_facts import check_labels
 from bert_tf.errors import InputError
-from bert_tf.export.predictions import separator_of
+from bert_tf.export.decoding import separator_of
 from bert_tf.export.served import windows
-from bert_tf.export.served.graph_functions import Tensors, adjacent_ties, best_ties
+from bert_tf.export.served.graph_functions import Tensors, best_gaps, rank_gaps
 from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import TASK_TYPES, ServingSettings
 from bert_tf.modeling import BertClassifier
@@ -34,7 +34,7 @@ class ServedClassifier(ServedModel):
     * classification: `probabilities`, float32 [B, labels], and `label`, string [B].
     * multi_label: `probabilities`, float32 [B, labels], each in [0, 1], and `labels`,
       string [B]: the labels whose probability reaches the threshold, joined by
-      `predictions.separator_of` all labels, by default a comma; "" if there are none.
+      `decoding.separator_of` all labels, by default a comma; "" if there are none.
     * regression: `score`, float32 [B].
 
     With `LongTexts.in_windows`, texts may have any length. `ids` and `ids_lengths` then
@@ -58,7 +58,7 @@ class ServedClassifier(ServedModel):
     @classmethod
     def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the defaults of facts; see `ServedModel`."""
-        labels: Any = [] if task == "regression" else None
+        labels: list[str] | None = [] if task == "regression" else None
         return {"labels": labels, "pair": False, "max_seq_length": DEFAULT_LENGTH}
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
@@ -69,6 +69,7 @@ class ServedClassifier(ServedModel):
                 f"task must be {task_type}, for which the checkpoint was trained. "
                 f"Received: {settings.task!r}."
             )
+
         is_regression = task_type == "regression"
         num_labels = 1 if is_regression else len(facts["labels"])
         length = settings.sequence_length(checkpoint, facts["max_seq_length"])
@@ -81,6 +82,7 @@ class ServedClassifier(ServedModel):
                 "A model for classification has at least 2 labels. Received: "
                 f"{labels}. For a score, give task_type=regression and no labels."
             )
+
         super().__init__(model, checkpoint.tokenizer, length)
         self._labels, self._pair = tf.constant(labels, tf.string), facts["pair"]
         self._parse_label = LabelParser("label", task_type, tuple(labels))
@@ -88,6 +90,7 @@ class ServedClassifier(ServedModel):
         self._metric = selecting_metric(facts.get("task"), task_type)
         # The lowest probability of the labels that a multi-label classifier returns.
         self._threshold = facts.get("threshold", DEFAULT_THRESHOLD)
+
         self._long_texts = LongTexts.of_facts(facts)
         # Programs that compute the ids of a text themselves would truncate it.
         self.lite_takes_texts = not self._long_texts.in_windows
@@ -157,19 +160,15 @@ class ServedClassifier(ServedModel):
             }
         return {"classify": self._classes}
 
-    def near_ties(
-        self, name: str, outputs: Outputs, others: Outputs, margin: float
-    ) -> Any:
-        """Returns where a label, or its place in a ranking, is decided by less than a margin."""
-        if name == "classes":
-            return adjacent_ties(outputs["scores"], margin)
-        if name == "label":
-            return best_ties(outputs["probabilities"], margin)
-        if name == "labels":
-            return (np.abs(outputs["probabilities"] - self._threshold) <= margin).any(
-                axis=-1
-            )
-        return False
+    def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
+        """Returns how closely labels, and their places in a ranking, were decided."""
+        if "classes" in outputs:
+            return {"classes": rank_gaps(outputs["scores"])}
+        probabilities = outputs["probabilities"]
+        if "labels" in outputs:
+            distances = np.abs(probabilities - self._threshold)
+            return {"labels": distances.min(axis=-1, initial=np.inf)}
+        return {"label": best_gaps(probabilities)}
 
     def read_examples(self, path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
         """Yields texts and label, score or labels of each example in a file."""
@@ -194,9 +193,8 @@ class ServedClassifier(ServedModel):
         logits = outputs[output].reshape([len(correct), -1])  # [N, labels]
         for row, label in enumerate(correct):
             values = {each: value[row] for each, value in outputs.items()}
-            scorer.score(
-                TextExample("", None, label), {**values, "logits": logits[row]}
-            )
+            example = TextExample("", None, label)
+            scorer.score(example, {**values, "logits": logits[row]})
         return name, 100 * scorer.metrics()[name]
 
     def _classes(self, *texts: Any) -> Tensors:
@@ -205,7 +203,7 @@ class ServedClassifier(ServedModel):
         return {"classes": tf.gather(self._labels, order), "scores": scores}
 
     def _selected(self, probabilities: Any) -> Any:
-        """Returns the labels that reach the threshold, joined by a separator, string [B]."""
+        """Returns the labels that reach the threshold, joined, string [B]."""
         names = tf.broadcast_to(self._labels, tf.shape(probabilities))
         selected = tf.ragged.boolean_mask(names, probabilities >= self._threshold)
         return tf.strings.reduce_join(selected, axis=-1, separator=self._separator)

@@ -1,11 +1,12 @@
-"""`ServedPretrainer`: the most probable tokens for [MASK], and the next-sentence prediction."""
+"""`ServedPretrainer`: the most probable tokens for [MASK], and next sentences."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from bert_tf.export.served.graph_functions import Tensors, adjacent_ties, in_parts
+from bert_tf.export.served.graph_functions import Tensors, in_parts, rank_gaps
 from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertPretrainer
@@ -57,10 +58,8 @@ class ServedPretrainer(ServedModel):
             dtype=settings.precision,
             next_sentence="cls/seq_relationship/output_weights" in checkpoint.weights,
         )
-        vocabulary, casing = (
-            checkpoint.tokenizer.vocabulary,
-            checkpoint.tokenizer.do_lower_case,
-        )
+        vocabulary = checkpoint.tokenizer.vocabulary
+        casing = checkpoint.tokenizer.do_lower_case
         tokenizer = BertTokenizer(vocabulary, casing, special_tokens_in_text=True)
         super().__init__(model, tokenizer, length)
         self._tokens = tf.constant(vocabulary, tf.string)
@@ -94,21 +93,21 @@ class ServedPretrainer(ServedModel):
             "num_masks": count,
         }
 
-    def near_ties(
-        self, name: str, outputs: Outputs, others: Outputs, margin: float
-    ) -> Any:
-        """Returns where the place of a token in its list is decided by less than a margin."""
-        if name != "tokens":
-            return False
-        ties = adjacent_ties(outputs["probabilities"], margin)
-        # The last token of a list may tie with one that is not in it.
-        ties[..., -1] |= outputs["probabilities"][..., -1] <= 0.5 + margin
-        return ties
+    def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
+        """Returns how closely the place of each token in its list was decided."""
+        if "tokens" not in outputs:  # another signature
+            return {}
+        probabilities = outputs["probabilities"]
+        gaps = rank_gaps(probabilities)
+        # The last token of a list may tie with one that is not in it, and two tokens
+        # with equal probabilities have at most one half each.
+        gaps[..., -1] = np.minimum(gaps[..., -1], probabilities[..., -1] - 0.5)
+        return {"tokens": gaps}
 
     def from_other_texts(
         self,
     ) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
-        """Returns the functions of `score` and `next_sentence`, and the names of their inputs."""
+        """Returns the functions of `score` and `next_sentence`, and their inputs."""
         found: dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]] = {
             "score": (self._score, ("text",))
         }

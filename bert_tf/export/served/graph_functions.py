@@ -1,10 +1,16 @@
-"""Functions of tensors that several served models use."""
+"""Functions of tensors that several served models use, and checks of token ids.
+
+A gather on a GPU returns zeros for an id that is out of range, so a model without the
+checks would compute wrong outputs without an error.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from bert_tf.config import BertConfig
 
 # A map from the name of an input or output to its tensor.
 Tensors = Mapping[str, Any]
@@ -34,6 +40,7 @@ def in_parts(
         for rank in ranks
     )
 
+    # Each call of the loop writes the outputs of one part.
     def compute(part: Any, *written: Any) -> tuple[Any, ...]:
         first = part * _SEQUENCES_AT_A_TIME
         rows = {
@@ -72,36 +79,134 @@ def substrings(texts: Any, row: Any, begin: Any, end: Any) -> Any:
     return tf.strings.reduce_join(tf.gather(letters.values, places), axis=-1)
 
 
-def adjacent_ties(scores: np.ndarray, margin: float) -> np.ndarray:
-    """Returns which scores of a ranking are within a margin of the one before or after them.
+def rank_gaps(scores: np.ndarray) -> np.ndarray:
+    """Returns how far the scores of a ranking are from the one before or after them.
 
     Args:
         scores: float [..., K], in descending order.
-        margin: The largest difference that counts as a tie.
 
     Returns:
-        bool [..., K].
+        float [..., K].
     """
-    is_close = np.abs(np.diff(scores, axis=-1)) <= margin
+    gaps = np.abs(np.diff(scores, axis=-1))
     rest = [(0, 0)] * (scores.ndim - 1)
-    before, after = (np.pad(is_close, [*rest, side]) for side in ((1, 0), (0, 1)))
-    ties: np.ndarray = before | after
-    return ties
+    before, after = (
+        np.pad(gaps, [*rest, side], constant_values=np.inf) for side in ((1, 0), (0, 1))
+    )
+    # The padding is longer than a ranking without scores.
+    found: np.ndarray = np.minimum(before, after)[..., : scores.shape[-1]]
+    return found
 
 
-def best_ties(scores: np.ndarray, margin: float) -> np.ndarray:
-    """Returns where the two highest of some scores are within a margin.
+def best_gaps(scores: np.ndarray) -> np.ndarray:
+    """Returns the difference of the two highest of some scores.
 
     Args:
         scores: float [B, K], from 0 on.
-        margin: The largest difference that counts as a tie.
 
     Returns:
-        bool [B].
+        float [B].
     """
     # There may be only one score, or none.
     padded = np.pad(scores, [(0, 0), (2, 0)], constant_values=-1)
-    ties: np.ndarray = (
-        np.diff(np.sort(padded, axis=-1)[:, -2:], axis=-1)[:, 0] <= margin
-    )
-    return ties
+    gaps: np.ndarray = np.diff(np.sort(padded, axis=-1)[:, -2:], axis=-1)[:, 0]
+    return gaps
+
+
+def checked_ids(inputs: Mapping[str, Any], config: BertConfig) -> dict[str, Any]:
+    """Checks the inputs of a model when the graph runs.
+
+    Args:
+        inputs: `input_ids`, `segment_ids` and `input_mask`, int32 [B, S] each.
+        config: The architecture.
+
+    Returns:
+        The inputs, which depend on the checks.
+
+    Raises:
+        tf.errors.InvalidArgumentError: When the graph runs, the rank of an input is not
+            2, the shapes differ, there are more tokens than positions, or a value is
+            out of range.
+    """
+    # The declared shape [None, None] is not checked by the C API. ensure_shape checks
+    # it.
+    inputs = {
+        name: tf.ensure_shape(value, [None, None]) for name, value in inputs.items()
+    }
+    shape = tf.shape(inputs["input_ids"])  # [B, S]
+    limits = {
+        "input_ids": config.vocab_size,
+        "segment_ids": config.type_vocab_size,
+        "input_mask": 2,
+    }
+
+    # The number of tokens, then shape and values of each input.
+    checks = [
+        _require(
+            (shape[1] >= 1) & (shape[1] <= config.max_position_embeddings),
+            f"A sequence must have 1 to {config.max_position_embeddings} tokens. "
+            "Received:",
+            shape[1],
+        )
+    ]
+    for name, value in inputs.items():
+        checks.append(
+            _require(
+                tf.reduce_all(tf.shape(value) == shape),
+                f"{name} must have the shape of input_ids. Received:",
+                tf.shape(value),
+            )
+        )
+        lowest, highest = tf.reduce_min(value), tf.reduce_max(value)
+        checks.append(
+            _require(
+                (lowest >= 0) & (highest < limits[name]),
+                f"The values of {name} must be from 0 to {limits[name] - 1}. Received "
+                "values from",
+                lowest,
+                "to",
+                highest,
+            )
+        )
+
+    with tf.control_dependencies(checks):
+        return {name: tf.identity(value) for name, value in inputs.items()}
+
+
+def checked_lengths(lengths: Any, input_ids: Any) -> Any:
+    """Checks the lengths of sequences when the graph runs.
+
+    Args:
+        lengths: int32 [B], the number of tokens of each sequence without padding.
+        input_ids: int32 [B, S].
+
+    Returns:
+        The lengths, which depend on the checks.
+
+    Raises:
+        tf.errors.InvalidArgumentError: When the graph runs, the rank of an input is
+            wrong, or a length is not from 1 to S.
+    """
+    shape = tf.shape(tf.ensure_shape(input_ids, [None, None]))
+    lengths = tf.ensure_shape(lengths, [None])
+    checks = [
+        _require(
+            tf.size(lengths) == shape[0],
+            "lengths must have one value for each sequence. Received:",
+            tf.size(lengths),
+            "values for",
+            shape[0],
+            "sequences",
+        ),
+        _require(
+            tf.reduce_all((lengths >= 1) & (lengths <= shape[1])),
+            "lengths must be from 1 to the number of tokens of a sequence. Received:",
+            lengths,
+        ),
+    ]
+    with tf.control_dependencies(checks):
+        return tf.identity(lengths)
+
+
+def _require(condition: Any, *message: Any) -> Any:
+    return tf.debugging.Assert(condition, list(message), summarize=8)

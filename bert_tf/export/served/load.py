@@ -65,7 +65,7 @@ def task_of(checkpoint: Pretrained) -> str:
 def complete_facts(
     checkpoint: Pretrained, task: str, given: Mapping[str, Any]
 ) -> Pretrained:
-    """Returns a checkpoint that states all facts of a task, and logs those that are assumed.
+    """Returns a checkpoint that states all facts of a task, and logs assumed ones.
 
     Checkpoints of other programs do not state how the texts were encoded. Such a fact
     has the default of the program that trains models for the task.
@@ -79,7 +79,8 @@ def complete_facts(
         InputError: A given fact has no effect for the task, the checkpoint lacks the
             head or the vocabulary, or the labels are not tags.
     """
-    contents: Any = checkpoint.contents
+    contents = checkpoint.contents
+    assert contents is not None
     served, stated = served_class(task), {**contents.extra, **given}
     defaults = served.default_facts(task, stated)
     if unknown := given.keys() - defaults.keys():

@@ -9,8 +9,12 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.export.served.graph_functions import Tensors, in_parts
-from bert_tf.export.served.id_checks import checked_ids, checked_lengths
+from bert_tf.export.served.graph_functions import (
+    Tensors,
+    checked_ids,
+    checked_lengths,
+    in_parts,
+)
 from bert_tf.modeling import variables_by_name
 from bert_tf.modeling.inputs import INPUT_NAMES
 from bert_tf.tasks.task import Outputs
@@ -134,14 +138,14 @@ class ServedModel(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def from_texts(self, *texts: Any) -> Tensors:
-        """Returns the outputs for the inputs of `serving_default`, in the order of `text_names`."""
+        """Returns the outputs for texts, in the order of `text_names`."""
 
     def from_ids(self, inputs: Tensors) -> Tensors:
-        """Returns the outputs for `input_ids`, `input_mask` and `segment_ids`, int32 [B, S]."""
+        """Returns the outputs for the inputs of a model, int32 [B, S] each."""
         return self.outputs(inputs)
 
     def from_examples(self) -> dict[str, Callable[..., Tensors]]:
-        """Returns the functions of the signatures with the input `inputs`, by signature name.
+        """Returns the functions of signatures of examples, by signature name.
 
         Each function takes the texts, as `from_texts` does.
         """
@@ -150,7 +154,7 @@ class ServedModel(tf.Module, abc.ABC):
     def from_other_texts(
         self,
     ) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
-        """Returns further functions of texts, with the names of their inputs, by signature name."""
+        """Returns further functions of texts, with their inputs, by signature name."""
         return {}
 
     def encode(self, *texts: Any) -> Tensors:
@@ -198,7 +202,7 @@ class ServedModel(tf.Module, abc.ABC):
     def outputs_in_parts(
         self, inputs: Tensors, *names: str, rank: int = 2
     ) -> tuple[Any, ...]:
-        """Runs the model on a few sequences at a time, so that many sequences need little memory.
+        """Runs the model on a few sequences at a time, which needs little memory.
 
         Args:
             inputs: The inputs of the model, whose first dimension is R, the number of
@@ -216,25 +220,25 @@ class ServedModel(tf.Module, abc.ABC):
 
         return in_parts(of_part, inputs, [rank] * len(names))
 
-    def near_ties(
-        self, name: str, outputs: Outputs, others: Outputs, margin: float
-    ) -> Any:
-        """Returns where two models may decide differently, because two answers have equal scores.
+    def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
+        """Returns how closely the values that are not floats were decided.
+
+        Two models may decide differently if the gap is about as small as the tolerance
+        of the scores. An output without a gap must be equal.
 
         Args:
-            name: The name of the decoded output, such as "label".
-            outputs: All outputs of a model.
-            others: All outputs of the other model.
-            margin: The largest difference of scores that counts as a tie.
+            outputs: All outputs of a signature.
+            others: Those of the other model.
 
         Returns:
-            bool, of the shape of the decoded output, or one that can be broadcast to
-            it.
+            For decoded outputs, such as "label", the difference between the score that
+            decided and the next one, or a threshold: float, of the shape of the output,
+            or one that can be broadcast to it.
         """
-        return False
+        return {}
 
     def row_for(self, signature: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the inputs of a signature of texts for an example of `read_examples`."""
+        """Returns the inputs of a signature for an example of `read_examples`."""
         return row
 
     def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -255,7 +259,7 @@ class ServedModel(tf.Module, abc.ABC):
         )
 
     def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
-        """Returns the name and the value, in percent, of the metric of labelled examples.
+        """Returns the name and the value, in percent, of the metric of examples.
 
         Args:
             outputs: The outputs of `labelled_signature` for N examples.
@@ -265,6 +269,7 @@ class ServedModel(tf.Module, abc.ABC):
 
     def endpoints(self) -> dict[str, Endpoint]:
         """Returns the functions of all signatures, by signature name."""
+        # Signatures that take texts, or texts in serialized examples.
         of_texts = {"serving_default": (self.from_texts, self.text_names)}
         found = {
             name: Endpoint(_of_texts(function, names), self._text_specs(names), "texts")
@@ -278,6 +283,8 @@ class ServedModel(tf.Module, abc.ABC):
             found[name] = Endpoint(
                 function, _specs(["inputs"], tf.string, 1), "examples"
             )
+
+        # Signatures that take ids. A function of texts has none.
         if self._takes_texts:
             return found
         ids, rows = _specs(INPUT_NAMES, tf.int32, 2), _specs(["lengths"], tf.int32, 1)

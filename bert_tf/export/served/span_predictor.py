@@ -98,6 +98,7 @@ class ServedSpanPredictor(ServedModel):
             inputs, "start_logits", "end_logits"
         )
 
+        # The possible answers of all windows, as bytes of the context.
         found = spans.candidates(
             parts, start_logits, end_logits, inputs["input_mask"], settings
         )
@@ -109,29 +110,29 @@ class ServedSpanPredictor(ServedModel):
         null = spans.null_scores(parts, start_logits, end_logits, tf.size(context))
         return self._outputs(spans.best(found, null, settings), found, context)
 
-    def near_ties(
-        self, name: str, outputs: Outputs, others: Outputs, margin: float
-    ) -> Any:
-        """Returns where another answer is as good within a margin, relative to the scores.
-
-        Of two equally good answers, each has at most half of the probability. An answer
-        can also be at several places of a context.
-        """
+    def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
+        """Returns how closely answers were decided, relative to the scores."""
         settings = self._settings
-        margin *= max(1.0, float(np.abs(outputs["score"]).max(initial=0)))
-        distance = (
-            outputs.get("null_score_diff", np.inf) - settings.null_score_diff_threshold
-        )
-        at_threshold = np.abs(distance) <= margin
-        if name == "no_answer":
-            return at_threshold
-        is_tie = at_threshold | (outputs["probability"] <= 0.5 + margin)
-        same_score = np.abs(outputs["score"] - others["score"]) <= margin
-        if settings.n_best_size == 1:  # then all probabilities are 1
-            return is_tie | same_score
-        if name == "answer":
-            return is_tie
-        return is_tie | (same_score & (outputs["answer"] == others["answer"]))
+        scale = max(1.0, float(np.abs(outputs["score"]).max(initial=0)))
+        difference = outputs.get("null_score_diff", np.inf)
+        to_threshold = np.abs(difference - settings.null_score_diff_threshold) / scale
+
+        # Of two equally good answers, each has at most half of the probability. If only
+        # one answer is kept, all probabilities are 1, and equal scores show a tie.
+        of_scores = np.abs(outputs["score"] - others["score"]) / scale
+        of_answers = np.minimum(to_threshold, outputs["probability"] - 0.5)
+        if settings.n_best_size == 1:
+            of_answers = np.minimum(of_answers, of_scores)
+
+        # An answer can be at several places of a context.
+        is_same = outputs["answer"] == others["answer"]
+        of_places = np.where(is_same, np.minimum(of_answers, of_scores), of_answers)
+        return {
+            "no_answer": to_threshold,
+            "answer": of_answers,
+            "start": of_places,
+            "end": of_places,
+        }
 
     def read_examples(self, path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
         """Yields question and context, and the answers, of each example in a file.
@@ -167,7 +168,7 @@ class ServedSpanPredictor(ServedModel):
     def _outputs(
         self, best: spans.Best, found: spans.Candidates, contexts: Any
     ) -> dict[str, Any]:
-        """Returns the outputs of the signature, from the candidates in bytes of the contexts."""
+        """Returns the outputs of the signature; candidates are in bytes of contexts."""
         # The candidate after the last one stands for no answer.
         padded = (tf.concat([each, [0]], 0) for each in (found.start, found.end))
         start, end = (

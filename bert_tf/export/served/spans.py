@@ -43,6 +43,7 @@ def tokenize(texts: Any, tokenizer: BertTokenizer) -> Contexts:
     num_bytes = words.with_values(tf.strings.length(words.values))
     word_start = tf.cumsum(num_bytes + 1, axis=1, exclusive=True).values
 
+    # How many characters normalization adds to each word, and to the words before it.
     normalized = tf.strings.reduce_join(tokenizer.words(words.values), axis=-1)
     before, after = (
         tf.strings.length(each, "UTF8_CHAR") for each in (words.values, normalized)
@@ -70,7 +71,7 @@ def tokenize(texts: Any, tokenizer: BertTokenizer) -> Contexts:
 
 
 class Candidates(NamedTuple):
-    """Possible answers, in the order of the questions and, for each of them, by descending score.
+    """Possible answers, by question and descending score.
 
     Attributes:
         question: int32 [C], the question.
@@ -105,22 +106,29 @@ def candidates(
         is_token = input_mask > 0
         start_logits = tf.where(is_token, start_logits, -float("inf"))
         end_logits = tf.where(is_token, end_logits, -float("inf"))
+
+    # The n best starts and ends of each window, and all pairs of them.
     count = tf.minimum(settings.n_best_size, tf.shape(start_logits)[1])
     starts, ends = (tf.math.top_k(each, count) for each in (start_logits, end_logits))
-    start, end = starts.indices[:, :, None], ends.indices[:, None, :]
+    start = starts.indices[:, :, None]  # [R, n, 1]
+    end = ends.indices[:, None, :]  # [R, 1, n]
+
+    # A start must be in the window that gives it most context, and an end after it.
     first, last = windows.offset[:, None], (windows.offset + windows.length)[:, None]
     can_start = (starts.indices >= first) & (starts.indices < last)
     can_start &= has_max_context(windows, starts.indices)
     can_end = (ends.indices >= first) & (ends.indices < last)
     valid = can_start[:, :, None] & can_end[:, None, :]
     valid &= (start <= end) & (end - start < settings.max_answer_length)
+
     scores = (
         tf.cast(starts.values, tf.float64)[:, :, None]
         + tf.cast(ends.values, tf.float64)[:, None]
     )
-    chosen = tf.cast(tf.where(valid), tf.int32)
+    chosen = tf.cast(tf.where(valid), tf.int32)  # [C, 3]: window, start, end
     window = chosen[:, 0]
     shift = tf.gather(windows.first_token - windows.offset, window)
+
     found = Candidates(
         question=tf.gather(windows.row, window),
         start=shift + tf.gather_nd(starts.indices, chosen[:, :2]),
@@ -226,21 +234,26 @@ def best(found: Candidates, null: Any, settings: AnswerSettings) -> Best:
     first = tf.searchsorted(found.question, questions)
     count = tf.searchsorted(found.question, questions, side="right") - first
     rank = tf.range(tf.size(found.question)) - tf.gather(first, found.question)
+
     # "" takes one place in the n-best list, or is added to a list of better answers.
     limit = tf.fill(tf.shape(null), settings.n_best_size)
     if settings.version_2_with_negative:
         better = tf.cast(found.score >= tf.gather(null, found.question), tf.int32)
         num_better = tf.math.unsorted_segment_sum(better, found.question, tf.size(null))
         limit = tf.where(num_better < limit, limit - 1, limit)
+
     has_answer = tf.minimum(count, limit) > 0
     index = tf.where(has_answer, first, tf.size(found.score))
     score = tf.gather(tf.concat([found.score, [0.0]], 0), index)
+
+    # The softmax of the scores of the n best answers.
     largest = tf.where(has_answer, score, null)
     if settings.version_2_with_negative:
         largest = tf.maximum(largest, null)
     weights = tf.exp(found.score - tf.gather(largest, found.question))
     weights = tf.where(rank < tf.gather(limit, found.question), weights, 0.0)
     total = tf.math.unsorted_segment_sum(weights, found.question, tf.size(null))
+
     if not settings.version_2_with_negative:
         probability = tf.where(has_answer, 1 / tf.where(has_answer, total, 1.0), 0.0)
         return Best(index, ~has_answer, score, probability, tf.zeros_like(null))

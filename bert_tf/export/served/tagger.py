@@ -1,8 +1,15 @@
-"""`ServedTagger`: the tags of words, and the named entities that they mark."""
+"""`ServedTagger`: the tags of words, and the named entities that they mark.
 
+`TagTable` and `TaggedWords` compute entities in the graph, by the rules of
+`tasks.ner.schemes`. Their shape letters: W words of all texts, E entities of all texts,
+C tags of the model.
+"""
+
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.conversion.head_facts import check_labels
@@ -10,10 +17,10 @@ from bert_tf.errors import check_choice
 from bert_tf.export.served import windows
 from bert_tf.export.served.graph_functions import Tensors, substrings
 from bert_tf.export.served.served_model import ServedModel
-from bert_tf.export.served.tags import TagTable
 from bert_tf.export.settings import ServingSettings
 from bert_tf.modeling import BertTagger
 from bert_tf.pretrained import Pretrained
+from bert_tf.tasks.ner import schemes
 from bert_tf.tasks.ner.ner_encoding import SPECIAL_TOKENS
 from bert_tf.tasks.ner.ner_metrics import EntityMetrics
 from bert_tf.tasks.ner.ner_task import NerTask
@@ -23,6 +30,7 @@ from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 from bert_tf.tasks.windows import is_word_start, stride_of
 
 _WORDS = "words"
+_OUTSIDE, _BEGIN, _INSIDE, _END, _SINGLE = "OBIES"  # the prefixes of tags
 # Invisible characters that the tokenizer removes, at the end of a word; combining marks
 # stay.
 _INVISIBLE_END = r"[\p{Cc}\p{Cf}\x{FFFD}]+$"
@@ -85,6 +93,8 @@ class ServedTagger(ServedModel):
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns words, tags and entities of texts, string [B]."""
         (text,) = texts
+
+        # The pieces of each word, and its bytes in the text.
         ids, starts, ends = self.tokenizer.tokenize_with_offsets(text)
         starts_word = tf.gather(self._is_word_start, ids.values)
         first = tf.where(starts_word)[:, 0]  # the piece with which each word starts
@@ -98,6 +108,7 @@ class ServedTagger(ServedModel):
             substrings(text, row, begin, end), _INVISIBLE_END, "", replace_global=False
         )
         end = begin + tf.strings.length(visible)
+
         label, probability = self._labels(ids, starts_word)
         words, count = self._table.words(label, row), tf.shape(text, tf.int64)[0]
         entity_row, kind = (
@@ -105,6 +116,8 @@ class ServedTagger(ServedModel):
         )
         entity_begin = tf.boolean_mask(begin, words.is_first)
         entity_end = tf.boolean_mask(end, words.is_last)
+
+        # Both are lists of all texts, which become rows.
         of_words = {
             "words": visible,
             "tags": words.tags(self._scheme),
@@ -138,12 +151,15 @@ class ServedTagger(ServedModel):
             tf.not_equal(words, "")
         )  # int64 [N, 2]: row and index of each word
         pieces = self.tokenizer.tokenize(tf.gather_nd(words, places))
+
         # Words whose characters the tokenizer removes.
         is_empty = tf.cast(tf.equal(pieces.row_lengths(), 0), tf.int64)
         unknown = tf.fill(tf.reduce_sum(is_empty, keepdims=True), self.tokenizer.unk_id)
         pieces = tf.concat(
             [pieces, tf.RaggedTensor.from_row_lengths(unknown, is_empty)], axis=1
         )
+
+        # Join the pieces of the words of a row.
         of_rows = tf.math.unsorted_segment_sum(
             pieces.row_lengths(), places[:, 0], tf.shape(words, tf.int64)[0]
         )
@@ -151,6 +167,7 @@ class ServedTagger(ServedModel):
         starts_word = tf.equal(tf.ragged.range(pieces.row_lengths()).values, 0)
         label, probability = self._labels(ids, starts_word)
         tags = self._table.words(label, places[:, 0]).tags(self._scheme)
+
         shape = tf.shape(words, tf.int64)
         return {
             "tags": tf.tensor_scatter_nd_update(tf.fill(shape, ""), places, tags),
@@ -158,7 +175,7 @@ class ServedTagger(ServedModel):
         }
 
     def _labels(self, ids: Any, starts_word: Any) -> tuple[Any, Any]:
-        """Returns the index and the probability of the predicted tag of each word, [N] each.
+        """Returns the index and the probability of the tag of each word, [N] each.
 
         Args:
             ids: The pieces of the words of B texts, ragged int32 [B, None].
@@ -169,7 +186,10 @@ class ServedTagger(ServedModel):
         rows = tf.fill(tf.shape(ids.row_splits)[:1] - 1, 1)
         parts = windows.split(ids, room * rows, stride_of(room), rows)
         inputs = windows.sequences(parts, ids, None, self.tokenizer)
-        (logits,) = self.outputs_in_parts(inputs, "logits", rank=3)
+        (logits,) = self.outputs_in_parts(inputs, "logits", rank=3)  # [R, S, C]
+
+        # The first piece of a word is predicted, in the window that gives it most
+        # context.
         position = tf.range(tf.shape(inputs["input_ids"])[1])[None]
         in_text = (position >= 1) & (position <= parts.length[:, None])
         index = windows.first_value(ids, parts.row) + parts.first_token
@@ -182,28 +202,27 @@ class ServedTagger(ServedModel):
                 parts, tf.broadcast_to(position, tf.shape(in_text))
             )
         )
+
         # The windows of a text, and the words of a window, are in the order of the
         # text.
         probabilities = tf.nn.softmax(tf.boolean_mask(logits, owned))
         label = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         return label, tf.reduce_max(probabilities, axis=-1)
 
-    def near_ties(
-        self, name: str, outputs: Outputs, others: Outputs, margin: float
-    ) -> Any:
-        """Returns where tags may be decided by less than a margin.
+    def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
+        """Returns how closely the tags were decided, by the closest word of each text.
 
         Two tags with equal probabilities have at most one half each. One such word in a
         text can change all entities, and the tags after it.
         """
-        probabilities = outputs.get("probabilities")
-        if probabilities is None or name in (_WORDS, "start", "end"):
-            return False
-        is_tie = (probabilities > 0) & (probabilities <= 0.5 + margin)
-        return is_tie.any(axis=1, keepdims=True)
+        probabilities = outputs["probabilities"]
+        of_words = np.where(probabilities > 0, probabilities - 0.5, np.inf)
+        closest = of_words.min(axis=1, keepdims=True, initial=np.inf)
+        fixed = (_WORDS, "start", "end")
+        return {name: closest for name in outputs if name not in fixed}
 
     def row_for(self, signature: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the inputs of a signature for an example: its words, or their text."""
+        """Returns the inputs of a signature for an example: words, or their text."""
         return row if signature == _WORDS else (" ".join(row[0]),)
 
     def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -229,3 +248,85 @@ class ServedTagger(ServedModel):
 def _dense(values: Any, row: Any, count: Any) -> Any:
     """Returns the values of B texts as [B, None], padded with "" or 0."""
     return tf.RaggedTensor.from_value_rowids(values, row, nrows=count).to_tensor()
+
+
+class TagTable:
+    """The prefix and the type of each tag of a model.
+
+    Args:
+        labels: The tags, in the order of the model's outputs.
+    """
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        prefixes, types = zip(*map(schemes.split_tag, labels), strict=True)
+        self._prefixes, self._types = tf.constant(prefixes), tf.constant(types)
+
+    def words(self, label: Any, row: Any) -> "TaggedWords":
+        """Returns words with their tags.
+
+        Args:
+            label: int32 [W], the index of the tag of each word, in the order of the
+                texts.
+            row: int64 [W], the text of each word.
+        """
+        prefix, kind = tf.gather(self._prefixes, label), tf.gather(self._types, label)
+        same_row = tf.equal(row, _shifted(row, -1))
+        last = tf.where(same_row, _shifted(prefix, _OUTSIDE), _OUTSIDE)
+        same_type = same_row & tf.equal(kind, _shifted(kind, ""))
+        is_more = _is_one_of(prefix, _INSIDE, _END) & _is_one_of(last, _BEGIN, _INSIDE)
+        continues = is_more & same_type
+        in_entity = tf.not_equal(prefix, _OUTSIDE)
+        return TaggedWords(
+            row=row,
+            kind=kind,
+            in_entity=in_entity,
+            is_first=in_entity & ~continues,
+            is_last=in_entity & ~tf.concat([continues[1:], [False]], 0)[: tf.size(row)],
+            touches=same_type & tf.not_equal(last, _OUTSIDE),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggedWords:
+    """Words with their entities; all attributes have the shape [W].
+
+    Attributes:
+        row: int64, the text.
+        kind: string, the type of the entity; "" outside of entities.
+        in_entity: bool, whether the word is in an entity.
+        is_first, is_last: bool, whether the word is the first or the last one of its
+            entity.
+        touches: bool, whether the word before it is in an entity of the same type.
+    """
+
+    row: Any
+    kind: Any
+    in_entity: Any
+    is_first: Any
+    is_last: Any
+    touches: Any
+
+    def tags(self, scheme: str) -> Any:
+        """Returns the tags in a scheme, one of `schemes.SCHEMES`: string [W]."""
+        if scheme == "iob1":
+            prefix = tf.where(self.is_first & self.touches, _BEGIN, _INSIDE)
+        else:
+            prefix = tf.where(self.is_first, _BEGIN, _INSIDE)
+        if scheme == "iobes":
+            prefix = tf.where(self.is_last, _END, prefix)
+            prefix = tf.where(self.is_first & self.is_last, _SINGLE, prefix)
+        tags = tf.strings.join([prefix, self.kind], "-")
+        return tf.where(self.in_entity, tags, schemes.OUTSIDE)
+
+
+def _shifted(values: Any, first: Any) -> Any:
+    """Returns the values of the words before each word.
+
+    That of the first word is `first`.
+    """
+    first = tf.constant([first], values.dtype)
+    return tf.concat([first, values], 0)[:-1]
+
+
+def _is_one_of(prefix: Any, *values: str) -> Any:
+    return tf.reduce_any(tf.equal(prefix[:, None], tf.constant(values)), axis=1)

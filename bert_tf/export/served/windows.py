@@ -83,7 +83,9 @@ def sequences(
     tokenizer: BertTokenizer,
     length: int | None = None,
 ) -> dict[str, Any]:
-    """Returns the inputs of the model: [CLS] question [SEP] window [SEP], or [CLS] window [SEP].
+    """Returns the inputs of the model for windows.
+
+    A sequence is [CLS] question [SEP] window [SEP], or [CLS] window [SEP].
 
     Args:
         windows: The windows of `texts`.
@@ -96,22 +98,26 @@ def sequences(
     Returns:
         `input_ids`, `input_mask`, `segment_ids`, int32 [R, S].
     """
+    # Which positions are in the text, and which in a sequence at all.
     total = (windows.offset + windows.length + 1)[:, None]
     size = tf.reduce_max(tf.concat([total[:, 0], [1]], 0)) if length is None else length
     position = tf.range(size)[None]
     offset, mask = windows.offset[:, None], position < total
     in_text = (position >= offset) & (position < total - 1)
+
     text_start = first_value(texts, windows.row) + windows.first_token
     ids = tf.where(mask, tokenizer.sep_id, tokenizer.pad_id)
     ids = tf.where(position == 0, tokenizer.cls_id, ids)
     index = text_start[:, None] + position - offset
     ids = tf.where(in_text, gather_where(in_text, texts, index), ids)
+
     segments = tf.zeros_like(ids)
     if questions is not None:
         in_question = (position > 0) & (position < offset - 1)
         index = first_value(questions, windows.row)[:, None] + position - 1
         ids = tf.where(in_question, gather_where(in_question, questions, index), ids)
         segments = tf.cast(mask & (position >= offset), tf.int32)
+
     return {
         "input_ids": ids,
         "input_mask": tf.cast(mask, tf.int32),

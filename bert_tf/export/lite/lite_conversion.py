@@ -4,8 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.export.model_files.model_file import ModelFile
-from bert_tf.export.model_files.packages import as_gate_error
+from bert_tf.export.formats import as_gate_error
+from bert_tf.export.model_file import ModelFile
 from bert_tf.export.served import ServedModel
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
 
@@ -58,16 +58,17 @@ def convert(served: ServedModel, file: ModelFile, length: int | None) -> bytes:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if file.precision == "float16":
         converter.target_spec.supported_types = [tf.float16]
-    with as_gate_error("TFLite"):
+    with as_gate_error("tflite"):
         return bytes(converter.convert())
 
 
 def _encoded(
     served: ServedModel, texts: list[Any], length: int | None
 ) -> dict[str, Any]:
-    """Returns the inputs of the model, int32 [1, S], for one text or pair, string [1] each.
+    """Returns the inputs of the model, int32 [1, S], for one text or pair.
 
-    The ids are those of `BertTokenizer.encode`, except for those of `tokenize_in_lite`.
+    The texts are string [1] each. The ids are those of `BertTokenizer.encode`, except
+    for those of `tokenize_in_lite`.
     """
     ids = map(served.tokenizer.tokenize_in_lite, texts)
     limit = served.max_seq_length  # `length`, if there is one
@@ -81,7 +82,9 @@ def _encoded(
 
 
 def _truncated(inputs: dict[str, Any], limit: int, sep_id: int) -> dict[str, Any]:
-    """Truncates a sequence that is too long for the model as `BertTokenizer.encode` does.
+    """Truncates a sequence that is too long for the model.
+
+    The result is that of `BertTokenizer.encode`.
 
     MediaPipe does not truncate texts for a file without a fixed length.
     """

@@ -1,5 +1,6 @@
 """`load_file`: a served model whose outputs a TFLite or ONNX file computes."""
 
+import os
 import types
 from typing import Any
 
@@ -8,26 +9,19 @@ import numpy as np
 from bert_tf.config import BertConfig
 from bert_tf.conversion import CheckpointContents
 from bert_tf.errors import InputError
-from bert_tf.export.lite.embedded_files import read_files
-from bert_tf.export.lite.lite_forward import LiteForward
-from bert_tf.export.model_files.file_forward import FileForward, num_cores
-from bert_tf.export.model_files.model_file import FACTS_FILE, FileFacts
-from bert_tf.export.onnx.onnx_forward import OnnxForward, open_session
-from bert_tf.export.onnx.onnx_metadata import check_graph, read_metadata
+from bert_tf.export.formats import check_installed, format_of_file, module_of
+from bert_tf.export.model_file import FACTS_FILE, FileFacts, FileForward, OpenFile
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.settings import ServingSettings
 from bert_tf.pretrained import Pretrained
 from bert_tf.storage import files, json_files
-from bert_tf.storage.weights import VOCABULARY_FILE
-
-_NAMES = (FACTS_FILE, VOCABULARY_FILE)
 
 
 class _Checkpoint(Pretrained):
     """The contents of a file in the form of a checkpoint, without its weights."""
 
     def model(self, model_class: Any, **arguments: Any) -> Any:
-        """Returns what a served model needs to know about the Keras model, without variables."""
+        """Returns what a served model needs of the Keras model, without variables."""
         found = {"next_sentence": False, "num_labels": None, **arguments}
         return types.SimpleNamespace(
             config=self.config, variables_by_name=dict, **found
@@ -43,12 +37,14 @@ def forward_of(path: str, num_threads: int, outputs_of_tokens: bool) -> FileForw
         outputs_of_tokens: Whether the outputs have one value for each token.
 
     Raises:
-        InputError: As those of `LiteForward` and `open_session`.
+        InputError: The file is missing or damaged, or the package that runs it is not
+            installed.
     """
-    content = files.read_bytes(path)
-    if path.endswith(".onnx"):
-        return OnnxForward(open_session(path, content, num_threads), outputs_of_tokens)
-    return LiteForward(path, content, num_threads, outputs_of_tokens)
+    module, content = _module_and_content(path)
+    forward: FileForward = module.run_file(
+        path, content, num_threads, outputs_of_tokens
+    )
+    return forward
 
 
 def load_file(
@@ -60,7 +56,7 @@ def load_file(
     the rest.
 
     Args:
-        path: The file, which ends in .tflite or .onnx.
+        path: The file, whose ending is the name of its format.
         num_threads: The number of threads. Default: the number of cores of this
             process.
 
@@ -71,24 +67,27 @@ def load_file(
         InputError: The file is missing or damaged, bert-tf or this version of it did
             not write it, or the package that runs it is not installed.
     """
-    content, num_threads = files.read_bytes(path), num_threads or num_cores()
-    if path.endswith(".onnx"):
-        check_graph(path, content)
-        session = open_session(path, content, num_threads)
-        stored, served = _served_model(path, *read_metadata(path, session, *_NAMES))
-        forward: FileForward = OnnxForward(session, served.outputs_of_tokens)
-    else:
-        model, found = read_files(path, content, *_NAMES)
-        stored, served = _served_model(path, *found)
-        # LiteRT does not find all damage, and can end the process.
-        if files.sha256(model) != stored.model_sha256:
-            raise InputError(
-                f"{path} is damaged: its model has another SHA-256 than {FACTS_FILE} "
-                "in it states. Export the model again."
-            )
-        forward = LiteForward(path, content, num_threads, served.outputs_of_tokens)
+    module, content = _module_and_content(path)
+    opened: OpenFile = module.open_file(path, content, num_threads or num_cores())
+    stored, served = _served_model(path, *opened.texts)
+
+    # The program that runs the model may not find all damage, and may end the process.
+    if opened.model_sha256 != stored.model_sha256:
+        raise InputError(
+            f"{path} is damaged: its model has another SHA-256 than {FACTS_FILE} in it "
+            "states. Export the model again."
+        )
+
+    forward = opened.forward(served.outputs_of_tokens)
     served.replace_forward(forward, takes_texts=stored.takes_texts)
     return served, dict(stored.facts)
+
+
+def _module_and_content(path: str) -> tuple[Any, bytes]:
+    """Returns the module of the format of a file, and the content of the file."""
+    content, name = files.read_bytes(path), format_of_file(path)
+    check_installed(name)
+    return module_of(name), content
 
 
 def _served_model(
@@ -118,3 +117,10 @@ def _served_model(
             f"{path} was written by another version of bert-tf, which stored other "
             f"facts: {error}. Export the model again."
         ) from error
+
+
+def num_cores() -> int:
+    """Returns the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

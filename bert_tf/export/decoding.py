@@ -40,6 +40,7 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
         outputs: The output arrays without the batch dimension, by name.
         facts: The facts of the model, with `labels` and `threshold` if it has labels.
     """
+    # The names of the outputs tell the tasks apart.
     if "tokens" in outputs:
         pairs = list(zip(outputs["tokens"], outputs["probabilities"], strict=True))
         masks = [_by_name(*pair) for pair in pairs[: int(outputs["num_masks"])]]
@@ -56,6 +57,8 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
         places = {name: place for place, name in enumerate(_VALUES)}
         names = sorted(outputs, key=lambda name: places.get(name, 0))
         return {name: _plain(outputs[name]) for name in names}
+
+    # Classifiers: the labels with their probabilities, best first.
     values, labels = outputs["probabilities"], facts["labels"]
     order = np.argsort(-values, kind="stable")
     probabilities = {labels[index]: float(values[index]) for index in order.tolist()}
@@ -73,45 +76,40 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
 
 def as_columns(prediction: Prediction) -> list[str]:
     """Returns the text of a prediction, in columns."""
-    if "label" in prediction:
-        return [prediction["label"], f"{prediction['probability']:.4f}"]
+    # Answers that are texts, with their probability.
+    for name in ("label", "choice", "answer"):
+        if name in prediction:
+            return [prediction[name], f"{prediction['probability']:.4f}"]
+
+    # Lists of texts.
     if "labels" in prediction:
         separator = separator_of(prediction["probabilities"])
         return [separator.join(prediction["labels"])]
     if "entities" in prediction:
-        return [
-            " ".join(
-                f"[{each['type']} {each['text']}]" for each in prediction["entities"]
-            )
-        ]
-    if "choice" in prediction:
-        return [prediction["choice"], f"{prediction['probability']:.4f}"]
-    if "answer" in prediction:
-        return [prediction["answer"], f"{prediction['probability']:.4f}"]
+        entities = prediction["entities"]
+        return [" ".join(f"[{each['type']} {each['text']}]" for each in entities)]
     if "masks" in prediction:
-        best = (
-            next(iter(mask["probabilities"].items())) for mask in prediction["masks"]
-        )
+        masks = (mask["probabilities"] for mask in prediction["masks"])
+        best = (next(iter(each.items())) for each in masks)
         return [f"{token} {probability:.4f}" for token, probability in best]
+
+    # Numbers.
     if "embedding" in prediction:
         return [" ".join(f"{value:.6f}" for value in prediction["embedding"])]
     if "score" not in prediction:
         return [str(value) for value in prediction.values()]
-    number_of_tokens = (
-        [str(prediction["num_tokens"])] if "num_tokens" in prediction else []
-    )
-    return [f"{prediction['score']:.4f}", *number_of_tokens]
+    score = [f"{prediction['score']:.4f}"]
+    if "num_tokens" in prediction:
+        score.append(str(prediction["num_tokens"]))
+    return score
 
 
 def _of_words(outputs: Mapping[str, Any]) -> Prediction:
     """Returns the prediction of a model of named entities, without padding."""
-    lists = {
-        name: [
-            _plain(value) for value in values[: np.count_nonzero(outputs[key] != b"")]
-        ]
-        for key, names in (("words", _OF_WORDS), ("entities", _OF_ENTITIES))
-        for name, values in ((name, outputs[name]) for name in names)
-    }
+    lists: dict[str, list[Any]] = {}
+    for key, names in (("words", _OF_WORDS), ("entities", _OF_ENTITIES)):
+        size = np.count_nonzero(outputs[key] != b"")
+        lists |= {name: list(map(_plain, outputs[name][:size])) for name in names}
     entities = zip(*(lists.pop(name) for name in _OF_ENTITIES), strict=True)
     found = [
         dict(zip(("text", "type", "start", "end"), each, strict=True))

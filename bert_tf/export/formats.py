@@ -1,0 +1,126 @@
+"""The formats of exports.
+
+A new one is an entry of `FORMATS`, and a module for its files.
+
+Imports no TensorFlow, so that programs can read the choices before they import it.
+"""
+
+import contextlib
+import dataclasses
+import importlib
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from bert_tf.errors import InputError
+
+
+class GateError(InputError):
+    """The exported model and the model in memory have different outputs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """A format of exports.
+
+    Attributes:
+        title: Its name in reports.
+        precisions: The dtypes of the weights that it can have.
+        module: The module of its files, in this package. It is a text, because the
+            module imports TensorFlow. It has the functions `prepare`, `open_file` and
+            `run_file`; see `model_file`. "" for the SavedModel, which is no single
+            file.
+        extra: The extra of bert-tf that installs the packages.
+        to_run: The modules that run a file.
+        to_write: The modules that write a file.
+    """
+
+    title: str
+    precisions: tuple[str, ...]
+    module: str = ""
+    extra: str = ""
+    to_run: tuple[str, ...] = ()
+    to_write: tuple[str, ...] = ()
+
+
+FORMATS = {
+    "saved_model": Format("SavedModel", ("float32", "bfloat16")),
+    "tflite": Format(
+        "TFLite",
+        ("float32", "float16", "int8"),
+        "lite.lite_files",
+        "lite",
+        to_run=("ai_edge_litert.interpreter",),
+        to_write=("ai_edge_litert.interpreter",),
+    ),
+    "onnx": Format(
+        "ONNX",
+        ("float32", "int8"),
+        "onnx.onnx_files",
+        "onnx",
+        to_run=("onnxruntime", "onnx"),
+        to_write=("onnx", "onnxruntime", "tf2onnx"),
+    ),
+}
+# The formats whose models are files: a name is that of the folder in a version, the
+# ending of a file, and the start of the names of the settings.
+FILE_FORMATS = {name: each for name, each in FORMATS.items() if each.module}
+
+
+def format_of_file(path: str) -> str:
+    """Returns the name of the format of a file; "" for other paths."""
+    return next((name for name in FILE_FORMATS if path.endswith(f".{name}")), "")
+
+
+def module_of(name: str) -> Any:
+    """Returns the module of the files of a format."""
+    return importlib.import_module(f"bert_tf.export.{FILE_FORMATS[name].module}")
+
+
+def check_installed(name: str, to_write: bool = False) -> None:
+    """Checks that the packages of a format can be imported.
+
+    Args:
+        name: The format.
+        to_write: Whether to check those that write files, instead of those that run
+            them.
+
+    Raises:
+        InputError: One of them cannot be imported.
+    """
+    found = FILE_FORMATS[name]
+    for module in found.to_write if to_write else found.to_run:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            package = module.partition(".")[0].replace("_", "-")
+            raise InputError(
+                f"Files of this format need the package {package}, which is not "
+                f"installed. Install it: pip install 'bert-tf[{found.extra}]'."
+            ) from error
+
+
+@contextlib.contextmanager
+def as_gate_error(name: str) -> Iterator[None]:
+    """Converts the errors of converters to `GateError`, and hides their warnings.
+
+    The errors have many classes.
+
+    Args:
+        name: The format.
+
+    Raises:
+        GateError: The block raised an error.
+    """
+    disabled = logging.root.manager.disable
+    logging.disable(max(disabled, logging.WARNING))
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise GateError(
+            f"{FILE_FORMATS[name].title} cannot represent the model: {reason:.300} "
+            "Nothing was exported."
+        ) from error
+    finally:
+        logging.disable(disabled)

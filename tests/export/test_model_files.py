@@ -1,0 +1,283 @@
+"""TFLite and ONNX files: one table of tests for all formats.
+
+The files run in the interpreter of their format, and in `Predictor`.
+"""
+
+import os
+import sys
+
+import export_models
+import model_file_checks as checks
+import numpy as np
+import pytest
+from model_file_checks import FILES, TEXTS
+from run_programs import assert_refused, run_main
+
+import bert_tf
+from bert_tf.export import exporter
+from bert_tf.export.formats import FORMATS
+from bert_tf.export.lite import lite_files, mediapipe_metadata
+from bert_tf.export.settings import ServingSettings
+
+# An export of ONNX files takes seconds, and one of TFLite files is that of the
+# SavedModel.
+FAST_ONNX = ("classification", "pair", "fill_mask")
+ROWS = [
+    pytest.param(
+        name,
+        kind,
+        marks=[pytest.mark.slow] if name == "onnx" and kind not in FAST_ONNX else [],
+    )
+    for name in FILES
+    for kind in export_models.KINDS
+]
+
+
+@pytest.fixture(autouse=True)
+def packages(request):
+    """Skips a format whose packages are not installed."""
+    callspec = getattr(request.node, "callspec", None)
+    checks.need_packages(callspec.params["name"] if callspec else "tflite")
+
+
+def as_truncated(inputs):
+    """Returns ids as files for MediaPipe truncate them: to 12, with [SEP] last."""
+    used = {name: value[:, :12].copy() for name, value in inputs.items()}
+    used["input_ids"][:, -1] = export_models.VOCABULARY.index("[SEP]")
+    return used
+
+
+@pytest.mark.parametrize(("name", "kind"), ROWS)
+def test_outputs_are_those_of_the_keras_model(exported, name, kind):
+    of_mediapipe = ("classification", "multi_label")
+    truncates = (
+        name == "tflite" and kind in of_mediapipe and mediapipe_metadata.is_installed()
+    )
+    for precision in FILES[name].precisions(kind):
+        run = FILES[name].runner(checks.path_of(exported, name, kind, precision))
+        for length, size in FILES[name].shapes:  # 16 is the number of positions
+            inputs = used = checks.batch_of(length, size)
+            if length == 16 and truncates:
+                used = as_truncated(inputs)
+            for count in (1, 2, length) if kind == "fill_mask" else (0,):
+                if count:
+                    positions = np.arange(count, dtype=np.int32) % length
+                    inputs["masked_lm_positions"] = np.tile(positions, (size, 1))
+                checks.check_outputs(kind, run(inputs), used, precision)
+
+
+@pytest.mark.parametrize(("name", "kind"), ROWS)
+def test_predictions_are_those_of_the_saved_model(exported, name, kind):
+    path = checks.path_of(exported, name, kind)
+    checks.check_predictor(path, exported(kind), kind)
+
+
+# The signatures of further texts, with an argument for each input.
+SIGNATURES = {
+    ("fill_mask", "score"): [TEXTS],
+    ("fill_mask", "next_sentence"): [TEXTS, TEXTS[::-1]],
+    ("tagging", "words"): [[["a", "zz", "b"], [], ["c"] * 30]],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "signature"),
+    [
+        pytest.param(*row.values, signature, marks=row.marks)
+        for row in ROWS
+        for kind, signature in SIGNATURES
+        if row.values[1] == kind
+    ],
+)
+def test_other_signatures_are_those_of_the_saved_model(exported, name, kind, signature):
+    columns = SIGNATURES[kind, signature]
+    saved = bert_tf.Predictor(exported(kind), signature=signature)
+    path = checks.path_of(exported, name, kind)
+    found = bert_tf.Predictor(path, signature=signature)(*columns)
+    checks.check_predictions(found, saved(*columns))
+
+
+@pytest.mark.parametrize("kind", ["classification", "fill_mask"])
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_has_a_row_in_the_report_and_its_texts(exported, name, kind):
+    path = checks.path_of(exported, name, kind)
+    version = os.path.dirname(os.path.dirname(path))
+    extra = f"{version}/assets.extra"
+    rows = checks.report_of(version)[name]
+    assert {each["file"] for each in rows} == set(os.listdir(os.path.dirname(path)))
+    with open(f"{extra}/model_card.md", encoding="utf-8") as file:
+        card = file.read()
+    assert f"## {FORMATS[name].title}\n" in card
+
+    for each in rows:
+        assert f"| {each['file']} | " in card
+        file = f"{version}/{name}/{each['file']}"
+        assert each["size_bytes"] == os.path.getsize(file)
+        times = list(each["latency_ms"].values())
+        assert each["load_ms"] > 0 and min(times) > 0
+        assert sorted(each["latency_ms"])[0].endswith(", 1 thread")
+
+        stored = FILES[name].texts(file)
+        labels = ["labels.txt"] if kind == "classification" else []
+        assert stored.keys() >= {"bert_tf.json", "vocab.txt", *labels}
+        for text in ["vocab.txt", *labels]:
+            with open(f"{extra}/{text}", "rb") as content:
+                assert stored[text] == content.read()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_programs_write_and_read_files(tmp_path, name):
+    path, _ = export_models.write_checkpoint("classification", tmp_path)
+    folder, precisions = str(tmp_path / "served"), f"--{name}_precisions="
+    command = [f"--checkpoint={path}", f"--export_dir={folder}", f"--format={name}"]
+    written, no_precision = run_main(
+        "bert_tf.run_scripts.export_model",
+        [*command, f"{precisions}int8"],
+        [*command, precisions],
+    )
+    assert written.code == 0, written.err
+    assert written.out.strip() == f"{folder}/1"
+    assert os.listdir(f"{folder}/1/{name}") == [f"int8.{name}"]
+    assert_refused(no_precision, f"{precisions[:-1]} must name at least one of float32")
+    assert os.listdir(folder) == ["1"]
+
+    message = rf"no SavedModel.*/1/{name}/int8\.{name}\."
+    for other in (folder, f"{folder}/1"):
+        with pytest.raises(bert_tf.InputError, match=message):
+            bert_tf.Predictor(other)
+
+    file = f"--model={folder}/1/{name}/int8.{name}"
+    (predicted,) = run_main("bert_tf.run_scripts.predict", [file, "--text=a b"])
+    assert predicted.code == 0, predicted.err
+    assert predicted.out.endswith("\ta b\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [
+        ("tflite", "ai_edge_litert.interpreter", "lite"),
+        ("onnx", "tf2onnx", "onnx"),
+        ("onnx", "onnxruntime", "onnx"),
+        ("onnx", "onnx", "onnx"),
+    ],
+)
+def test_missing_packages_are_named(
+    exported, tmp_path, monkeypatch, name, package, extra
+):
+    path = checks.path_of(exported, name, "classification", "int8")
+    checkpoint, _ = export_models.write_checkpoint("regression", tmp_path)
+    monkeypatch.setitem(sys.modules, package, None)
+    shown = package.partition(".")[0].replace("_", "-")
+    message = rf"need the package {shown},.* pip install 'bert-tf\[{extra}\]'"
+    new = tmp_path / "new"
+    for format in (name, "both") if name == "tflite" else (name,):
+        with pytest.raises(bert_tf.InputError, match=message):
+            exporter.export(checkpoint, str(new), ServingSettings(format=format))
+    if package != "tf2onnx":
+        with pytest.raises(bert_tf.InputError, match=message):
+            bert_tf.Predictor(path)
+    assert not new.exists()
+
+
+def damaged(content):
+    return content[: len(content) // 2]
+
+
+def of_others(_):
+    return b"TFL3" * 10
+
+
+def newer(_):
+    return lite_files.with_files(
+        b"TFL3" * 10, {"bert_tf.json": b'{"new": 1}', "vocab.txt": b""}
+    )
+
+
+def changed_model(content):
+    place = content.index(b"TFL3") + 100
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("tflite", damaged, r"no bert_tf\.json: it is not a TFLite file of"),
+        ("tflite", of_others, r"no bert_tf\.json: it is not a TFLite file of"),
+        ("tflite", newer, "written by another version of bert-tf"),
+        ("tflite", changed_model, "its model has another SHA-256"),
+        ("onnx", damaged, r"changed\.onnx is not a file that ONNX Runtime"),
+    ],
+)
+def test_damaged_files_are_refused(exported, tmp_path, name, change, message):
+    with open(checks.path_of(exported, name, "classification", "int8"), "rb") as file:
+        content = file.read()
+    changed = tmp_path / f"changed.{name}"
+    changed.write_bytes(change(content))
+    with pytest.raises(bert_tf.InputError, match=message):
+        bert_tf.Predictor(changed)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_missing_files_and_signatures_are_refused(exported, tmp_path, name):
+    with pytest.raises(bert_tf.InputError, match="There is no file"):
+        bert_tf.Predictor(tmp_path / f"missing.{name}")
+    path = checks.path_of(exported, name, "classification", "int8")
+    message = r"signature 'ids' .* It has: serving_default\."
+    with pytest.raises(bert_tf.InputError, match=message):
+        bert_tf.Predictor(path, signature="ids")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "settings", "message"),
+    [
+        ("tflite", "span", {"tflite_text_input": True}, "task span cannot take texts"),
+        ("tflite", "embedding", {"tflite_length": 17}, "from 3 to 16"),
+        (
+            "tflite",
+            "embedding",
+            {"tflite_precisions": []},
+            "one of float32, float16, int8",
+        ),
+        (
+            "tflite",
+            "embedding",
+            {"tflite_precisions": ["int4"]},
+            "one of float32, .*'int4'",
+        ),
+        ("tflite", "embedding", {"format": "pb"}, "format must be one of"),
+        ("tflite", "embedding", {"onnx_precisions": ["int8"]}, "needs format onnx\\. "),
+        ("tflite", "embedding", {"precision": "bfloat16"}, "give tflite_precisions"),
+        (
+            "tflite",
+            "span",
+            {"format": "saved_model", "tflite_precisions": ["int8"]},
+            "needs format tflite or both\\. ",
+        ),
+        ("onnx", "span", {"tflite_length": 8}, "needs format tflite or both\\. "),
+        ("onnx", "span", {"onnx_precisions": ["float16"]}, "one of float32, int8"),
+    ],
+)
+def test_settings_that_are_not_possible_are_refused(
+    tmp_path, name, kind, settings, message
+):
+    path, _ = export_models.write_checkpoint(kind, tmp_path)
+    folder = tmp_path / "served"
+    with pytest.raises(bert_tf.InputError, match=message):
+        given = ServingSettings(**{"format": name, **settings})
+        exporter.export(path, str(folder), given)
+    assert not folder.exists() or not os.listdir(folder)
+
+
+def test_formats_in_one_folder(tmp_path):
+    path, _ = export_models.write_checkpoint("regression", tmp_path)
+    folder, lite = str(tmp_path / "served"), ["int8"]
+    both = ServingSettings(format="both", tflite_length=5, tflite_precisions=lite)
+    first = exporter.export(path, folder, both)
+    report = checks.report_of(first)
+    assert report["max_seq_length"] == 12 and report["tflite"][0]["max_seq_length"] == 5
+    for name in FILES:
+        with pytest.raises(bert_tf.InputError, match="contains SavedModels"):
+            exporter.export(path, folder, ServingSettings(format=name))
+    assert os.listdir(folder) == ["1"]
+    os.makedirs(f"{folder}/2/tflite")  # an unfinished or foreign version
+    assert bert_tf.Predictor(folder)(TEXTS) == bert_tf.Predictor(first)(TEXTS)

@@ -2,6 +2,8 @@
 
 import json
 
+import numpy as np
+
 from bert_tf.config import BertConfig
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "."]
@@ -23,6 +25,14 @@ def small_config(vocab_size, **changes):
         "vocab_size": vocab_size,
     }
     return BertConfig(**{**sizes, **changes})
+
+
+def random_inputs(lengths, seq_length, vocab_size=50, seed=0):
+    """Returns the inputs of a model, int32 arrays, for texts of these numbers of tokens."""
+    mask = np.arange(seq_length) < np.array(lengths, int)[:, None]
+    ids = np.random.default_rng(seed).integers(1, vocab_size, mask.shape) * mask
+    inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": ids % 2}
+    return {name: values.astype(np.int32) for name, values in inputs.items()}
 
 
 def write_architecture(folder, vocabulary=VOCABULARY, hidden_size=8, **changes):

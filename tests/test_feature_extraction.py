@@ -35,7 +35,7 @@ def encoder():
 
 @pytest.fixture(scope="module")
 def expected(encoder):
-    """Returns each line's hidden states, float [L + 1, T, H], computed without padding."""
+    """Returns each line's hidden states [L + 1, T, H], computed without padding."""
     hidden_states = []
     for ids, segments in zip(IDS, SEGMENTS, strict=True):
         outputs = encoder(
@@ -135,9 +135,12 @@ def test_npz_and_tfrecord_shards_hold_all_lines(encoder, expected, tmp_path):
 
 def run_extract_features(folder, input_file):
     flags = [
-        f"--input_file={input_file}", f"--output_file={folder}/out.jsonl",
-        f"--init_checkpoint={folder}/model", "--layers=-1,-3", "--max_seq_length=12",
-    ]  # fmt: skip
+        f"--input_file={input_file}",
+        f"--output_file={folder}/out.jsonl",
+        f"--init_checkpoint={folder}/model",
+        "--layers=-1,-3",
+        "--max_seq_length=12",
+    ]
     command = "bert_tf.run_scripts.extract_features", flags
     (result,) = run_mains([command], stdin=folder / "in.txt")
     assert result.code == 0, result

@@ -1,4 +1,4 @@
-"""Dropout masks: their distribution, and how seed, layer and recomputation determine them."""
+"""Dropout masks: their distribution, and their dependence on seed and layer."""
 
 import functools
 
@@ -125,7 +125,7 @@ def test_graph_and_eager_mode_use_the_same_masks(call):
 
 
 def test_masks_under_xla_depend_on_the_seed(call):
-    """From the same seed, XLA and TensorFlow's kernels generate different random numbers."""
+    """From the same seed, XLA generates other random numbers than TensorFlow."""
     compiled = tf.function(call, jit_compile=True)
     np.testing.assert_array_equal(compiled(seed(1, 2)), compiled(seed(1, 2)))
     assert not np.array_equal(compiled(seed(1, 2)), compiled(seed(1, 3)))
@@ -184,7 +184,7 @@ def ancestors(operation):
 
 
 def test_recomputed_masks_depend_on_the_input_of_their_block(inputs):
-    """Otherwise all masks could be created early, in memory that recomputation should save."""
+    """Otherwise, all masks could take memory early, which recomputation should save."""
     head = []
     function = training_function(True, head)
     graph = function.get_concrete_function(inputs, seed(1, 2)).graph

@@ -1,4 +1,4 @@
-"""The layers between encoder and output layer: BiLSTM, combinations of hidden states, pooling."""
+"""The layers between encoder and output layer: BiLSTM, combined states, pooling."""
 
 import numpy as np
 import pytest
@@ -32,11 +32,14 @@ def random_states(count):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("embeddings", [0]), ("second_to_last", [11]), ("last", [12]),
-        ("weighted_sum_last_four", [9, 10, 11, 12]), ("concat_last_four", [9, 10, 11, 12]),
+        ("embeddings", [0]),
+        ("second_to_last", [11]),
+        ("last", [12]),
+        ("weighted_sum_last_four", [9, 10, 11, 12]),
+        ("concat_last_four", [9, 10, 11, 12]),
         ("weighted_sum_all", list(range(1, 13))),
     ],
-)  # fmt: skip
+)
 def test_the_rows_of_table_7_have_these_hidden_states_of_base(name, expected):
     assert list(HeadConfig(feature_layers=name).states(12)) == expected
 

@@ -25,28 +25,34 @@ WRONG = {
     "list": ([IDS, IDS, IDS], "they are not a dict", "list of 3 items"),
     "ragged ids": (
         {"input_ids": tf.ragged.constant([[1], [1, 2]])},
-        "input_ids is not a dense array or tensor of "
-        "numbers", "{input_ids: RaggedTensor}",
+        "input_ids is not a dense array or tensor of numbers",
+        "{input_ids: RaggedTensor}",
     ),
     "list of ids": (
         {"input_ids": IDS.tolist()},
-        "input_ids is not a dense array or tensor of "
-        "numbers", "{input_ids: list of 2 items}",
+        "input_ids is not a dense array or tensor of numbers",
+        "{input_ids: list of 2 items}",
     ),
     "text": (
         {"input_ids": tf.constant([["a", "b"]])},
-        "input_ids is not a dense array or tensor of "
-        "numbers", "{input_ids: string [1, 2]}",
+        "input_ids is not a dense array or tensor of numbers",
+        "{input_ids: string [1, 2]}",
     ),
-    "no "
-    "ids": ({"input_mask": IDS}, "input_ids is missing", "{input_mask: int32 [2, 6]}"),
+    "no ids": (
+        {"input_mask": IDS},
+        "input_ids is missing",
+        "{input_mask: int32 [2, 6]}",
+    ),
     "Hugging Face": (
-        HUGGING_FACE, "the name of attention_mask is input_mask in bert-tf",
+        HUGGING_FACE,
+        "the name of attention_mask is input_mask in bert-tf",
         "{input_ids: int32 [2, 6], token_type_ids: int32 [2, 6], attention_mask: int32 "
         "[2, 6]}",
     ),
     "rank 1": (
-        {"input_ids": IDS[0]}, "the rank of input_ids is 1 instead of 2", "{input_ids: int32 [6]}",
+        {"input_ids": IDS[0]},
+        "the rank of input_ids is 1 instead of 2",
+        "{input_ids: int32 [6]}",
     ),
     "lengths": (
         {"input_ids": IDS, "input_mask": IDS[:, :5]},
@@ -59,9 +65,11 @@ WRONG = {
         "{input_ids: bfloat16 [2, 6]}",
     ),
     "symbolic": (
-        keras.Input((6,), dtype="int32"), "they are not a dict", "int32 [None, 6]",
+        keras.Input((6,), dtype="int32"),
+        "they are not a dict",
+        "int32 [None, 6]",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +96,10 @@ def test_fit_raises_the_same_error(model):
 
 def test_a_tensor_of_unknown_rank_is_refused(model):
     call = tf.function(
-        model.__call__, input_signature=[{"input_ids": tf.TensorSpec(None, tf.int32)}],
+        model.__call__,
+        input_signature=[{"input_ids": tf.TensorSpec(None, tf.int32)}],
         autograph=False,
-    )  # fmt: skip
+    )
     with refused(r"rank of input_ids is unknown instead of 2.*int32 \?"):
         call({"input_ids": IDS})
 
@@ -98,13 +107,21 @@ def test_a_tensor_of_unknown_rank_is_refused(model):
 @pytest.mark.parametrize(
     ("model_class", "positions", "problem", "expected"),
     [
-        (BertMultipleChoice, None, "rank of input_ids is 2 instead of 3",
-         "{input_ids: int32 [B, C, S], input_mask: int32 [B, C, S] (1"),
-        (BertPretrainer, IDS[0], "rank of masked_lm_positions is 1 instead of 2",
-         "masked_lm_positions: int32 [B, P] (default: all positions)}"),
+        (
+            BertMultipleChoice,
+            None,
+            "rank of input_ids is 2 instead of 3",
+            "{input_ids: int32 [B, C, S], input_mask: int32 [B, C, S] (1",
+        ),
+        (
+            BertPretrainer,
+            IDS[0],
+            "rank of masked_lm_positions is 1 instead of 2",
+            "masked_lm_positions: int32 [B, P] (default: all positions)}",
+        ),
         (BertPretrainer, IDS[:1], "shape of masked_lm_positions differs", "[B, P]"),
     ],
-)  # fmt: skip
+)
 def test_choices_and_positions_have_their_own_axes(
     model_class, positions, problem, expected
 ):
@@ -118,16 +135,28 @@ def test_choices_and_positions_have_their_own_axes(
     ("name", "value", "message"),
     [
         ("input_ids", -1, "contains -1, but its values must be from 0 to 299."),
-        ("input_ids", 300, "contains 300, but its values must be from 0 to 299. Use the tokenizer"),
-        ("input_ids", 2**40, "contains 1099511627776, but its values must be from 0 to 299."),
+        (
+            "input_ids",
+            300,
+            "contains 300, but its values must be from 0 to 299. Use the tokenizer",
+        ),
+        (
+            "input_ids",
+            2**40,
+            "contains 1099511627776, but its values must be from 0 to 299.",
+        ),
         ("input_ids", np.nan, "contains nan, but its values must be from 0 to 299."),
         ("segment_ids", -1, "contains -1, but its values must be from 0 to 1."),
         ("segment_ids", 2, "contains 2, but its values must be from 0 to 1."),
-        ("input_mask", 2, "contains 2, but its values must be from 0 to 1. Use 1 for tokens"),
+        (
+            "input_mask",
+            2,
+            "contains 2, but its values must be from 0 to 1. Use 1 for tokens",
+        ),
         ("masked_lm_positions", -1, "contains -1, but its values must be from 0 to 5."),
         ("masked_lm_positions", 6, "contains 6, but its values must be from 0 to 5."),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("convert", [np.asarray, tf.constant])
 def test_values_out_of_range_raise_in_eager_calls(name, value, message, convert):
     model = BertPretrainer(CONFIG, seed=0)

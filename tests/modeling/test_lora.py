@@ -16,7 +16,7 @@ INPUTS = {
 
 
 def pair(rank: int, alpha: float | None, **arguments):
-    """Our layer and that of Keras, with LoRA and the same random values of all variables."""
+    """Our layer and that of Keras, with LoRA and the same random values."""
     ours, peer = (
         Dense(6, 5, "tanh", **arguments),
         keras.layers.Dense(5, "tanh", **arguments),
@@ -80,8 +80,10 @@ def test_fit_changes_only_lora_and_the_head():
     model = adapted_classifier()
     added = {
         f"model/bert/layer_{i}/attention/{name}/lora_kernel_{letter}"
-        for i in range(2) for name in ("query", "value") for letter in "ab"
-    }  # fmt: skip
+        for i in range(2)
+        for name in ("query", "value")
+        for letter in "ab"
+    }
     trained = {*added, "model/head/output_weights", "model/head/output_bias"}
     assert {weight.path for weight in model.trainable_variables} == trained
     before = {weight.path: np.array(weight) for weight in model.weights}

@@ -1,4 +1,4 @@
-"""Softmax and attention in bfloat16 and float16, compared with the formulas in float64."""
+"""Softmax and attention in bfloat16 and float16, compared with float64."""
 
 import keras
 import numpy as np
@@ -18,10 +18,15 @@ from bert_tf.modeling import (
 )
 
 CONFIG = BertConfig(
-    vocab_size=50, hidden_size=64, num_hidden_layers=1, num_attention_heads=4,
-    intermediate_size=64, max_position_embeddings=256, attention_probs_dropout_prob=0.0,
+    vocab_size=50,
+    hidden_size=64,
+    num_hidden_layers=1,
+    num_attention_heads=4,
+    intermediate_size=64,
+    max_position_embeddings=256,
+    attention_probs_dropout_prob=0.0,
     initializer_range=0.2,
-)  # fmt: skip
+)
 B, S = 2, 256
 # Largest relative rounding error (half a unit in the last place) for 8 and 11 bits of
 # mantissa.
@@ -30,7 +35,7 @@ low_precision = pytest.mark.parametrize("dtype", list(ROUNDING))
 
 
 def masked_scores(dtype):
-    """Returns attention scores, partly masked: rounded to `dtype`, and then cast to float64."""
+    """Returns partly masked scores, rounded to `dtype`, and these in float64."""
     scores = np.random.default_rng(0).normal(scale=4, size=(40, 512))
     scores[:, 300:] -= 10000
     rounded = tf.cast(scores, dtype)
@@ -41,7 +46,7 @@ def masked_scores(dtype):
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("training", [False, True])
 def test_softmax_rounds_only_its_result(dtype, jit, training):
-    """If the sums of 512 terms were computed in `dtype`, errors would exceed the tolerance."""
+    """With sums of 512 terms in `dtype`, errors would exceed the tolerance."""
     scores, exact = masked_scores(dtype)
     output = tf.function(lambda x: fused.softmax(x, training), jit_compile=jit)(scores)
     assert output.dtype == dtype

@@ -46,7 +46,7 @@ def batch(name, lengths):
 
 
 def weights_of(name, outputs, mask):
-    """Returns random weights for the sum of each output: 0 at padding and without tokens."""
+    """Returns random weights for the sum of each output, 0 at padding."""
     rng = np.random.default_rng(7)
     found = {}
     for key, value in outputs.items():

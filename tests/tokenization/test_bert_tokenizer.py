@@ -11,8 +11,23 @@ from tokenizer_pairs import CLS, MASK, PAD, SEP, SPECIAL, pair
 
 from bert_tf.tokenization import BertTokenizer
 
-TOKENS = [*SPECIAL, "hello", "world", ",", "un", "##aff", "##able", "e", "##a", "=", "中", "ας",
-          "[", "]", "mask"]  # fmt: skip
+TOKENS = [
+    *SPECIAL,
+    "hello",
+    "world",
+    ",",
+    "un",
+    "##aff",
+    "##able",
+    "e",
+    "##a",
+    "=",
+    "中",
+    "ας",
+    "[",
+    "]",
+    "mask",
+]
 HELLO, WORLD, COMMA, UN, AFF, ABLE = range(5, 11)
 
 

@@ -1,4 +1,4 @@
-"""`BertTokenizer.encode` and `pack`: special tokens, truncation, padding and trimming."""
+"""`encode` and `pack`: special tokens, truncation, padding and trimming."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def tokenizer():
 
 
 def packed(ids_a, ids_b, seq_length):
-    """Returns ids and segment ids by the rules of google-research/bert for one example."""
+    """Returns ids and segment ids of an example by google-research/bert's rules."""
     specials = 2 if ids_b is None else 3
     if seq_length is not None:
         ids_a, kept_b = reference.truncate(ids_a, ids_b or [], seq_length - specials)
@@ -35,7 +35,7 @@ def packed(ids_a, ids_b, seq_length):
 
 
 def assert_packed(found, rows, pair, seq_length, trim_to_longest=False):
-    """Asserts that packed inputs equal the results of `packed` for each row (ids_a, ids_b)."""
+    """Compares packed inputs with the results of `packed` for each (ids_a, ids_b)."""
     expected = [packed(a, b if pair else None, seq_length) for a, b in rows]
     longest = max((len(ids) for ids, _ in expected), default=0)
     size = longest if seq_length is None or trim_to_longest else seq_length
@@ -50,7 +50,7 @@ def assert_packed(found, rows, pair, seq_length, trim_to_longest=False):
 
 ROWS = st.lists(
     st.tuples(*[st.lists(st.integers(5, 18), max_size=12)] * 2), min_size=1, max_size=5
-)  # fmt: skip
+)
 SEQ_LENGTHS = st.one_of(st.none(), st.integers(3, 20))
 
 

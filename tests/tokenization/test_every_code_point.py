@@ -1,4 +1,4 @@
-"""Words and ids of each of the 1,114,112 code points: alone, doubled, in and between words."""
+"""Words and ids of all 1,114,112 code points: alone, doubled, in and between words."""
 
 import itertools
 
@@ -131,7 +131,7 @@ def test_every_code_point_with_the_released_vocabularies(released_vocabulary):
 
 @pytest.mark.slow
 def test_every_code_point_in_lite(small):
-    """Each character except Σ and surrogates gives the same ids in TFLite as in TensorFlow."""
+    """Each character except Σ and surrogates gives the same ids in TFLite."""
     tokenizer, released = small
     for characters in every_code_point():
         same = [

@@ -1,4 +1,4 @@
-"""The texts, ids and vocabularies that BertTokenizer accepts, and its messages for all others."""
+"""The texts, ids and vocabularies that are accepted, and messages for all others."""
 
 import pathlib
 
@@ -26,17 +26,34 @@ METHODS = ("tokenize", "tokenize_with_offsets", "words", "tokenize_in_lite")
 @pytest.mark.parametrize(
     ("texts", "rows"),
     [
-        (["hello", b"hello"], 2), (np.array(["hello", b"hello"], object), 2), (("hello",), 1),
-        ([np.str_("hello")], 1), ([tf.constant("hello"), "hello"], 2), ([], 0), (np.array([]), 0),
-        (np.array([], object), 0), (tf.Variable(["hello"]), 1), (["hello\ud800"], 1),
-        (np.array(["hello", "\ud800"]), 2), (np.array(["\ud800", b"hello"], object), 2),
-        *((text, None) for text in (
-            "hello", b"hello", np.str_("hello"), np.array("hello"), np.array("hello", object),
-            tf.constant("hello"), "hello\ud800", np.array("\ud800"),
-        )),
+        (["hello", b"hello"], 2),
+        (np.array(["hello", b"hello"], object), 2),
+        (("hello",), 1),
+        ([np.str_("hello")], 1),
+        ([tf.constant("hello"), "hello"], 2),
+        ([], 0),
+        (np.array([]), 0),
+        (np.array([], object), 0),
+        (tf.Variable(["hello"]), 1),
+        (["hello\ud800"], 1),
+        (np.array(["hello", "\ud800"]), 2),
+        (np.array(["\ud800", b"hello"], object), 2),
+        *(
+            (text, None)
+            for text in (
+                "hello",
+                b"hello",
+                np.str_("hello"),
+                np.array("hello"),
+                np.array("hello", object),
+                tf.constant("hello"),
+                "hello\ud800",
+                np.array("\ud800"),
+            )
+        ),
     ],
     ids=lambda value: type(value).__name__,
-)  # fmt: skip
+)
 def test_every_kind_of_texts_is_accepted(tokenizer, method, texts, rows):
     """The results are ragged for a batch, and tensors for one text (`rows` is None)."""
     found = getattr(tokenizer, method)(texts)
@@ -52,24 +69,32 @@ def test_every_kind_of_texts_is_accepted(tokenizer, method, texts, rows):
 @pytest.mark.parametrize(
     ("texts", "received"),
     [
-        (None, "None, a value of type NoneType"), ({"a": 1}, "type dict"),
-        ([1, 2], "1, a value of type int at index 0"), (["a", None], "type NoneType at index 1"),
-        (np.array(["a", None], object), "type NoneType at index 1"), (b"a"[0], "type int"),
-        ([["a"], ["b"]], r"shape \(2, 1\)\. Flatten them"), (tf.constant([1]), "of int32"),
+        (None, "None, a value of type NoneType"),
+        ({"a": 1}, "type dict"),
+        ([1, 2], "1, a value of type int at index 0"),
+        (["a", None], "type NoneType at index 1"),
+        (np.array(["a", None], object), "type NoneType at index 1"),
+        (b"a"[0], "type int"),
+        ([["a"], ["b"]], r"shape \(2, 1\)\. Flatten them"),
+        (tf.constant([1]), "of int32"),
         (tf.ragged.constant([["a"]]), r"RaggedTensor of string .*give its \.values"),
     ],
     ids=lambda value: type(value).__name__,
-)  # fmt: skip
+)
 def test_values_that_are_not_texts_are_refused(tokenizer, method, texts, received):
     with refused(rf"^Texts must be .*Received: .*{received}"):
         getattr(tokenizer, method)(texts)
 
 
 IDS = [
-    [UN, AFF, ABLE, MASK], (UN, AFF, ABLE, MASK), np.array([UN, AFF, ABLE, MASK]),
-    np.array([UN, AFF, ABLE, MASK], np.uint8), tf.constant([UN, AFF, ABLE, MASK], tf.int64),
-    [np.int64(UN), AFF, ABLE, MASK], [tf.constant(UN), AFF, ABLE, MASK],
-]  # fmt: skip
+    [UN, AFF, ABLE, MASK],
+    (UN, AFF, ABLE, MASK),
+    np.array([UN, AFF, ABLE, MASK]),
+    np.array([UN, AFF, ABLE, MASK], np.uint8),
+    tf.constant([UN, AFF, ABLE, MASK], tf.int64),
+    [np.int64(UN), AFF, ABLE, MASK],
+    [tf.constant(UN), AFF, ABLE, MASK],
+]
 
 
 @pytest.mark.parametrize("ids", IDS, ids=lambda ids: type(ids).__name__)
@@ -89,16 +114,26 @@ def test_every_kind_of_ids_of_one_text_is_accepted(tokenizer, ids):
 
 @pytest.mark.parametrize(
     "ids",
-    [[[UN, AFF], []], tf.ragged.constant([[UN, AFF], []]), np.array([[UN, AFF], [PAD, PAD]]),
-     [np.array([UN, AFF]), np.array([], np.int64)], ([UN, AFF], ()),
-     np.array([[UN, AFF], []], object), [tf.constant([UN, AFF]), tf.constant([], tf.int32)]],
+    [
+        [[UN, AFF], []],
+        tf.ragged.constant([[UN, AFF], []]),
+        np.array([[UN, AFF], [PAD, PAD]]),
+        [np.array([UN, AFF]), np.array([], np.int64)],
+        ([UN, AFF], ()),
+        np.array([[UN, AFF], []], object),
+        [tf.constant([UN, AFF]), tf.constant([], tf.int32)],
+    ],
     ids=["lists", "ragged", "dense", "arrays", "tuples", "objects", "tensors"],
-)  # fmt: skip
+)
 def test_every_kind_of_ids_of_a_batch_is_accepted(tokenizer, ids):
     assert tokenizer.detokenize(ids).numpy().tolist() == [b"unaff", b""]
     assert tokenizer.pack(ids, seq_length=5)["input_ids"][0].numpy().tolist() == [
-        CLS, UN, AFF, SEP, PAD,
-    ]  # fmt: skip
+        CLS,
+        UN,
+        AFF,
+        SEP,
+        PAD,
+    ]
 
 
 def test_texts_without_tokens_and_batches_without_texts_are_accepted(tokenizer):
@@ -121,13 +156,18 @@ def test_texts_without_tokens_and_batches_without_texts_are_accepted(tokenizer):
 @pytest.mark.parametrize(
     ("ids", "received"),
     [
-        (None, "type NoneType"), (5, "shape"), ([1.5], r"1\.5, a value of type float"),
-        ([[[1]]], r"\[\[1\]\], a value of type list at index 0"), ([[1], 2], "2, .* at index 1"),
-        (np.zeros([1, 1, 1], int), "shape"), (tf.constant([1.0]), "float32"),
-        (tf.ragged.constant([[[1]]]), "RaggedTensor"), ([True], "True, a value of type bool"),
+        (None, "type NoneType"),
+        (5, "shape"),
+        ([1.5], r"1\.5, a value of type float"),
+        ([[[1]]], r"\[\[1\]\], a value of type list at index 0"),
+        ([[1], 2], "2, .* at index 1"),
+        (np.zeros([1, 1, 1], int), "shape"),
+        (tf.constant([1.0]), "float32"),
+        (tf.ragged.constant([[[1]]]), "RaggedTensor"),
+        ([True], "True, a value of type bool"),
     ],
     ids=lambda value: type(value).__name__,
-)  # fmt: skip
+)
 def test_values_that_are_not_ids_are_refused(tokenizer, ids, received):
     for method in (tokenizer.detokenize, tokenizer.pack):
         with refused(rf"Ids must be integers.*Received: .*{received}"):
@@ -186,12 +226,13 @@ def test_offsets_in_characters_are_accepted_as_lists(tokenizer):
 @pytest.mark.parametrize(
     ("vocab", "message"),
     [
-        ([], "none of the 0 lines"), ([*TOKENS, ""], "line 10 is empty"),
+        ([], "none of the 0 lines"),
+        ([*TOKENS, ""], "line 10 is empty"),
         (pathlib.Path("nowhere"), "no file nowhere"),
         (SPECIAL, r"cannot use the vocabulary: No valid .*[^.]\. Give a"),
     ],
     ids=lambda value: type(value).__name__,
-)  # fmt: skip
+)
 def test_values_that_are_not_vocabularies_are_refused(vocab, message):
     with refused(message):
         BertTokenizer(vocab)

@@ -17,11 +17,25 @@ PRIVATE = ["\ue000", "\ue001", "\ue004", "\ue005", "\ue006", "\uf8ff"]
 LETTERS = [*"aeσςあ中1,.=[]", *PRIVATE[:2], "mask"]
 TOKENS = [*SPECIAL, *LETTERS, *(f"##{letter}" for letter in "aeσςあ1"), "##\ue001"]
 BEFORE = {
-    "start": "", "Latin": "a", "capital": "A", "kana": "あ", "CJK": "中", "digit": "1",
-    "accent": "e\u0301", "kept accents": "\u302e\u1b44", "final sigma": "aΣ", "[MASK]": "[MASK]",
-    "[SEP]": "[SEP]", "bracket": "[", "private use": "\ue004", "removed": "a\u00ad",
-    "joiner": "a\u200d", "unassigned": "\u0378", "4 bytes": "\U0001f600", "comma": ",",
-}  # fmt: skip
+    "start": "",
+    "Latin": "a",
+    "capital": "A",
+    "kana": "あ",
+    "CJK": "中",
+    "digit": "1",
+    "accent": "e\u0301",
+    "kept accents": "\u302e\u1b44",
+    "final sigma": "aΣ",
+    "[MASK]": "[MASK]",
+    "[SEP]": "[SEP]",
+    "bracket": "[",
+    "private use": "\ue004",
+    "removed": "a\u00ad",
+    "joiner": "a\u200d",
+    "unassigned": "\u0378",
+    "4 bytes": "\U0001f600",
+    "comma": ",",
+}
 
 
 def cut(text):
@@ -42,7 +56,7 @@ def is_special(part):
 
 
 def expected(text, released):
-    """Returns the words and ids of a text with special tokens, computed with the reference."""
+    """Returns the words and ids of a text with special tokens by the reference."""
     words, ids = [], []
     for part, _ in cut(text):
         if is_special(part):
@@ -57,7 +71,7 @@ def expected(text, released):
 
 @functools.cache
 def tokenizers(tokens, do_lower_case):
-    """Returns a tokenizer that finds special tokens, one that does not, and the reference."""
+    """Returns a tokenizer that finds special tokens, another one, and the reference."""
     finds = BertTokenizer(tokens, do_lower_case, special_tokens_in_text=True)
     return finds, *pair(tokens, do_lower_case)
 
@@ -118,13 +132,26 @@ def test_special_tokens_are_found_next_to_every_kind_of_character(token, do_lowe
 @pytest.mark.parametrize(
     "texts",
     [
-        ["[mask]", "[MASK", "MASK]", "[ MASK]", "[MA\u00adSK]", "[M\u0301ASK]", "［MASK］"],
-        [b"\xff[MASK]\xff", b"a\xc3[MASK]", b"\xee\x80[MASK]\x80", b"\xed\xa0\x80[SEP]a"],
+        [
+            "[mask]",
+            "[MASK",
+            "MASK]",
+            "[ MASK]",
+            "[MA\u00adSK]",
+            "[M\u0301ASK]",
+            "［MASK］",
+        ],
+        [
+            b"\xff[MASK]\xff",
+            b"a\xc3[MASK]",
+            b"\xee\x80[MASK]\x80",
+            b"\xed\xa0\x80[SEP]a",
+        ],
         ["[MASK]" + "a" * length + "[MASK]" for length in (199, 200, 201, 5000)],
         ["[MASK]" + "あ" * length + "[MASK]" for length in (199, 200, 201)],
     ],
     ids=["similar texts", "invalid UTF-8", "long words", "long words of 3 bytes"],
-)  # fmt: skip
+)
 def test_texts_are_cut_only_at_special_tokens(texts):
     assert_cut(texts)
 
@@ -154,7 +181,7 @@ def test_private_use_characters_in_a_text_are_ordinary_text():
         min_size=1,
         max_size=6,
     )
-)  # fmt: skip
+)
 def test_any_text(texts, do_lower_case):
     assert_cut([text.encode("utf-8", "ignore") for text in texts], do_lower_case)
 

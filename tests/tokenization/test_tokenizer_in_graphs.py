@@ -71,7 +71,7 @@ def test_a_saved_model_gives_the_same_ids_on_real_text(
 @pytest.mark.parametrize("special_tokens_in_text", [False, True])
 @pytest.mark.parametrize("method", ["tokenize", "tokenize_with_offsets", "words"])
 def test_a_stock_server_has_all_operations_of_the_graph(method, special_tokens_in_text):
-    """TensorFlow Serving 2.20 has the core operations and TEXT_OPERATIONS of tensorflow-text."""
+    """TensorFlow Serving 2.20 has the core operations and TEXT_OPERATIONS."""
     tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=special_tokens_in_text)
     function = tf.function(getattr(tokenizer, method)).get_concrete_function(
         tf.TensorSpec([None], tf.string)
@@ -112,15 +112,27 @@ def lite_runner(tokenizer, folder, function="lite"):
 @pytest.mark.parametrize(
     ("function", "texts"),
     [
-        ("lite", {"texts": ["a,b AB", "", "é" * 150 + " a≠", "中a b\u0301", "ax" * 40, "σ aσ",
-                            "b" * 801]}),
+        (
+            "lite",
+            {
+                "texts": [
+                    "a,b AB",
+                    "",
+                    "é" * 150 + " a≠",
+                    "中a b\u0301",
+                    "ax" * 40,
+                    "σ aσ",
+                    "b" * 801,
+                ]
+            },
+        ),
         ("lite_pairs", {"texts": ["a,b AB", "", "x"], "others": ["b", "ax" * 40, ""]}),
     ],
-)  # fmt: skip
+)
 def test_tflite_gives_the_same_inputs_without_flex_operations(
     tmp_path, function, texts
 ):
-    """TFLite has no assertions, so the conversion removes the check of the sizes of pairs."""
+    """TFLite has no assertions, so the conversion removes the check of pairs."""
     tokenizer = BertTokenizer(TOKENS)
     run = lite_runner(tokenizer, tmp_path, function)
     found = run(**{name: np.array(each) for name, each in texts.items()})
@@ -133,9 +145,9 @@ def test_tflite_gives_the_same_inputs_without_flex_operations(
     "text",
     [b"a\xffb", "aΣ".encode(), b"x" * 201, "\u302e\u1b44".encode()],
     ids=["not UTF-8", "final sigma", "201 characters", "canonical order"],
-)  # fmt: skip
+)
 def test_lite_differs_for_each_documented_kind(text):
-    """For each kind of difference in docs/fidelity.md, a text has different ids in TFLite."""
+    """A text of each kind in docs/fidelity.md has other ids in TFLite."""
     tokens = [*TOKENS, "\u302e", "\u1b44", "##\u302e", "##\u1b44"]
     tokenizer = BertTokenizer(tokens)
     exact, lite = tokenizer.tokenize(text), tokenizer.tokenize_in_lite(text)
@@ -154,12 +166,15 @@ def listed_code_points():
 
 @needs_unicode_14
 def test_the_documentation_lists_all_characters_for_which_lite_may_differ():
-    """These characters decompose to a combining character of a category other than Mn."""
+    """They decompose to a combining character of a category other than Mn."""
     reorderable = [
-        code for code in range(0x110000)
-        if any(unicodedata.combining(c) and unicodedata.category(c) != "Mn"
-               for c in unicodedata.normalize("NFD", chr(code)))
-    ]  # fmt: skip
+        code
+        for code in range(0x110000)
+        if any(
+            unicodedata.combining(c) and unicodedata.category(c) != "Mn"
+            for c in unicodedata.normalize("NFD", chr(code))
+        )
+    ]
     assert sorted(listed_code_points()) == reorderable and len(reorderable) == 38
 
 

@@ -29,12 +29,24 @@ def write(folder, content):
 @pytest.mark.parametrize(
     "content",
     [
-        "\n".join(GOOD), "\n".join(GOOD) + "\n", "\r\n".join(GOOD) + "\r\n",
-        "\n".join(GOOD) + "\n\n\n", "\ufeff" + "\n".join(GOOD), " \n".join(GOOD),
+        "\n".join(GOOD),
+        "\n".join(GOOD) + "\n",
+        "\r\n".join(GOOD) + "\r\n",
+        "\n".join(GOOD) + "\n\n\n",
+        "\ufeff" + "\n".join(GOOD),
+        " \n".join(GOOD),
         "\n".join(f"\u3000{token}\xa0\x85\u2028" for token in GOOD) + "\n\xa0\n\u3000",
     ],
-    ids=["no end", "plain", "crlf", "empty last lines", "bom", "spaces", "Unicode spaces"],
-)  # fmt: skip
+    ids=[
+        "no end",
+        "plain",
+        "crlf",
+        "empty last lines",
+        "bom",
+        "spaces",
+        "Unicode spaces",
+    ],
+)
 def test_valid_files_give_the_tokens(tmp_path, content):
     assert load_vocabulary(write(tmp_path, content)) == GOOD
 
@@ -77,11 +89,12 @@ def test_invalid_files_are_refused_with_the_line(tmp_path, content, message):
 @pytest.mark.parametrize(
     ("name", "size", "cls_id", "do_lower_case"),
     [
-        ("bert-base-uncased", 30522, 101, True), ("bert-base-cased", 28996, 101, False),
+        ("bert-base-uncased", 30522, 101, True),
+        ("bert-base-cased", 28996, 101, False),
         ("bert-base-multilingual-cased", 119547, 101, False),
         ("bert-base-chinese", 21128, 101, True),
     ],
-)  # fmt: skip
+)
 def test_released_files_are_read_exactly(
     test_data, caplog, name, size, cls_id, do_lower_case
 ):
@@ -94,8 +107,11 @@ def test_released_files_are_read_exactly(
         "bert-base-cased": "8366 of 28890",
         "bert-base-multilingual-cased": "18992 of 119441",
     }
-    messages = [f"{path} has upper-case letters in {cased[name]} entries: do_lower_case is False."
-                for _ in range(not do_lower_case)]  # fmt: skip
+    messages = [
+        f"{path} has upper-case letters in {cased[name]} entries: "
+        "do_lower_case is False."
+        for _ in range(not do_lower_case)
+    ]
     assert [each for each in caplog.messages if "upper-case" in each] == messages
     ids = (
         tokenizer.pad_id,
@@ -119,16 +135,36 @@ def test_only_the_two_tokens_of_the_released_chinese_file_keep_their_white_space
 
 
 ODD = [
-    *GOOD, "", "b", "a", "c d", "e\tf", "g\u00a0h", "i\u0085j", "k\u2028l", "m\u2029n", "o\u3000p",
-    "##b", "\u3000", "##", "## q", "d", "q", "[unused1]", "[unused1]", "b", "\u2028", "z",
-]  # fmt: skip
+    *GOOD,
+    "",
+    "b",
+    "a",
+    "c d",
+    "e\tf",
+    "g\u00a0h",
+    "i\u0085j",
+    "k\u2028l",
+    "m\u2029n",
+    "o\u3000p",
+    "##b",
+    "\u3000",
+    "##",
+    "## q",
+    "d",
+    "q",
+    "[unused1]",
+    "[unused1]",
+    "b",
+    "\u2028",
+    "z",
+]
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
 def test_the_ids_are_the_numbers_of_the_lines_of_any_accepted_file(
     tmp_path, do_lower_case
 ):
-    """Entries that are repeated, that are empty, and with white space, as in `load_vocab`."""
+    """Entries that are repeated, empty, or with white space, as in `load_vocab`."""
     path = write(tmp_path, "\n".join(ODD) + "\n\n")
     released = reference.Tokenizer(ODD, do_lower_case)
     tokenizer = BertTokenizer(path, do_lower_case)
@@ -179,8 +215,8 @@ def test_the_casing_next_to_a_vocabulary_is_checked(tmp_path, load):
 
 def test_the_entries_of_a_vocabulary_decide_a_casing_that_is_not_recorded(tmp_path):
     words = (
-        "Anna Berlin Carl Dora Ella Fritz Gera Hans Ida Jena aß kalte Milch im Haus von "
-        "Frau Quitz"
+        "Anna Berlin Carl Dora Ella Fritz Gera Hans Ida Jena aß kalte Milch im Haus "
+        "von Frau Quitz"
     )
     for cased in (True, False):
         path = tmp_path / f"{cased}.txt"

@@ -6,10 +6,11 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+from refusals import refused
 from run_programs import run_mains
 from tiny_bert import small_config
+from tokenizer_pairs import SPECIAL
 
-from bert_tf.errors import InputError
 from bert_tf.feature_extraction import output
 from bert_tf.feature_extraction.extraction_config import ExtractionConfig
 from bert_tf.feature_extraction.extractor import FeatureExtractor
@@ -17,18 +18,7 @@ from bert_tf.modeling import BertEncoder
 from bert_tf.pretrained import save_checkpoint
 from bert_tf.tokenization import BertTokenizer
 
-VOCABULARY = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "new",
-    "york",
-    "play",
-    "##ing",
-    "##s",
-]
+VOCABULARY = [*SPECIAL, "new", "york", "play", "##ing", "##s"]
 SIZES = {"num_hidden_layers": 3, "max_position_embeddings": 12}
 CONFIG = small_config(len(VOCABULARY), initializer_range=0.5, **SIZES)
 LINES = ["New York plays", "playing ||| new playings", "", "york " * 30]
@@ -45,24 +35,20 @@ def encoder():
 
 @pytest.fixture(scope="module")
 def expected(encoder):
-    """Returns each line's hidden states, float [L + 1, T, H], computed without padding."""
+    """Returns each line's hidden states [L + 1, T, H], computed without padding."""
     hidden_states = []
     for ids, segments in zip(IDS, SEGMENTS, strict=True):
         outputs = encoder(
-            {
-                "input_ids": tf.constant([ids]),
-                "input_mask": tf.ones((1, len(ids)), tf.int32),
-                "segment_ids": tf.constant([segments]),
-            }
+            {"input_ids": tf.constant([ids]), "segment_ids": tf.constant([segments])}
         )
         states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
         hidden_states.append(np.stack([np.asarray(state)[0] for state in states]))
     return hidden_states
 
 
-def extract(encoder, **settings):
-    config = ExtractionConfig(max_seq_length=12, batch_size=3, **settings)
-    return list(FeatureExtractor(encoder, BertTokenizer(VOCABULARY), config)(LINES))
+def extract(encoder, lines=LINES, max_seq_length=12, **settings):
+    config = ExtractionConfig(max_seq_length=max_seq_length, batch_size=3, **settings)
+    return list(FeatureExtractor(encoder, BertTokenizer(VOCABULARY), config)(lines))
 
 
 def test_tokens_and_vectors_of_the_given_layers(encoder, expected):
@@ -77,31 +63,29 @@ def test_the_number_of_truncated_lines_is_reported(encoder, caplog):
     assert "warning: 1 lines have more than 12 tokens" in caplog.text
     assert caplog.text.count("warning") == 1
     caplog.clear()
-    config = ExtractionConfig(max_seq_length=12)
     fitting = ["york " * 10, f"{'york ' * 4}||| {'new ' * 5}"]  # 12 tokens each
-    list(FeatureExtractor(encoder, BertTokenizer(VOCABULARY), config)(fitting))
+    extract(encoder, fitting)
     assert not caplog.text
-    longer = [f"york {line}" for line in fitting]
-    list(FeatureExtractor(encoder, BertTokenizer(VOCABULARY), config)(longer))
+    extract(encoder, [f"york {line}" for line in fitting])
     assert "warning: 2 lines" in caplog.text
 
 
-def test_sum_and_concatenation_of_layers(encoder, expected):
-    sums = extract(encoder, layers=(-1, -2), combine="sum")
-    concatenated = extract(encoder, layers=(-1, -2), combine="concat")
-    for one, two, states in zip(sums, concatenated, expected, strict=True):
-        np.testing.assert_allclose(one.values, (states[3] + states[2])[None], atol=1e-5)
-        both = np.concatenate([states[3], states[2]], axis=-1)[None]
-        np.testing.assert_allclose(two.values, both, atol=1e-5)
+@pytest.mark.parametrize(
+    ("combine", "combined"),
+    [("sum", np.add), ("concat", lambda *states: np.concatenate(states, axis=-1))],
+)
+def test_sum_and_concatenation_of_layers(encoder, expected, combine, combined):
+    features = extract(encoder, layers=(-1, -2), combine=combine)
+    for line, states in zip(features, expected, strict=True):
+        values = combined(states[3], states[2])[None]
+        np.testing.assert_allclose(line.values, values, atol=1e-5)
 
 
 def test_features_that_are_not_finite_are_refused():
     encoder = BertEncoder(CONFIG, seed=0)
     kernel = next(each for each in encoder.weights if each.path.endswith("kernel"))
     kernel.assign(np.full(kernel.shape, 3e38, np.float32))
-    with pytest.raises(
-        InputError, match=r"The features of 'New York plays' .* are not finite"
-    ):
+    with refused(r"The features of 'New York plays' .* are not finite"):
         extract(encoder, layers=(-1,))
 
 
@@ -109,20 +93,21 @@ def test_vectors_of_words_are_the_mean_over_their_tokens(encoder, expected):
     line = extract(encoder, layers=(-1,), unit="word")[1]
     assert line.tokens == ["[CLS]", "playing", "[SEP]", "new", "playings", "[SEP]"]
     last = expected[1][3]
-    np.testing.assert_allclose(line.values[0, 1], last[1:3].mean(0), atol=1e-5)
-    np.testing.assert_allclose(line.values[0, 4], last[5:8].mean(0), atol=1e-5)
-    np.testing.assert_allclose(line.values[0, 5], last[8], atol=1e-5)
+    for word, tokens in ((1, slice(1, 3)), (4, slice(5, 8)), (5, slice(8, 9))):
+        mean = last[tokens].mean(axis=0)
+        np.testing.assert_allclose(line.values[0, word], mean, atol=1e-5)
 
 
-def test_invalid_settings_are_refused(encoder):
-    with pytest.raises(
-        InputError, match=r"no layer -5 .* from -3 to 2, or -4 for the embeddings"
-    ):
-        extract(encoder, layers=(-5,))
-    with pytest.raises(InputError, match="exceeds the model's max_position_embeddings"):
-        FeatureExtractor(
-            encoder, BertTokenizer(VOCABULARY), ExtractionConfig(max_seq_length=13)
-        )
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"layers": (-5,)}, "no layer -5 .* from -3 to 2, or -4 for the embeddings"),
+        ({"max_seq_length": 13}, "exceeds the model's max_position_embeddings"),
+    ],
+)
+def test_invalid_settings_are_refused(encoder, settings, message):
+    with refused(message):
+        extract(encoder, **settings)
 
 
 def test_npz_and_tfrecord_shards_hold_all_lines(encoder, expected, tmp_path):
@@ -141,12 +126,8 @@ def test_npz_and_tfrecord_shards_hold_all_lines(encoder, expected, tmp_path):
         tf.train.Example.FromString(record.numpy()).features.feature
         for record in tf.data.TFRecordDataset(names)
     ]
-    assert [example["line_index"].int64_list.value[0] for example in examples] == [
-        0,
-        1,
-        2,
-        3,
-    ]
+    indices = [example["line_index"].int64_list.value[0] for example in examples]
+    assert indices == [0, 1, 2, 3]
     values = np.frombuffer(examples[1]["values"].bytes_list.value[0], "<f4")
     shape = examples[1]["shape"].int64_list.value
     np.testing.assert_allclose(values.reshape(shape)[0], expected[1][3], atol=1e-5)
@@ -154,9 +135,12 @@ def test_npz_and_tfrecord_shards_hold_all_lines(encoder, expected, tmp_path):
 
 def run_extract_features(folder, input_file):
     flags = [
-        f"--input_file={input_file}", f"--output_file={folder}/out.jsonl",
-        f"--init_checkpoint={folder}/model", "--layers=-1,-3", "--max_seq_length=12",
-    ]  # fmt: skip
+        f"--input_file={input_file}",
+        f"--output_file={folder}/out.jsonl",
+        f"--init_checkpoint={folder}/model",
+        "--layers=-1,-3",
+        "--max_seq_length=12",
+    ]
     command = "bert_tf.run_scripts.extract_features", flags
     (result,) = run_mains([command], stdin=folder / "in.txt")
     assert result.code == 0, result
@@ -171,9 +155,13 @@ def test_extract_features_writes_the_released_format(encoder, expected, tmp_path
     texts = run_extract_features(tmp_path, tmp_path / "in.txt").splitlines()
     lines = [json.loads(line) for line in texts]
     assert texts == [json.dumps(line) for line in lines]
-    assert list(lines[0]) == ["linex_index", "features"]
-    assert list(lines[0]["features"][0]) == ["token", "layers"]
-    assert list(lines[0]["features"][0]["layers"][0]) == ["index", "values"]
+    entry = lines[0]["features"][0]
+    keys = [list(each) for each in (lines[0], entry, entry["layers"][0])]
+    assert keys == [
+        ["linex_index", "features"],
+        ["token", "layers"],
+        ["index", "values"],
+    ]
     assert [line["linex_index"] for line in lines] == [0, 1, 2, 3]
     assert [entry["token"] for entry in lines[0]["features"]] == [
         VOCABULARY[i] for i in IDS[0]

@@ -1,4 +1,4 @@
-"""`fused.attention` compared with attention in float64, and with the probabilities of dropout."""
+"""`fused.attention` compared with attention in float64, with and without dropout."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Compares computed parameter counts with models, FLOPs with graphs, memory with processes."""
+"""Computed costs: parameters of models, FLOPs of graphs, memory of processes."""
 
 import os
 import subprocess
@@ -101,7 +101,8 @@ import keras, numpy as np, tensorflow as tf
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, variables_by_name
 size, vocabulary, batch, length, predictions, precision, recompute = eval(sys.argv[1])
-keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
+if precision == "bfloat16":
+    keras.config.set_dtype_policy("mixed_bfloat16")
 tf.matmul(tf.ones((8, 8)), tf.ones((8, 8)))
 # ru_maxrss would include the memory that the process used before exec.
 status = pathlib.Path("/proc/self/status")
@@ -119,12 +120,14 @@ def step(inputs, seed):
     with tf.GradientTape() as tape, model.dropout_seeds.use(seed):
         outputs = model(inputs, training=True)
         loss = -tf.reduce_mean(tf.nn.log_softmax(outputs["masked_lm_logits"])[..., 5])
-        loss -= tf.reduce_mean(tf.nn.log_softmax(outputs["next_sentence_logits"])[..., 0])
+        next_sentence = tf.nn.log_softmax(outputs["next_sentence_logits"])
+        loss -= tf.reduce_mean(next_sentence[..., 0])
     gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, weights)]
     gradients, _ = tf.clip_by_global_norm(gradients, 1.0)
     for w, m, v, g in zip(weights, *moments, gradients):
         tf.raw_ops.ResourceApplyAdam(
-            var=w.handle, m=m.handle, v=v.handle, beta1_power=0.0, beta2_power=0.0, lr=1e-4,
+            var=w.handle, m=m.handle, v=v.handle,
+            beta1_power=0.0, beta2_power=0.0, lr=1e-4,
             beta1=0.9, beta2=0.999, epsilon=1e-6, grad=g)
     return loss
 
@@ -148,8 +151,11 @@ def test_memory_estimate_is_near_the_peak_of_a_process(case):
     size, vocabulary, *shape, precision, recompute = case
     run = subprocess.run(
         [sys.executable, "-c", MEASURE, repr(case)],
-        check=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "2"},
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "2"},
+    )
     config = BertConfig.named(size, vocabulary)
     estimate = sum(
         costs.training_step_memory(config, *shape, precision, recompute).values()

@@ -1,11 +1,13 @@
-"""Dropout masks: their distribution, and how seed, layer and recomputation determine them."""
+"""Dropout masks: their distribution, and their dependence on seed and layer."""
+
+import functools
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_bert import small_config
+from refusals import refused
+from tiny_bert import random_inputs, small_config
 
-from bert_tf.errors import InputError
 from bert_tf.modeling import (
     BertClassifier,
     BertPretrainer,
@@ -19,12 +21,8 @@ CONFIG = small_config(50, hidden_size=32, num_attention_heads=4, intermediate_si
 
 @pytest.fixture(scope="module")
 def inputs():
-    generator = np.random.default_rng(0)
-    return {
-        "input_ids": tf.constant(generator.integers(0, 50, (3, 10)), tf.int32),
-        "input_mask": tf.ones((3, 10), tf.int32),
-        "segment_ids": tf.zeros((3, 10), tf.int32),
-    }
+    arrays = random_inputs([10, 10, 10], 10)
+    return {name: tf.constant(values) for name, values in arrays.items()}
 
 
 def seed(*numbers) -> tf.Tensor:
@@ -81,7 +79,7 @@ def test_the_rate_is_rounded_to_a_multiple_of_1_in_2048(rate, dropped):
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
 def test_a_rate_out_of_range_is_refused(rate):
-    with pytest.raises(InputError, match=f"at least 0 and below 1. Received: {rate}"):
+    with refused(f"at least 0 and below 1. Received: {rate}"):
         Dropout(rate)
 
 
@@ -107,16 +105,18 @@ def test_rate_0_and_inference_return_the_input():
     np.testing.assert_array_equal(Dropout(0.5)(x, training=False), x)
 
 
-def logits_by_seed(model, inputs):
-    def call(given_seed):
-        with model.dropout_seeds.use(given_seed):
-            return model(inputs, training=True)["masked_lm_logits"]
-
-    return call
+def logits_of(model, inputs, given_seed):
+    with model.dropout_seeds.use(given_seed):
+        return model(inputs, training=True)["masked_lm_logits"]
 
 
-def test_graph_and_eager_mode_use_the_same_masks(inputs):
-    call = logits_by_seed(BertPretrainer(CONFIG, seed=0), inputs)
+@pytest.fixture(scope="module")
+def call(inputs):
+    """Returns a function from a seed to the logits of a model."""
+    return functools.partial(logits_of, BertPretrainer(CONFIG, seed=0), inputs)
+
+
+def test_graph_and_eager_mode_use_the_same_masks(call):
     compiled = tf.function(call)
     for numbers in ((1, 2), (3, 4)):
         np.testing.assert_allclose(
@@ -124,43 +124,46 @@ def test_graph_and_eager_mode_use_the_same_masks(inputs):
         )
 
 
-def test_masks_under_xla_depend_on_the_seed(inputs):
-    """From the same seed, XLA and TensorFlow's kernels generate different random numbers."""
-    call = logits_by_seed(BertPretrainer(CONFIG, seed=0), inputs)
+def test_masks_under_xla_depend_on_the_seed(call):
+    """From the same seed, XLA generates other random numbers than TensorFlow."""
     compiled = tf.function(call, jit_compile=True)
     np.testing.assert_array_equal(compiled(seed(1, 2)), compiled(seed(1, 2)))
     assert not np.array_equal(compiled(seed(1, 2)), compiled(seed(1, 3)))
 
 
 def test_without_a_given_seed_every_call_has_another_mask(inputs):
-    model = BertClassifier(CONFIG, num_labels=2, seed=0)
-    call = tf.function(lambda: model(inputs, training=True)["logits"])
+    models = [BertClassifier(CONFIG, num_labels=2, seed=0) for _ in range(3)]
+    call = tf.function(lambda: models[0](inputs, training=True)["logits"])
     assert not np.array_equal(call(), call())
-    same_seed = BertClassifier(CONFIG, num_labels=2, seed=0)
-    np.testing.assert_array_equal(
-        same_seed(inputs, training=True)["logits"],
-        BertClassifier(CONFIG, num_labels=2, seed=0)(inputs, training=True)["logits"],
-    )
+    one, two = (model(inputs, training=True)["logits"] for model in models[1:])
+    np.testing.assert_array_equal(one, two)
+
+
+def training_function(recompute, logits_operations=None, **options):
+    """Returns a function from inputs and a seed to the loss and 20 gradients."""
+    model = BertPretrainer(CONFIG, seed=0, recompute=recompute)
+    variables = [v.value for v in variables_by_name(model).values()][:20]
+
+    @tf.function(**options)
+    def loss_and_gradients(inputs, given_seed):
+        with tf.GradientTape() as tape:
+            logits = logits_of(model, inputs, given_seed)
+            loss = tf.reduce_sum(tf.square(logits))
+        if logits_operations is not None:
+            logits_operations.append(logits.op)
+        gradients = tape.gradient(loss, variables)
+        return [loss, *map(tf.convert_to_tensor, gradients)]
+
+    return loss_and_gradients
 
 
 @pytest.mark.parametrize("jit", [False, True])
 def test_recomputation_repeats_the_masks(inputs, jit):
     """With dropout, recomputation does not change the losses and gradients."""
-    results = []
-    for recompute in (False, True):
-        model = BertPretrainer(CONFIG, seed=0, recompute=recompute)
-        variables = [v.value for v in variables_by_name(model).values()][:20]
-
-        @tf.function(jit_compile=jit)
-        def loss_and_gradients(given_seed, model=model, variables=variables):
-            with tf.GradientTape() as tape:
-                with model.dropout_seeds.use(given_seed):
-                    logits = model(inputs, training=True)["masked_lm_logits"]
-                loss = tf.reduce_sum(tf.square(logits))
-            gradients = tape.gradient(loss, variables)
-            return [loss, *map(tf.convert_to_tensor, gradients)]
-
-        results.append(loss_and_gradients(seed(1, 2)))
+    results = [
+        training_function(recompute, jit_compile=jit)(inputs, seed(1, 2))
+        for recompute in (False, True)
+    ]
     for one, two in zip(*results, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
 
@@ -181,20 +184,10 @@ def ancestors(operation):
 
 
 def test_recomputed_masks_depend_on_the_input_of_their_block(inputs):
-    """Otherwise all masks could be created early, in memory that recomputation should save."""
-    model = BertPretrainer(CONFIG, seed=0, recompute=True)
-    variables = [v.value for v in variables_by_name(model).values()][:20]
+    """Otherwise, all masks could take memory early, which recomputation should save."""
     head = []
-
-    @tf.function
-    def gradients(inputs, given_seed):
-        with tf.GradientTape() as tape, model.dropout_seeds.use(given_seed):
-            logits = model(inputs, training=True)["masked_lm_logits"]
-            loss = tf.reduce_sum(tf.square(logits))
-        head.append(logits.op)
-        return [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
-
-    graph = gradients.get_concrete_function(inputs, seed(1, 2)).graph
+    function = training_function(True, head)
+    graph = function.get_concrete_function(inputs, seed(1, 2)).graph
     random = [
         op for op in graph.get_operations() if op.type == "StatelessRandomUniformV2"
     ]

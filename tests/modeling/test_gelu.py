@@ -1,4 +1,4 @@
-"""Value and gradient of both forms of gelu in training, compared with SciPy in float64."""
+"""Values and gradients of both forms of gelu, compared with SciPy in float64."""
 
 import numpy as np
 import pytest

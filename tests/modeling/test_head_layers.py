@@ -1,32 +1,24 @@
-"""The layers between encoder and output layer: BiLSTM, combinations of hidden states, pooling."""
+"""The layers between encoder and output layer: BiLSTM, combined states, pooling."""
 
 import numpy as np
 import pytest
 from reference.bilstm import bilstm
-from tiny_bert import small_config
+from refusals import refused
+from tiny_bert import random_inputs, small_config
 
 from bert_tf import BertClassifier, BertSpanPredictor, BertTagger
-from bert_tf.errors import InputError
 from bert_tf.head_config import FEATURE_LAYERS, HeadConfig
 from bert_tf.modeling.heads import HeadLayers
 
 CONFIG = small_config(50, num_hidden_layers=5, initializer_range=0.5)
 LENGTHS = [9, 1, 5]
+INPUTS = random_inputs(LENGTHS, 9)
+MASK = INPUTS["input_mask"]
 MODELS = {
     BertTagger: {"num_labels": 3},
     BertClassifier: {"num_labels": 3},
     BertSpanPredictor: {},
 }
-
-
-def random_inputs():
-    ids = np.random.default_rng(0).integers(1, 50, (3, 9)).astype(np.int32)
-    mask = (np.arange(9) < np.array(LENGTHS)[:, None]).astype(np.int32)
-    return {
-        "input_ids": ids * mask,
-        "input_mask": mask,
-        "segment_ids": np.zeros_like(ids),
-    }
 
 
 def layers(pools=False, **settings):
@@ -40,11 +32,14 @@ def random_states(count):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("embeddings", [0]), ("second_to_last", [11]), ("last", [12]),
-        ("weighted_sum_last_four", [9, 10, 11, 12]), ("concat_last_four", [9, 10, 11, 12]),
+        ("embeddings", [0]),
+        ("second_to_last", [11]),
+        ("last", [12]),
+        ("weighted_sum_last_four", [9, 10, 11, 12]),
+        ("concat_last_four", [9, 10, 11, 12]),
         ("weighted_sum_all", list(range(1, 13))),
     ],
-)  # fmt: skip
+)
 def test_the_rows_of_table_7_have_these_hidden_states_of_base(name, expected):
     assert list(HeadConfig(feature_layers=name).states(12)) == expected
 
@@ -52,23 +47,17 @@ def test_the_rows_of_table_7_have_these_hidden_states_of_base(name, expected):
 @pytest.mark.parametrize("name", ["weighted_sum_last_four", "weighted_sum_all"])
 def test_a_sum_with_one_weight_at_1_is_that_layer(name):
     head = layers(feature_layers=name)
-    states, mask = (
-        random_states(len(head.head.states(5))),
-        random_inputs()["input_mask"],
-    )
-    mean = head(states, mask)
-    np.testing.assert_allclose(
-        mean, states.mean(axis=2), atol=1e-6
-    )  # the initial weights
+    states = random_states(len(head.head.states(5)))
+    # The initial weights give the mean.
+    np.testing.assert_allclose(head(states, MASK), states.mean(axis=2), atol=1e-6)
     for chosen in range(states.shape[2]):
         head.layer_weights.assign(np.eye(states.shape[2])[chosen])
-        np.testing.assert_array_equal(head(states, mask), states[:, :, chosen])
+        np.testing.assert_array_equal(head(states, MASK), states[:, :, chosen])
 
 
 def test_concat_puts_the_layers_next_to_each_other():
     states = random_states(4)
-    mask = random_inputs()["input_mask"]
-    found = layers(feature_layers="concat_last_four")(states, mask)
+    found = layers(feature_layers="concat_last_four")(states, MASK)
     np.testing.assert_array_equal(
         found, np.concatenate(np.moveaxis(states, 2, 0), axis=-1)
     )
@@ -77,8 +66,8 @@ def test_concat_puts_the_layers_next_to_each_other():
 @pytest.mark.parametrize("pools", [False, True])
 def test_two_lstm_layers_agree_with_numpy_for_padded_sequences(pools):
     head = layers(pools, kind="bilstm", lstm_layers=2, lstm_size=6)
-    states, mask = random_states(1), random_inputs()["input_mask"]
-    found = np.asarray(head(states, mask))
+    states = random_states(1)
+    found = np.asarray(head(states, MASK))
     weights = [np.asarray(each) for each in head.variables_by_name().values()]
     assert found.shape == ((3, 6) if pools else (3, 9, 6))
     for row, length in enumerate(LENGTHS):
@@ -92,8 +81,8 @@ def test_two_lstm_layers_agree_with_numpy_for_padded_sequences(pools):
 
 
 def test_a_linear_classifier_takes_the_mean_over_the_tokens():
-    states, mask = random_states(1), random_inputs()["input_mask"]
-    found = layers(True, feature_layers="last")(states, mask)
+    states = random_states(1)
+    found = layers(True, feature_layers="last")(states, MASK)
     expected = [
         states[row, :length, 0].mean(axis=0) for row, length in enumerate(LENGTHS)
     ]
@@ -111,18 +100,18 @@ def test_a_linear_classifier_takes_the_mean_over_the_tokens():
 def test_the_outputs_are_those_of_the_hidden_states(model_class, kind, feature_layers):
     head = HeadConfig(kind, 2, 6, feature_layers)
     model = model_class(CONFIG, head=head, seed=1, **MODELS[model_class])
-    inputs = random_inputs()
+    inputs = INPUTS
     outputs = model(inputs)
-    again = model_class.from_config(model.get_config())
-    shapes = {name: each.shape for name, each in model.variables_by_name().items()}
-    assert {
-        name: each.shape for name, each in again.variables_by_name().items()
-    } == shapes
+    shapes, again = (
+        {name: variable.shape for name, variable in each.variables_by_name().items()}
+        for each in (model, model_class.from_config(model.get_config()))
+    )
+    assert again == shapes
     if head.is_default:
-        with pytest.raises(InputError, match="no layers that take hidden states"):
+        with refused("no layers that take hidden states"):
             model.features(inputs)
         return
-    states, mask = model.features(inputs), inputs["input_mask"]
+    states, mask = model.features(inputs), MASK
     if states.shape[1] == 1:
         assert (model_class, kind) == (BertClassifier, "linear")
         mask = np.ones([3, 1], np.int32)
@@ -133,9 +122,8 @@ def test_the_outputs_are_those_of_the_hidden_states(model_class, kind, feature_l
     padded = {name: np.pad(each, [[0, 0], [0, 3]]) for name, each in inputs.items()}
     longer = model(padded)
     for name, value in outputs.items():
-        per_token = model_class is not BertClassifier
         for row, length in enumerate(LENGTHS):
-            part = slice(0, length) if per_token else slice(None)
+            part = slice(None if model_class is BertClassifier else length)
             expected = np.asarray(value)[row, part]
             np.testing.assert_allclose(
                 np.asarray(longer[name])[row, part], expected, atol=1e-5
@@ -149,8 +137,7 @@ def test_heads_are_saved_with_a_model(tmp_path):
     model = BertTagger(CONFIG, num_labels=3, head=head, seed=1)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    inputs = random_inputs()
-    np.testing.assert_array_equal(loaded(inputs)["logits"], model(inputs)["logits"])
+    np.testing.assert_array_equal(loaded(INPUTS)["logits"], model(INPUTS)["logits"])
 
 
 def test_a_seed_determines_the_weights_of_the_lstm():
@@ -158,18 +145,15 @@ def test_a_seed_determines_the_weights_of_the_lstm():
         BertTagger(CONFIG, num_labels=3, head=HeadConfig("bilstm", 2, 4), seed=seed)
         for seed in (1, 1, 2)
     ]
-    kernels = [
-        {
-            n: np.asarray(v)
-            for n, v in each.head_layers.variables_by_name().items()
-            if "kernel" in n
-        }
+    first, same, other = (
+        [
+            np.asarray(variable).tobytes()
+            for name, variable in each.head_layers.variables_by_name().items()
+            if "kernel" in name
+        ]
         for each in models
-    ]
-    for name, value in kernels[0].items():
-        np.testing.assert_array_equal(kernels[1][name], value)
-        assert not np.array_equal(kernels[2][name], value)
-    assert len({each.tobytes() for each in kernels[0].values()}) == 8
+    )
+    assert first == same and len({*first}) == 8 and not {*first} & {*other}
 
 
 @pytest.mark.parametrize(
@@ -183,12 +167,12 @@ def test_a_seed_determines_the_weights_of_the_lstm():
     ],
 )
 def test_invalid_settings_are_refused(settings, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         HeadConfig.from_dict(settings)
 
 
 def test_a_model_with_too_few_blocks_is_refused():
-    with pytest.raises(InputError, match="needs more blocks than the 3 of this model"):
+    with refused("needs more blocks than the 3 of this model"):
         HeadConfig(feature_layers="concat_last_four").states(3)
     assert HeadConfig(feature_layers="concat_last_four").states(4) == (1, 2, 3, 4)
     assert HeadConfig(feature_layers="second_to_last").states(2) == (1,)

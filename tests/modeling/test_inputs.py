@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from refusals import refused
 from tiny_bert import small_config
 
 from bert_tf.errors import InputError
@@ -24,28 +25,34 @@ WRONG = {
     "list": ([IDS, IDS, IDS], "they are not a dict", "list of 3 items"),
     "ragged ids": (
         {"input_ids": tf.ragged.constant([[1], [1, 2]])},
-        "input_ids is not a dense array or tensor of "
-        "numbers", "{input_ids: RaggedTensor}",
+        "input_ids is not a dense array or tensor of numbers",
+        "{input_ids: RaggedTensor}",
     ),
     "list of ids": (
         {"input_ids": IDS.tolist()},
-        "input_ids is not a dense array or tensor of "
-        "numbers", "{input_ids: list of 2 items}",
+        "input_ids is not a dense array or tensor of numbers",
+        "{input_ids: list of 2 items}",
     ),
     "text": (
         {"input_ids": tf.constant([["a", "b"]])},
-        "input_ids is not a dense array or tensor of "
-        "numbers", "{input_ids: string [1, 2]}",
+        "input_ids is not a dense array or tensor of numbers",
+        "{input_ids: string [1, 2]}",
     ),
-    "no "
-    "ids": ({"input_mask": IDS}, "input_ids is missing", "{input_mask: int32 [2, 6]}"),
+    "no ids": (
+        {"input_mask": IDS},
+        "input_ids is missing",
+        "{input_mask: int32 [2, 6]}",
+    ),
     "Hugging Face": (
-        HUGGING_FACE, "the name of attention_mask is input_mask in bert-tf",
+        HUGGING_FACE,
+        "the name of attention_mask is input_mask in bert-tf",
         "{input_ids: int32 [2, 6], token_type_ids: int32 [2, 6], attention_mask: int32 "
         "[2, 6]}",
     ),
     "rank 1": (
-        {"input_ids": IDS[0]}, "the rank of input_ids is 1 instead of 2", "{input_ids: int32 [6]}",
+        {"input_ids": IDS[0]},
+        "the rank of input_ids is 1 instead of 2",
+        "{input_ids: int32 [6]}",
     ),
     "lengths": (
         {"input_ids": IDS, "input_mask": IDS[:, :5]},
@@ -58,9 +65,11 @@ WRONG = {
         "{input_ids: bfloat16 [2, 6]}",
     ),
     "symbolic": (
-        keras.Input((6,), dtype="int32"), "they are not a dict", "int32 [None, 6]",
+        keras.Input((6,), dtype="int32"),
+        "they are not a dict",
+        "int32 [None, 6]",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -81,46 +90,45 @@ def test_wrong_inputs_give_one_line_with_the_expected_inputs(model, case):
 
 def test_fit_raises_the_same_error(model):
     model.compile("sgd", "mse")
-    with pytest.raises(
-        InputError, match="the name of attention_mask is input_mask"
-    ) as error:
+    with refused("the name of attention_mask is input_mask"):
         model.fit(HUGGING_FACE, np.ones((2, 2)), verbose=0)
-    assert "\n" not in str(error.value)
 
 
 def test_a_tensor_of_unknown_rank_is_refused(model):
     call = tf.function(
-        model.__call__, input_signature=[{"input_ids": tf.TensorSpec(None, tf.int32)}],
+        model.__call__,
+        input_signature=[{"input_ids": tf.TensorSpec(None, tf.int32)}],
         autograph=False,
-    )  # fmt: skip
-    with pytest.raises(
-        InputError, match=r"rank of input_ids is unknown instead of 2.*int32 \?"
-    ):
+    )
+    with refused(r"rank of input_ids is unknown instead of 2.*int32 \?"):
         call({"input_ids": IDS})
 
 
-def test_choices_need_a_third_axis():
-    model = BertMultipleChoice(CONFIG, seed=0)
-    with pytest.raises(
-        InputError, match="the rank of input_ids is 2 instead of 3"
-    ) as error:
-        model({"input_ids": IDS})
-    assert "{input_ids: int32 [B, C, S], input_mask: int32 [B, C, S] (1" in str(
-        error.value
-    )
-
-
-def test_positions_of_predictions_are_checked():
-    model = BertPretrainer(CONFIG, seed=0)
-    with pytest.raises(
-        InputError, match="rank of masked_lm_positions is 1 instead of 2"
-    ) as error:
-        model({"input_ids": IDS, "masked_lm_positions": IDS[0]})
-    assert "masked_lm_positions: int32 [B, P] (default: all positions)}" in str(
-        error.value
-    )
-    with pytest.raises(InputError, match="shape of masked_lm_positions differs"):
-        model({"input_ids": IDS, "masked_lm_positions": IDS[:1]})
+@pytest.mark.parametrize(
+    ("model_class", "positions", "problem", "expected"),
+    [
+        (
+            BertMultipleChoice,
+            None,
+            "rank of input_ids is 2 instead of 3",
+            "{input_ids: int32 [B, C, S], input_mask: int32 [B, C, S] (1",
+        ),
+        (
+            BertPretrainer,
+            IDS[0],
+            "rank of masked_lm_positions is 1 instead of 2",
+            "masked_lm_positions: int32 [B, P] (default: all positions)}",
+        ),
+        (BertPretrainer, IDS[:1], "shape of masked_lm_positions differs", "[B, P]"),
+    ],
+)
+def test_choices_and_positions_have_their_own_axes(
+    model_class, positions, problem, expected
+):
+    model = model_class(CONFIG, seed=0)
+    with refused(problem) as error:
+        model({"input_ids": IDS, "masked_lm_positions": positions})
+    assert expected in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -156,19 +164,12 @@ def test_values_out_of_range_raise_in_eager_calls(name, value, message, convert)
     model(inputs)
     wrong = inputs.get(name, IDS).astype(np.result_type(np.int64, type(value)))
     wrong[1, 2] = value
-    with pytest.raises(InputError, match=re.escape(f"{name} {message}")) as error:
+    with refused(re.escape(f"{name} {message}")):
         model({**inputs, name: convert(wrong)})
-    assert "\n" not in str(error.value)
 
 
-def test_largest_values_are_accepted(model):
+def test_the_largest_values_and_lengths_are_accepted(model):
     model({"input_ids": IDS * 299, "segment_ids": IDS, "input_mask": IDS})
-
-
-def test_too_long_sequences_are_refused(model):
     model({"input_ids": np.ones((1, 10), np.int32)})
-    with pytest.raises(
-        InputError, match="have 11 tokens, but this model accepts at most 10"
-    ) as e:
+    with refused("have 11 tokens, but this model accepts at most 10"):
         model({"input_ids": np.ones((1, 11), np.int32)})
-    assert "\n" not in str(e.value)

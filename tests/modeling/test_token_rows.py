@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_bert import small_config
+from tiny_bert import random_inputs, small_config
 
 from bert_tf import modeling
-from bert_tf.config import BertConfig
 
 S = 14
 LENGTHS = {
@@ -35,22 +34,19 @@ def config(attention="bidirectional"):
 
 
 def batch(name, lengths):
-    rng = np.random.default_rng(len(lengths))
-    mask = (np.arange(S) < np.array(lengths, int)[:, None]).astype(np.int32)
-    ids = rng.integers(1, 30, mask.shape).astype(np.int32) * mask
-    inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": (ids % 2) * mask}
+    inputs = random_inputs(lengths, S, 30)
+    mask = inputs["input_mask"]
     if name == "choice":
-        inputs = {
-            key: np.stack([value, value], axis=1) for key, value in inputs.items()
-        }
+        inputs = {key: np.stack([each, each], axis=1) for key, each in inputs.items()}
     if name == "pretrainer":
+        rng = np.random.default_rng(0)
         positions = [sorted(rng.integers(0, max(length, 1), 3)) for length in lengths]
         inputs["masked_lm_positions"] = np.array(positions, np.int32).reshape(-1, 3)
     return inputs, mask
 
 
 def weights_of(name, outputs, mask):
-    """Returns random weights for the sum of each output: 0 at padding and without tokens."""
+    """Returns random weights for the sum of each output, 0 at padding."""
     rng = np.random.default_rng(7)
     found = {}
     for key, value in outputs.items():
@@ -87,17 +83,16 @@ def compiled(model, inputs, weights):
     return call
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_outputs_and_gradients_are_those_of_padded_batches(name):
-    compare(MODELS[name](config(), seed=1), name)
-
-
-@pytest.mark.parametrize("attention", ["bidirectional", "causal"])
-def test_also_with_recomputation_and_causal_attention(attention):
-    compare(modeling.BertEncoder(config(attention), seed=1, recompute=True), "encoder")
-
-
-def compare(model, name):
+@pytest.mark.parametrize(
+    ("name", "attention", "recompute"),
+    [
+        *((name, "bidirectional", False) for name in MODELS),
+        ("encoder", "bidirectional", True),
+        ("encoder", "causal", True),
+    ],
+)
+def test_outputs_and_gradients_are_those_of_padded_batches(name, attention, recompute):
+    model = MODELS[name](config(attention), seed=1, recompute=recompute)
     if hasattr(model, "dropout"):
         model.dropout.rate = 0.0  # that of the head is not in the config
     batches = {case: batch(name, lengths) for case, lengths in LENGTHS.items()}
@@ -143,11 +138,7 @@ def test_the_property_acts_after_a_prediction_and_not_on_files_for_litert(
     kind, tmp_path
 ):
     inputs, mask = batch(kind, LENGTHS["mixed"])
-    model = (
-        modeling.BertEncoder(config())
-        if kind == "encoder"
-        else modeling.BertTagger(config(), 2)
-    )
+    model = MODELS[kind](config())
     name = "sequence_output" if kind == "encoder" else "logits"
     released = model.predict(inputs, verbose=0)[name]
     assert np.any(released[mask == 0])
@@ -180,18 +171,14 @@ def test_the_property_acts_after_a_prediction_and_not_on_files_for_litert(
 
 
 def test_dropout_masks_depend_only_on_the_seed():
-    model = modeling.BertClassifier(
-        BertConfig.named("tiny", 30, max_position_embeddings=S), 2
-    )
+    model = MODELS["classifier"](small_config(30))
     model.skip_padding = True
     inputs, _ = batch("classifier", LENGTHS["mixed"])
 
     @tf.function(autograph=False)
     def call(seed):
         with model.dropout_seeds.use(seed):
-            return model({k: tf.constant(v) for k, v in inputs.items()}, training=True)[
-                "logits"
-            ]
+            return model(inputs, training=True)["logits"]
 
     one, same, other = (call(tf.constant(seed)) for seed in ([1, 0], [1, 0], [2, 0]))
     np.testing.assert_array_equal(one, same)

@@ -1,4 +1,4 @@
-"""`BertTokenizer.encode` and `pack`: special tokens, truncation, padding and trimming."""
+"""`encode` and `pack`: special tokens, truncation, padding and trimming."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,13 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import tokenizer as reference
+from refusals import refused
+from tokenizer_pairs import CLS, PAD, SEP, SPECIAL
 
-from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
 
-TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmn"]
-PAD, UNK, CLS, SEP, MASK, A, B, C, D = range(9)
+TOKENS = [*SPECIAL, *"abcdefghijklmn"]
+A, B, C = range(5, 8)
 NAMES = ("input_ids", "input_mask", "segment_ids")
 
 
@@ -21,7 +22,7 @@ def tokenizer():
 
 
 def packed(ids_a, ids_b, seq_length):
-    """Returns ids and segment ids by the rules of google-research/bert for one example."""
+    """Returns ids and segment ids of an example by google-research/bert's rules."""
     specials = 2 if ids_b is None else 3
     if seq_length is not None:
         ids_a, kept_b = reference.truncate(ids_a, ids_b or [], seq_length - specials)
@@ -34,7 +35,7 @@ def packed(ids_a, ids_b, seq_length):
 
 
 def assert_packed(found, rows, pair, seq_length, trim_to_longest=False):
-    """Asserts that packed inputs equal the results of `packed` for each row (ids_a, ids_b)."""
+    """Compares packed inputs with the results of `packed` for each (ids_a, ids_b)."""
     expected = [packed(a, b if pair else None, seq_length) for a, b in rows]
     longest = max((len(ids) for ids, _ in expected), default=0)
     size = longest if seq_length is None or trim_to_longest else seq_length
@@ -49,52 +50,49 @@ def assert_packed(found, rows, pair, seq_length, trim_to_longest=False):
 
 ROWS = st.lists(
     st.tuples(*[st.lists(st.integers(5, 18), max_size=12)] * 2), min_size=1, max_size=5
-)  # fmt: skip
+)
 SEQ_LENGTHS = st.one_of(st.none(), st.integers(3, 20))
 
 
 @settings(max_examples=60, deadline=None)
 @given(ROWS, st.booleans(), SEQ_LENGTHS, st.booleans())
-def test_pack_follows_the_released_rules(rows, pair, seq_length, trim_to_longest):
+def test_pack_and_encode_follow_the_released_rules(
+    rows, pair, seq_length, trim_to_longest
+):
     tokenizer = BertTokenizer(TOKENS)
-    ids_a, ids_b = (
-        tf.ragged.constant(ids, tf.int32, ragged_rank=1)
-        for ids in zip(*rows, strict=True)
-    )
-    found = tokenizer.pack(ids_a, ids_b if pair else None, seq_length, trim_to_longest)
-    assert_packed(found, rows, pair, seq_length, trim_to_longest)
-
-
-@settings(max_examples=30, deadline=None)
-@given(ROWS, st.booleans(), SEQ_LENGTHS, st.booleans())
-def test_encode_follows_the_released_rules(rows, pair, seq_length, trim_to_longest):
-    texts_a, texts_b = (
-        [" ".join(TOKENS[i] for i in ids) for ids in side]
-        for side in zip(*rows, strict=True)
-    )
-    found = BertTokenizer(TOKENS).encode(
-        texts_a, texts_b if pair else None, seq_length, trim_to_longest
-    )
-    assert_packed(found, rows, pair, seq_length, trim_to_longest)
+    sides = [*zip(*rows, strict=True)][: 1 + pair]
+    ids = [tf.ragged.constant(side, tf.int32, ragged_rank=1) for side in sides]
+    texts = [[" ".join(TOKENS[i] for i in each) for each in side] for side in sides]
+    options = {"seq_length": seq_length, "trim_to_longest": trim_to_longest}
+    for found in (tokenizer.pack(*ids, **options), tokenizer.encode(*texts, **options)):
+        assert_packed(found, rows, pair, **options)
 
 
 def test_pack_refuses_a_length_without_room_for_special_tokens(tokenizer):
-    with pytest.raises(InputError, match=r"at least 3\. Received: 2"):
+    with refused(r"at least 3\. Received: 2"):
         tokenizer.pack([[A]], [[B]], seq_length=2)
     for length in ("8", 8.0, -1):
-        with pytest.raises(
-            InputError, match=rf"an integer of at least 2\. Received: {length!r}"
-        ):
+        with refused(rf"an integer of at least 2\. Received: {length!r}"):
             tokenizer.pack([[A]], seq_length=length)
     assert tokenizer.pack([A], seq_length=np.int64(3))["input_ids"].shape == [3]
 
 
-def test_encode_pads_and_truncates_to_128_tokens_by_default(tokenizer):
-    inputs = tokenizer.encode(["a " * 200, "b"])
-    assert {name: value.shape for name, value in inputs.items()} == dict.fromkeys(
-        NAMES, (2, 128)
+@pytest.mark.parametrize(
+    ("texts", "options", "shape", "lengths"),
+    [
+        (["a " * 200, "b"], {}, (2, 128), [128, 3]),
+        ([], {"seq_length": 9}, (0, 9), []),
+        ([], {"seq_length": 9, "trim_to_longest": True}, (0, 0), []),
+    ],
+)
+def test_encode_gives_batches_of_these_shapes(
+    tokenizer, texts, options, shape, lengths
+):
+    inputs = tokenizer.encode(texts, **options)
+    assert {name: each.shape for name, each in inputs.items()} == dict.fromkeys(
+        NAMES, shape
     )
-    assert tf.reduce_sum(inputs["input_mask"], axis=1).numpy().tolist() == [128, 3]
+    assert tf.reduce_sum(inputs["input_mask"], axis=1).numpy().tolist() == lengths
 
 
 def test_encode_returns_vectors_for_one_text(tokenizer):
@@ -106,38 +104,22 @@ def test_encode_returns_vectors_for_one_text(tokenizer):
     assert trimmed["segment_ids"].numpy().tolist() == [0, 0, 0, 0, 1, 1]
 
 
-@pytest.mark.parametrize("trim_to_longest", [False, True])
-def test_encode_of_an_empty_batch_has_no_rows(tokenizer, trim_to_longest):
-    inputs = tokenizer.encode([], seq_length=9, trim_to_longest=trim_to_longest)
-    shape = (0, 0) if trim_to_longest else (0, 9)
-    assert {name: value.shape for name, value in inputs.items()} == dict.fromkeys(
-        NAMES, shape
-    )
+@pytest.mark.parametrize(("trim_to_longest", "length"), [(False, 16), (True, None)])
+def test_encode_in_graphs_equals_eager_encode(tokenizer, trim_to_longest, length):
+    """In a graph, the length is static unless it is trimmed."""
 
+    def encode(*texts):
+        return tokenizer.encode(*texts, seq_length=16, trim_to_longest=trim_to_longest)
 
-@pytest.mark.parametrize("trim_to_longest", [False, True])
-def test_encode_in_graphs_equals_eager_encode(tokenizer, trim_to_longest):
-    texts_a, texts_b = ["a b c", "", "d" + " a" * 30], ["b", "c d", "a"]
-    options = {"seq_length": 16, "trim_to_longest": trim_to_longest}
-    expected = tokenizer.encode(texts_a, texts_b, **options)
-    strings = tf.TensorSpec([None], tf.string)
+    texts = ["a b c", "", "d" + " a" * 30], ["b", "c d", "a"]
+    expected = encode(*texts)
     function = tf.function(
-        lambda a, b: tokenizer.encode(a, b, **options),
-        input_signature=[strings, strings],
+        encode, input_signature=[tf.TensorSpec([None], tf.string)] * 2
     )
-    dataset = tf.data.Dataset.from_tensor_slices((texts_a, texts_b)).batch(3)
-    in_dataset = next(iter(dataset.map(lambda a, b: tokenizer.encode(a, b, **options))))
-    for found in (function(tf.constant(texts_a), tf.constant(texts_b)), in_dataset):
+    for value in function.get_concrete_function().structured_outputs.values():
+        assert value.shape.as_list() == [None, length]
+    dataset = tf.data.Dataset.from_tensor_slices(texts).batch(3)
+    in_dataset = next(iter(dataset.map(encode)))
+    for found in (function(*map(tf.constant, texts)), in_dataset):
         for name in NAMES:
             np.testing.assert_array_equal(found[name], expected[name], name)
-
-
-def test_encode_has_a_static_length_unless_it_trims(tokenizer):
-    strings = tf.TensorSpec([None], tf.string)
-    for trim_to_longest, length in ((False, 16), (True, None)):
-        function = tf.function(
-            lambda texts, trim: tokenizer.encode(texts, None, 16, trim)
-        )
-        concrete = function.get_concrete_function(strings, trim_to_longest)
-        for value in concrete.structured_outputs.values():
-            assert value.shape.as_list() == [None, length]

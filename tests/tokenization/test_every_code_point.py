@@ -1,32 +1,22 @@
-"""Words and ids of each of the 1,114,112 code points: alone, doubled, in and between words."""
+"""Words and ids of all 1,114,112 code points: alone, doubled, in and between words."""
 
 import itertools
-import unicodedata
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from reference import tokenizer as reference
+from tokenizer_pairs import SPECIAL, needs_unicode_14, pair
 
-from bert_tf.tokenization import BertTokenizer
-
-pytestmark = pytest.mark.skipif(
-    unicodedata.unidata_version != "14.0.0",
-    reason="the reference uses the Unicode version of Python, and the tables are of Unicode 14.0",
-)
-SMALL = [
-    "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abΣσςéßµ中가=;-‘ı",
-    *(f"##{c}" for c in "abΣσςéßı"),
-]  # fmt: skip
+pytestmark = needs_unicode_14
+SMALL = (*SPECIAL, *"abΣσςéßµ中가=;-‘ı", *(f"##{c}" for c in "abΣσςéßı"))
 FORMS = ("{0}", "a{0}b", "a {0} b", "{0}{0}")
 AT_A_TIME = 1 << 16
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
 def small(request):
-    return BertTokenizer(SMALL, request.param), reference.Tokenizer(
-        SMALL, request.param
-    )
+    return pair(SMALL, request.param)
 
 
 def texts_of(characters):
@@ -141,7 +131,7 @@ def test_every_code_point_with_the_released_vocabularies(released_vocabulary):
 
 @pytest.mark.slow
 def test_every_code_point_in_lite(small):
-    """Each character except Σ and surrogates gives the same ids in TFLite as in TensorFlow."""
+    """Each character except Σ and surrogates gives the same ids in TFLite."""
     tokenizer, released = small
     for characters in every_code_point():
         same = [

@@ -1,42 +1,70 @@
-"""The tokenizer equals the plain transcription of the released rules in `reference.tokenizer`."""
+"""The tokenizer equals the transcription of the released rules in `reference`."""
 
 import json
 import pathlib
-import unicodedata
 
 import pytest
 import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference import tokenizer as reference
+from tokenizer_pairs import SPECIAL, both_casings, needs_unicode_14, pair
 
-from bert_tf.tokenization import BertTokenizer, unicode_tables
+from bert_tf.tokenization import unicode_tables
 from tools import make_unicode_tables
 
-needs_unicode_14 = pytest.mark.skipif(
-    unicodedata.unidata_version != "14.0.0",
-    reason="the reference uses the Unicode version of Python, and the tables are of Unicode 14.0",
-)
 LETTERS = [chr(code) for code in range(97, 123)]
-TOKENS = [
-    "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{c}" for c in LETTERS),
-    *"ABCΣσςαβéßµ中文가各=;!-'.‘ˆ一\u1B4E\u10D6Eı", *(f"##{c}" for c in "ABCΣσςαβéßµ\u1B4Eı"),
-    "ab", "##bc", "αβ", "##ας", "hello", "##ing",
-]  # fmt: skip
+TOKENS = (
+    *SPECIAL,
+    *LETTERS,
+    *(f"##{c}" for c in LETTERS),
+    *"ABCΣσςαβéßµ中文가各=;!-'.‘ˆ一\u1b4e\u10d6Eı",
+    *(f"##{c}" for c in "ABCΣσςαβéßµ\u1b4eı"),
+    "ab",
+    "##bc",
+    "αβ",
+    "##ας",
+    "hello",
+    "##ing",
+)
 CASES = [
-    "", " ", "Hello, world!", "unaffable", "ΟΔΟΣ ΣΑΣ Σ ΑΣ'Α ΑΣ. αΣ\u0301 Σ\u0301Σ",
+    "",
+    " ",
+    "Hello, world!",
+    "unaffable",
+    "ΟΔΟΣ ΣΑΣ Σ ΑΣ'Α ΑΣ. αΣ\u0301 Σ\u0301Σ",
     "İstanbul IĞDIR ı",
-    "가각힣 "
-    "\u1100\u1161\u11a8", "e\u0301 \u0301e e\u0327\u0301 a\u0315\u0300\u05ae\u0300b",
-    "a≠b a;b a\u037eb "
-    "\u1fefx", "½ ① ™ ﬁ Ａ a² № …", "a\u0000b\u0085c\u000bd\u200be\u00adf\ufeffg",
-    "a\ufffdb", "a\u2028b\u2029c\u1680d\u202fe\u3000f", "中文a字\U0002f800\uf900b", "$^`~|<=>+",
-    "[MASK] [CLS][SEP]", "## ##a a##b", "\U0001d15e\U0001d165\u302e \U0001d15f\U0001d16e\u1b44x",
-    "\u302e\u1b44\u0301\u1715", "\u1b4ea a\u1b4e \u2e52a \U00011b00", "\U0010ff00a \U000e0020b",
-    "x" * 199, "x" * 200, "x" * 201, "x" * 5000, "é" * 200, "é" * 201, "α" * 200, "α" * 201,
-    "a " + "中" * 300, "a\u0301" * 200, "a\u0301" * 201, "b" * 150 + "!" + "b" * 150, "가" * 66,
-    "가" * 67, "a." + "β" * 120 + " Σ " + "γ" * 201 + " ab",
-]  # fmt: skip
+    "가각힣 \u1100\u1161\u11a8",
+    "e\u0301 \u0301e e\u0327\u0301 a\u0315\u0300\u05ae\u0300b",
+    "a≠b a;b a\u037eb \u1fefx",
+    "½ ① ™ ﬁ Ａ a² № …",
+    "a\u0000b\u0085c\u000bd\u200be\u00adf\ufeffg",
+    "a\ufffdb",
+    "a\u2028b\u2029c\u1680d\u202fe\u3000f",
+    "中文a字\U0002f800\uf900b",
+    "$^`~|<=>+",
+    "[MASK] [CLS][SEP]",
+    "## ##a a##b",
+    "\U0001d15e\U0001d165\u302e \U0001d15f\U0001d16e\u1b44x",
+    "\u302e\u1b44\u0301\u1715",
+    "\u1b4ea a\u1b4e \u2e52a \U00011b00",
+    "\U0010ff00a \U000e0020b",
+    "x" * 199,
+    "x" * 200,
+    "x" * 201,
+    "x" * 5000,
+    "é" * 200,
+    "é" * 201,
+    "α" * 200,
+    "α" * 201,
+    "a " + "中" * 300,
+    "a\u0301" * 200,
+    "a\u0301" * 201,
+    "b" * 150 + "!" + "b" * 150,
+    "가" * 66,
+    "가" * 67,
+    "a." + "β" * 120 + " Σ " + "γ" * 201 + " ab",
+]
 
 
 def assert_equal(texts, tokenizer, released, words=True):
@@ -55,9 +83,7 @@ def assert_equal(texts, tokenizer, released, words=True):
 
 @pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
 def small(request):
-    return BertTokenizer(TOKENS, request.param), reference.Tokenizer(
-        TOKENS, request.param
-    )
+    return pair(TOKENS, request.param)
 
 
 @needs_unicode_14
@@ -69,31 +95,31 @@ def test_selected_texts(small, alone):
 
 
 @needs_unicode_14
-@pytest.mark.parametrize("do_lower_case", [True, False])
+@both_casings
 @pytest.mark.parametrize("known", [True, False])
 def test_tokens_that_no_text_can_match_are_never_found(do_lower_case, known):
-    """The tokens contain tag characters, which the tokenizer uses as internal placeholders."""
+    """The tokens contain tag characters, which are placeholders in the tokenizer."""
     tags = [chr(code) for code in unicode_tables.PLACEHOLDERS]
     later = [chr(code) for code in unicode_tables.LATER_PUNCTUATION]
-    tokens = [
-        *TOKENS[:5],
+    in_vocabulary = [*tags, *(later[:9] if known else [])]
+    tokens = (
+        *SPECIAL,
         "a",
         "##a",
-        *tags,
-        *(f"##{tag}" for tag in tags),
+        *in_vocabulary,
+        *(f"##{each}" for each in in_vocabulary),
         "\ufffd",
         "\ufffd7",
-    ]
-    tokens += [f"a{tags[0]}", f"{tags[1]}a"]
-    tokens += [*later[:9], *(f"##{each}" for each in later[:9])] if known else []
+        f"a{tags[0]}",
+        f"{tags[1]}a",
+    )
     texts = [
         text
         for each in [*later, *tags]
         for text in (each, f"a{each}a", f"{each}a", each * 2)
     ]
     texts += ["\ufffd", "\ufffd7", "a\ufffda", "7"]
-    tokenizer = BertTokenizer(tokens, do_lower_case)
-    released = reference.Tokenizer(tokens, do_lower_case)
+    tokenizer, released = pair(tokens, do_lower_case)
     assert_equal(texts, tokenizer, released)
     assert tokenizer.detokenize([[7, tokens.index("\ufffd")]]).numpy().tolist() == [
         f"{tags[0]} \ufffd".encode()
@@ -102,10 +128,18 @@ def test_tokens_that_no_text_can_match_are_never_found(do_lower_case, known):
 
 def test_invalid_utf8_is_skipped(small):
     parts = [
-        b"\xff", b"\xc3", b"\xe4\xb8", b"\xf0\x9f\x98", b"\xed\xa0\x80", b"\xc0\x80",
-        b"\xe0\x80\x80", b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80", b"\x80\xbf",
+        b"\xff",
+        b"\xc3",
+        b"\xe4\xb8",
+        b"\xf0\x9f\x98",
+        b"\xed\xa0\x80",
+        b"\xc0\x80",
+        b"\xe0\x80\x80",
+        b"\xf4\x90\x80\x80",
+        b"\xf8\x88\x80\x80\x80",
+        b"\x80\xbf",
         b"\xf0\x80\x80\x80",
-    ]  # fmt: skip
+    ]
     texts = [
         form % part
         for part in parts
@@ -122,22 +156,23 @@ CHARACTERS = st.one_of(
 )
 
 
+def assert_equal_in_both_casings(texts):
+    for do_lower_case in (True, False):
+        assert_equal(texts, *pair(TOKENS, do_lower_case))
+
+
 @needs_unicode_14
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.text(CHARACTERS, max_size=40), min_size=1, max_size=8))
 def test_any_text(texts):
-    for tokenizer, released in _both():
-        assert_equal(
-            [text.encode("utf-8", "ignore") for text in texts], tokenizer, released
-        )
+    assert_equal_in_both_casings([text.encode("utf-8", "ignore") for text in texts])
 
 
 @needs_unicode_14
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=8))
 def test_any_bytes(texts):
-    for tokenizer, released in _both():
-        assert_equal(texts, tokenizer, released)
+    assert_equal_in_both_casings(texts)
 
 
 SMALL = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "a", "ab", "##b", "##ab", ".", "中"]
@@ -145,8 +180,8 @@ SMALL = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "a", "ab", "##b", "##ab", ".", "�
 
 @pytest.mark.parametrize("position", range(len(SMALL) + 1))
 def test_the_unknown_token_may_have_every_id(position):
-    """The word-piece operation of tensorflow-text stores the id of [UNK] in its model."""
-    tokens = [*SMALL[:position], "[UNK]", *SMALL[position:]]
+    """The operation of tensorflow-text stores the id of [UNK] in its model."""
+    tokens = (*SMALL[:position], "[UNK]", *SMALL[position:])
     texts = [
         b"ab x a.x",
         b"",
@@ -155,7 +190,7 @@ def test_the_unknown_token_may_have_every_id(position):
         b"x" * 201,
         b"a" + b"b" * 200,
     ]
-    assert_equal(texts, BertTokenizer(tokens), reference.Tokenizer(tokens, True))
+    assert_equal(texts, *pair(tokens, True))
 
 
 @needs_unicode_14
@@ -166,20 +201,7 @@ def test_the_unknown_token_may_have_every_id(position):
     )
 )
 def test_words_of_about_200_characters(words):
-    for tokenizer, released in _both():
-        assert_equal([" ab ".join(words).encode()], tokenizer, released)
-
-
-_BOTH = []
-
-
-def _both():
-    if not _BOTH:
-        _BOTH.extend(
-            (BertTokenizer(TOKENS, lower), reference.Tokenizer(TOKENS, lower))
-            for lower in (True, False)
-        )
-    return _BOTH
+    assert_equal_in_both_casings([" ab ".join(words).encode()])
 
 
 @needs_unicode_14
@@ -248,7 +270,7 @@ def test_all_real_text(released_vocabulary, all_texts):
 
 
 def test_the_reference_equals_another_implementation(test_data):
-    """`reference` equals the package `tokenizers`, except where the package has other rules."""
+    """`reference` equals the package `tokenizers`, except for three rules."""
     peer = pytest.importorskip("tokenizers")
     path = str(test_data / "data/vocab/bert-base-uncased-vocab.txt")
     other = peer.BertWordPieceTokenizer(path, lowercase=True)

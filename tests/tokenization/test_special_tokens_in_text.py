@@ -2,27 +2,40 @@
 
 import functools
 import re
-import unicodedata
 
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import tokenizer as reference
+from refusals import refused
+from tokenizer_pairs import SPECIAL, both_casings, needs_unicode_14, pair
 
-from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PRIVATE = ["\ue000", "\ue001", "\ue004", "\ue005", "\ue006", "\uf8ff"]
 LETTERS = [*"aeσςあ中1,.=[]", *PRIVATE[:2], "mask"]
 TOKENS = [*SPECIAL, *LETTERS, *(f"##{letter}" for letter in "aeσςあ1"), "##\ue001"]
 BEFORE = {
-    "start": "", "Latin": "a", "capital": "A", "kana": "あ", "CJK": "中", "digit": "1",
-    "accent": "e\u0301", "kept accents": "\u302e\u1b44", "final sigma": "aΣ", "[MASK]": "[MASK]",
-    "[SEP]": "[SEP]", "bracket": "[", "private use": "\ue004", "removed": "a\u00ad",
-    "joiner": "a\u200d", "unassigned": "\u0378", "4 bytes": "\U0001f600", "comma": ",",
-}  # fmt: skip
+    "start": "",
+    "Latin": "a",
+    "capital": "A",
+    "kana": "あ",
+    "CJK": "中",
+    "digit": "1",
+    "accent": "e\u0301",
+    "kept accents": "\u302e\u1b44",
+    "final sigma": "aΣ",
+    "[MASK]": "[MASK]",
+    "[SEP]": "[SEP]",
+    "bracket": "[",
+    "private use": "\ue004",
+    "removed": "a\u00ad",
+    "joiner": "a\u200d",
+    "unassigned": "\u0378",
+    "4 bytes": "\U0001f600",
+    "comma": ",",
+}
 
 
 def cut(text):
@@ -43,7 +56,7 @@ def is_special(part):
 
 
 def expected(text, released):
-    """Returns the words and ids of a text with special tokens, computed with the reference."""
+    """Returns the words and ids of a text with special tokens by the reference."""
     words, ids = [], []
     for part, _ in cut(text):
         if is_special(part):
@@ -58,14 +71,9 @@ def expected(text, released):
 
 @functools.cache
 def tokenizers(tokens, do_lower_case):
-    """Returns a tokenizer that finds special tokens, one that does not, and the reference."""
-    tokens = list(tokens)
+    """Returns a tokenizer that finds special tokens, another one, and the reference."""
     finds = BertTokenizer(tokens, do_lower_case, special_tokens_in_text=True)
-    return (
-        finds,
-        BertTokenizer(tokens, do_lower_case),
-        reference.Tokenizer(tokens, do_lower_case),
-    )
+    return finds, *pair(tokens, do_lower_case)
 
 
 def assert_cut(texts, do_lower_case=True, tokens=TOKENS):
@@ -109,7 +117,7 @@ def spans_of_parts(texts, plain):
     return spans
 
 
-@pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
+@both_casings
 @pytest.mark.parametrize("token", SPECIAL)
 def test_special_tokens_are_found_next_to_every_kind_of_character(token, do_lower_case):
     texts = [
@@ -121,8 +129,9 @@ def test_special_tokens_are_found_next_to_every_kind_of_character(token, do_lowe
     assert_cut(texts, do_lower_case)
 
 
-def test_similar_texts_are_not_special_tokens():
-    assert_cut(
+@pytest.mark.parametrize(
+    "texts",
+    [
         [
             "[mask]",
             "[MASK",
@@ -131,19 +140,20 @@ def test_similar_texts_are_not_special_tokens():
             "[MA\u00adSK]",
             "[M\u0301ASK]",
             "［MASK］",
-        ]
-    )
-
-
-def test_special_tokens_are_found_next_to_invalid_utf8():
-    assert_cut(
+        ],
         [
             b"\xff[MASK]\xff",
             b"a\xc3[MASK]",
             b"\xee\x80[MASK]\x80",
             b"\xed\xa0\x80[SEP]a",
-        ]
-    )
+        ],
+        ["[MASK]" + "a" * length + "[MASK]" for length in (199, 200, 201, 5000)],
+        ["[MASK]" + "あ" * length + "[MASK]" for length in (199, 200, 201)],
+    ],
+    ids=["similar texts", "invalid UTF-8", "long words", "long words of 3 bytes"],
+)
+def test_texts_are_cut_only_at_special_tokens(texts):
+    assert_cut(texts)
 
 
 def test_private_use_characters_in_a_text_are_ordinary_text():
@@ -156,10 +166,8 @@ def test_private_use_characters_in_a_text_are_ordinary_text():
     assert_cut([form.format(each) for each in PRIVATE for form in forms])
 
 
-@pytest.mark.skipif(
-    unicodedata.unidata_version != "14.0.0", reason="the tables are of Unicode 14.0"
-)
-@pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
+@needs_unicode_14
+@both_casings
 @settings(max_examples=60, deadline=None)
 @given(
     texts=st.lists(
@@ -173,26 +181,19 @@ def test_private_use_characters_in_a_text_are_ordinary_text():
         min_size=1,
         max_size=6,
     )
-)  # fmt: skip
+)
 def test_any_text(texts, do_lower_case):
     assert_cut([text.encode("utf-8", "ignore") for text in texts], do_lower_case)
-
-
-def test_a_long_word_between_special_tokens():
-    assert_cut(["[MASK]" + "a" * length + "[MASK]" for length in (199, 200, 201, 5000)])
-    assert_cut(["[MASK]" + "あ" * length + "[MASK]" for length in (199, 200, 201)])
 
 
 def test_a_vocabulary_with_nearly_all_private_use_characters():
     tokens = [*SPECIAL, "a", *map(chr, range(0xE000, 0xF8FA))]
     assert_cut(["a[MASK]\ue000[SEP]\uf8ff\uf8fa"], tokens=tokens)
-    with pytest.raises(
-        InputError, match=r"6 characters from U\+E000 to U\+F8FF .* leaves 5"
-    ):
+    with refused(r"6 characters from U\+E000 to U\+F8FF .* leaves 5"):
         BertTokenizer([*tokens, "\uf8fa"], special_tokens_in_text=True)
 
 
 def test_tokenize_in_lite_refuses_special_tokens_in_text():
     tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=True)
-    with pytest.raises(InputError, match="without special_tokens_in_text"):
+    with refused("without special_tokens_in_text"):
         tokenizer.tokenize_in_lite(["a"])

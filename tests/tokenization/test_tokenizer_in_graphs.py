@@ -9,18 +9,11 @@ import unicodedata
 import numpy as np
 import pytest
 import tensorflow as tf
+from tokenizer_pairs import SPECIAL, needs_unicode_14
 
 from bert_tf.tokenization import BertTokenizer
 
-TOKENS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    *"abxσς,中=",
-    *(f"##{c}" for c in "abxσς"),
-]
+TOKENS = [*SPECIAL, *"abxσς,中=", *(f"##{c}" for c in "abxσς")]
 TEXT_OPERATIONS = {"FastBertNormalize", "FastWordpieceTokenizeWithOffsets"}
 
 # This program imports tensorflow_text for its operations, and nothing from bert_tf.
@@ -55,21 +48,11 @@ class Exported(tf.Module):
         return self.tokenizer.pack(*ids, seq_length=32)
 
 
-RELEASED = pytest.mark.parametrize(
-    ("name", "do_lower_case"),
-    [("bert-base-uncased", True), ("bert-base-cased", False),
-     ("bert-base-multilingual-cased", False)],
-)  # fmt: skip
-
-
 @pytest.mark.slow
-@RELEASED
 def test_a_saved_model_gives_the_same_ids_on_real_text(
-    tmp_path, test_data, name, do_lower_case
+    tmp_path, test_data, released_vocabulary
 ):
-    tokenizer = BertTokenizer(
-        str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case
-    )
+    tokenizer, _ = released_vocabulary
     corpora = test_data / "data/corpora"
     lines = (corpora / "wikitext2_heldout.txt").read_bytes().split(b"\n")
     lines += (corpora / "books.txt").read_bytes().split(b"\n")
@@ -88,7 +71,7 @@ def test_a_saved_model_gives_the_same_ids_on_real_text(
 @pytest.mark.parametrize("special_tokens_in_text", [False, True])
 @pytest.mark.parametrize("method", ["tokenize", "tokenize_with_offsets", "words"])
 def test_a_stock_server_has_all_operations_of_the_graph(method, special_tokens_in_text):
-    """TensorFlow Serving 2.20 has the core operations and TEXT_OPERATIONS of tensorflow-text."""
+    """TensorFlow Serving 2.20 has the core operations and TEXT_OPERATIONS."""
     tokenizer = BertTokenizer(TOKENS, special_tokens_in_text=special_tokens_in_text)
     function = tf.function(getattr(tokenizer, method)).get_concrete_function(
         tf.TensorSpec([None], tf.string)
@@ -107,7 +90,8 @@ def test_a_stock_server_has_all_operations_of_the_graph(method, special_tokens_i
     assert not used & {"PyFunc", "EagerPyFunc", "PyFuncStateless"}
 
 
-def lite_interpreter(tokenizer, folder, function="lite"):
+def lite_runner(tokenizer, folder, function="lite"):
+    """Returns the function of a TFLite file without Flex operations."""
     tf_text = pytest.importorskip("tensorflow_text")
     from tensorflow.lite.python import interpreter
 
@@ -116,43 +100,43 @@ def lite_interpreter(tokenizer, folder, function="lite"):
     tf.saved_model.save(module, str(folder), signatures=signatures)
     converter = tf.lite.TFLiteConverter.from_saved_model(str(folder))
     converter.allow_custom_ops = True
-    return interpreter.InterpreterWithCustomOps(
+    model = interpreter.InterpreterWithCustomOps(
         model_content=converter.convert(),
         custom_op_registerers=tf_text.tflite_registrar.SELECT_TFTEXT_OPS,
     )
-
-
-def test_tflite_gives_the_same_ids_without_flex_operations(tmp_path):
-    tokenizer = BertTokenizer(TOKENS)
-    model = lite_interpreter(tokenizer, tmp_path)
     operations = {each["op_name"] for each in model._get_ops_details()}
     assert not any(name.startswith("Flex") for name in operations)
-    run = model.get_signature_runner("serving_default")
-    same = [
-        "a,b AB",
-        "",
-        "é" * 150 + " a≠",
-        "中a b\u0301",
-        "ax" * 40,
-        "σ aσ",
-        "b" * 801,
-    ]
-    expected = tokenizer.pack(tokenizer.tokenize(same), seq_length=32)
-    for name, values in run(texts=np.array(same)).items():
-        np.testing.assert_array_equal(values, expected[name], name)
+    return model.get_signature_runner("serving_default")
 
 
-def test_tflite_packs_pairs_without_flex_operations(tmp_path):
-    """TFLite has no assertions, so the conversion removes the check of the batch sizes."""
+@pytest.mark.parametrize(
+    ("function", "texts"),
+    [
+        (
+            "lite",
+            {
+                "texts": [
+                    "a,b AB",
+                    "",
+                    "é" * 150 + " a≠",
+                    "中a b\u0301",
+                    "ax" * 40,
+                    "σ aσ",
+                    "b" * 801,
+                ]
+            },
+        ),
+        ("lite_pairs", {"texts": ["a,b AB", "", "x"], "others": ["b", "ax" * 40, ""]}),
+    ],
+)
+def test_tflite_gives_the_same_inputs_without_flex_operations(
+    tmp_path, function, texts
+):
+    """TFLite has no assertions, so the conversion removes the check of pairs."""
     tokenizer = BertTokenizer(TOKENS)
-    model = lite_interpreter(tokenizer, tmp_path, "lite_pairs")
-    operations = {each["op_name"] for each in model._get_ops_details()}
-    assert not any(name.startswith("Flex") for name in operations)
-    texts, others = ["a,b AB", "", "x"], ["b", "ax" * 40, ""]
-    found = model.get_signature_runner("serving_default")(
-        texts=np.array(texts), others=np.array(others)
-    )
-    expected = tokenizer.pack(tokenizer.tokenize(texts), tokenizer.tokenize(others), 32)
+    run = lite_runner(tokenizer, tmp_path, function)
+    found = run(**{name: np.array(each) for name, each in texts.items()})
+    expected = tokenizer.encode(*texts.values(), seq_length=32)
     for name, values in found.items():
         np.testing.assert_array_equal(values, expected[name], name)
 
@@ -161,16 +145,13 @@ def test_tflite_packs_pairs_without_flex_operations(tmp_path):
     "text",
     [b"a\xffb", "aΣ".encode(), b"x" * 201, "\u302e\u1b44".encode()],
     ids=["not UTF-8", "final sigma", "201 characters", "canonical order"],
-)  # fmt: skip
+)
 def test_lite_differs_for_each_documented_kind(text):
-    """For each kind of difference in docs/fidelity.md, a text has different ids in TFLite."""
+    """A text of each kind in docs/fidelity.md has other ids in TFLite."""
     tokens = [*TOKENS, "\u302e", "\u1b44", "##\u302e", "##\u1b44"]
     tokenizer = BertTokenizer(tokens)
-    exact, lite = (
-        tokenizer.tokenize([text]).to_list(),
-        tokenizer.tokenize_in_lite([text]).to_list(),
-    )
-    assert exact != lite
+    exact, lite = tokenizer.tokenize(text), tokenizer.tokenize_in_lite(text)
+    assert exact.numpy().tolist() != lite.numpy().tolist()
 
 
 def listed_code_points():
@@ -183,25 +164,24 @@ def listed_code_points():
         yield from range(int(first, 16), int(last or first, 16) + 1)
 
 
-@pytest.mark.skipif(
-    unicodedata.unidata_version != "14.0.0", reason="the tables are of Unicode 14.0"
-)
+@needs_unicode_14
 def test_the_documentation_lists_all_characters_for_which_lite_may_differ():
-    """These characters decompose to a combining character of a category other than Mn."""
+    """They decompose to a combining character of a category other than Mn."""
     reorderable = [
-        code for code in range(0x110000)
-        if any(unicodedata.combining(c) and unicodedata.category(c) != "Mn"
-               for c in unicodedata.normalize("NFD", chr(code)))
-    ]  # fmt: skip
+        code
+        for code in range(0x110000)
+        if any(
+            unicodedata.combining(c) and unicodedata.category(c) != "Mn"
+            for c in unicodedata.normalize("NFD", chr(code))
+        )
+    ]
     assert sorted(listed_code_points()) == reorderable and len(reorderable) == 38
 
 
 def test_lite_differs_for_each_of_the_listed_characters():
     listed = [chr(code) for code in listed_code_points()]
     parts = sorted({c for each in listed for c in unicodedata.normalize("NFD", each)})
-    tokenizer = BertTokenizer(
-        [*TOKENS[:5], "a", *parts, *(f"##{part}" for part in parts)]
-    )
+    tokenizer = BertTokenizer([*SPECIAL, "a", *parts, *(f"##{part}" for part in parts)])
     for character in listed:
         texts = [
             f"a{each}"
@@ -213,19 +193,13 @@ def test_lite_differs_for_each_of_the_listed_characters():
 
 
 @pytest.mark.slow
-@RELEASED
 def test_tflite_gives_the_same_ids_for_real_text(
-    tmp_path, test_data, name, do_lower_case
+    tmp_path, test_data, released_vocabulary
 ):
-    tokenizer = BertTokenizer(
-        str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case
-    )
-    run = lite_interpreter(tokenizer, tmp_path).get_signature_runner("serving_default")
-    lines = (
-        (test_data / "data/corpora/wikitext2_heldout.txt")
-        .read_text("utf-8")
-        .split("\n")
-    )
+    tokenizer, _ = released_vocabulary
+    run = lite_runner(tokenizer, tmp_path)
+    text = (test_data / "data/corpora/wikitext2_heldout.txt").read_text("utf-8")
+    lines = text.split("\n")
     for start in range(0, len(lines), 1000):
         batch = lines[start : start + 1000]
         expected = tokenizer.pack(tokenizer.tokenize(batch), seq_length=32)["input_ids"]

@@ -1,4 +1,4 @@
-"""The character tables in the repository equal the output of tools/make_unicode_tables.py."""
+"""The stored character tables equal the output of tools/make_unicode_tables.py."""
 
 import unicodedata
 

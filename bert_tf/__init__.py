@@ -6,8 +6,9 @@ that `import bert_tf` does not import TensorFlow.
 Read in this order; each package imports only packages listed before it:
 
 1. The foundation: `errors`, and `storage` with all that is read and written: files,
-   record files, weights folders. `config`, `features` and `task_facts` define the
-   architecture, the record format and the facts about a task.
+   record files, weights folders. `config`, `features`, `head_config` and `task_facts`
+   define the architecture, the record format, the layers of a head and the facts about
+   a task. `progress` reports long work, and `tfds_builders` opens tensorflow-datasets.
 2. `tokenization` (text -> ids), `masking` (which tokens are predicted), `modeling` (ids
    -> hidden states -> logits).
 3. `training`: the training loop for any objective; it does not depend on BERT.

@@ -136,7 +136,7 @@ def pretrain(
 def _model_facts(
     model: RunModel, objective: str
 ) -> tuple[BertConfig, CheckpointMetadata, Vocabulary | None]:
-    """Returns the architecture, the facts to save, and the vocabulary if there is one."""
+    """Returns the architecture, the facts to save, and the vocabulary or None."""
     architecture = model.pretrained.config
     if objective == "causal":
         architecture = dataclasses.replace(architecture, attention="causal")

@@ -1,4 +1,4 @@
-r"""Writes pretraining TFRecords for masked language modeling and next-sentence prediction.
+r"""Writes pretraining TFRecords for masked LM and next-sentence prediction.
 
     python data_prep/create_pretraining_data.py \
       --input_file=corpus/*.txt --output_file=records/train.tfrecord \

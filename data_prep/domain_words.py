@@ -1,4 +1,4 @@
-"""Chooses the words of a domain that a vocabulary lacks, and measures what a vocabulary costs.
+"""Chooses words of a domain that a vocabulary lacks, and measures its cost.
 
 A word that the vocabulary lacks costs several WordPiece tokens, or becomes [UNK].
 """
@@ -128,7 +128,7 @@ def cost_of(counts: Mapping[str, int], tokenizer: "BertTokenizer") -> TextCost:
 def _tokenized(
     words: Sequence[str], tokenizer: "BertTokenizer"
 ) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Returns the ids, ragged [N, None], the numbers of pieces, and which words are [UNK], [N]."""
+    """Returns ids, ragged [N, None]; numbers of pieces, [N]; which are [UNK], [N]."""
     ids = tokenizer.tokenize(words)
     lengths = ids.row_lengths().numpy()
     unknown: np.ndarray = np.zeros(len(words), bool)

@@ -1,6 +1,7 @@
 r"""Prints pretraining records as text and checks the records.
 
-    python data_prep/inspect_records.py --input_file=records/*.tfrecord --vocab_file=vocab.txt
+    python data_prep/inspect_records.py \
+      --input_file=records/*.tfrecord --vocab_file=vocab.txt
 
 Reads plain and gzip-compressed records of this project, of google-research/bert and of
 the Model Garden. Both sets of feature names of the Model Garden are known. The expected
@@ -58,7 +59,9 @@ config_flags.define(
     ),
     texts={
         "max_seq_length": "Length of the sequences of records of --masking=dynamic.",
-        "max_predictions_per_seq": "Largest number of masks in records of --masking=dynamic.",
+        "max_predictions_per_seq": (
+            "Largest number of masks in records of --masking=dynamic."
+        ),
     },
 )
 

@@ -2,8 +2,8 @@
 
 The data is for pretraining and fine-tuning. Nothing is downloaded: the text comes from
 the docstrings of the Python standard library and of the installed packages that bert-tf
-requires (TensorFlow, Keras, NumPy, SciPy, scikit-learn ...). It is real English, and the
-same on every machine with the same package versions. For example,
+requires (TensorFlow, Keras, NumPy, SciPy, scikit-learn ...). It is real English, and
+the same on every machine with the same package versions. For example,
 
     python data_prep/make_sample_data.py --output_dir=sample
 

@@ -12,7 +12,8 @@ vocabulary.
 casing is written next to the vocabulary, to vocab.txt.json. It is the default of the
 other programs, which refuse another casing.
 
-    python data_prep/train_vocabulary.py --input_file='corpus/*.txt' --output_file=vocab.txt \
+    python data_prep/train_vocabulary.py \
+        --input_file='corpus/*.txt' --output_file=vocab.txt \
         --vocab_size=8000
 
 The input files are UTF-8 text with lines of any length, JSON lines (.jsonl), TFRecords
@@ -46,7 +47,7 @@ flags.DEFINE_integer(
 
 
 def main() -> None:
-    """Counts the words, learns the vocabulary, and writes the vocabulary to the output file."""
+    """Counts the words, learns the vocabulary, and writes it to the output file."""
     values = flags.FLAGS
     config = config_flags.build(vocabulary_learning.VocabularyConfig)
     source = config_flags.build(text_blocks.TextSource)
@@ -75,7 +76,7 @@ def main() -> None:
 def _warnings(
     counts: word_counts.WordCounts, learned: vocabulary_learning.LearnedVocabulary
 ) -> Iterator[str]:
-    """Yields warnings about invalid bytes, uncovered characters, [UNK] and missing subwords."""
+    """Yields warnings about invalid bytes, characters, [UNK] and missing subwords."""
     if counts.warning:
         yield counts.warning
     if learned.uncovered:
@@ -94,7 +95,10 @@ def _warnings(
 
     # What the text is too small for.
     if learned.added:
-        yield f"Rare words and parts of words fill {learned.added:,} entries: the text is small."
+        yield (
+            f"Rare words and parts of words fill {learned.added:,} entries: the text "
+            "is small."
+        )
     if learned.missing:
         yield (
             f"The text gave {learned.missing:,} entries fewer than --vocab_size needs, "

@@ -76,13 +76,13 @@ class VocabularyConfig:
 
     @property
     def num_learned(self) -> int:
-        """Number of entries that are characters or subwords, not special or unused tokens."""
+        """Number of characters and subwords: no special or unused tokens."""
         return self.vocab_size - len(SPECIAL_TOKENS) - self.num_unused_tokens
 
 
 @dataclasses.dataclass(frozen=True)
 class LearnedVocabulary:
-    """A vocabulary, and statistics of the characters that the vocabulary does not cover.
+    """A vocabulary, and statistics of the characters that it does not cover.
 
     Attributes:
         tokens: The entries in the order of their ids.
@@ -166,12 +166,12 @@ def _is_ideograph(character: str) -> bool:
 
 
 def _entries(ranked: Sequence[tuple[str, int]]) -> np.ndarray:
-    """Returns how many entries the first 1, 2, ... ranked characters take, int64 [characters]."""
+    """Returns the entries that the first 1, 2, ... characters take, int64."""
     return np.cumsum([1 if _is_ideograph(character) else 2 for character, _ in ranked])
 
 
 def _num_fitting(ranked: Sequence[tuple[str, int]], entries: int) -> int:
-    """Returns how many of the most frequent characters fit in this number of entries."""
+    """Returns how many of the most frequent characters fit in these entries."""
     return int(np.searchsorted(_entries(ranked), entries, side="right"))
 
 
@@ -205,10 +205,11 @@ def _most_frequent(
     ranked: Sequence[tuple[str, int]],
     config: VocabularyConfig,
 ) -> list[tuple[str, int]]:
-    """Returns the most frequent words with only ranked characters, in an order without ties.
+    """Returns the most frequent words of ranked characters, without ties.
 
-    A character that does not occur in these words is added as a word, so that the
-    vocabulary gets an entry for it.
+    Words of equal frequency are in the order of their characters. A character that does
+    not occur in these words is added as a word, so that the vocabulary gets an entry for
+    it.
     """
     known = {character for character, _ in ranked}
     candidates = (
@@ -232,7 +233,7 @@ def _most_frequent(
 def _collect(
     words: Sequence[tuple[str, int]], config: VocabularyConfig
 ) -> tuple[list[str], int]:
-    """Collects subwords from high to low thresholds, until there are `num_learned` subwords.
+    """Collects subwords from high to low thresholds, until there are enough.
 
     The lowest threshold is the frequency of the rarest word, the others are 2, 3, 5, 8,
     128, 2048, ... times as high. They depend only on the words, and subwords of higher
@@ -290,7 +291,7 @@ def _learn_subwords(words: Sequence[tuple[str, int]], threshold: int) -> list[st
 
 
 def _special_tokens(num_unused: int) -> list[str]:
-    """Returns [PAD], up to 99 [unusedN], [UNK], [CLS], [SEP], [MASK], and the other [unusedN]."""
+    """Returns [PAD], up to 99 [unusedN], the special tokens, the other [unusedN]."""
     unused = [f"[unused{index}]" for index in range(num_unused)]
     pad, *others = SPECIAL_TOKENS
     return [pad, *unused[:_UNUSED_BEFORE_UNK], *others, *unused[_UNUSED_BEFORE_UNK:]]

@@ -1,4 +1,4 @@
-"""Splits text with BERT's tokenizer and counts the words, in parallel and in bounded memory."""
+"""Splits text with BERT's tokenizer and counts words: parallel, bounded memory."""
 
 import collections
 import dataclasses

@@ -25,8 +25,8 @@ class SplitEvaluator:
         parse: Converts serialized records to a batch; see `batches.make_parser`.
 
     Attributes:
-        sampled: The rows for `dev_split.write_examples` of each split that was read, by its
-            name.
+        sampled: The rows for `dev_split.write_examples` of each split that was read,
+            by its name.
     """
 
     def __init__(

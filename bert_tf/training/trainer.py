@@ -431,7 +431,7 @@ class Trainer(Generic[ObjectiveT]):
         return loss_and_metrics(self.objective, sums, counts)
 
     def _evaluations(self, held_out: HeldOutData) -> dict[str, Evaluate]:
-        """Returns functions that evaluate the average of the weights if there is one."""
+        """Returns functions that evaluate the averaged weights, if there are any."""
 
         def on_dataset(
             name: str, make_dataset: Callable[[], tf.data.Dataset]

@@ -59,7 +59,7 @@ _JSON = re.compile(rb'(\xef\xbb\xbf)?\s*(\{\s*"[^"\n]*"\s*:|\[\s*[{"])')
 
 
 def format_of(path: str, input_format: str = "auto") -> str:
-    """Returns `input_format`, or if that is "auto", the format for the ending of the path."""
+    """Returns `input_format`, or for "auto" the format of the path's ending."""
     if input_format != "auto":
         return input_format
     name, ending = os.path.splitext(os.path.basename(path))
@@ -79,7 +79,7 @@ def is_pipe(path: str) -> bool:
 def input_files(
     patterns: str, input_format: str, feature: str, allow_pipes: bool = False
 ) -> dict[str, str]:
-    """Finds the input files, checks the start of each file, and prints what is unusual about it.
+    """Finds the input files, checks the start of each, and prints what is unusual.
 
     If the format is "auto", the start decides whether a text file has the format of
     WikiExtractor, which is printed. So is a hint about the first file that does not
@@ -135,7 +135,10 @@ def input_files(
         hint = hint or hint_about(path, start)
 
     if blocks:
-        line = f"{len(blocks):,} of {len(found):,} input files, such as {blocks[0]}, begin with"
+        line = (
+            f"{len(blocks):,} of {len(found):,} input files, such as {blocks[0]}, "
+            "begin with"
+        )
         print(
             f"{line} <doc id= and are read as --input_format=wikiextractor.",
             file=sys.stderr,
@@ -176,7 +179,7 @@ def read_text(path: str, input_format: str) -> Iterator[bytes]:
 
 
 def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[bytes]:
-    """Reads the bytes [start, end) of a file or pipe in chunks; packed files are unpacked.
+    """Reads the bytes [start, end) of a file or pipe in chunks, unpacked.
 
     For a packed file, `start` and `end` are positions in the unpacked content.
 
@@ -260,7 +263,7 @@ def read_lines(
 
 
 def line_number(path: str, position: int) -> int:
-    """Returns the number, from 1, of the line that contains the byte at this position."""
+    """Returns the number, from 1, of the line with the byte at this position."""
     chunks = read_chunks(path, 0, position) if position else ()
     return 1 + sum(chunk.count(b"\n") for chunk in chunks)
 
@@ -300,7 +303,9 @@ def read_documents(path: str, file_format: str, feature: str) -> Iterator[bytes]
 def read_json_texts(
     path: str, feature: str, start: int = 0, end: int = sys.maxsize, source: str = ""
 ) -> Iterator[str]:
-    """Reads the text of each JSON object between two positions of a file, and skips blank lines.
+    """Reads the text of each JSON object between two positions of a file.
+
+    Blank lines are skipped.
 
     Args:
         path: The file.

@@ -28,7 +28,7 @@ class DocumentFilter(TextCounter):
         self._held_out = held_out
 
     def counted(self, texts: Iterable[bytes], documents: bool) -> Iterator[bytes]:
-        """Yields the texts of a file, with the kept lines: each is a document, or a part of it."""
+        """Yields the texts of a file: each a document, or a part, with its lines."""
         if documents:
             for text in texts:
                 self.documents += 1

@@ -1,4 +1,4 @@
-"""Recognizes text that is not prose, such as subtitles, or that has hard-wrapped lines."""
+"""Recognizes text that is not prose, such as subtitles, and hard-wrapped lines."""
 
 import re
 
@@ -11,7 +11,7 @@ _CLOSING = "\"'”’»)]*_ "
 
 
 def hint_about(path: str, start: bytes) -> str:
-    """Returns a line about text that is not prose or whose sentences go over several lines, or "".
+    """Returns a line about text that is not prose or is hard-wrapped, or "".
 
     A text is not prose if more than a quarter of its lines have no letter or have a
     time code. Its lines are wrapped if most of them have 55 to 80 characters and end

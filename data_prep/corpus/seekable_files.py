@@ -1,4 +1,4 @@
-"""Uncompressed text or JSON lines files, which record creation can read from any position.
+"""Uncompressed text or JSON lines files, which can be read from any position.
 
 All other input, such as packed files and Parquet, is first unpacked to such a file.
 """

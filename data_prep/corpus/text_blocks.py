@@ -1,4 +1,4 @@
-"""Reads the input of vocabulary training in blocks of bounded size, for lines of any length."""
+"""Reads the input of vocabulary training in blocks of bounded size."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator
@@ -75,7 +75,7 @@ class TextCounter:
         self._before = self._current = False  # whether the last two lines have text
 
     def counted(self, texts: Iterable[bytes], documents: bool) -> Iterator[bytes]:
-        """Counts and yields the texts of a file: each is a document, or a part of the file."""
+        """Counts and yields the texts of a file: each a document, or a part of one."""
         self._before, self._current = (
             (self._before or self._current) and not documents,
             False,
@@ -154,7 +154,7 @@ def _chunks(
 
 
 def _as_line(text: bytes) -> bytes:
-    """Joins the lines of a document into one line, so that line numbers are document numbers."""
+    """Joins the lines of a document, so that line numbers are document numbers."""
     return text.replace(b"\n", b" ") + b"\n"
 
 

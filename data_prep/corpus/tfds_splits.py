@@ -52,7 +52,7 @@ class TfdsSplit:
         self.num_bytes = info.splits[self._split].num_bytes
 
     def texts(self, examples: str = "") -> Iterator[bytes]:
-        """Reads the texts of all examples, or of the examples in a slice such as "[10:20]"."""
+        """Reads the texts of all examples, or of those in a slice such as "[10:20]"."""
         with explain_read_errors(self.name):
             data: Any = self._builder.as_dataset(
                 split=self._split + examples, shuffle_files=False

@@ -1,4 +1,4 @@
-"""Converts text to pretraining records as google-research/bert does, with array operations.
+"""Converts text to pretraining records as google-research/bert does, with arrays.
 
 Read in this order: `settings` (all settings of the records), `counter_based_random`
 (random numbers), `segments` (divides the input files into segments: groups of whole

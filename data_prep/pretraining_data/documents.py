@@ -60,7 +60,7 @@ class Documents:
 
 
 def offsets(lengths: np.ndarray) -> np.ndarray:
-    """Returns the cumulative sum of `lengths`, int [n], with a leading 0: int64 [n + 1]."""
+    """Returns the cumulative sum of `lengths`, int [n], after a 0: int64 [n + 1]."""
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
@@ -70,7 +70,7 @@ def tokenize(
     tokenize_batch: Callable[[list[str]], Any],
     vocab_size: int,
 ) -> Documents:
-    """Tokenizes a segment, and drops the sentences and the documents that have no tokens.
+    """Tokenizes a segment, and drops sentences and documents without tokens.
 
     Args:
         number: Index of the segment, from 0.

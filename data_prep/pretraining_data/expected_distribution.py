@@ -1,4 +1,4 @@
-"""Compares the distribution of records with the distribution that their settings define.
+"""Compares the distribution of records with the one that their settings define.
 
 A figure is a share or a histogram, computed from the records. A figure is reported as
 unexpected if a figure as extreme has a probability of less than one in a million for
@@ -55,7 +55,7 @@ class Comparison(NamedTuple):
 
 
 class DistributionCheck:
-    """Adds up counts of records batch by batch, and compares the sums with the expected values.
+    """Adds up counts of records by batches, and compares sums with expected values.
 
     Args:
         config: The expected settings of the records, except the lengths S and P.
@@ -93,7 +93,7 @@ class DistributionCheck:
         self._record_hashes: np.ndarray = np.zeros(0, np.uint64)
 
     def add(self, columns: Mapping[str, np.ndarray]) -> None:
-        """Adds a batch of records that obey all rules of `record_rules.broken_rules`."""
+        """Adds a batch of records that break no rule of `record_rules`."""
         ids, positions = columns["input_ids"], columns["masked_lm_positions"]
         labels, is_prediction = (
             columns["masked_lm_ids"],
@@ -151,9 +151,15 @@ class DistributionCheck:
     def _compare_prediction_counts(self) -> Comparison:
         config, total = self._config, int(self.stats.lengths.sum())
         rounding, wrong = min(self._wrong_counts.items(), key=lambda item: item[1])
-        measured = f"{total - wrong:,} of {total:,} records have this number, rounded {rounding}"
+        measured = (
+            f"{total - wrong:,} of {total:,} records have this number, rounded "
+            f"{rounding}"
+        )
         most = "" if self._masks_tokens else "at most "
-        number = f"{config.masked_lm_prob} of the tokens, 1 to {config.max_predictions_per_seq}"
+        number = (
+            f"{config.masked_lm_prob} of the tokens, 1 to "
+            f"{config.max_predictions_per_seq}"
+        )
         expected = "none" if config.objective == "causal" else most + number
         return Comparison("predictions for each length", measured, expected, wrong == 0)
 
@@ -218,7 +224,10 @@ class DistributionCheck:
         if self._config.objective != "causal":
             hashes = self._record_hashes
             share = (len(hashes) - len(np.unique(hashes))) / max(len(hashes), 1)
-            name = f"records of {_MIN_LENGTH_OF_EQUAL_RECORDS} tokens and more that equal another"
+            name = (
+                f"records of {_MIN_LENGTH_OF_EQUAL_RECORDS} tokens and more that equal "
+                "another"
+            )
             expected = f"at most {_MAX_EQUAL_SHARE:.1%}"
             yield Comparison(name, f"{share:.2%}", expected, share <= _MAX_EQUAL_SHARE)
 
@@ -259,7 +268,7 @@ def _compare_share(
 def _compare_histograms(
     name: str, observed: np.ndarray, expected: np.ndarray
 ) -> Comparison:
-    """Tests by chi-square whether the counts `observed` [N] have the proportions `expected` [N].
+    """Tests by chi-square whether counts [N] have the expected proportions [N].
 
     Adjacent counts are joined into cells with an expected count of
     `_MIN_EXPECTED_COUNT` or more.

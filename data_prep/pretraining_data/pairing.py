@@ -57,7 +57,7 @@ def held_out(config: RecordsConfig, ids: np.ndarray) -> np.ndarray:
 def pool_segments(
     config: RecordsConfig, segment: int, sizes: Sequence[int]
 ) -> list[int]:
-    """Draws the pool of a segment: the segments from which its random next sentences are taken.
+    """Draws the pool of a segment: the segments with its random next sentences.
 
     At least two segments are drawn. Drawing ends when the drawn segments together
     contain `pool_bytes` of text, or when all segments are drawn. So if the corpus has
@@ -164,7 +164,7 @@ def pair_documents(
 
 
 def _target_lengths(config: RecordsConfig, document_keys: np.ndarray) -> np.ndarray:
-    """Draws for each document the target length of its sequences, in tokens: int64 [D]."""
+    """Draws the target length of the sequences of each document: int64 [D]."""
     longest = config.max_num_tokens
     is_short = random.uniform(document_keys, Purpose.IS_SHORT) < config.short_seq_prob
     short: np.ndarray = 2 + random.integers(
@@ -174,7 +174,7 @@ def _target_lengths(config: RecordsConfig, document_keys: np.ndarray) -> np.ndar
 
 
 def _chunk_starts(next_start: np.ndarray) -> np.ndarray:
-    """Returns 0, next_start[0], next_start[next_start[0]], ... up to the end of the array."""
+    """Returns 0, next_start[0], next_start[next_start[0]], ... up to the end."""
     following, starts, start = next_start.tolist(), [], 0
     while start < len(following):
         starts.append(start)
@@ -337,7 +337,7 @@ def _unpaired(
 def _copy_tokens(
     config: RecordsConfig, spans: np.ndarray, tokens: np.ndarray, vocabulary: Vocabulary
 ) -> np.ndarray:
-    """Copies the tokens of each span into a row: [CLS] A [SEP] B [SEP], padded with 0."""
+    """Copies the tokens of each span to a row: [CLS] A [SEP] B [SEP], then zeros."""
     out = np.zeros(len(spans), row_dtype(config.max_seq_length, vocabulary.size))
     for name in ("key", "trimmed", "length_a", "length_b", "random_next"):
         out[name] = spans[name]

@@ -18,7 +18,7 @@ _LISTED_NAMES = 5
 
 
 class BrokenRules:
-    """Counts the records and files that break each rule, and keeps five names per rule."""
+    """Counts the records and files that break each rule, and keeps five names."""
 
     def __init__(self) -> None:
         self._counts: collections.Counter[str] = collections.Counter()

@@ -22,7 +22,8 @@ MAX_DOCUMENT_BYTES = 8 << 20
 # The end of a document: in a text file, the line feed of the last line and the blank
 # line after it; in other files, a line feed.
 _BLANK_LINE = re.compile(
-    rb"\n(?:[ \t\r\f\v\x1c-\x1f]|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]"
+    rb"\n(?:[ \t\r\f\v\x1c-\x1f]|\xc2[\x85\xa0]|\xe1\x9a\x80"
+    rb"|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]"
     rb"|\xe2\x81\x9f|\xe3\x80\x80)*\n"  # all characters that `str.strip` removes
 )
 _LINE_END = re.compile(rb"\n")
@@ -31,7 +32,7 @@ _LONGEST_BLANK_LINE = 256
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """Bytes [start, end) of a file, or examples [start, end) of a tensorflow-datasets split."""
+    """Bytes [start, end) of a file, or examples [start, end) of a split."""
 
     file: SeekableFile
     start: int
@@ -126,7 +127,7 @@ def _document_end_pattern(file: SeekableFile) -> re.Pattern[bytes]:
 
 
 def _too_large(config: RecordsConfig, pieces: Sequence[Piece]) -> InputError:
-    """Returns an error that states the line at which the last document in `pieces` starts."""
+    """Returns an error with the line at which the last document in `pieces` starts."""
     file, start = pieces[0].file, pieces[0].start
     for piece in pieces:
         end = min(piece.end, piece.start + config.segment_bytes)

@@ -20,7 +20,7 @@ _LONG_SPACE = re.compile(r"[^\S\x00-\x7f]")
 
 
 def read(config: RecordsConfig, segment: Segment) -> Iterator[Block]:
-    """Yields blocks of the sentences of a segment, with the document number of each sentence.
+    """Yields blocks of the sentences of a segment, with their document numbers.
 
     Args:
         config: The name of the JSON key or feature that contains the text

@@ -1,4 +1,4 @@
-"""`RecordsConfig`: all settings that determine the bytes of the records, with their defaults."""
+"""`RecordsConfig`: all settings that determine the bytes of the records."""
 
 import dataclasses
 import hashlib
@@ -161,7 +161,7 @@ class RecordsConfig(MaskingConfig):
             )
 
     def with_format_of(self, file_formats: Iterable[str]) -> "RecordsConfig":
-        """Replaces the input format "auto" by the format of the files, if all formats are equal."""
+        """Replaces the input format "auto", if all files have the same format."""
         found = {*file_formats}
         return (
             dataclasses.replace(self, input_format=found.pop())
@@ -171,12 +171,12 @@ class RecordsConfig(MaskingConfig):
 
     @property
     def documents_end_at_files(self) -> bool:
-        """Whether the last document of a file ends with the file, even without a blank line."""
+        """Whether a document ends with its file, even without a blank line."""
         return self.break_documents_at_files or self.input_format != "text"
 
     @property
     def paired(self) -> bool:
-        """Whether a sequence is the pair [CLS] A [SEP] B [SEP] instead of [CLS] A [SEP]."""
+        """Whether a sequence is [CLS] A [SEP] B [SEP] instead of [CLS] A [SEP]."""
         return self.objective == "mlm_nsp"
 
     @property

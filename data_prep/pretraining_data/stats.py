@@ -1,4 +1,4 @@
-"""Statistics of records: counts that are added up over batches, and the report of these counts.
+"""Statistics of records: counts, added up over batches, and their report.
 
 Letters: B batch, S sequence length, P predictions per sequence.
 """
@@ -196,7 +196,7 @@ def row_hashes(rows: np.ndarray) -> np.ndarray:
 
 
 def join_hashes(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Joins two arrays of hashes, and keeps at most `MAX_HASHES` hashes: the smallest."""
+    """Joins two arrays of hashes, and keeps the `MAX_HASHES` smallest ones."""
     joined = np.concatenate([first, second])
     if len(joined) <= MAX_HASHES:
         return joined

@@ -216,7 +216,7 @@ def _run(marker: str, function: Callable[..., Any], *arguments: Any) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _begin_run(marker: str) -> None:
-    """Prepares this worker for a run, which is identified by the file that its program wrote."""
+    """Prepares this worker for a run, identified by the file of its program."""
     try:
         with open(marker, encoding="utf-8") as file:
             versions = file.read()

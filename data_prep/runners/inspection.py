@@ -1,4 +1,4 @@
-"""Prints records, their statistics, the rules that records break, and unexpected figures."""
+"""Prints records, their statistics, broken rules and unexpected figures."""
 
 import numpy as np
 
@@ -69,7 +69,7 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
 
 
 def _is_changed(path: str) -> bool:
-    """Returns whether manifests next to a file list the file, but only with another SHA-256."""
+    """Whether manifests next to a file list it, but only with another SHA-256."""
     entries = list_shards(manifests_next_to([path], skip_damaged=True), path)
     return bool(entries) and not any(
         shard.has_recorded_checksum() for _, shard in entries

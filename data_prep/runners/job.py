@@ -109,7 +109,7 @@ def output_stem(output_file: str) -> str:
 
 
 def _split_extension(output_file: str) -> tuple[str, str]:
-    """Splits a path before ".tfrecord", or before the last extension if there is no ".tfrecord"."""
+    """Splits a path before ".tfrecord", or else before its last extension."""
     folder, name = os.path.split(output_file)
     match = _RECORDS.search(name, 1)
     base = name[: match.start()] if match else os.path.splitext(name)[0]

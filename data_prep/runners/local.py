@@ -66,7 +66,7 @@ def _local_input_bytes(patterns: str) -> int:
 
 
 class LocalRunner(Workers, Runner):
-    """Runs the stages in processes of this machine, or in this process if there is one."""
+    """Runs the stages in processes of this machine; a single one is this process."""
 
     def __enter__(self) -> "LocalRunner":
         return self

@@ -1,4 +1,4 @@
-"""Checks the output of a job before the run, and writes manifest and statistics after the run."""
+"""Checks the output of a job before the run; afterwards writes its manifest."""
 
 import contextlib
 import dataclasses
@@ -113,7 +113,7 @@ def plan_job(
 def _check_output_paths(
     job: RecordsJob, input_paths: Sequence[str], patterns: str
 ) -> None:
-    """Checks that each output is a regular file or absent, and that no run reads an output."""
+    """Checks that outputs are regular files or absent, and that no run reads them."""
     vocabulary = job.config.vocab_file
     inputs = [*input_paths, vocabulary, f"{vocabulary}.json"]
     if os.path.realpath(vocabulary) in map(os.path.realpath, input_paths):
@@ -135,7 +135,7 @@ def _check_output_paths(
 
 
 def check_documents(job: RecordsJob, counts: Mapping[str, np.ndarray]) -> None:
-    """Checks that each split has documents, and warns if files may have been joined by mistake.
+    """Checks that each split has documents, and warns if files seem to be joined.
 
     Args:
         job: The set of records to create.
@@ -178,7 +178,7 @@ def check_documents(job: RecordsJob, counts: Mapping[str, np.ndarray]) -> None:
 
 
 def check_truncation(job: RecordsJob, tokens: np.ndarray) -> None:
-    """Checks that truncation keeps at least half of the tokens, and warns above a quarter.
+    """Checks that truncation keeps half of the tokens, and warns above a quarter.
 
     Args:
         job: The set of records to create.
@@ -189,9 +189,11 @@ def check_truncation(job: RecordsJob, tokens: np.ndarray) -> None:
             has less than 64 tokens, and `allow_truncation` is false.
     """
     length, removed = job.config.max_seq_length, tokens[1] / max(tokens.sum(), 1)
-    message = f"Truncation to --max_seq_length={length} removes {removed:.1%} of the tokens of "
-    message += f"{job.input_names}. If its lines are paragraphs, give --split_sentences, else a "
-    message += "larger --max_seq_length."
+    message = (
+        f"Truncation to --max_seq_length={length} removes {removed:.1%} of the tokens "
+        f"of {job.input_names}. If its lines are paragraphs, give --split_sentences, "
+        "else a larger --max_seq_length."
+    )
 
     limit = 0.5 if length >= _ORDINARY_LENGTH else 0.95
     if removed > limit and not job.config.allow_truncation:
@@ -203,14 +205,14 @@ def check_truncation(job: RecordsJob, tokens: np.ndarray) -> None:
 
 
 def _existing_manifest(job: RecordsJob) -> Manifest:
-    """Returns the manifest of the output, or an empty one if the file is missing or damaged."""
+    """Returns the manifest of the output; an empty one if it is missing or damaged."""
     with contextlib.suppress(InputError):
         return Manifest.read(job.manifest_path)
     return Manifest(job.manifest_path, (), {})
 
 
 def _is_complete(job: RecordsJob) -> bool:
-    """Whether an earlier run of this job has written all shards, at the paths of this job."""
+    """Whether an earlier run of this job has written all shards, at these paths."""
     manifest = _existing_manifest(job)
     is_written = all(map(files.exists, job.output_paths))
     if manifest.facts.get("fingerprint") != job.fingerprint or not is_written:
@@ -220,7 +222,7 @@ def _is_complete(job: RecordsJob) -> bool:
 
 
 def _shards_to_remove(job: RecordsJob) -> list[str]:
-    """Returns the shards that the existing manifest lists and that this job does not overwrite.
+    """Returns the shards of the existing manifest that this job does not overwrite.
 
     If the content of a file differs from that in the manifest, another program has
     replaced the file. Such a file is not included.
@@ -265,7 +267,7 @@ def _difference(job: RecordsJob, manifest: Manifest) -> str:
 
 
 def remove_old_records(job: RecordsJob) -> None:
-    """Removes the records that this job replaces, and prints the removed shards to stderr."""
+    """Removes the records that this job replaces, and prints their shards."""
     removed = _shards_to_remove(job)
     if removed:
         print(
@@ -280,7 +282,7 @@ def remove_old_records(job: RecordsJob) -> None:
 def completed_shards(
     job: RecordsJob, intermediate: IntermediateFiles
 ) -> dict[tuple[str, int], Shard]:
-    """Finds the shards that `stages.assemble_shard` wrote in this run or in an earlier run.
+    """Finds the shards that this run or an earlier run has assembled.
 
     Returns:
         The entries for the manifest, by split and index of the shard. If the size of a

@@ -81,7 +81,7 @@ def read_records(
 
 
 def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
-    """Yields at least one batch of serialized records, and with each batch a description of damage.
+    """Yields batches of serialized records, at least one, and the damage after each.
 
     The description is empty, except with the last batch of a damaged file. There, the
     description is the reason why the record after the batch cannot be read.
@@ -134,7 +134,7 @@ def _parser(
 def _masking_parser(
     path: str, masks: DynamicMasks, max_seq_length: int
 ) -> Callable[[Sequence[bytes]], Columns]:
-    """Returns a function that parses unmasked records and masks them, as an evaluation does."""
+    """Returns a function that parses unmasked records, and masks them."""
     table = features.unmasked(masks.vocabulary.size)
     parse = features.parser(table, {"S": max_seq_length}, keep_int64=True)
 

@@ -42,7 +42,7 @@ class Runner:
     has_local_files = True
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Runs one call, in a process that has imported TensorFlow, and returns its result."""
+        """Runs one call where TensorFlow is imported, and returns its result."""
         return function(*arguments)
 
     def submit(
@@ -59,7 +59,7 @@ class Runner:
     def run(
         self, name: str, unit: str, stage: Callable[..., None], tasks: Sequence[Task]
     ) -> None:
-        """Runs the tasks of a stage that are not finished, and returns after all of them.
+        """Runs the tasks of a stage that are not finished, and waits for all of them.
 
         Args:
             name: A description of the work, for the progress report.

@@ -1,4 +1,4 @@
-"""Shuffles rows on disk: reads any range of the shuffled order without loading all rows.
+"""Shuffles rows on disk: reads ranges of the order without loading all rows.
 
 A row is an unmasked sequence, and has a random 64-bit key. The shuffled order is the
 order of the keys. A segment is a group of whole documents (see `segments`). The rows of
@@ -94,15 +94,16 @@ def load_arrays(path: str) -> dict[str, np.ndarray]:
 
 
 def count_documents(path: str) -> np.ndarray:
-    """Returns the numbers of documents and sentences in a file of `Documents`: int64 [2]."""
+    """Returns the numbers of documents and of sentences in a file: int64 [2]."""
     with files.open_binary(path, "rb") as file, np.load(file) as arrays:
         return np.array([len(arrays["ids"]), len(arrays["sentences"]) - 1])
 
 
 def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:
-    """Writes rows to `<path>.rows`, `count_tokens` to `<path>.tokens`, and keys to `<path>.keys`.
+    """Writes rows, their keys and `count_tokens` to three files.
 
-    The counts are int64 [2], and the keys uint64 [N].
+    The files are `<path>.rows`, `<path>.keys` (uint64 [N]) and `<path>.tokens` (int64
+    [2]).
 
     Args:
         path: The path without the extension.

@@ -105,7 +105,7 @@ def forget_vocabulary() -> None:
 
 
 def row_dtype(config: RecordsConfig) -> np.dtype:
-    """Returns the dtype of a row, which depends on the vocabulary and `max_seq_length`."""
+    """Returns the dtype of a row: by the vocabulary and `max_seq_length`."""
     return masked_lm.row_dtype(config.max_seq_length, vocabulary(config).size)
 
 
@@ -155,7 +155,7 @@ def pair_segment(files: IntermediateFiles, split: str, number: int) -> None:
 def mask_part(
     files: IntermediateFiles, split: str, number: int, part: shuffling.Part
 ) -> None:
-    """Reads the rows of a part from the files of all segments, and writes the masked part."""
+    """Reads the rows of a part from the files of all segments, and masks them."""
     dtype = row_dtype(files.config)
     rows = shuffling.load_part(files.segment_paths("rows", split), part, dtype)
     write_part(files, split, number, rows)
@@ -164,9 +164,10 @@ def mask_part(
 def write_part(
     files: IntermediateFiles, split: str, number: int, rows: np.ndarray
 ) -> None:
-    """Masks rows, and writes the part and its statistics (`part_stats-<split>-<number>`).
+    """Masks rows, and writes the part and its statistics.
 
-    With `masking` = dynamic, the part contains unmasked rows.
+    The files are `part-<split>-<number>` and `part_stats-<split>-<number>`. With
+    `masking` = dynamic, the part contains unmasked rows.
 
     Args:
         files: The names of the files.
@@ -203,7 +204,7 @@ def assemble_shard(
     path: str,
     parts: Mapping[int, int],
 ) -> None:
-    """Joins the parts of a shard, writes the size and checksum of the shard to another file.
+    """Joins the parts of a shard, and writes its size and checksum to another file.
 
     The other file is `shard-<split>-<number>`. Concatenated TFRecord files are a valid
     TFRecord file. At the end, the parts are removed.

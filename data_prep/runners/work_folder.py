@@ -1,4 +1,4 @@
-"""Owns the folder of the intermediate files of a job, and removes or keeps it after the run."""
+"""The folder of the intermediate files of a job: locked, then removed or kept."""
 
 import contextlib
 import errno

@@ -171,7 +171,7 @@ def _check_config(config: SampleDataConfig) -> None:
 def _interleave_libraries(
     source_files: list[documentation.SourceFile], seed: int
 ) -> list[documentation.SourceFile]:
-    """Returns the files of the classified libraries in random order, one per library in turn."""
+    """Returns files of the classified libraries: at random, one of each in turn."""
     files_ = random.Random(seed).sample(source_files, len(source_files))
     by_library = (
         [f for f in files_ if f.library == library] for library in documentation.LABELS

@@ -1,4 +1,4 @@
-"""The classification set: passages of a part (train, dev or test), and their libraries."""
+"""The classification set: passages of a part, and their libraries."""
 
 import itertools
 import random
@@ -53,7 +53,7 @@ def classification_rows(
 
 
 def _runs_without_library_name(document: Document) -> Iterator[list[str]]:
-    """Yields the maximal runs of consecutive sentences without a classified library's name.
+    """Yields the maximal runs of sentences without the name of a classified library.
 
     Two runs are never joined, so every n-gram of a passage also occurs in the document.
     """
@@ -66,7 +66,7 @@ def _runs_without_library_name(document: Document) -> Iterator[list[str]]:
 
 
 def _passages(sentences: Sequence[str]) -> Iterator[str]:
-    """Yields passages of up to three sentences, if they have enough words and not too many."""
+    """Yields passages of up to three sentences with the right number of words."""
     for start in range(0, len(sentences), 3):
         passage = " ".join(sentences[start : start + 3])
         if _MIN_WORDS <= len(passage.split()) <= _MAX_WORDS:

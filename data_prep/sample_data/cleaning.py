@@ -61,7 +61,7 @@ def extract_prose(docstring: str) -> tuple[Text, ...]:
     return tuple(prose)
 
 
-# --- Sections --------------------------------------------------------------------------
+# --- Sections -------------------------------------------------------------------------
 
 _KINDS = {
     **dict.fromkeys(("args", "arguments", "parameters", "other parameters"), "terms"),
@@ -163,7 +163,7 @@ def _described_terms(section: _Section) -> Iterator[tuple[str, list[str]]]:
 
 
 def _split_term(line: str, section: _Section) -> tuple[str, list[str]]:
-    """Returns the term at the start of a line ("" if there is none) and the remaining text."""
+    """Returns the term at the start of a line, or "", and the remaining text."""
     entry = (_NUMPY_ENTRY if section.is_numpy else _GOOGLE_ENTRY).match(line)
     if not entry or not (section.is_numpy or _is_inside(line, section)):
         return "", [line]
@@ -177,12 +177,13 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-# --- Paragraphs ------------------------------------------------------------------------
+# --- Paragraphs -----------------------------------------------------------------------
 
 # Markers at the start of a paragraph, which are removed: bullets, admonitions, some
 # Sphinx fields.
 _MARKER = re.compile(
-    r"\s*(?:[-*+•]\s|\d{1,2}[.)]\s|\([a-z\d]\)\s|\.\. (?:note|warning|tip|important|caution)::"
+    r"\s*(?:[-*+•]\s|\d{1,2}[.)]\s|\([a-z\d]\)\s"
+    r"|\.\. (?:note|warning|tip|important|caution)::"
     r"|:returns?:|:param (?:[^:]* )?\**(?P<name>\w+):)\s*"
 )
 # Other directives and Sphinx fields. They are dropped, with all more indented lines
@@ -204,7 +205,7 @@ def _paragraphs(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yields (argument, lines) of each paragraph, without directives and horizontal rules."""
+    """Yields (argument, lines) of paragraphs, without directives and rules."""
     name = ""
     block: list[str] = []
     directive_indent: int | None = None
@@ -245,7 +246,7 @@ def _begins_paragraph(line: str, block: list[str]) -> bool:
     return is_term or (ended and (len(block) > 1 or depth > last))
 
 
-# --- Inline markup ---------------------------------------------------------------------
+# --- Inline markup --------------------------------------------------------------------
 
 _TEXT_ROLES = {
     "ref",
@@ -276,7 +277,7 @@ _INLINE = re.compile(
 
 
 def strip_inline_markup(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Converts a paragraph with inline markup of reStructuredText or Markdown to plain text.
+    """Converts a paragraph of reStructuredText or Markdown to plain text.
 
     Returns:
         plain: The text, with single spaces and with `GAP` in place of formulas and
@@ -327,7 +328,7 @@ def _role_text(role: str, target: str) -> tuple[str, bool]:
 
 
 def _literal(content: str) -> tuple[str, bool]:
-    """Returns the text between backquotes, and whether it counts as code (at most 6 words)."""
+    """Returns the text between backquotes, and whether it is code: up to 6 words."""
     content = content.strip()
     if "`" in content or "://" in content:
         return GAP, False

@@ -1,4 +1,4 @@
-"""Reads docstrings of the standard library and of installed packages from their source files.
+"""Reads docstrings of Python and of installed packages from their source files.
 
 Source files are parsed and never imported, so no code of the packages runs and the
 docstrings depend only on the files.
@@ -99,7 +99,7 @@ def _installed() -> dict[str, importlib.metadata.Distribution]:
 
 
 def library_versions() -> dict[str, str]:
-    """Returns the version of Python and of each installed distribution, keyed by name."""
+    """Returns the versions of Python and of the distributions, by name."""
     installed = {
         name: distribution.version for name, distribution in _installed().items()
     }
@@ -107,7 +107,7 @@ def library_versions() -> dict[str, str]:
 
 
 def list_source_files() -> list[SourceFile]:
-    """Returns the source files of all libraries, grouped by library and sorted by name."""
+    """Returns the source files of all libraries, by library and name."""
     files = _standard_library()
     for library, distribution in _installed().items():
         names = sorted(
@@ -133,7 +133,7 @@ def _standard_library() -> list[SourceFile]:
 def read_docstrings(
     files: list[SourceFile], limit: int, num_workers: int
 ) -> list[Document]:
-    """Reads source files in parallel and returns the prose of their distinct docstrings.
+    """Reads files in parallel and returns the prose of their distinct docstrings.
 
     Args:
         files: The files to read.

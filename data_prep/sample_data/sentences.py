@@ -31,7 +31,7 @@ def split_into_sentences(documents: Sequence[Document]) -> list[Document]:
 
 
 def _mask_dots(text: str) -> str:
-    """Replaces full stops inside sentences with "_", and replaces non-ASCII characters with "x".
+    """Replaces full stops in sentences by "_", and characters beyond ASCII by "x".
 
     Colons and semicolons also become "_". The length of the text does not change.
     """
@@ -41,7 +41,7 @@ def _mask_dots(text: str) -> str:
 
 
 def _sentence_positions(texts: list[str]) -> list[list[tuple[int, int]]]:
-    """Returns the [start, end) positions of the sentences of each text, in characters."""
+    """Returns the [start, end) character positions of the sentences of each text."""
     import tensorflow_text
 
     if not texts:

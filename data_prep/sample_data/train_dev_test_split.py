@@ -1,4 +1,4 @@
-"""Splits documents into train, dev and test parts that share no eight consecutive words.
+"""Splits documents into train, dev and test, without eight equal words in a row.
 
 Documentation contains many repetitions: two versions of a function often have the same
 description, and many functions describe the same argument. With a random split of the

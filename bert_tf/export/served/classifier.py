@@ -182,7 +182,7 @@ class ServedClassifier(ServedModel):
             )
 
     def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
-        """Returns the metric that selects the weights in the training of the task, in percent."""
+        """Returns the metric that selects the weights in the training, in percent."""
         name = self._metric
         labels = [text.decode() for text in self._labels.numpy()]
         scorer = RESULTS_BY_TYPE[self._task_type](labels, [name], self._threshold)

@@ -3,8 +3,8 @@
     python -m tools.measure_paragraphs [--list] [folder ...]
 
 Default: the folders of the product. A long function has a body of at least 20 lines of
-code; its docstring does not count. With --list, the program then lists the long functions
-without a blank line, and those without a comment.
+code; its docstring does not count. With --list, the program then lists the long
+functions without a blank line, and those without a comment.
 """
 
 import argparse

@@ -2,10 +2,11 @@
 
     python tools/output_hashes.py [--root=checkout] [--folder=work] > hashes.txt
 
-Generates small data. Then runs the data stage, pretraining, the four tasks, distillation,
-frozen features, the new words of a domain, conversion, feature extraction, exports in all
-formats, and predictions with each exported file. All programs that have the flag
---deterministic get it. Each line of the output is a hash and a path.
+Generates small data. Then runs the data stage, pretraining, the four tasks,
+distillation, frozen features, the new words of a domain, conversion, feature
+extraction, exports in all formats, and predictions with each exported file. All
+programs that have the flag --deterministic get it. Each line of the output is a hash
+and a path.
 
 A refactoring must not change the output. Files that are different in each run are left
 out: events of TensorBoard, metrics.jsonl, locks, and SavedModels and ONNX files, whose
@@ -37,10 +38,10 @@ _IGNORED = (
     "saved_model.pb",
     "fingerprint.pb",
     "variables/",
-    ".onnx",
+    "/onnx/",
 )
-# In the reports of exports, the outputs of a SavedModel have a random order. Times differ,
-# and so do the sizes of ONNX files, because the names in their graphs differ.
+# In the reports of exports, the outputs of a SavedModel have a random order. Times
+# differ, and so do the sizes of ONNX files, because the names in their graphs differ.
 _REPORTS = ("export_report.json", "model_card.md")
 _DIFFERENT = ("thread", "load_ms", "size_bytes", ".tflite |", ".onnx |")
 

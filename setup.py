@@ -80,7 +80,8 @@ MAINS = {
 setuptools.setup(
     name="bert-tf",
     version=VERSION,
-    description="A complete BERT for TensorFlow and Keras 3, from raw text to a served model",
+    description="A complete BERT for TensorFlow and Keras 3, "
+    "from raw text to a served model",
     long_description=README,
     long_description_content_type="text/markdown",
     author="The bert-tf authors",

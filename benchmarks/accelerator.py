@@ -1,4 +1,4 @@
-r"""Times pretraining steps of the models on an accelerator, with Keras on JAX, and transformers.
+r"""Times pretraining steps on an accelerator: Keras on JAX, and transformers.
 
     pip install jax[cuda13] keras torch transformers
     KERAS_BACKEND=jax python benchmarks/accelerator.py

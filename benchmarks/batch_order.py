@@ -1,6 +1,7 @@
-"""Times training steps on batches in random order and on batches of similar length, in turns.
+r"""Times training steps on batches in random order and on batches of similar length.
 
-    python benchmarks/batch_order.py /models/minilm $BERT_TF_TEST_DATA/data [float32|bfloat16]
+    python benchmarks/batch_order.py /models/minilm $BERT_TF_TEST_DATA/data \
+        [float32|bfloat16]
 
 The model computes nothing on padding, except in attention. Each turn is 16 steps, a
 window of `TrainingOrder`, so both orders train on the same examples.
@@ -24,7 +25,7 @@ PHASES = bert_tf.RunPhases(True, False)
 
 
 def tasks(data):
-    """Returns the task, the place of its data, the longest sequence and the batch size, by name."""
+    """Returns by name: task, place of its data, longest sequence, batch size."""
     at, limit = bert_tf.DataLocation, 4000
     found = {
         name: (bert_tf.glue_task(name), at(data_dir=f"{data}/glue/{name}"), 128, 32)
@@ -32,10 +33,12 @@ def tasks(data):
     }
     found["SQuAD"] = (
         bert_tf.SquadTask(),
-        at(train_file=f"{data}/squad/train-v1.1.json", max_train_examples=limit), 384, 12,
+        at(train_file=f"{data}/squad/train-v1.1.json", max_train_examples=limit),
+        384, 12,
     )  # fmt: skip
     found["OpenBookQA"] = (
-        bert_tf.ChoiceTask(), at(train_file=f"{data}/swag/openbookqa_swagfmt_train.csv"), 128, 16,
+        bert_tf.ChoiceTask(),
+        at(train_file=f"{data}/swag/openbookqa_swagfmt_train.csv"), 128, 16,
     )  # fmt: skip
     found["WNUT-17"] = (
         bert_tf.NerTask(), at(train_file=f"{data}/ner/wnut17_train.conll"), 128, 32,
@@ -44,7 +47,7 @@ def tasks(data):
 
 
 def measure(pretrained, task, location, length, batch_size, precision, folder):
-    """Returns the median of the seconds of a step, and the mean share of tokens, by order."""
+    """Returns by order the median seconds of a step, and the mean share of tokens."""
     tokenizer = pretrained.tokenizer
     task = task.prepare(TaskInputs(location, PHASES, tokenizer, length))
     config = bert_tf.FineTuningConfig(max_seq_length=length)

@@ -1,4 +1,4 @@
-r"""Measures the size of a checkpoint, and for how long training pauses to save a checkpoint.
+r"""Measures the size of a checkpoint, and how long training pauses to save one.
 
 python benchmarks/checkpoint.py --size=base --folder=/tmp/checkpoint
 """
@@ -31,7 +31,7 @@ flags.DEFINE_integer("turns", 3, "Number of checkpoints to write.")
 
 
 def main():
-    """Prints the times to write checkpoints, and to write plain files of the same size."""
+    """Prints the times to write checkpoints, and plain files of the same size."""
     config = BertConfig.named(FLAGS.size, 30522)
     optimizer = Optimizer(variables_by_name(BertPretrainer(config)))
     training = TrainingConfig(num_train_steps=10**6, num_warmup_steps=0)

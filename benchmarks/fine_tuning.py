@@ -47,7 +47,8 @@ LOG_STEPS = 20
 # skipped.
 SETTINGS = (
     "task_name", "data_dir", "init_checkpoint", "learning_rate", "train_batch_size",
-    "num_train_epochs", "max_seq_length", "precision", "max_train_examples", "max_eval_examples",
+    "num_train_epochs", "max_seq_length", "precision", "max_train_examples",
+    "max_eval_examples",
 )  # fmt: skip
 
 FLAGS = flags.FLAGS
@@ -118,10 +119,12 @@ def run_bert_tf(settings, folder):
     """
     given = {name: value for name, value in settings.items() if value}
     command = [
-        sys.executable, str(ROOT / "run_scripts/run_classifier.py"), f"--output_dir={folder}",
+        sys.executable, str(ROOT / "run_scripts/run_classifier.py"),
+        f"--output_dir={folder}",
         "--do_train=true", "--do_eval=true", "--eval_batch_size=32", "--overwrite=true",
-        "--optimizer=adamw", "--schedule=linear", f"--warmup_proportion={WARMUP_PROPORTION}",
-        f"--log_steps={LOG_STEPS}", *(f"--{name}={value}" for name, value in given.items()),
+        "--optimizer=adamw", "--schedule=linear",
+        f"--warmup_proportion={WARMUP_PROPORTION}", f"--log_steps={LOG_STEPS}",
+        *(f"--{name}={value}" for name, value in given.items()),
     ]  # fmt: skip
     subprocess.run(command, check=True, stdout=sys.stderr)
     text = pathlib.Path(folder, "eval_results.txt").read_text()
@@ -132,13 +135,13 @@ def run_bert_tf(settings, folder):
 
 
 def parse_results(text):
-    """Returns the metrics of an `eval_results.txt` by name, without the prefix `eval_`."""
+    """Returns the metrics of `eval_results.txt` by name, without the prefix `eval_`."""
     pairs = (line.split(" = ") for line in text.splitlines())
     return {name.removeprefix("eval_"): float(value) for name, value in pairs}
 
 
 def training_time(text, batch_size):
-    """Returns the number of steps and the seconds of training, from a `metrics.jsonl`."""
+    """Returns the steps and the seconds of training, from a `metrics.jsonl`."""
     step, secs = 0, 0.0
     for entry in map(json.loads, text.splitlines()):
         if entry["kind"] == "train":
@@ -189,7 +192,7 @@ def measure(system, settings):
 
 
 def cpu_secs_of_children():
-    """Returns the CPU seconds of all processes that this process started and that have ended."""
+    """Returns the CPU seconds of all processes that this one started and that ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -239,7 +242,7 @@ def mean_and_error(values):
 
 
 def summarize(results):
-    """Returns a list with a dict for each quantity: its name, and mean and error by system.
+    """Returns a list of dicts, one a quantity: its name, and mean and error by system.
 
     Only the metrics that all systems report are included, as points (100 times the
     value).
@@ -260,7 +263,7 @@ def summarize(results):
 
 
 def statistics_by_system(results, value):
-    """Returns a dict: for each system the result of `mean_and_error` of `value(entry)`."""
+    """Returns for each system the result of `mean_and_error` of `value(entry)`."""
     return {
         system: mean_and_error([value(entry) for entry in entries])
         for system, entries in results.items()

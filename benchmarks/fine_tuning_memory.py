@@ -1,4 +1,4 @@
-r"""Measures fine-tuning on a generated set of pairs: memory, time, checkpoint, exact resume.
+r"""Measures fine-tuning on generated pairs: memory, time, checkpoint, exact resume.
 
 The set has the lengths of MNLI: premises of 20 words and hypotheses of 10 words on
 average, which are cut from a text file. A tiny model is trained, so nearly all memory
@@ -6,7 +6,8 @@ belongs to the data. The memory of the same run on 1,000 pairs is the memory of
 TensorFlow, the model and its steps. The run is then repeated, killed in the middle
 (kill -9) and resumed, and the weights are compared.
 
-    python benchmarks/fine_tuning_memory.py --text_file=books.txt --vocab_file=vocab.txt \
+    python benchmarks/fine_tuning_memory.py \
+        --text_file=books.txt --vocab_file=vocab.txt \
         --output_dir=/tmp/ten_million --num_pairs=10000000
 """
 
@@ -26,7 +27,8 @@ from bert_tf.program import command_line
 
 ROOT = pathlib.Path(__file__).parent.parent
 CONFIG = {
-    "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512,
+    "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "intermediate_size": 512,
     "max_position_embeddings": 128, "type_vocab_size": 2,
 }  # fmt: skip
 LABELS = ("contradiction", "entailment", "neutral")
@@ -69,15 +71,17 @@ def command(data, folder, *more):
     """Returns the command of a run."""
     return [
         sys.executable, str(ROOT / "run_scripts/run_classifier.py"), "--task_name=mnli",
-        f"--train_file={data}", f"--output_dir={folder}", f"--vocab_file={FLAGS.vocab_file}",
+        f"--train_file={data}", f"--output_dir={folder}",
+        f"--vocab_file={FLAGS.vocab_file}",
         f"--bert_config_file={FLAGS.output_dir}/bert_config.json", "--do_train=true",
         f"--stop_at_step={FLAGS.num_steps}", "--log_steps=1", "--deterministic",
-        f"--save_checkpoints_steps={FLAGS.num_steps // 3}", "--iterations_per_loop=1", *more,
+        f"--save_checkpoints_steps={FLAGS.num_steps // 3}", "--iterations_per_loop=1",
+        *more,
     ]  # fmt: skip
 
 
 def resident_mb(pid):
-    """Returns the resident memory of a process that belongs to it alone, without mapped files."""
+    """Returns the resident memory of a process alone, without mapped files."""
     for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) / 1e3

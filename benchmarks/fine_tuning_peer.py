@@ -1,4 +1,6 @@
-"""Fine-tunes and evaluates `BertForSequenceClassification` of transformers on one GLUE task.
+"""Fine-tunes and evaluates transformers' BERT classifier on one GLUE task.
+
+The model is `BertForSequenceClassification`.
 
 benchmarks/fine_tuning.py starts this program, with the settings as one JSON object. The
 environment needs torch, transformers, scikit-learn and SciPy, but neither TensorFlow
@@ -149,7 +151,7 @@ class Examples:
 
 
 def train_loader(train: Examples, settings: dict[str, Any]) -> Any:
-    """Returns the batches of an epoch in random order, a different order for each iteration."""
+    """Returns the batches of an epoch, in a new random order for each iteration."""
     import torch
     import transformers
 

@@ -1,4 +1,4 @@
-r"""Measures held-out results of pretraining, in bert-tf and in Hugging Face transformers.
+r"""Measures held-out results of pretraining, in bert-tf and in transformers.
 
 bert-tf trains with run_scripts/run_pretraining.py. transformers' BertForPreTraining
 (PyTorch, not compiled) trains on the same batches in the same order, with the
@@ -67,12 +67,13 @@ def train_bert_tf():
 
     Returns the evaluations, the training seconds and the wall seconds.
     """
-    shared = ("input_file", "eval_input_file", "bert_config_file", "vocab_file", "num_train_steps",
-              "num_warmup_steps", "train_batch_size", "learning_rate", "eval_steps", "seed",
-              "max_eval_steps")  # fmt: skip
+    shared = ("input_file", "eval_input_file", "bert_config_file", "vocab_file",
+              "num_train_steps", "num_warmup_steps", "train_batch_size",
+              "learning_rate", "eval_steps", "seed", "max_eval_steps")  # fmt: skip
     folder = f"{FLAGS.output_dir}/bert_tf"
     command = [
-        sys.executable, str(ROOT / "run_scripts/run_pretraining.py"), f"--output_dir={folder}",
+        sys.executable, str(ROOT / "run_scripts/run_pretraining.py"),
+        f"--output_dir={folder}",
         "--do_train=true", "--do_eval=true", "--eval_batch_size=32", "--log_steps=25",
         *(f"--{name}={FLAGS[name].value}" for name in shared),
     ]  # fmt: skip
@@ -89,7 +90,7 @@ def train_bert_tf():
 
 
 def save_batches(path):
-    """Saves the training and evaluation batches of bert-tf in order, for use by transformers."""
+    """Saves bert-tf's training and evaluation batches in order, for transformers."""
     from bert_tf.pretraining.pretraining_batches import (
         evaluation_batches,
         training_batches,
@@ -125,7 +126,8 @@ def train_transformers(path):
     config = BertConfig.from_json(pathlib.Path(FLAGS.bert_config_file).read_text())
     names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
              "intermediate_size", "hidden_dropout_prob", "attention_probs_dropout_prob",
-             "max_position_embeddings", "type_vocab_size", "initializer_range")  # fmt: skip
+             "max_position_embeddings", "type_vocab_size",
+             "initializer_range")  # fmt: skip
     options = {name: getattr(config, name) for name in names}
     model = transformers.BertForPreTraining(
         transformers.BertConfig(**options, hidden_act="gelu_new", layer_norm_eps=1e-12)
@@ -166,7 +168,7 @@ def part(arrays, kind, rows):
 
 
 def forward(model, batch):
-    """Returns mean losses, and tensors that are 1 where a prediction is correct, else 0.
+    """Returns mean losses, and tensors that are 1 for a correct prediction, else 0.
 
     Each is a list [masked LM, next sentence].
     """

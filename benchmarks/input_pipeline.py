@@ -126,7 +126,7 @@ def records_per_sec(iterator: tf.data.Iterator, batch_size: int) -> tuple[float,
 
 
 def print_position_size(iterator: tf.data.Iterator) -> None:
-    """Prints the size of the saved state of an iterator, and the time to save this state."""
+    """Prints the size of an iterator's saved state, and the time to save it."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         tf.train.Checkpoint(iterator=iterator).write(os.path.join(folder, "position"))

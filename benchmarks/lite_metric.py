@@ -1,9 +1,10 @@
-r"""Compares the labels of TFLite files, of ONNX files and of MediaPipe with those of a SavedModel.
+r"""Compares labels of TFLite and ONNX files and MediaPipe with those of a SavedModel.
 
 Prints, for a classifier of single texts, the accuracy on a dev split and the share of
 texts with the label of the SavedModel.
 
-    python run_scripts/export_model.py --checkpoint=/tmp/sst2 --export_dir=/tmp/served --format=both
+    python run_scripts/export_model.py --checkpoint=/tmp/sst2 \
+        --export_dir=/tmp/served --format=both
     python benchmarks/lite_metric.py --version=/tmp/served/1 --dev_file=SST-2/dev.tsv \
         --onnx=/tmp/onnx/float32.onnx,/tmp/onnx/int8.onnx
 """

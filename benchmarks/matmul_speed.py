@@ -1,4 +1,4 @@
-"""Measures the peak speed of square matrix products on the first device, with all cores.
+"""Measures the peak speed of square matrix products on the first device, on all cores.
 
     python benchmarks/matmul_speed.py bfloat16
 

@@ -1,10 +1,11 @@
-r"""Measures the peak memory of a pretraining step, with and without gradient checkpointing.
+r"""Measures peak memory of a pretraining step, with and without gradient checkpointing.
 
 Each case runs in its own process, which creates the model and the optimizer and runs
 two steps (forward pass, backward pass, clipping, update) with dropout. The result is
 the peak resident memory of this process.
 
-    python benchmarks/memory.py --size=base --length=512 --batches=2,8 --recompute_batches=8,32
+    python benchmarks/memory.py --size=base --length=512 --batches=2,8 \
+        --recompute_batches=8,32
 """
 
 import json
@@ -65,7 +66,7 @@ def batch_of(batch: int, length: int, vocab_size: int) -> dict[str, np.ndarray]:
 
 
 def measure(batch: int, recompute: bool) -> dict[str, float]:
-    """Returns peak memory in GiB before and after two steps, and the seconds of the second step."""
+    """Returns peak GiB before and after two steps, and seconds of the second step."""
     import keras
     import tensorflow as tf
 

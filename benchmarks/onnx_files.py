@@ -1,4 +1,4 @@
-r"""Writes the ONNX files that benchmarks/serving.py and benchmarks/lite_metric.py compare with.
+r"""Writes the ONNX files for benchmarks/serving.py and benchmarks/lite_metric.py.
 
 Runs in an environment with torch, transformers, onnx, onnxruntime and sympy, without
 bert-tf. Writes float32.onnx and int8.onnx (ONNX Runtime's dynamic quantization) of a
@@ -6,7 +6,8 @@ folder of Hugging Face: for a classifier the logits, else the mean of the token 
 with length 1. The files whose names start with fused are those after ONNX Runtime's
 optimizer for transformers; per_channel states a scale for each output of a product.
 
-    python run_scripts/convert_checkpoint.py --from=/tmp/sst2 --to=/tmp/hf --dialect=hugging_face
+    python run_scripts/convert_checkpoint.py --from=/tmp/sst2 --to=/tmp/hf \
+        --dialect=hugging_face
     /tmp/torch/bin/python benchmarks/onnx_files.py /tmp/hf /tmp/onnx
 """
 
@@ -65,7 +66,8 @@ def main(path, folder):
     axes = {name: {0: "batch", 1: "length"} for name in NAMES}
     ids = torch.ones([2, 16], dtype=torch.int64)
     torch.onnx.export(
-        model, (ids, ids, ids * 0), single, input_names=list(NAMES), output_names=["output"],
+        model, (ids, ids, ids * 0), single,
+        input_names=list(NAMES), output_names=["output"],
         dynamic_axes={**axes, "output": {0: "batch"}}, dynamo=False,
     )  # fmt: skip
     fused = os.path.join(folder, "fused_float32.onnx")
@@ -83,7 +85,8 @@ def main(path, folder):
     ):
         quantize_dynamic(
             source, os.path.join(folder, f"{name}.onnx"), per_channel=per_channel,
-            weight_type=QuantType.QInt8, extra_options={"DefaultTensorType": TensorProto.FLOAT},
+            weight_type=QuantType.QInt8,
+            extra_options={"DefaultTensorType": TensorProto.FLOAT},
         )  # fmt: skip
 
 

@@ -1,4 +1,6 @@
-"""Times a step of the encoder with and without padding, and with attention's derived gradients.
+"""Times an encoder step with and without padding, and with derived gradients.
+
+The derived gradients are those of attention.
 
     python benchmarks/padding.py float32
 

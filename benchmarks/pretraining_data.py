@@ -69,7 +69,7 @@ app.run(program.main)
 
 
 def memory_bytes(process_id: int) -> int:
-    """Returns the proportional set size in bytes: the sum over a process and its descendants."""
+    """Returns the proportional set size of a process and its descendants, in bytes."""
     total = 0
     try:
         root = psutil.Process(process_id)
@@ -86,7 +86,7 @@ def memory_bytes(process_id: int) -> int:
 def run_and_measure(
     command: list[str], folder: pathlib.Path
 ) -> tuple[float, float, int, int]:
-    """Returns wall seconds, CPU seconds, peak memory bytes and peak bytes of intermediate files."""
+    """Returns wall and CPU seconds, and peak bytes of memory and intermediate files."""
     peak = disk = 0
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
@@ -117,7 +117,7 @@ def run_and_measure(
 
 
 def import_memory_bytes(num_processes: int) -> int:
-    """Returns the peak memory in bytes of processes that import TensorFlow and then only wait."""
+    """Returns the peak bytes of memory of processes that only import TensorFlow."""
     program = (
         "import multiprocessing as m, time\n"
         "def f(barrier):\n"
@@ -142,7 +142,7 @@ def count_records(path: pathlib.Path) -> int:
 
 
 def intermediate_bytes(folder: pathlib.Path) -> int:
-    """Returns the total bytes of the intermediate files that bert-tf wrote to `folder`."""
+    """Returns the total bytes of bert-tf's intermediate files in `folder`."""
     total = 0
     for path in folder.rglob(".*.work/*/*"):
         try:
@@ -194,7 +194,7 @@ def measure(
 
 
 def sustained_rate(larger: dict, smaller: dict) -> float:
-    """Returns the difference in examples between two runs, divided by the difference in seconds."""
+    """Returns the additional examples of a larger run per additional second."""
     return (larger["examples"] - smaller["examples"]) / (
         larger["secs"] - smaller["secs"]
     )

@@ -120,9 +120,11 @@ def run_bert_tf(settings):
     given = {name: value for name, value in settings.items() if value}
     given[program.dev_file] = given.pop("dev_file")
     command = [
-        sys.executable, str(ROOT / "run_scripts" / program.path), f"--output_dir={folder}",
+        sys.executable, str(ROOT / "run_scripts" / program.path),
+        f"--output_dir={folder}",
         "--do_train=true", f"--{program.evaluation}=true", "--predict_batch_size=32",
-        "--eval_batch_size=32", "--overwrite=true", "--optimizer=adamw", "--schedule=linear",
+        "--eval_batch_size=32", "--overwrite=true", "--optimizer=adamw",
+        "--schedule=linear",
         f"--warmup_proportion={fine_tuning.WARMUP_PROPORTION}",
         f"--log_steps={fine_tuning.LOG_STEPS}",
         *(f"--{name}={value}" for name, value in given.items()),
@@ -204,7 +206,8 @@ def run_transformers(settings):
             records[kind] = read_records(run_folder(settings) / name, sizes)
             np.savez(f"{folder}/{kind}.npz", **records[kind])
         spec = {
-            **settings, "task_name": FLAGS.task_name, "group_by_length": False, "folder": folder,
+            **settings, "task_name": FLAGS.task_name, "group_by_length": False,
+            "folder": folder,
             "num_labels": len(getattr(task, "labels", ())),
             "warmup_proportion": fine_tuning.WARMUP_PROPORTION,
             "num_train_steps": num_train_steps(run_folder(settings)),
@@ -223,7 +226,7 @@ def run_transformers(settings):
 
 
 def score(task, split, tokenizer, max_seq_length, columns):
-    """Returns the metrics of the outputs, from the features and outputs of all records."""
+    """Returns the metrics, from the features and outputs of all records."""
     from bert_tf.tasks.splits import RowCounts
 
     examples = list(task.read(split, RowCounts()))

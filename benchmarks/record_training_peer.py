@@ -1,4 +1,4 @@
-"""Fine-tunes a model of transformers on records of bert-tf, and computes outputs for each record.
+"""Fine-tunes a model of transformers on bert-tf's records, and computes their outputs.
 
 benchmarks/record_training.py starts this program, with the settings as one JSON object.
 The environment needs torch and transformers, but neither TensorFlow nor bert-tf. The
@@ -18,7 +18,8 @@ import fine_tuning_peer
 import numpy as np
 
 INPUTS = {
-    "input_ids": "input_ids", "input_mask": "attention_mask", "segment_ids": "token_type_ids",
+    "input_ids": "input_ids", "input_mask": "attention_mask",
+    "segment_ids": "token_type_ids",
 }  # fmt: skip
 Columns = dict[str, np.ndarray]
 
@@ -48,7 +49,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def without_label_0(label_ids: np.ndarray) -> np.ndarray:
-    """Returns the labels of torch: 0, which means no label, becomes -100, which losses ignore."""
+    """Returns the labels of torch: 0 (no label) becomes -100, which losses ignore."""
     return np.where(label_ids > 0, label_ids.astype(np.int64) - 1, -100)
 
 

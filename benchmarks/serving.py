@@ -1,4 +1,4 @@
-r"""Measures the answers of exported models: milliseconds for each shape, and texts per second.
+r"""Measures exported models: milliseconds for each shape, and texts per second.
 
 Compares, in one process and in turns, a SavedModel in float32 and bfloat16, TFLite and
 ONNX files of the same model, and as peers the ONNX files of benchmarks/onnx_files.py in
@@ -91,7 +91,7 @@ def openvino(path):
 
 
 def systems():
-    """Returns a function for each system: from ids, mask and segments, int32 [B, S], to vectors."""
+    """Returns by system a function: ids, mask, segments, int32 [B, S], to vectors."""
     found = {}
     for path in FLAGS.saved_models:
         model = tf.saved_model.load(path)
@@ -164,7 +164,10 @@ def table_of_shapes(found):
 
 
 def requests_per_second(run):
-    """Returns the requests per second of clients that send one text of 32 tokens at a time."""
+    """Returns the requests per second of clients that each send one text at a time.
+
+    A text has 32 tokens.
+    """
     batch, clients = batch_of([[1000] * 32]), os.cpu_count()
     with concurrent.futures.ThreadPoolExecutor(clients) as pool:
         start = time.perf_counter()

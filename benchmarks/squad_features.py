@@ -1,4 +1,4 @@
-r"""Measures the conversion of SQuAD questions to features, in bert-tf and in other systems.
+r"""Measures the conversion of SQuAD questions to features, in bert-tf and elsewhere.
 
 Each system runs in a process of its own, one after the other. bert-tf writes a record
 file, as does google-research/bert, whose program runs with `tensorflow.compat.v1`.
@@ -8,7 +8,8 @@ has another number of features. The printed seconds are those of the whole proce
 start-up included.
 
     git clone https://github.com/google-research/bert /tmp/google_bert
-    python benchmarks/squad_features.py --train_file=train-v1.1.json --vocab_file=vocab.txt \
+    python benchmarks/squad_features.py \
+        --train_file=train-v1.1.json --vocab_file=vocab.txt \
         --google_path=/tmp/google_bert --peer_python=/tmp/torch/bin/python
 """
 
@@ -116,7 +117,8 @@ def measure(name, python, program, train_file, *more):
     """Runs a program in a new process; prints its speed."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = [
-            train_file, FLAGS.vocab_file, str(FLAGS.max_seq_length), str(FLAGS.doc_stride), folder,
+            train_file, FLAGS.vocab_file, str(FLAGS.max_seq_length),
+            str(FLAGS.doc_stride), folder,
         ]  # fmt: skip
         start = time.perf_counter()
         done = subprocess.run(

@@ -1,4 +1,4 @@
-r"""Compares the answers of an exported SQuAD model with those of `run_squad`, question by question.
+r"""Compares the answers of an exported SQuAD model with those of `run_squad`.
 
 The SavedModel cuts its answers from the bytes of the context. `run_squad` projects the
 tokens of an answer to the context as google-research/bert does, which joins words by
@@ -44,7 +44,7 @@ def answer_settings(checkpoint, threshold):
 
 
 def python_answers(checkpoint, examples, settings):
-    """Yields the best answers and the best span of tokens of each question, without a SavedModel.
+    """Yields each question's best answers and best span, without a SavedModel.
 
     A span is the index of its first and last token in the context, and its score; None
     if there is no possible answer.

@@ -6,7 +6,8 @@ of the turns is reported. `differ` is the fraction of lines for which a system a
 google-research/bert's tokenizer give different ids. tests/reference/tokenizer.py
 computes the ids of google-research/bert in plain Python.
 
-    python benchmarks/tokenization.py --data=data --multilingual=django-5.2.19-py3-none-any.whl
+    python benchmarks/tokenization.py --data=data \
+        --multilingual=django-5.2.19-py3-none-any.whl
     python benchmarks/tokenization.py --data=data --vocabulary_megabytes=100
 
 --multilingual takes a text file, or a wheel with message catalogs, such as Django's (99
@@ -60,7 +61,7 @@ flags.DEFINE_integer("vocab_size", 30522, "Number of vocabulary entries to learn
 
 
 def tokenizers_bert(tokens, do_lower_case):
-    """Returns a BERT tokenizer, built for speed from components of the `tokenizers` package."""
+    """Returns a fast BERT tokenizer, built from parts of the `tokenizers` package."""
     ids = {token: index for index, token in enumerate(tokens)}
     model = tokenizers.models.WordPiece(
         ids, unk_token="[UNK]", max_input_chars_per_word=200
@@ -74,7 +75,7 @@ def tokenizers_bert(tokens, do_lower_case):
 
 
 def systems(tokens, do_lower_case):
-    """Returns three functions per system: prepare a batch, tokenize the batch, extract the ids."""
+    """Returns three functions per system: prepare a batch, tokenize it, get the ids."""
     ours = BertTokenizer(tokens, do_lower_case)
     fast = tf_text.FastBertTokenizer(
         tokens, lower_case_nfd_strip_accents=do_lower_case, token_out_type=tf.int32
@@ -82,7 +83,9 @@ def systems(tokens, do_lower_case):
     other = tokenizers_bert(tokens, do_lower_case)
     signature = [tf.TensorSpec([None], tf.string)]
     return {
-        "bert-tf": (tf.constant, tf.function(ours.tokenize, signature), lambda x: x.to_list()),
+        "bert-tf": (
+            tf.constant, tf.function(ours.tokenize, signature), lambda x: x.to_list(),
+        ),
         "FastBertTokenizer": (
             tf.constant, tf.function(fast.tokenize, signature), lambda x: x.to_list(),
         ),
@@ -144,7 +147,7 @@ def measure(title, lines, tokens, do_lower_case, turns):
 
 
 def multilingual_lines(path):
-    """Returns the lines of a text file, or the translated lines of the catalogs in a wheel."""
+    """Returns the lines of a text file, or of the translated catalogs in a wheel."""
     if not path.endswith(".whl"):
         return pathlib.Path(path).read_bytes().split(b"\n")
     lines = []
@@ -170,7 +173,7 @@ def translated_lines(catalog):
 
 
 def measure_tokenization(data, megabytes, turns, multilingual):
-    """Prints the results for English and for multilingual text, each cased and uncased."""
+    """Prints the results for English and for multilingual text, cased and uncased."""
     text = (data / "corpora/books.txt").read_bytes()[: megabytes * 1_000_000]
     for name, do_lower_case in (("uncased", True), ("cased", False)):
         tokens = load_vocabulary(str(data / f"vocab/bert-base-{name}-vocab.txt"))
@@ -193,16 +196,16 @@ def learn_with_bert_tf(path, size):
 
 
 def learn_with_tokenizers(path, size):
-    """Returns the entries of the vocabulary that `tokenizers` learns with byte pair encoding."""
+    """Returns the vocabulary that `tokenizers` learns with byte pair encoding."""
     trainer = tokenizers.BertWordPieceTokenizer(lowercase=True)
-    special = ["[PAD]", *(f"[unused{index}]" for index in range(99)), "[UNK]", "[CLS]", "[SEP]",
-               "[MASK]"]  # fmt: skip
+    special = ["[PAD]", *(f"[unused{index}]" for index in range(99)), "[UNK]", "[CLS]",
+               "[SEP]", "[MASK]"]  # fmt: skip
     trainer.train(path, vocab_size=size, special_tokens=special, show_progress=False)
     return sorted(trainer.get_vocab(), key=trainer.get_vocab().get)
 
 
 def measure_learning(data, megabytes, size):
-    """Prints for each vocabulary the time to learn it, and the tokens per word of held-out text."""
+    """Prints by vocabulary the time to learn it, and held-out tokens per word."""
     books = (data / "corpora/books.txt").read_bytes()
     training_text, held_out = (
         books[: len(books) * 9 // 10],
@@ -229,7 +232,7 @@ def measure_learning(data, megabytes, size):
 
 
 def quality(tokens, text):
-    """Describes a vocabulary: tokens per word, and the fraction of words that become [UNK]."""
+    """Describes a vocabulary: tokens per word, and the share of [UNK] among words."""
     tokenizer = BertTokenizer(tokens)
     totals = collections.Counter()
     lines = text.split(b"\n")

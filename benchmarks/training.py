@@ -1,4 +1,4 @@
-r"""Measures pretraining throughput, in bert-tf, keras-hub and Hugging Face transformers.
+r"""Measures pretraining throughput, in bert-tf, keras-hub and transformers.
 
 Each system trains in its own process. A step consists of forward pass, backward pass,
 clipping by the global norm, and Adam with weight decay, with dropout 0.1 and float32
@@ -12,9 +12,11 @@ only the masked tokens. transformers' BertForPreTraining (PyTorch) computes logi
 every position, and uses bfloat16 through autocast. Systems that support compilation run
 with and without compilation.
 
-    pip install --target=/tmp/keras_hub --no-deps keras-hub kagglehub kagglesdk sentencepiece regex
+    pip install --target=/tmp/keras_hub --no-deps \
+        keras-hub kagglehub kagglesdk sentencepiece regex
     pip install --target=/tmp/torch torch transformers
-    python benchmarks/training.py --keras_hub_path=/tmp/keras_hub --torch_path=/tmp/torch
+    python benchmarks/training.py \
+        --keras_hub_path=/tmp/keras_hub --torch_path=/tmp/torch
     python benchmarks/training.py --breakdown --shapes=small --precisions=bfloat16
 """
 
@@ -42,7 +44,8 @@ from bert_tf.program import command_line
 # size, and the numbers of tokens and of predicted tokens of each example.
 SHAPES = {
     "small": ("small", 16, 128, 20), "small-512": ("small", 4, 512, 76),
-    "base": ("base", 8, 128, 20), "base-512": ("base", 2, 512, 76), "tiny": ("tiny", 2, 128, 20),
+    "base": ("base", 8, 128, 20), "base-512": ("base", 2, 512, 76),
+    "tiny": ("tiny", 2, 128, 20),
     "base-256x128": ("base", 256, 128, 20), "base-64x512": ("base", 64, 512, 76),
 }  # fmt: skip
 VOCABULARY = 30522
@@ -108,7 +111,7 @@ def config_of(shape, dropout=DROPOUT):
 
 
 def make_bert_tf(shape, precision, compiled, dropout=DROPOUT):
-    """Returns two values: a function that runs a number of bert-tf steps, and the objective."""
+    """Returns a function that runs a number of bert-tf steps, and the objective."""
     import keras
     import tensorflow as tf
 
@@ -137,7 +140,7 @@ def make_bert_tf(shape, precision, compiled, dropout=DROPOUT):
 
 
 def make_keras_hub(shape, precision, compiled):
-    """Returns a function that runs a number of steps of keras-hub's model with `fit`."""
+    """Returns a function that runs a number of steps of keras-hub with `fit`."""
     os.environ["KERAS_BACKEND"] = "tensorflow"
     import keras
     import keras_hub
@@ -192,7 +195,7 @@ def transformers_inputs(batch, device="cpu"):
 
 
 def make_transformers(shape, precision, compiled):
-    """Returns a function that runs a number of steps of transformers' model in a PyTorch loop."""
+    """Returns a function that runs a number of transformers steps in a PyTorch loop."""
     import torch
     import transformers
 
@@ -224,7 +227,7 @@ MAKERS = {
 
 
 def run_worker(system, shape, precision):
-    """Runs `--steps` steps for each line on stdin, and prints the wall and CPU seconds per step."""
+    """Runs `--steps` steps per line of stdin; prints wall and CPU seconds per step."""
     name, _, compiled = system.partition(", ")
     if name == "bert-tf":
         import matmul_speed
@@ -386,7 +389,7 @@ def minimum_secs(call):
 
 
 def print_operations(run):
-    """Prints the operations that take the most time according to TensorFlow's profiler."""
+    """Prints the operations that take the most time, by TensorFlow's profiler."""
     import tensorflow as tf
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 

@@ -1,11 +1,12 @@
-r"""Measures vocabularies of small texts: tokens per word of held-out text for ten sizes.
+r"""Measures vocabularies of small texts: tokens per word of held-out text, ten sizes.
 
 The sizes are around the number of entries for which the learner reaches threshold 1.
 There, its subwords are all words and no parts of words; bert-tf keeps the subwords of
 higher thresholds. The package `tokenizers` learns vocabularies of the same sizes from
 the same text. All vocabularies are used by bert-tf's tokenizer.
 
-    python benchmarks/vocabulary_sizes.py --input_file=de.train.txt --held_out_file=de.dev.txt
+    python benchmarks/vocabulary_sizes.py \
+        --input_file=de.train.txt --held_out_file=de.dev.txt
 """
 
 import os
@@ -30,10 +31,10 @@ SHARES = (0.9, 0.95, 0.98, 0.995, 1, 1.005, 1.02, 1.1, 1.5, 2)
 
 
 def learn_with_tokenizers(path, size):
-    """Returns the entries of the vocabulary that `tokenizers` learns with byte pair encoding."""
+    """Returns the vocabulary that `tokenizers` learns with byte pair encoding."""
     trainer = tokenizers.BertWordPieceTokenizer(lowercase=FLAGS.do_lower_case)
-    special = ["[PAD]", *(f"[unused{index}]" for index in range(99)), "[UNK]", "[CLS]", "[SEP]",
-               "[MASK]"]  # fmt: skip
+    special = ["[PAD]", *(f"[unused{index}]" for index in range(99)), "[UNK]", "[CLS]",
+               "[SEP]", "[MASK]"]  # fmt: skip
     trainer.train(
         path,
         vocab_size=size,
@@ -45,7 +46,7 @@ def learn_with_tokenizers(path, size):
 
 
 def tokens_per_word(entries, lines):
-    """Returns the number of tokens of the lines, divided by the number of their words."""
+    """Returns the number of tokens of the lines per word of the lines."""
     tokenizer = BertTokenizer(entries, FLAGS.do_lower_case)
     words = tokenizer.words(lines).flat_values.shape[0]
     return tokenizer.tokenize(lines).flat_values.shape[0] / words

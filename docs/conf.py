@@ -72,7 +72,7 @@ def setup(app):
 
 
 def _prepare_page(app, name, source):
-    """Adds README.md to the index, and makes the links to files outside of docs/ absolute."""
+    """Adds README.md to the index, and makes links out of docs/ absolute."""
     if name == "index":
         source[0] = (FOLDER / "README.md").read_text("utf-8") + source[0]
         app.env.note_dependency(str(FOLDER / "README.md"))
@@ -80,7 +80,10 @@ def _prepare_page(app, name, source):
 
 
 def _prepare_docstring(app, what, name, value, options, lines):
-    """Translates what reStructuredText and napoleon do not understand, and links public names."""
+    """Translates what Sphinx does not understand, and links public names.
+
+    Docstrings hold what reStructuredText and napoleon do not understand.
+    """
     text = "\n".join(_mark_items(lines)).replace("\\", r"\\")
     if (
         what == "module"
@@ -94,7 +97,7 @@ def _prepare_docstring(app, what, name, value, options, lines):
 
 
 def _mark_items(lines):
-    """Yields the lines of a docstring, with items such as `name: meaning` marked as a list.
+    """Yields a docstring's lines, with items such as `name: meaning` marked as a list.
 
     Items are lines of this form outside of sections, and the lines after `Dict with`
     and `One of`.
@@ -136,7 +139,7 @@ def _find_signature(app, what, name, value, _, found, returns):
 
 
 def _resolve_name(app, env, node, contnode):
-    """Resolves a name of bert_tf that is documented under the name of another module."""
+    """Resolves a name of bert_tf that is documented under another module's name."""
     if node.get("refdomain") != "py" or not node["reftarget"]:
         return None
     domain, last = env.domains.python_domain, "." + node["reftarget"].split(".")[-1]

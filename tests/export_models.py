@@ -71,7 +71,7 @@ def text_names(kind):
 
 
 def inputs_of(kind, texts):
-    """Returns inputs of `serving_default` with a row for each text, in different orders.
+    """Returns inputs of `serving_default`, a row for each text, in different orders.
 
     A list of choices has three texts.
     """

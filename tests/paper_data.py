@@ -1,4 +1,4 @@
-"""Small files in the formats of the paper's data sets, with the words of `tiny_corpus`."""
+"""Small files in the formats of the paper's data sets, with words of `tiny_corpus`."""
 
 import json
 import random
@@ -14,14 +14,16 @@ _PAIR = ("index", "sentence1", "sentence2", "label"), ("", "a", "b", "label")
 GLUE = {
     "CoLA": (None, ("", "label", "", "a"), BINARY),
     "SST-2": (("sentence", "label"), ("a", "label"), BINARY),
-    "MRPC": (("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"), ("label", "", "", "a", "b"),
-             BINARY),
+    "MRPC": (("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"),
+             ("label", "", "", "a", "b"), BINARY),
     "QQP": (("id", "qid1", "qid2", "question1", "question2", "is_duplicate"),
             ("", "", "", "a", "b", "label"), BINARY),
     "STS-B": (("index", "sentence1", "sentence2", "score"), ("", "a", "b", "label"),
               ["0.5", "2.0", "4.5"]),
-    "MNLI": (("index", "sentence1", "sentence2", "gold_label"), ("", "a", "b", "label"), NLI),
-    "QNLI": (("index", "question", "sentence", "label"), ("", "a", "b", "label"), ENTAILMENT),
+    "MNLI": (("index", "sentence1", "sentence2", "gold_label"), ("", "a", "b", "label"),
+             NLI),
+    "QNLI": (("index", "question", "sentence", "label"), ("", "a", "b", "label"),
+             ENTAILMENT),
     "RTE": (*_PAIR, ENTAILMENT),
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ from tools.count_lines import code_lines
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("bert_tf", "data_prep", "run_scripts", "tools")
 INSIDE_BERT_TF = ("data_prep", "run_scripts")
-# Layer 0, which all other packages may import, with what its parts import of each other.
+# Layer 0, which all other packages may import, and what its parts import of each other.
 FOUNDATION = {
     "bert_tf.errors": (),
     "bert_tf.storage": ("bert_tf.errors",),

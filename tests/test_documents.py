@@ -1,4 +1,4 @@
-"""The documentation: links lead to existing files, lists are complete, no placeholder remains."""
+"""Documentation: links lead to files, lists are complete, no placeholder remains."""
 
 import itertools
 import json
@@ -46,7 +46,7 @@ for program, commands in json.load(sys.stdin).items():
 
 
 def commands(text):
-    """Yields the program, the flags, and whether no flag is left out, of each command in a text.
+    """Yields each command of a text: program, flags, and whether no flag is left out.
 
     Commands are in blocks of code, and in code inside of a sentence, where flags may be
     left out.

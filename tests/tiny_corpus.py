@@ -30,7 +30,7 @@ def vocabulary_file(folder):
 
 
 def contents(folder):
-    """Returns the name and the bytes of each file in a folder, without hidden folders."""
+    """Returns the name and bytes of each file in a folder, without hidden folders."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 

@@ -1,4 +1,4 @@
-"""Checks that tracked files do not contain words that were unclear to readers of this project.
+"""Checks that tracked files do not contain words that readers found unclear.
 
 The lint step runs this program. For each unclear word the program prints the file, the
 line and the words to use instead. It exits with code 1 if it finds an unclear word.

@@ -27,7 +27,7 @@ _NOT_CODE = {
 
 
 def code_tokens(source: str) -> Iterator[tokenize.TokenInfo]:
-    """Yields the tokens of a module, without docstrings, comments, line ends and indentation."""
+    """Yields a module's tokens without docstrings, comments, line ends, indents."""
     docstrings: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         if (
@@ -53,7 +53,7 @@ def code_lines(source: str) -> set[int]:
 
 
 def main() -> None:
-    """Prints lines and tokens of each package, of the product, and of tests and tools."""
+    """Prints lines and tokens of each package, the product, and tests and tools."""
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     lines: Counter[str] = Counter()
     tokens: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Builds a trie as a double array, in the binary format of tensorflow_text's normalizer.
+"""Builds a trie as a double array, in the format of tensorflow_text's normalizer.
 
 Each used 32-bit number (unit) of the array is a node of the trie or the value of a key.
 In a node, bits 0 to 7 hold the label: the byte that leads from the parent to the node.

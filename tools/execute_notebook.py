@@ -1,4 +1,4 @@
-"""Executes docs/python_guide.ipynb in an empty folder and stores the outputs in the file.
+"""Executes docs/python_guide.ipynb in an empty folder and stores its outputs.
 
     .venv/bin/python -m tools.execute_notebook
 

@@ -1,4 +1,4 @@
-"""Generates `bert_tf/tokenization/unicode_14.npz`, the character tables of the tokenizer.
+"""Generates `bert_tf/tokenization/unicode_14.npz`, the tokenizer's character tables.
 
 The tables hold the result of the released tokenizer's rules for each Unicode character.
 The file is stored in the repository, so that the same text gives the same ids under
@@ -69,7 +69,7 @@ def _needs_spaces(character: str) -> bool:
 
 
 def normalizer_model(do_lower_case: bool) -> np.ndarray:
-    """Returns the model buffer of the `FastBertNormalize` operation: uint8, a flatbuffer.
+    """Returns the model of the `FastBertNormalize` operation: uint8, a flatbuffer.
 
     All normalized forms are concatenated in one array of bytes. The value of a
     character in the trie consists of a flag, 24 bits for the offset of its normalized
@@ -129,7 +129,7 @@ def character_class(code: int) -> int:
 
 
 def reorderable() -> list[int]:
-    """Returns the code points that canonical ordering may affect after accents are removed.
+    """Returns the code points that canonical ordering may affect once accents are gone.
 
     The decomposition of each of these code points contains a combining character with a
     category other than Mn. Such a character is not removed as an accent.

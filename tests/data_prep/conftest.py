@@ -16,7 +16,7 @@ def vocab_file(tmp_path):
 
 
 class Inspection(NamedTuple):
-    """Whether records passed the checks, all printed lines, and those of broken rules."""
+    """Whether records passed the checks, the printed lines, those of broken rules."""
 
     passed: bool
     lines: list[str]
@@ -51,7 +51,7 @@ def inspect(vocab_file, capsys):
 
 
 class Job(NamedTuple):
-    """Settings, the path of a text of many segments, and the files of an uninterrupted run."""
+    """Settings, the path of a text of many segments, an uninterrupted run's files."""
 
     config: RecordsConfig
     source: str

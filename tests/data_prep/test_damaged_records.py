@@ -1,4 +1,7 @@
-"""inspect_records.py reports damaged, empty and changed files and reads all readable records."""
+"""inspect_records.py reports damaged, empty and changed files.
+
+It reads all readable records.
+"""
 
 import gzip
 import itertools
@@ -147,7 +150,7 @@ def test_a_shard_that_differs_from_its_manifest_is_reported(
 
 
 def test_documents_of_one_sentence_are_as_expected(tmp_path, vocab_file, inspect):
-    """As in google-research/bert, text B is always random if a document has one sentence."""
+    """As in google-research/bert, B is always random for documents of one sentence."""
     documents = [[sentence] for sentence in itertools.chain(*corpus(40))]
     assert len(documents) > 300
     make(tmp_path, vocab_file, text_of(documents), dupe_factor=3)

@@ -1,4 +1,4 @@
-"""Record creation on a Dask cluster: equal bytes, lost processes, and clusters that are refused."""
+"""Record creation on a Dask cluster: equal bytes, lost processes, refused clusters."""
 
 import dataclasses
 import os
@@ -23,7 +23,7 @@ OTHER_VERSION = "import bert_tf\nbert_tf.__version__ = '0.0'\n"
 
 
 class Cluster:
-    """A scheduler and workers, each a process of its own, that talk over TCP on 127.0.0.1."""
+    """A scheduler and workers, each its own process, linked by TCP on 127.0.0.1."""
 
     def __init__(self, folder):
         self._folder, self.file = folder, str(folder / "scheduler.json")
@@ -38,19 +38,22 @@ class Cluster:
 
     def _start(self, kind, *flags, prefix=()):
         command = [
-            *prefix, sys.executable, "-m", f"distributed.cli.dask_{kind}", *flags, "--no-dashboard",
+            *prefix, sys.executable, "-m", f"distributed.cli.dask_{kind}", *flags,
+            "--no-dashboard",
         ]  # fmt: skip
         log = (self._folder / f"{len(self.processes)}.log").open("wb")
         self.processes.append(
             subprocess.Popen(
-                command, cwd=self._folder, stdout=log, stderr=log, start_new_session=True,
+                command, cwd=self._folder, stdout=log, stderr=log,
+                start_new_session=True,
                 env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
             )
         )  # fmt: skip
 
     def add_worker(self, *flags, threads=1, prefix=()):
         self._start(
-            "worker", f"--scheduler-file={self.file}", f"--nthreads={threads}", "--host=127.0.0.1",
+            "worker", f"--scheduler-file={self.file}", f"--nthreads={threads}",
+            "--host=127.0.0.1",
             f"--local-directory={self._folder}", *flags, prefix=prefix,
         )  # fmt: skip
 
@@ -96,7 +99,8 @@ def test_bad_clusters_are_refused_in_one_line(job, tmp_path):
     rows = [
         (["--dask_scheduler=tcp://127.0.0.1:1", "--dask_timeout_secs=1"],
          ["of tcp://127.0.0.1:1 has no scheduler or no worker after 1 s"]),
-        (["--dask_scheduler=no_such_file"], ["of no_such_file has no scheduler", "port"]),
+        (["--dask_scheduler=no_such_file"],
+         ["of no_such_file has no scheduler", "port"]),
         ([], ["--runner=dask and --dask_scheduler go together"]),
         (["--dask_scheduler=tcp://127.0.0.1:1", "--output_file=gs://bucket/a"],
          ["files that all workers see", "gs://bucket/a"]),
@@ -163,7 +167,7 @@ def test_a_worker_that_does_not_see_the_folder_is_refused(job, tmp_path, cluster
 
 
 class Run:
-    """The program as a process of its own, which waits in the first line of its progress report."""
+    """The program as its own process, which waits at its first progress line."""
 
     def __init__(self, job, output, cluster):
         (script := output.parent / "run.py").write_text(

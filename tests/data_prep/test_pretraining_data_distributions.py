@@ -1,4 +1,4 @@
-"""Chi-square tests: created records have the distributions of google-research/bert's records.
+"""Chi-square tests: records have the distributions of google-research/bert's records.
 
 `reference/pretraining_data.py` is a transcription of the rules of google-research/bert.
 The code of this project and the transcription get the same documents.
@@ -131,7 +131,7 @@ def random_keys(seed, count):
 
 
 def chi_square(sample, other_sample):
-    """Returns by how many standard deviations the chi-square statistic exceeds its mean."""
+    """Returns by how many standard deviations the chi-square exceeds its mean."""
     a, b = collections.Counter(sample), collections.Counter(other_sample)
     total_a, total_b = sum(a.values()), sum(b.values())
     rare_a = rare_b = 0
@@ -247,7 +247,7 @@ def test_prediction_counts_are_rounded_half_to_even_as_released():
 
 
 def rows_of(config, parts, copies):
-    """Returns an array of `copies` sequences [CLS] A [SEP] B [SEP]; only `key` differs."""
+    """Returns `copies` sequences [CLS] A [SEP] B [SEP]; only `key` differs."""
     a, b = parts
     rows = np.zeros(copies, masked_lm.row_dtype(config.max_seq_length, V))
     rows["key"] = random_keys(5, copies)
@@ -262,7 +262,8 @@ def test_a_word_continues_over_sep_as_released(apart):
     rows = rows_of(config, ([10, 11, 12], [310, 13, 14, 15, 16, 17]), 400)
     columns = masked_lm.mask_rows(config, rows, VOCABULARY)
     positions = [set(p[w > 0]) for p, w in zip(
-        columns["masked_lm_positions"], columns["masked_lm_weights"], strict=True)]  # fmt: skip
+        columns["masked_lm_positions"], columns["masked_lm_weights"],
+        strict=True)]  # fmt: skip
     masked_together = [{3, 5} <= p or not {3, 5} & p for p in positions]
     assert all(masked_together) != apart
 

@@ -13,7 +13,8 @@ from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 RELEASED = {
     "input_file": None, "output_file": None, "vocab_file": None, "do_lower_case": None,
     "do_whole_word_mask": False, "max_seq_length": 128, "max_predictions_per_seq": 20,
-    "random_seed": 12345, "dupe_factor": 10, "masked_lm_prob": 0.15, "short_seq_prob": 0.1,
+    "random_seed": 12345, "dupe_factor": 10, "masked_lm_prob": 0.15,
+    "short_seq_prob": 0.1,
 }  # fmt: skip
 
 

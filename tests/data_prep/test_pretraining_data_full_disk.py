@@ -1,4 +1,4 @@
-"""If the disk becomes full, a run reports one error, leaves no partial file and can resume."""
+"""If the disk is full, a run reports one error, leaves no partial file, can resume."""
 
 import errno
 import json

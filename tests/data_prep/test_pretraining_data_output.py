@@ -1,4 +1,4 @@
-"""The output files of record creation: names, manifest, bytes, and files that already exist."""
+"""The output files of record creation: names, manifest, bytes, files already there."""
 
 import collections
 import hashlib

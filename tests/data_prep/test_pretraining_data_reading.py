@@ -158,7 +158,7 @@ def test_tensorflow_datasets_are_cut_into_segments_and_read(tmp_path, vocab_file
 
 
 def test_white_space_of_several_bytes_ends_sentences_as_a_space_does(test_data):
-    """Directly after a sentence, the sentence breaker would cut inside of such a character."""
+    """After a sentence, the sentence breaker would cut inside of such a character."""
     path = test_data / "data/public_cases/no_break_space.txt"
     public = path.read_text("utf-8").split("\n")
     for space in map(chr, range(sys.maxunicode + 1)):
@@ -172,7 +172,8 @@ def test_white_space_of_several_bytes_ends_sentences_as_a_space_does(test_data):
         found, documents = sentences.split_sentences(paragraphs, np.arange(4))
         assert found == [
             "He "
-            "left.", "She came.", "Ann slept.", "Bob ate.", "A.", "B c!", "C?", "(D c…", "E",
+            "left.", "She came.", "Ann slept.", "Bob ate.", "A.", "B c!", "C?", "(D c…",
+            "E",
         ]  # fmt: skip
         assert documents.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 3]
 

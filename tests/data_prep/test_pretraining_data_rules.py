@@ -21,7 +21,7 @@ from tiny_corpus import (
 
 
 def starts_by_token(documents):
-    """Returns for each token: (document number, index of the token, tokens of the document)."""
+    """Returns by token: (document number, token index, tokens of the document)."""
     starts = collections.defaultdict(list)
     for number, document in enumerate(documents):
         flat = [token for sentence in document for token in sentence]
@@ -128,7 +128,8 @@ def test_ten_draws_of_the_same_document_give_the_label_of_the_setting(
         for d in (0, 1)
     ]
     _, paths = make(
-        tmp_path, vocab_file, text_of(documents), same_document_label=same_document_label,
+        tmp_path, vocab_file, text_of(documents),
+        same_document_label=same_document_label,
         max_seq_length=9, masked_lm_prob=1e-9, dupe_factor=6,
     )  # fmt: skip
     records = parsed(paths, 9, 20)

@@ -1,4 +1,4 @@
-"""Runs write the same bytes: with any number of workers, on any runner, and after a kill."""
+"""Runs write the same bytes: with any number of workers, any runner, after a kill."""
 
 import contextlib
 import dataclasses
@@ -69,7 +69,10 @@ def test_beam_writes_the_same_bytes(job, tmp_path, beam):
 
 @pytest.mark.slow
 def test_beam_in_several_processes_writes_the_same_bytes(job, tmp_path, beam):
-    options = "--runner=FnApiRunner --direct_running_mode=multi_processing --direct_num_workers=2"
+    options = (
+        "--runner=FnApiRunner --direct_running_mode=multi_processing "
+        "--direct_num_workers=2"
+    )
     beam.create(job.config, job.source, [f"{tmp_path}/a.tfrecord"], options)
     assert contents(tmp_path) == job.expected
 
@@ -217,7 +220,8 @@ def test_a_run_that_is_killed_at_any_moment_resumes(job, tmp_path):
     while plan:
         workers, victim = plan[-1]
         process = subprocess.Popen(
-            [sys.executable, str(script), str(workers)], cwd=ROOT, stdout=subprocess.PIPE,
+            [sys.executable, str(script), str(workers)], cwd=ROOT,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env=environment,
         )  # fmt: skip
         # The imports take seconds and the work takes under a second: wait until the

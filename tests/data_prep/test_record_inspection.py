@@ -1,4 +1,4 @@
-"""inspect_records.py prints the records of any program and checks rules and statistics."""
+"""inspect_records.py prints any program's records and checks rules and statistics."""
 
 import math
 import random
@@ -30,7 +30,10 @@ from bert_tf.tokenization import BertTokenizer
 
 
 def example(length, predictions, instance, v2=False):
-    """Serializes an instance with the feature names of google-research/bert or the Model Garden."""
+    """Serializes an instance with the feature names of another program.
+
+    These are the names of google-research/bert or of the Model Garden.
+    """
     ids = [VOCABULARY.index(token) for token in instance["tokens"]]
     labels = [VOCABULARY.index(token) for token in instance["labels"]]
 
@@ -59,7 +62,7 @@ def example(length, predictions, instance, v2=False):
 
 @pytest.fixture(scope="module")
 def released_instances():
-    """Returns instances of at most 64 tokens and 10 predictions, from the transcribed rules."""
+    """Returns instances of up to 64 tokens and 10 predictions, by transcribed rules."""
     tokenizer = BertTokenizer(VOCABULARY)
     documents = [
         [
@@ -126,7 +129,11 @@ def with_label(random_next, instances):
             {"random tokens over the vocabulary"},
         ),
         (lambda good: mask_again(good, part=0.5), {}, {"predictions over positions"}),
-        (lambda good: with_label(False, good) + with_label(True, good)[:600], {}, {NEXT}),
+        (
+            lambda good: with_label(False, good) + with_label(True, good)[:600],
+            {},
+            {NEXT},
+        ),
         (lambda good: good + good[:100], {}, {EQUAL}),
         (lambda good: good, {"objective": "mlm"}, {NEXT}),
     ],
@@ -245,8 +252,10 @@ def test_each_broken_rule_is_found(tmp_path, vocab_file):
 @pytest.mark.parametrize(
     "flags",
     [
-        {}, {"max_ngram_size": 3}, {"do_whole_word_mask": True, "replace_whole_words": True},
-        {"objective": "mlm"}, {"objective": "causal"}, {"max_seq_length": 8, "masked_lm_prob": 1.0},
+        {}, {"max_ngram_size": 3},
+        {"do_whole_word_mask": True, "replace_whole_words": True},
+        {"objective": "mlm"}, {"objective": "causal"},
+        {"max_seq_length": 8, "masked_lm_prob": 1.0},
     ],
 )  # fmt: skip
 def test_created_records_are_as_expected(tmp_path, vocab_file, inspect, flags):

@@ -24,7 +24,8 @@ from bert_tf.data_prep.runners import local, preparation
 from bert_tf.errors import InputError
 
 ENDINGS = [
-    *text_files.TEXT_ENDINGS, *text_files.WIKIEXTRACTOR_ENDINGS, *text_files.DOCUMENT_ENDINGS,
+    *text_files.TEXT_ENDINGS, *text_files.WIKIEXTRACTOR_ENDINGS,
+    *text_files.DOCUMENT_ENDINGS,
 ]  # fmt: skip
 DOCUMENTS = ["wab wac\nwad", "wae", "waf wag\nwah wab\nwac"]
 WORDS = {"wab": 2, "wac": 2, "wad": 1, "wae": 1, "waf": 1, "wag": 1, "wah": 1}
@@ -46,7 +47,7 @@ def count(input_file, **source):
 
 
 def create(vocab_file, input_file, output, **flags):
-    """Returns the bytes of the created records, or None if complete records already existed."""
+    """Returns the bytes of the created records, or None if complete ones existed."""
     config = RecordsConfig(vocab_file, **flags)
     reports = local.create(config, str(input_file), [str(output)], 1)
     return output.read_bytes() if reports else None
@@ -161,7 +162,8 @@ def test_formats_may_be_mixed(tmp_path, vocab_file):
         ("a.txt", "text"), ("a", "text"), ("a.gz", "text"), ("a.md.gz", "text"),
         ("a.jsonl", "jsonl"), ("a.jsonl.gz", "jsonl"), ("a.jsonl.bz2", "jsonl"),
         ("gs://b/c.parquet", "parquet"),
-        ("a.tfrecord", "tfrecord"), ("a.tfrecords.gz", "tfrecord"), ("a.tf_record", "tfrecord"),
+        ("a.tfrecord", "tfrecord"), ("a.tfrecords.gz", "tfrecord"),
+        ("a.tf_record", "tfrecord"),
         ("a.record", "tfrecord"), ("lm1b-train.tfrecord-00000-of-00100", "tfrecord"),
         ("a.tfrecord/b.txt", "text"),
     ],
@@ -187,11 +189,14 @@ def test_input_format_overrides_the_file_name(tmp_path, vocab_file):
 # The lines of blocks of WikiExtractor, and the documents, or the words of the error.
 HEAD = '<doc id="7" url="?curid=7" title="{}">'
 BLOCKS = [
-    ([HEAD.format("A & B"), "A &amp; B", "", "a", "", "b &lt;i&gt;.", "</doc>"], ["a\nb <i>."]),
-    ([HEAD.format("A &amp; B"), "A & B", "a.", "</doc>", "", HEAD.format("c"), "d", "</doc>"],
+    ([HEAD.format("A & B"), "A &amp; B", "", "a", "", "b &lt;i&gt;.", "</doc>"],
+     ["a\nb <i>."]),
+    ([HEAD.format("A &amp; B"), "A & B", "a.", "</doc>", "", HEAD.format("c"), "d",
+      "</doc>"],
      ["a.", "d"]),
     ([HEAD.format('"A" by B'), '"A" by B', "a </doc> b.</doc>"], ["a </doc> b."]),
-    ([HEAD.format("A")[:-1] + ' language="en" revision="1">', "A", "a", "A", "</doc>"], ["a\nA"]),
+    ([HEAD.format("A")[:-1] + ' language="en" revision="1">', "A", "a", "A", "</doc>"],
+     ["a\nA"]),
     ([HEAD.format("A"), "A", "</doc>", HEAD.format("B"), " \u3000", "", "</doc>"], []),
     (["\ufeff" + HEAD.format("A"), "A", "a\r", "</doc>\r"], ["a"]),
     ([HEAD.format("A"), "A", "a", HEAD.format("B"), "b", "</doc>"],
@@ -344,7 +349,8 @@ def test_a_document_that_is_too_large_is_named_by_its_source(
         "wae",
     ]
     for ending, place in ((".txt.gz", "line 203 of"), (".parquet", "^Row 3 of"),
-                          (".tfrecord", "^Record 3 of"), (".jsonl.gz", "^Line 3 of")):  # fmt: skip
+                          (".tfrecord", "^Record 3 of"),
+                          (".jsonl.gz", "^Line 3 of")):  # fmt: skip
         path = text_files.write(tmp_path / f"text{ending}", documents)
         with pytest.raises(
             InputError, match=rf"{place} \S*/text{ending}.* larger than"
@@ -387,7 +393,8 @@ def test_vocabulary_from_standard_input(tmp_path):
     text.write_bytes(b"wab wac\nwad\n" * 50)
     commands = [
         ("bert_tf.data_prep.train_vocabulary",
-         [f"--input_file={name}", f"--output_file={tmp_path}/{output}", "--vocab_size=120"])
+         [f"--input_file={name}", f"--output_file={tmp_path}/{output}",
+          "--vocab_size=120"])
         for name, output in (("-", "a.txt"), (text, "b.txt"))
     ]  # fmt: skip
     results = run_mains(commands, stdin=text)

@@ -1,4 +1,4 @@
-"""More entries do not make a vocabulary worse, also when a text gives too few subwords."""
+"""More entries do not make a vocabulary worse, even with too few subwords in a text."""
 
 import collections
 import functools
@@ -40,7 +40,7 @@ HELD_OUT = FORMS[::3]
 
 
 def learn(counts, size, **settings):
-    """Learns a vocabulary of `size` entries and returns its entries except the reserved ones."""
+    """Learns a vocabulary of `size` entries and returns those that are not reserved."""
     config = vocabulary_learning.VocabularyConfig(size, num_unused_tokens=0, **settings)
     learned = vocabulary_learning.learn(counts, config)
     assert len(learned.tokens) == len(set(learned.tokens)) == size
@@ -109,7 +109,7 @@ def remembered(monkeypatch):
 
 
 def random_words(number):
-    """Returns words of three syllables, some of which are much more frequent than others."""
+    """Returns words of three syllables, some of them much more frequent than others."""
     random = np.random.default_rng(0)
     syllables = ["".join(random.choice(list("aeiobdgklmnrst"), 2)) for _ in range(60)]
     chosen = 60 * random.random((number, 3)) ** 2

@@ -133,7 +133,10 @@ def test_settings_out_of_range_are_refused(settings, message):
 
 
 def ideographs(number):
-    """Returns the counts of `number` ideographs, from 2 * number to 2, and of two Latin words."""
+    """Returns the counts of `number` ideographs and of two Latin words.
+
+    The counts of the ideographs are from 2 * number to 2.
+    """
     characters = [chr(0x4E00 + index) for index in range(number)]
     return {
         **{c: 2 * (number - i) for i, c in enumerate(characters)},

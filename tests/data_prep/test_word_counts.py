@@ -1,4 +1,4 @@
-"""Word counts: blocks of bounded size for lines of any length, and text that is not UTF-8."""
+"""Word counts: bounded blocks for lines of any length, and text that is not UTF-8."""
 
 import collections
 import functools

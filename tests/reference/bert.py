@@ -1,4 +1,4 @@
-"""An independent transcription of the SQuAD training of google-research/bert in float64.
+"""An independent transcription of google-research/bert's SQuAD training in float64.
 
 This module imports no other module of the project and has no dropout. Weights and
 moments are dicts of tensors, keyed by their names in google-research/bert checkpoints.

@@ -1,4 +1,4 @@
-"""A bidirectional LSTM in NumPy, as Hochreiter and Schmidhuber and Keras's documentation define it.
+"""A bidirectional LSTM in NumPy, as Hochreiter and Schmidhuber and Keras define it.
 
 The gates are in the order input, forget, cell, output; there are no peepholes.
 """
@@ -27,5 +27,5 @@ def lstm(x, weights):
 
 
 def bilstm(x, forward, backward):
-    """Returns the outputs [T, 2 * U] of both directions for one sequence without padding."""
+    """Returns the outputs [T, 2 * U] of both directions for an unpadded sequence."""
     return np.concatenate([lstm(x, forward), lstm(x[::-1], backward)[::-1]], axis=1)

@@ -10,7 +10,7 @@ def normalized(given, labels):
 
 
 def loss(logits, labels, weights):
-    """Returns the sum of weight times negative log probability, divided by the number of labels.
+    """Returns the sum of weight * -log(probability), divided by the number of labels.
 
     Args:
         logits: [N, C].

@@ -53,7 +53,7 @@ def starts(before, now):
 
 
 def count(sentences):
-    """Returns the `Counts` of pairs (correct tags, predicted tags), one pair for each sentence."""
+    """Returns the `Counts` of pairs (correct tags, predicted tags) of sentences."""
     found = Counts(Counter(), Counter(), Counter(), 0, 0)
     words = equal_tags = 0
     for correct, predicted in sentences:
@@ -104,7 +104,7 @@ def overall(counts):
 
 
 def of_file(path, separator):
-    """Returns the `Counts` of a file whose last two columns are correct and predicted tags."""
+    """Returns the `Counts` of a file; last columns: correct and predicted tags."""
     sentences = [([], [])]
     with open(path, encoding="utf-8", newline="\n") as file:
         for line in file.read().split("\n"):

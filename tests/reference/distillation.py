@@ -54,7 +54,7 @@ def of_tags(teacher, student, temperature, is_word):
 
 
 def of_span(teacher, student, temperature, length):
-    """Returns the mean of the losses of start and end, for logits [S, 2] of `length` tokens."""
+    """Returns the mean loss of start and end, for logits [S, 2] of `length` tokens."""
     return np.mean(
         [
             of_classes(teacher[:length, n], student[:length, n], temperature)

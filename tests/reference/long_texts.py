@@ -4,7 +4,7 @@ import math
 
 
 def windows(tokens, room, stride):
-    """Returns the windows of a text, as the loop of google-research/bert `run_squad` makes them.
+    """Returns a text's windows, as the loop of google-research/bert `run_squad` does.
 
     A text without tokens has one empty window.
     """
@@ -19,7 +19,7 @@ def windows(tokens, room, stride):
 
 
 def spread(count, limit):
-    """Returns the numbers of at most `limit` of `count` windows, evenly from first to last.
+    """Returns at most `limit` of `count` window numbers, evenly from first to last.
 
     The i-th of them is the last window that is not after the place i (count - 1) /
     (limit - 1).

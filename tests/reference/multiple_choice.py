@@ -12,7 +12,7 @@ from reference import bert
 
 
 def record(context, choices, tokenize, length, num_choices, special_ids):
-    """Returns ids, mask and segment ids as lists [C][S], and whether a sequence was truncated.
+    """Returns ids, mask and segment ids as lists [C][S], and whether one was truncated.
 
     Args:
         context: The first text of each sequence.
@@ -70,7 +70,7 @@ def probabilities(values):
 
 
 def loss_and_accuracy(rows, labels):
-    """Returns the mean cross entropy and the share of rows whose best choice is the label."""
+    """Returns the mean cross entropy and the share of rows with the right choice."""
     found = [probabilities(values) for values in rows]
     losses = [-np.log(each[label]) for each, label in zip(found, labels, strict=True)]
     right = [

@@ -24,7 +24,7 @@ def documents(text):
 
 
 def split(found):
-    """Returns (the documents on which words are chosen, the held-out ones: the 10th, 20th ...)."""
+    """Returns (documents to choose words on, held-out ones: the 10th, 20th ...)."""
     held_out = found[9::10]
     return [each for i, each in enumerate(found) if i % 10 != 9], held_out
 

@@ -1,4 +1,4 @@
-"""Plain NumPy versions of the optimizer and schedule of google-research/bert, AdamW and LAMB."""
+"""google-research/bert's optimizer and schedule, AdamW and LAMB in plain NumPy."""
 
 import re
 
@@ -23,7 +23,7 @@ def rate(kind, step, peak, total, warmup):
 
 
 def adam_weight_decay(name, weight, gradient, slots, rate, betas=(0.9, 0.999)):
-    """The AdamWeightDecayOptimizer of google-research/bert, which has no bias correction."""
+    """google-research/bert's AdamWeightDecayOptimizer, which has no bias correction."""
     m = betas[0] * slots[0] + (1 - betas[0]) * gradient
     v = betas[1] * slots[1] + (1 - betas[1]) * gradient**2
     update = m / (np.sqrt(v) + 1e-6)
@@ -49,7 +49,7 @@ def clip(gradients, rows, limit):
 
 
 def continuous(kind, step, peak, total, warmup):
-    """Schedules that reach the peak at the end of warm-up and then either decay or stay there."""
+    """Schedules that reach the peak at the end of warm-up, then decay or stay there."""
     if step < warmup:
         return peak * step / warmup
     done = min((step - warmup) / (total - warmup), 1) if warmup < total else 1

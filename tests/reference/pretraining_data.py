@@ -19,7 +19,7 @@ def truncate(tokens_a, tokens_b, max_num_tokens, rng):
 
 
 def pairs_of_document(documents, number, max_seq_length, short_seq_prob, rng):
-    """Returns a list of (tokens_a, tokens_b, is_random_next) for one document in one pass."""
+    """Lists (tokens_a, tokens_b, is_random_next) for one document in one pass."""
     document = documents[number]
     max_num_tokens = max_seq_length - 3
     target = max_num_tokens
@@ -66,7 +66,7 @@ def mask(
     prob,
     whole,
 ):
-    """Returns all tokens after masking, the masked positions, and the original tokens there."""
+    """Returns all tokens after masking, masked positions, and original tokens there."""
     words = []
     for i, token in enumerate(tokens):
         if token in specials:

@@ -61,7 +61,7 @@ def check_regress(signature):
 
 
 def parse_body(body, signature):
-    """Returns the inputs of a REST request, and whether its response has the row format."""
+    """Returns a REST request's inputs, and whether its response has the row format."""
     require(("instances" in body) != ("inputs" in body), "expected instances or inputs")
     if "instances" in body:
         return parse_rows(body["instances"], signature), True

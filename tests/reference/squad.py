@@ -89,7 +89,7 @@ class Answer(NamedTuple):
 
 
 def split_context(text):
-    """Returns the words of a context, and for each character the index of the last word so far."""
+    """Returns a context's words, and the last word's index at each character."""
     doc_tokens, char_to_word_offset, in_word = [], [], False
     for character in text:
         if character in " \t\r\n\u202f":
@@ -104,7 +104,7 @@ def split_context(text):
 
 
 def training_example(qa, doc_tokens, char_to_word_offset, version_2_with_negative):
-    """Returns the example, or None if the words of the context do not contain the answer."""
+    """Returns the example, or None if the context's words do not contain the answer."""
     is_impossible = qa["is_impossible"] if version_2_with_negative else False
     if is_impossible:
         return Example(qa["id"], qa["question"], doc_tokens, "", -1, -1, is_impossible)
@@ -169,7 +169,7 @@ def tokens_of(tokenizer, text):
 
 
 def doc_spans(length, room, doc_stride):
-    """Returns pairs (start, length) of the windows over a context of `length` tokens."""
+    """Returns the windows (start, length) over a context of `length` tokens."""
     assert room > 0 and doc_stride > 0
     spans, start = [], 0
     while start < length:
@@ -182,7 +182,7 @@ def doc_spans(length, room, doc_stride):
 
 
 def improve_answer_span(doc_tokens, start, end, answer_tokens):
-    """Returns the first part of start to end, longest first, whose text is that of the answer."""
+    """Returns the first part of start to end, longest first, with the answer's text."""
     answer = " ".join(answer_tokens)
     for new_start in range(start, end + 1):
         for new_end in range(end, new_start - 1, -1):
@@ -192,7 +192,7 @@ def improve_answer_span(doc_tokens, start, end, answer_tokens):
 
 
 def max_context_span(spans, position):
-    """Returns the index of the span in which the token at `position` has the most context."""
+    """Returns the index of the span with most context of the token at `position`."""
     best_score, best_index = None, None
     for index, (start, length) in enumerate(spans):
         end = start + length - 1
@@ -204,7 +204,7 @@ def max_context_span(spans, position):
 
 
 class Context(NamedTuple):
-    """The tokens of a context, the word of each token, and the first token of each word."""
+    """A context's tokens, the word of each token, and each word's first token."""
 
     tokens: list
     word_of_token: list
@@ -222,7 +222,7 @@ def tokenized_context(example, tokenizer):
 
 
 def answer_in_tokens(example, context, tokenizer):
-    """Returns the indices of the first and last token of the answer in `context.tokens`."""
+    """Returns the indices of the answer's first and last token in `context.tokens`."""
     start = context.first_token[example.start_position]
     if example.end_position < len(example.doc_tokens) - 1:
         end = context.first_token[example.end_position + 1] - 1
@@ -233,7 +233,7 @@ def answer_in_tokens(example, context, tokenizer):
 
 
 def positions_in_window(answer, first, length, offset):
-    """Returns the answer's positions in a window; (0, 0) if the window does not contain all of it.
+    """Returns the answer's positions in a window; (0, 0) if part of it is outside.
 
     Args:
         answer: The first and last token in the context, or None if there is no answer.
@@ -254,7 +254,7 @@ def padded(values, length):
 def windows_of(
     example, tokenizer, max_seq_length, doc_stride, max_query_length, is_training
 ):
-    """Yields the windows of one example as dicts, without `unique_id` and `example_index`."""
+    """Yields an example's windows as dicts, without `unique_id` and `example_index`."""
     query_tokens = tokens_of(tokenizer, example.question_text)[:max_query_length]
     before = ["[CLS]", *query_tokens, "[SEP]"]
     context = tokenized_context(example, tokenizer)
@@ -464,7 +464,7 @@ def predictions(
     version_2_with_negative,
     null_score_diff_threshold,
 ) -> tuple[dict, dict, dict]:
-    """Returns (predictions, nbest, null_odds): the contents of the three files, by question id.
+    """Returns (predictions, nbest, null_odds), the three files by question id.
 
     Args:
         examples: From `read_examples`.
@@ -524,7 +524,7 @@ def questions(data):
 
 
 def normalize_answer(text):
-    """Returns the text in lower case, without punctuation and articles, with single spaces."""
+    """Returns the text lowercased, single-spaced, without punctuation and articles."""
     text = "".join(c for c in text.lower() if c not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
@@ -652,7 +652,7 @@ def means(exact_scores, f1_scores, prefix, ids):
 
 
 def with_nulls(scores, na_probs, has_answer, na_prob_thresh):
-    """Returns the scores if the prediction is "" where `na_probs` is above the threshold."""
+    """Returns the scores if the prediction is "" for `na_probs` above the threshold."""
     return {
         qas_id: float(not has_answer[qas_id])
         if na_probs[qas_id] > na_prob_thresh
@@ -662,7 +662,7 @@ def with_nulls(scores, na_probs, has_answer, na_prob_thresh):
 
 
 def metrics_v2(data, predictions, na_probs=None, na_prob_thresh=1.0):
-    """Returns the results of evaluate-v2.0, in its order, without the precision-recall values.
+    """Returns evaluate-v2.0's results in its order, without precision-recall values.
 
     exact, f1, total, and for the questions with and without answers HasAns_* and
     NoAns_*; with `na_probs` (the file that --na-prob-file names) also best_exact,

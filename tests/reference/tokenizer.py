@@ -73,7 +73,7 @@ def words(text, do_lower_case):
 
 
 def is_unchanged(character, do_lower_case):
-    """Returns True if no rule changes the character and no rule splits a text at the character.
+    """Returns True if no rule changes the character or splits a text at it.
 
     If a text consists of such characters and spaces, its words are the strings between
     spaces.
@@ -129,7 +129,7 @@ class Tokenizer:
         return self.ids_of(words(text, self.do_lower_case))
 
     def tokenize_with_cache(self, text):
-        """Returns the same ids as `tokenize`, but caches the ids of each part between spaces.
+        """Returns the same ids as `tokenize`, but caches those of parts between spaces.
 
         No rule depends on characters on both sides of a space, so the parts are
         independent.
@@ -152,7 +152,7 @@ class Tokenizer:
 
 
 def truncate(ids_a, ids_b, room):
-    """Removes the longer list's last token (B's if equal), repeatedly, until both fit in `room`."""
+    """Removes the longer list's last token (B's if equal) until both fit in `room`."""
     ids_a, ids_b = list(ids_a), list(ids_b)
     while len(ids_a) + len(ids_b) > room:
         (ids_a if len(ids_a) > len(ids_b) else ids_b).pop()

@@ -45,7 +45,10 @@ CHINESE = [
     TextExample('他说 " 妈妈', "他没说。", "contradiction"),
     TextExample("他说", "他说了。", "entailment"),
 ]
-TRAIN = "premise\thypo\tlabel\n一 二\t三\tcontradictory\n四\t五\tneutral\n六\t七\tentailment\n"
+TRAIN = (
+    "premise\thypo\tlabel\n一 二\t三\tcontradictory\n四\t五\tneutral\n"
+    "六\t七\tentailment\n"
+)
 TRAIN_EXAMPLES = [
     TextExample("一 二", "三", "contradiction"),
     TextExample("四", "五", "neutral"),

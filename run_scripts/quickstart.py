@@ -261,15 +261,6 @@ def train(stages: Stages) -> None:
         stages.run("answers", "answers.json", ANSWERS)
 
 
-def run() -> None:
-    """Runs the program from the command line."""
-    command_line.run(main)
-
-
-if __name__ == "__main__":
-    run()
-
-
 def read_json(path: str) -> dict[str, Any]:
     """Reads a JSON object that a stage wrote, without TensorFlow."""
     with open(path, encoding="utf-8") as file:
@@ -384,3 +375,12 @@ def _with_baseline(folder: str, split: str, accuracy: float) -> str:
         count for name, count in counts.items() if name.startswith("label ")
     )
     return f"accuracy {accuracy:.1%} ({most_common / counts['examples']:.1%})"
+
+
+def run() -> None:
+    """Runs the program from the command line."""
+    command_line.run(main)
+
+
+if __name__ == "__main__":
+    run()

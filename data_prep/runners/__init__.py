@@ -5,10 +5,10 @@ Read in this order: `job` (one set of records to create, and its file names), `s
 disk), `outputs` (checks before a run, and the manifest after it), `work_folder` (the
 folder of the intermediate files, and its lock), `workers` (a pool of processes),
 `runner` (who executes the stages), `preparation` (the steps of a run, on any runner),
-`local`, `dask` and `beam` (a run on one machine, on a Dask cluster, on Apache
-Beam), `record_reading` (reads records that any program
-created), `inspection` (prints and checks records).
+`local`, `dask` and `beam` (a run on one machine, on a Dask cluster, on Apache Beam),
+`record_reading` (reads records that any program created), `inspection` (prints and
+checks records).
 
-May import foundation modules, `tokenization`, `data_prep.corpus` and
-`data_prep.pretraining_data`.
+May import foundation modules, `program`, `tokenization`, `masking`,
+`data_prep.corpus` and `data_prep.pretraining_data`.
 """

@@ -1,6 +1,6 @@
 """`Runner`: who executes the stages of record creation, on one machine or on several.
 
-`local.LocalRunner` has processes of this machine, `dask_workers.DaskRunner` the workers
+`local.LocalRunner` has processes of this machine, `dask.DaskRunner` the workers
 of a cluster, and `beam.BeamRunner` pipelines.
 """
 

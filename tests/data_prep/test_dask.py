@@ -19,7 +19,13 @@ from bert_tf.errors import InputError
 
 distributed = pytest.importorskip("distributed", reason="needs the [dask] extra")
 ROOT = pathlib.Path(__file__).parents[2]
-OTHER_VERSION = "import bert_tf\nbert_tf.__version__ = '0.0'\n"
+# Makes a worker state another version of bert-tf, and the true ones of other packages.
+OTHER_VERSION = """
+from importlib import metadata
+metadata.version = lambda name: (
+    "0.0" if name == "bert-tf" else metadata.distribution(name).version
+)
+"""
 
 
 class Cluster:

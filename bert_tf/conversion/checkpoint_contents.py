@@ -46,7 +46,8 @@ class CheckpointContents:
             None.
         classifier: The head that Hugging Face names `classifier`, by Hugging Face name,
             if the checkpoint does not tell whether the head classifies texts, tokens or
-            choices. Otherwise, the head is in `arrays`, and this dict is empty.
+            choices (for the Model Garden: texts or tokens, or predicts spans).
+            Otherwise, the head is in `arrays`, and this dict is empty.
         tied_masked_lm: Whether the output layer of the masked LM is the word
             embeddings. The models of bert-tf do not have another output layer. If
             false, `arrays` contains the other weights of the masked-LM head.
@@ -331,8 +332,13 @@ def classifier_of(
         Dict from google-research/bert name to array; empty if the model has no head
         that Hugging Face names `classifier`, or if `contents.classifier` is empty.
     """
-    for architecture in weight_table.CLASSIFIER_HEADS:
-        rows = weight_table.classifier_rows(architecture)
+    kinds = [
+        weight_table.classifier_rows(each) for each in weight_table.CLASSIFIER_HEADS
+    ]
+    if contents.dialect != "hugging_face":
+        kinds.append(weight_table.span_rows("classifier"))
+
+    for rows in kinds:
         if all(row.google in variables for row in rows):
             names = {row.hugging_face: row.google for row in rows}
             return {names[name]: array for name, array in contents.classifier.items()}

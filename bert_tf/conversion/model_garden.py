@@ -1,25 +1,55 @@
-"""The dialect "model_garden": object-based encoders of the TensorFlow Model Garden.
+"""The dialect "model_garden": object-based checkpoints of the TensorFlow Model Garden.
 
 Checkpoints of this dialect (format) can be read but not written.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf.conversion import tensorflow_checkpoint, weight_table
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
+from bert_tf.conversion.weight_table import Row
 from bert_tf.errors import InputError
+
+_WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
+# Further weights: the last part of the variable's full name, and the name in bert-tf.
+_HEADS = {
+    # `BertPretrainerV2` and some classifiers train a pooler of the head, and leave that
+    # of the encoder, `pooler_transform`, at its initial values.
+    "pooler_dense/kernel": "bert/pooler/dense/kernel",
+    "pooler_dense/bias": "bert/pooler/dense/bias",
+    "next_sentence/logits/kernel": "cls/seq_relationship/output_weights",
+    "next_sentence/logits/bias": "cls/seq_relationship/output_bias",
+    "sentence_prediction/logits/kernel": "output_weights",
+    "sentence_prediction/logits/bias": "output_bias",
+    # A tagger, a span labeler and the classifiers of 2020 have the same names.
+    "predictions/transform/logits/kernel": "classifier.weight",
+    "predictions/transform/logits/bias": "classifier.bias",
+}
+# `tf.train.Checkpoint` counts its files in this variable.
+_SAVE_COUNTER = "save_counter"
+
+
+class GardenWeights(NamedTuple):
+    """The weights of a checkpoint, as in the fields of `CheckpointContents`.
+
+    Attributes:
+        arrays: The weights by google-research/bert name.
+        classifier: The head of unknown kind, by Hugging Face name.
+        unknown: Keys of the tensors that are not weights of a BERT.
+        heads: The number of attention heads; 0 if there is no attention.
+    """
+
+    arrays: dict[str, np.ndarray]
+    classifier: dict[str, np.ndarray]
+    unknown: tuple[str, ...]
+    heads: int
 
 
 def read(path: str, slots: bool) -> CheckpointContents | None:
     """Reads an object-based checkpoint, and config and vocabulary in its folder.
-
-    The keys of the checkpoint are paths through Python objects. The keys differ between
-    the two encoder classes of the Model Garden. This function uses the full names of
-    the variables instead, which are the same for both classes. The checkpoint contains
-    the full names too.
 
     Args:
         path: The prefix of the checkpoint, its `.index` file, or its folder.
@@ -35,44 +65,70 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     with tensorflow_checkpoint.opened(path) as (prefix, reader):
         if reader is None or not reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
             return None
-        return _read(prefix, reader)
+        weights = read_weights(reader)
 
-
-def _read(prefix: str, reader: Any) -> CheckpointContents:
-    names = {row.model_garden: row for row in weight_table.rows()}
-    match = weight_table.matcher(names, with_scope=True)
-
-    arrays: dict[str, np.ndarray] = {}
-    unknown = []
-    for full_name, key in _keys_by_full_name(reader).items():
-        found = match(full_name)
-        if found is None:
-            unknown.append(key)
-            continue
-
-        # [in, heads, head size] becomes [in, out].
-        row, block = found
-        name = row.google.replace("{i}", block)
-        arrays[name] = weight_table.merge_heads(
-            row, tensorflow_checkpoint.get_weight(reader, key)
-        )
-
-    if "bert/embeddings/word_embeddings" not in arrays:
+    if _WORD_EMBEDDINGS not in weights.arrays:
         raise InputError(
             f"{prefix} is an object-based checkpoint, but not of a Model Garden BERT "
             "encoder: it has no variable with the name word_embeddings/embeddings."
         )
 
-    neighbors = tensorflow_checkpoint.read_neighbors(prefix)
     return CheckpointContents(
-        prefix, "model_garden", arrays, unknown=tuple(unknown), **neighbors
+        prefix,
+        "model_garden",
+        weights.arrays,
+        unknown=weights.unknown,
+        classifier=weights.classifier,
+        **tensorflow_checkpoint.read_neighbors(prefix),
     )
+
+
+def read_weights(reader: Any) -> GardenWeights:
+    """Reads the weights of an object-based checkpoint.
+
+    The keys of the checkpoint are paths through Python objects, and differ between the
+    classes of the Model Garden. This function uses the full names of the variables,
+    which the checkpoint contains too, and which are the same for all classes.
+
+    Args:
+        reader: The reader of `tensorflow_checkpoint.opened`.
+    """
+    names = {row.model_garden: row for row in weight_table.rows()}
+    names |= {name: Row(google, "") for name, google in _HEADS.items()}
+    match = weight_table.matcher(names, with_scope=True)
+
+    arrays: dict[str, np.ndarray] = {}
+    unknown = []
+    heads = 0
+    keys = _keys_by_full_name(reader)
+    # The pooler of a head is read last, and so replaces that of the encoder.
+    for full_name in sorted(keys, key=lambda name: "pooler_dense" in name):
+        found = match(full_name)
+        if found is None:
+            unknown.append(keys[full_name])
+            continue
+
+        array = tensorflow_checkpoint.get_weight(reader, keys[full_name])
+        row, block = found
+        if row.heads == "out" and array.ndim == 3:
+            heads = array.shape[1]
+
+        # [in, heads, head size] becomes [in, out], the [in, out] of an output layer
+        # becomes [out, in].
+        array = weight_table.merge_heads(row, array)
+        is_output_layer = full_name.endswith("logits/kernel")
+        name = row.google.replace("{i}", block)
+        arrays[name] = array.T if is_output_layer else array
+
+    of_classifier = [name for name in arrays if name.startswith("classifier.")]
+    classifier = {name: arrays.pop(name) for name in of_classifier}
+    return GardenWeights(arrays, classifier, tuple(unknown), heads)
 
 
 def _keys_by_full_name(reader: Any) -> dict[str, str]:
     """Returns a dict from full variable name to checkpoint key.
 
-    Optimizer slots are omitted.
+    Optimizer slots and the counter of checkpoints are omitted.
     """
     serialized = reader.get_tensor(tensorflow_checkpoint.OBJECT_GRAPH)
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(serialized)
@@ -88,5 +144,6 @@ def _keys_by_full_name(reader: Any) -> dict[str, str]:
         for index, node in enumerate(graph.nodes)
         if index not in slots
         for attribute in node.attributes
-        if attribute.name == "VARIABLE_VALUE" and attribute.full_name
+        if attribute.name == "VARIABLE_VALUE"
+        and attribute.full_name not in ("", _SAVE_COUNTER)
     }

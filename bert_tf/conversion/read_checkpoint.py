@@ -1,12 +1,14 @@
-"""`read_weights` reads a checkpoint: a folder, a .zip file or one of the hub."""
+"""`read_weights` reads a checkpoint: a folder, an archive or one of the hub."""
 
 import dataclasses
 import importlib
 import os
 import posixpath
 import re
+import tarfile
 import tempfile
 import zipfile
+from collections.abc import Iterable
 from types import ModuleType
 
 from tensorflow.io import gfile
@@ -34,8 +36,9 @@ def read_weights(path: str, slots: bool = False) -> CheckpointContents:
             if the run used early stopping); a google-research/bert checkpoint
             (`.../bert_model.ckpt`, or its folder); a
             Model Garden checkpoint (its prefix or its folder); a Hugging Face folder or
-            its `model.safetensors`; a `.zip` file that contains any of the above, such
-            as a file that Google released; `hf://owner/name` or
+            its `model.safetensors`; a SavedModel of TensorFlow Hub; a `.zip` or
+            `.tar.gz` file that contains any of the above, such as a file that Google
+            released; `hf://owner/name` or
             `hf://owner/name@revision` on the Hugging Face hub.
         slots: Whether to read Adam's moments too. Only google-research/bert checkpoints
             and training checkpoints of bert-tf can contain them.
@@ -48,10 +51,10 @@ def read_weights(path: str, slots: bool = False) -> CheckpointContents:
         contents = _read_from_hub(path)
     else:
         check_file_system(path)
-        is_zip = path.endswith(".zip") and not gfile.isdir(path)
-        contents = (
-            _read_zip(path, slots) if is_zip else _read(path.rstrip("/") or path, slots)
-        )
+        if path.endswith(dialects.ARCHIVES) and not gfile.isdir(path):
+            contents = _read_archive(path, slots)
+        else:
+            contents = _read(path.rstrip("/") or path, slots)
     check_weights(contents)
     return contents
 
@@ -121,22 +124,21 @@ def _read_from_hub(path: str) -> CheckpointContents:
     return dataclasses.replace(_read(folder, slots=False), source=path)
 
 
-def _read_zip(path: str, slots: bool) -> CheckpointContents:
+def _read_archive(path: str, slots: bool) -> CheckpointContents:
+    """Reads the checkpoint in a `.zip` or `.tar.gz` file."""
     files.check_is_file(path)
     with tempfile.TemporaryDirectory() as folder:
-        with (
-            files.explain_read_errors(path, " as a zip file"),
-            gfile.GFile(path, "rb") as file,
-            zipfile.ZipFile(file) as archive,
-        ):
-            archive.extractall(folder)
+        _extract(path, folder)
 
-        # Exactly one folder of the archive has weights.
+        # Exactly one folder of the archive has weights, apart from the variables that
+        # belong to a SavedModel.
         candidates = [
             root
             for root, _, names in gfile.walk(folder)
             if dialects.has_weights(names) and "__MACOSX" not in root
         ]
+        inner = {posixpath.join(root, "variables") for root in candidates}
+        candidates = [root for root in candidates if root not in inner]
         if len(candidates) != 1:
             raise InputError(
                 f"{path} must hold one checkpoint. Found: {len(candidates)}."
@@ -152,6 +154,40 @@ def _read_zip(path: str, slots: bool) -> CheckpointContents:
     if casing is None:
         casing = released_casing(posixpath.basename(path))
     return dataclasses.replace(contents, source=path, do_lower_case=casing)
+
+
+def _extract(path: str, folder: str) -> None:
+    """Extracts an archive to a folder.
+
+    Raises:
+        InputError: The archive is damaged, or has a link or a name that leads outside of
+            the folder.
+    """
+    is_zip = path.endswith(".zip")
+    with (
+        files.explain_read_errors(path, f" as a {'zip' if is_zip else 'tar.gz'} file"),
+        gfile.GFile(path, "rb") as file,
+    ):
+        if is_zip:
+            with zipfile.ZipFile(file) as archive:
+                _check_names(path, archive.namelist())
+                archive.extractall(folder)
+            return
+
+        with tarfile.open(fileobj=file, mode="r:gz") as tar:
+            members = [each for each in tar.getmembers() if not each.isdir()]
+            # Where a link leads is the name that counts.
+            _check_names(path, [m.name if m.isreg() else f"/{m.name}" for m in members])
+            tar.extractall(folder, members)
+
+
+def _check_names(path: str, names: Iterable[str]) -> None:
+    for name in names:
+        if posixpath.isabs(name) or ".." in name.split("/"):
+            raise InputError(
+                f"{path} contains {name}, which leads outside of the archive. Get the "
+                "file again from its source."
+            )
 
 
 def _read(path: str, slots: bool) -> CheckpointContents:

@@ -170,6 +170,15 @@ def classifier_rows(architecture: str) -> list[Row]:
     return _head(CLASSIFIER_HEADS.get(architecture, ""), "classifier")
 
 
+def span_rows(hugging_face: str = "qa_outputs") -> list[Row]:
+    """Returns the rows of the head that predicts spans.
+
+    Args:
+        hugging_face: The name of the head in the checkpoint.
+    """
+    return _head("cls/squad/", hugging_face)
+
+
 def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]:
     """Returns the rows, in the order in which google-research/bert creates variables.
 
@@ -179,8 +188,7 @@ def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]
     """
     pooler = _dense("bert/pooler/dense", "bert.pooler.dense", "pooler_transform")
     classifier = classifier_rows(architecture)
-    span = _head("cls/squad/", "qa_outputs")
-    return (*_EMBEDDINGS, *_BLOCK, *pooler, *_PRETRAINING, *classifier, *span)
+    return (*_EMBEDDINGS, *_BLOCK, *pooler, *_PRETRAINING, *classifier, *span_rows())
 
 
 def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool = False) -> str:

@@ -147,6 +147,13 @@ def _check_heads(contents: CheckpointContents, dialect: str) -> None:
             "encoder_only=True to write the encoder without heads."
         )
 
+    if contents.classifier and contents.dialect != "hugging_face":
+        raise InputError(
+            f"{contents.source} does not tell whether its head classifies tokens or "
+            "texts, or predicts spans. In Python, load it into a model of that kind "
+            "and call save_checkpoint, or give encoder_only=True to write the encoder "
+            "without heads."
+        )
     if contents.classifier:
         raise InputError(
             f"{contents.source}/config.json does not tell the kind of the head "

@@ -15,7 +15,7 @@ from bert_tf.errors import InputError
 from bert_tf.feature_extraction.extraction_config import ExtractionConfig
 from bert_tf.feature_extraction.extractor import LineFeatures
 from bert_tf.storage import files
-from bert_tf.storage.dialects import is_file_of_checkpoint
+from bert_tf.storage.dialects import ARCHIVES, is_file_of_checkpoint
 from bert_tf.storage.paths import check_output_file, is_inside, is_stdout
 
 
@@ -164,8 +164,8 @@ def _belongs_to(path: str, checkpoint: str) -> bool:
     is_neighbor = os.path.realpath(folder) == os.path.realpath(
         os.path.dirname(checkpoint)
     )
-    is_zip = checkpoint.endswith(".zip")
-    return is_neighbor and not is_zip and is_file_of_checkpoint(name)
+    is_archive = checkpoint.endswith(ARCHIVES)
+    return is_neighbor and not is_archive and is_file_of_checkpoint(name)
 
 
 def _shard_path(path: str, shard: int, output_format: str) -> str:

@@ -121,6 +121,15 @@ DIALECTS = {
         weights="*.index",
         files=_TENSORFLOW_FILES,
     ),
+    "tensorflow_hub": Dialect(
+        module="tensorflow_hub",
+        author="TensorFlow Hub",
+        source="a SavedModel of TensorFlow Hub",
+        marks=("saved_model.pb",),
+        weights="saved_model.pb",
+        files=r"saved_model\.pb",
+        hub_files=("saved_model.pb", "variables/variables.*", "assets/*"),
+    ),
     "google": Dialect(
         module="google",
         author="google-research/bert",
@@ -137,6 +146,7 @@ DIALECTS = {
         ),
     ),
 }
+ARCHIVES = (".zip", ".tar.gz", ".tgz")  # files that may contain a checkpoint
 WRITABLE = {name: each.written for name, each in DIALECTS.items() if each.written}
 WRITABLE_DIALECTS = tuple(WRITABLE)
 
@@ -184,7 +194,7 @@ AUTHORS = listed(each.author for each in reversed(DIALECTS.values()))
 SOURCES = listed(
     [
         *(each.source for each in DIALECTS.values()),
-        "a .zip file with one of these",
+        "a .zip or .tar.gz file with one of these",
         "hf://owner/name",
     ]
 )

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import tarfile
 import tempfile
 import zipfile
 import zlib
@@ -157,7 +158,8 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
     import tensorflow as tf
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-    others = (DecodeError, zlib.error, zipfile.BadZipFile, OSError, EOFError)
+    archives = (zlib.error, zipfile.BadZipFile, tarfile.TarError)
+    others = (DecodeError, OSError, EOFError)
     of_pyarrow = (ValueError, NotImplementedError)  # and OSError
 
     try:
@@ -168,7 +170,7 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
         raise InputError(
             f"{path} cannot be read{content}: {reason_of(error)}."
         ) from error
-    except (*others, *of_pyarrow) as error:
+    except (*archives, *others, *of_pyarrow) as error:
         reason = str(error).rstrip(".")
         raise InputError(f"{path} cannot be read{content}: {reason}.") from error
 

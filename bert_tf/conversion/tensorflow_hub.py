@@ -1,0 +1,117 @@
+"""The dialect "tensorflow_hub": SavedModels of TensorFlow Hub and Kaggle.
+
+Their variables have the names of the Model Garden. Those of modules of TensorFlow 1 have
+the names of google-research/bert. Nothing in the graph is run. Checkpoints of this
+dialect (format) can be read but not written.
+"""
+
+import dataclasses
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from tensorflow.core.protobuf import saved_model_pb2
+
+from bert_tf.config import BertConfig
+from bert_tf.conversion import google, model_garden, tensorflow_checkpoint
+from bert_tf.conversion.checkpoint_contents import CheckpointContents
+from bert_tf.errors import InputError
+from bert_tf.storage import files
+from bert_tf.storage.files import find_file
+from bert_tf.storage.weights import VOCABULARY_FILE, read_vocabulary
+
+_GRAPH_FILE = "saved_model.pb"
+_CASING = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
+_EMBEDDINGS, _BLOCK = "bert/embeddings/", "bert/encoder/layer_"
+
+
+def read(path: str, slots: bool) -> CheckpointContents | None:
+    """Reads the weights, the architecture and the vocabulary of a SavedModel.
+
+    Args:
+        path: The folder of the SavedModel.
+        slots: Ignored, because a SavedModel has no slots (Adam's moments).
+
+    Returns:
+        The contents, or None if the path is not the folder of a BERT encoder. `config`
+        is None for a module of TensorFlow 1, whose variables do not show how many
+        attention heads the model has.
+
+    Raises:
+        InputError: A file is damaged, or the SavedModel only prepares texts.
+    """
+    graph_file = posixpath.join(path, _GRAPH_FILE)
+    if not files.exists(graph_file):
+        return None
+
+    vocabulary_file = find_file(posixpath.join(path, "assets"), VOCABULARY_FILE)
+    facts: dict[str, Any] = {"source": path, "dialect": "tensorflow_hub"}
+    if vocabulary_file:
+        facts["vocabulary"] = read_vocabulary(vocabulary_file)
+
+    variables = posixpath.join(path, "variables/variables")
+    with tensorflow_checkpoint.opened(variables) as (prefix, reader):
+        if reader is None:
+            return None
+        if not reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
+            contents = google.read(prefix, slots=False)
+            return contents and dataclasses.replace(contents, **facts)
+
+        weights = model_garden.read_weights(reader)
+        has_weights = any(reader.get_variable_to_shape_map().values())
+        if reader.has_tensor(_CASING):
+            facts["do_lower_case"] = bool(reader.get_tensor(_CASING))
+
+    if vocabulary_file and not has_weights:
+        raise InputError(
+            f"{path} prepares texts for an encoder, and has no weights. Give the "
+            "SavedModel of the encoder; bert-tf has a tokenizer of its own."
+        )
+    if not weights.heads:
+        return None
+
+    return CheckpointContents(
+        arrays=weights.arrays,
+        config=_config(weights.arrays, weights.heads, _hidden_act(graph_file)),
+        unknown=tuple(key for key in weights.unknown if key != _CASING),
+        classifier=weights.classifier,
+        **facts,
+    )
+
+
+def _config(
+    arrays: Mapping[str, np.ndarray], heads: int, hidden_act: str
+) -> BertConfig:
+    """Returns the architecture, which the shapes of the weights show."""
+    shapes = {
+        name.removeprefix(_EMBEDDINGS): array.shape for name, array in arrays.items()
+    }
+    blocks = [name for name in shapes if name.endswith("intermediate/dense/bias")]
+    return BertConfig(
+        vocab_size=shapes["word_embeddings"][0],
+        hidden_size=shapes["word_embeddings"][1],
+        num_hidden_layers=len(blocks),
+        num_attention_heads=heads,
+        intermediate_size=shapes[blocks[0]][0],
+        max_position_embeddings=shapes["position_embeddings"][0],
+        type_vocab_size=shapes["token_type_embeddings"][0],
+        hidden_act=hidden_act,
+    )
+
+
+def _hidden_act(graph_file: str) -> str:
+    """Returns the form of gelu, which the operations of the graph show.
+
+    Only the erf form has an operation of its own: the pooler has a Tanh in any case.
+    """
+    with files.explain_read_errors(graph_file, " as a SavedModel"):
+        graph = saved_model_pb2.SavedModel.FromString(files.read_bytes(graph_file))
+
+    operations = {
+        node.op
+        for each in graph.meta_graphs
+        for function in each.graph_def.library.function
+        for node in function.node_def
+    }
+    return "gelu_exact" if operations & {"Erf", "Erfc"} else "gelu"

@@ -15,8 +15,8 @@ Read in this order; each package imports only packages listed before it:
 4. `pretraining`, `tasks`: data, objective and metrics of pretraining and of each
    fine-tuning task; `feature_extraction`: hidden states of texts.
 5. `conversion` reads and writes checkpoints of all dialects, `pretrained` loads and
-   saves models, `fine_tuning` trains a model for a task, `pretraining_run` pretrains
-   one, `export` creates models for serving.
+   saves models, `text_inputs` is a Keras layer from texts to ids, `fine_tuning` trains a
+   model for a task, `pretraining_run` pretrains one, `export` creates models for serving.
 6. `program` has what every main needs. `data_prep` (text -> vocabulary -> records) and
    `run_scripts` contain the programs.
 
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from bert_tf.tasks.squad.squad_encoding import WindowSettings
     from bert_tf.tasks.squad.squad_task import SquadTask
     from bert_tf.tasks.tables import TableFormat
+    from bert_tf.text_inputs import TextInputs
     from bert_tf.tokenization import BertTokenizer
     from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
     from bert_tf.training.lifecycle.run_folder import RunFolder
@@ -98,6 +99,7 @@ _MODULES = {
     "SquadTask": "tasks.squad.squad_task",
     "TableFormat": "tasks.tables",
     "TextColumns": "tasks.classification.sources.custom",
+    "TextInputs": "text_inputs",
     "Trainer": "training.trainer",
     "TrainingConfig": "training.config",
     "TrainingData": "training.trainer",
@@ -116,6 +118,7 @@ __all__ = list(_MODULES)
 _WITH_KERAS = (
     "modeling",
     "pretrained",
+    "text_inputs",
     "pretraining_run",
     "export",
     "training.step",
@@ -138,9 +141,10 @@ def __getattr__(name: str) -> Any:
         _check_keras()
     value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     if module in ("modeling", "pretrained"):
-        # A saved model may contain the optimizer. Keras finds only classes that are
-        # imported.
-        importlib.import_module(f"{__name__}.{_MODULES['AdamWeightDecay']}")
+        # A saved model may contain the optimizer and the tokenizer. Keras finds only
+        # classes that are imported.
+        for saved in ("AdamWeightDecay", "TextInputs"):
+            importlib.import_module(f"{__name__}.{_MODULES[saved]}")
     globals()[name] = value
     return value
 

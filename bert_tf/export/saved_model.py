@@ -80,7 +80,7 @@ def _write(
     if found := foreign_parts(read_graph(folder)):
         raise GateError(
             f"The SavedModel contains {', '.join(found)}, which TensorFlow Serving "
-            "2.20 may lack, or which may read or write files. Nothing was exported."
+            "2.12 may lack, or which may read or write files. Nothing was exported."
         )
 
     # Run it in the other process.

@@ -3,8 +3,8 @@
 A SavedModel is a program. Loading it runs functions of its graph, such as initializers,
 and its operations can read and write files and run Python code. The graphs that bert-tf
 exports need only operations that compute, and those that read the weights.
-`operations.txt` lists them; all of them exist in TensorFlow 2.20 and tensorflow-text
-2.20, which TensorFlow Serving 2.20, the newest release, contains.
+`operations.txt` lists them; all of them exist in TensorFlow 2.12 and tensorflow-text
+2.12, which TensorFlow Serving contained from 2023 to 2026, and in 2.20.
 """
 
 import collections

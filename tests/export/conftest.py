@@ -45,12 +45,20 @@ def older_python():
 
     See test_older_tensorflow.py.
     """
-    path = os.environ.get("BERT_TF_OLDER_PYTHON")
-    if not path:
-        pytest.skip(
-            "BERT_TF_OLDER_PYTHON is not set: see tests/export/test_older_tensorflow.py"
-        )
-    return path
+    return python_of("BERT_TF_OLDER_PYTHON")
+
+
+@pytest.fixture(scope="session")
+def oldest_python():
+    """The Python program of an environment with TensorFlow 2.12.1."""
+    return python_of("BERT_TF_OLDEST_PYTHON")
+
+
+def python_of(variable):
+    """Returns the Python program that an environment variable names."""
+    if not os.environ.get(variable):
+        pytest.skip(f"{variable} is not set: see tests/export/test_older_tensorflow.py")
+    return os.environ[variable]
 
 
 def settings_of(kind, format):

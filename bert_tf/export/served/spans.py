@@ -177,9 +177,12 @@ def distinct(found: Candidates, *values: Any) -> Candidates:
         found: The candidates.
         values: string or int32 [C] each.
     """
-    keys = tf.strings.join(
-        [tf.as_string(each) for each in (found.question, *values)], ":"
-    )
+    # In TensorFlow 2.12, `as_string` refuses strings.
+    texts = [
+        each if each.dtype == tf.string else tf.as_string(each)
+        for each in (found.question, *values)
+    ]
+    keys = tf.strings.join(texts, ":")
     unique = tf.unique(keys)
     count = tf.size(keys)
     first = tf.math.unsorted_segment_min(tf.range(count), unique.idx, tf.size(unique.y))

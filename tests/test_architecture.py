@@ -23,6 +23,7 @@ FOUNDATION = {
     "bert_tf.head_config": ("bert_tf.errors",),
     "bert_tf.task_facts": ("bert_tf.head_config",),
     "bert_tf.tfds_builders": ("bert_tf.errors",),
+    "bert_tf.backend": ("bert_tf.errors",),
 }
 
 # For each package: the packages of this project that it may import in addition to
@@ -242,8 +243,8 @@ EFFECTS_OF_PROGRAMS = {
     "sys.exit": ("program.command_line", "export.gate_program"),
     "os._exit": (),
     # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; the environment of the process
-    # of the gate
-    "os.environ": ("program.startup", "training.strategy", "export.gate"),
+    # of the gate; `backend` only reads KERAS_BACKEND
+    "os.environ": ("program.startup", "training.strategy", "export.gate", "backend"),
     "signal.signal": ("program.command_line", "training.loop"),
     "logging.basicConfig": (),
     "tf.random.set_seed": (),

@@ -127,18 +127,6 @@ def test_a_name_of_the_hub_is_suggested(tmp_path, monkeypatch):
         bert_tf.load("/models/a/b")
 
 
-def test_another_backend_of_keras_is_refused_in_one_line():
-    done = subprocess.run(
-        [sys.executable, "-c", "import bert_tf; bert_tf.BertClassifier"],
-        env={**os.environ, "KERAS_BACKEND": "jax"}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.stderr.splitlines()[-1] == (
-        "bert_tf.errors.InputError: bert_tf needs the backend tensorflow of Keras. "
-        "Received: jax. Before keras is imported, set KERAS_BACKEND=tensorflow in the "
-        "environment."
-    )
-
-
 def test_a_new_head_is_reported(classifier, tokenizer, tmp_path, caplog):
     path = bert_tf.save_checkpoint(classifier, tokenizer, str(tmp_path / "model"))
     loaded = bert_tf.load(path)

@@ -7,7 +7,7 @@ normalization, dropout, initial weights), `transformer` (attention, block, rows 
 padding), `inputs` (checks of the inputs), `base_model` (base class of all models),
 `encoder` (embeddings, `BertEncoder`), `heads` (output layers, BiLSTM, combination of
 hidden states), `models` (encoder and head for each kind of task), `costs` (parameters,
-FLOPs and memory of a model).
+FLOPs and memory of a model), `layout` (variables on several devices).
 Imports foundation modules and keras, never tensorflow.
 
 Shape letters: B sequences in a batch, S tokens in a sequence, H hidden size, A
@@ -18,6 +18,7 @@ predictions in a sequence, V vocabulary entries.
 from bert_tf.modeling.encoder import BertEncoder, Embeddings
 from bert_tf.modeling.heads import MaskedLMHead, OutputHead
 from bert_tf.modeling.layers import Dense, Dropout, DropoutSeeds, LayerNorm
+from bert_tf.modeling.layout import layout_map
 from bert_tf.modeling.models import (
     BertClassifier,
     BertHeadModel,
@@ -53,5 +54,6 @@ __all__ = [
     "arrays_by_name",
     "attention_bias",
     "depths_by_name",
+    "layout_map",
     "variables_by_name",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_tf.backend import check_dynamic_shapes
 from bert_tf.config import BertConfig
 from bert_tf.modeling.base_model import BertBaseModel
 from bert_tf.modeling.inputs import complete_inputs
@@ -165,8 +166,8 @@ class BertEncoder(BertBaseModel):
         skip_padding: Whether the blocks compute tokens only, and not padding; default
             False. The outputs at padding, which have the values of google-research/bert
             otherwise, are then 0, and so is the input of `pooled_output` for a sequence
-            without tokens. It needs dynamic shapes: XLA, TPUs and TFLite cannot compile
-            it. Ignored with `attention_maps`. Set it on the model that is trained or
+            without tokens. It needs dynamic shapes: XLA, JAX, TPUs and TFLite cannot
+            compile it. Ignored with `attention_maps`. Set it on the model that is trained or
             predicts, not on the encoder in it, if that model has trained or predicted
             before.
 
@@ -218,6 +219,8 @@ class BertEncoder(BertBaseModel):
 
     @skip_padding.setter
     def skip_padding(self, value: bool) -> None:
+        if value:
+            check_dynamic_shapes("skip_padding")
         self._skips_padding = value
         self._drop_traced_functions()
 

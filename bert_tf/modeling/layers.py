@@ -362,7 +362,10 @@ class DropoutSeeds(keras.random.SeedGenerator):
         if self._given_seed is None:
             return self
         offset = (_STRIDES * np.uint64(index + 1)).astype(np.uint32).view(np.int32)
-        return _FixedSeed(self._given_seed + ops.convert_to_tensor(offset, "int32"))
+        seed = self._given_seed + ops.convert_to_tensor(offset, "int32")
+        # Some backends accept only unsigned seeds.
+        is_unsigned = self.state.dtype == "uint32"
+        return _FixedSeed(ops.cast(seed, "uint32") if is_unsigned else seed)
 
 
 class _FixedSeed(keras.random.SeedGenerator):

@@ -102,20 +102,8 @@ class PretrainingObjective:
         return sums
 
     def targets(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns positions, ids and weights of the tokens to predict.
-
-        With "causal", these are all tokens except the first.
-        """
-        if self._kind != "causal":
-            names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
-            return {name: batch[name] for name in names}
-        ids = batch["input_ids"]
-        positions = tf.range(tf.shape(ids)[1] - 1)
-        return {
-            "masked_lm_positions": tf.broadcast_to(positions, tf.shape(ids[:, 1:])),
-            "masked_lm_ids": ids[:, 1:],
-            "masked_lm_weights": tf.cast(batch["input_mask"][:, 1:], tf.float32),
-        }
+        """Returns positions, ids and weights of the tokens to predict."""
+        return masked_lm_targets(batch, self._kind)
 
     def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
         """Returns the mean masked-LM loss, plus the mean next-sentence loss."""
@@ -137,6 +125,27 @@ class PretrainingObjective:
             metrics["next_sentence_accuracy"] = sums["next_sentence_correct"] / pairs
             metrics["next_sentence_loss"] = sums["next_sentence_loss"] / pairs
         return metrics
+
+
+def masked_lm_targets(batch: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Returns positions, ids and weights of the tokens to predict.
+
+    With "causal", these are all tokens except the first.
+
+    Args:
+        batch: The features `features.PRETRAINING` of a batch.
+        kind: One of `pretraining_config.OBJECTIVES`.
+    """
+    if kind != "causal":
+        names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+        return {name: batch[name] for name in names}
+    ids = batch["input_ids"]
+    positions = tf.range(tf.shape(ids)[1] - 1)
+    return {
+        "masked_lm_positions": tf.broadcast_to(positions, tf.shape(ids[:, 1:])),
+        "masked_lm_ids": ids[:, 1:],
+        "masked_lm_weights": tf.cast(batch["input_mask"][:, 1:], tf.float32),
+    }
 
 
 def majority_accuracies(

@@ -59,9 +59,11 @@ def set_environment() -> None:
     Keras uses TensorFlow. TF_CPP_MIN_LOG_LEVEL=1 hides lines of later operations, such
     as the compilation by XLA. TF_ENABLE_ONEDNN_OPTS=1 switches oneDNN on: TensorFlow
     does so by itself only on processors with AVX512 or AMX instructions, but it is
-    faster on others too. Values that the user has set are kept.
+    faster on others too. Values that the user has set are kept, and the backend of
+    Keras if Keras is imported already, such as in a notebook that creates records.
     """
-    os.environ["KERAS_BACKEND"] = "tensorflow"
+    if "keras" not in sys.modules:
+        os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 

@@ -9,7 +9,7 @@ from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, depths_by_name
 from bert_tf.training.config import SCHEDULES, TrainingConfig
 from bert_tf.training.step.optimizer import Optimizer
-from bert_tf.training.step.update_rules import scheduled_rate
+from bert_tf.training.step.rates import scheduled_rate
 
 
 def config(**fields):

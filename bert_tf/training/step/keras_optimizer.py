@@ -1,13 +1,14 @@
 """`AdamWeightDecay` and `WarmupSchedule`: the released optimizer in Keras.
 
-They work in `compile` and `fit`. Both classes call the functions of the engine.
+They work in `compile` and `fit`, on each backend of Keras. On TensorFlow, both classes
+call the functions of the engine.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
+from keras import ops
 
 from bert_tf.errors import (
     InputError,
@@ -17,20 +18,7 @@ from bert_tf.errors import (
     positive,
 )
 from bert_tf.training.config import MAX_BETA, SCHEDULES, TrainingConfig
-from bert_tf.training.step.optimizer import (
-    NO_DECAY,
-    decays,
-    update_on_each_device,
-)
-from bert_tf.training.step.update_rules import (
-    EPSILON,
-    Update,
-    adam_weight_decay,
-    clip_gradients,
-    scheduled_rate,
-    sum_over_replicas,
-    to_dense,
-)
+from bert_tf.training.step.rates import EPSILON, NO_DECAY, decays, scheduled_rate
 
 # The options of Keras's optimizers that the base class implements, and those that are
 # refused.
@@ -48,6 +36,7 @@ _REFUSED = {
     "loss_scale_factor": "Use the dtype policy mixed_bfloat16",
     "weight_decay": "Give weight_decay_rate",
 }
+_ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -97,7 +86,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step: Any) -> Any:
         """Returns the learning rate of a step."""
         return scheduled_rate(
-            tf.convert_to_tensor(step),
+            ops.convert_to_tensor(step),
             self.learning_rate,
             self.num_train_steps,
             self.num_warmup_steps,
@@ -122,13 +111,15 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     updates each weight by `weight -= learning_rate * (m / (sqrt(v) + epsilon) +
     weight_decay_rate * weight)`, where m and v are the moments. For clipping, the norm
     of a sparse gradient of an embedding table counts the row of each look-up
-    separately. A variable without a gradient does not change.
+    separately. JAX and PyTorch have no sparse gradients: there, the norm counts the sum
+    of the rows of each word. A variable without a gradient does not change.
 
-    The optimizer works in `compile` and `fit`, on one device or in a
-    `MirroredStrategy`, and in custom loops whose `strategy.run` calls `apply`. On
-    several replicas, `jit_compile` must be False. With `mixed_float16`, Keras wraps
-    every optimizer in a `LossScaleOptimizer`; this optimizer refuses that, because the
-    weights would become NaN.
+    The optimizer works in `compile` and `fit`, on one device, in a
+    `keras.distribution.Distribution` (JAX) or in a `MirroredStrategy`, and in custom
+    loops whose `strategy.run` calls `apply`. On several replicas of a strategy,
+    `jit_compile` must be False. With `mixed_float16`, Keras wraps every optimizer in a
+    `LossScaleOptimizer`; this optimizer refuses that, because the weights would become
+    NaN.
 
     Args:
         learning_rate: A number, a schedule such as `WarmupSchedule`, or a function
@@ -213,18 +204,17 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             clip_norm if clip_norm is None else positive("clip_norm", clip_norm)
         )
         self._no_decay = _regular_expressions(exclude_from_weight_decay)
+        # Outside of TensorFlow, the base class clips.
+        self.global_clipnorm = None if _ON_TENSORFLOW else self.clip_norm
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
         """Creates the slots (moments) of the variables."""
         if self.built:
             return
-        context = tf.distribute.get_replica_context()
-        if context is not None and context.num_replicas_in_sync > 1:
-            raise InputError(
-                "AdamWeightDecay must be built before strategy.run. Call "
-                "optimizer.build(model.trainable_variables) in the scope of the "
-                "strategy."
-            )
+        if _ON_TENSORFLOW:
+            from bert_tf.training.step import tensorflow_update
+
+            tensorflow_update.check_build()
 
         super().build(variables)
         # The order of the slots is that of the variables.
@@ -248,54 +238,53 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     ) -> None:
         """Updates the weights.
 
-        Keras calls this method with the gradients of one replica.
-
-        Keras clips before it calls this method, and the method of the base class sums
-        over the replicas. The sum has to be first, so this method does both. If a
-        version of Keras does not call this method, it calls `update_step`, which this
-        class does not have, and training fails.
+        On TensorFlow, Keras calls this method with the gradients of one replica. Keras
+        clips before it calls this method, and the method of the base class sums over
+        the replicas. The sum has to be first, so `tensorflow_update` does both.
         """
-        context = tf.distribute.get_replica_context()
-        replicas = context.num_replicas_in_sync
-        if (
-            replicas > 1
-            and tf.__internal__.distribute.strategy_supports_no_merge_call()
-        ):
-            raise InputError(
-                f"jit_compile=True with {replicas} replicas is not supported, because "
-                "one XLA program cannot update the weights of several replicas. Give "
-                "jit_compile=False."
-            )
+        if not _ON_TENSORFLOW:
+            super()._backend_update_step(grads, trainable_variables, learning_rate)
+            return
+        from bert_tf.training.step import tensorflow_update
 
-        # The sum over the replicas is clipped, and not the gradients of each.
         indices = [
             self._get_variable_index(variable) for variable in trainable_variables
         ]
-        by_index = dict(zip(map(str, indices), grads, strict=True))
-        gradients, squares = sum_over_replicas(*to_dense(by_index))
-        clipped, _ = clip_gradients(gradients, squares, self.clip_norm, loss_scale=1.0)
+        tensorflow_update.update_weights(
+            trainable_variables,
+            grads,
+            learning_rate,
+            [(self._adam_m[index], self._adam_v[index]) for index in indices],
+            [self._weight_decay[index] for index in indices],
+            self.clip_norm,
+            beta_1=self.beta_1,
+            beta_2=self.beta_2,
+            epsilon=self.epsilon,
+        )
 
-        def update(_: Any, gradients: Sequence[Any], rate: Any) -> None:
-            for index, variable, gradient in zip(
-                indices, trainable_variables, gradients, strict=True
-            ):
-                slots = {
-                    "adam_m": self._adam_m[index].value,
-                    "adam_v": self._adam_v[index].value,
-                }
-                update = Update(
-                    slots,
-                    gradient,
-                    rate,
-                    self._weight_decay[index],
-                    beta_1=self.beta_1,
-                    beta_2=self.beta_2,
-                    epsilon=self.epsilon,
-                )
-                update_on_each_device(variable.value, adam_weight_decay, update)
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """Updates one weight with its clipped gradient; not on TensorFlow.
 
-        rate = tf.cast(tf.convert_to_tensor(learning_rate), tf.float32)
-        context.merge_call(update, args=(list(clipped.values()), rate))
+        If a version of Keras calls this method on TensorFlow, training fails, because
+        the gradient is not summed over the replicas.
+        """
+        if _ON_TENSORFLOW:
+            raise NotImplementedError
+        index = self._get_variable_index(variable)
+        m, v, decay = (
+            self._adam_m[index],
+            self._adam_v[index],
+            self._weight_decay[index],
+        )
+
+        # The moments.
+        gradient = ops.cast(gradient, variable.dtype)
+        self.assign(m, self.beta_1 * m + (1.0 - self.beta_1) * gradient)
+        self.assign(v, self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient))
+
+        # The weight.
+        change = m / (ops.sqrt(v) + self.epsilon) + decay * variable
+        self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * change)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Sets an attribute.

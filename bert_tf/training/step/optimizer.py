@@ -6,22 +6,17 @@ gradient is not finite, and doubled after 2,000 consecutive steps with finite gr
 """
 
 import contextlib
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.training.config import TrainingConfig
+from bert_tf.training.step.rates import decays
 from bert_tf.training.step.update_rules import UPDATE_RULES, Update
 
 INITIAL_SCALE, MINIMUM_SCALE, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0
-# Biases, and the variables of normalization layers. The expressions match the names of
-# google-research/bert as well as the paths of Keras variables. They look at the last
-# part of the name only, because users choose the other parts, such as the name of a
-# model.
-NO_DECAY = (r"bias$", r"(^|/)(gamma|beta|scale)$")
 
 
 def after_finite_step(scale: Any, steps_at_scale: Any) -> None:
@@ -225,19 +220,6 @@ class Optimizer:
 
     def _move_average(self, average: Any, weight: Any) -> None:
         average.assign_sub((1.0 - self._ema_decay) * (average - weight))
-
-
-def decays(name: str, exclude_from_weight_decay: Sequence[str] = NO_DECAY) -> bool:
-    """Returns whether weight decay applies to a variable.
-
-    Args:
-        name: Name of the variable as in google-research/bert, or its Keras path.
-        exclude_from_weight_decay: Regular expressions. The variable does not decay if
-            its name contains a match of one of the expressions.
-
-    Source: google-research/bert `optimization.AdamWeightDecayOptimizer`.
-    """
-    return not any(re.search(pattern, name) for pattern in exclude_from_weight_decay)
 
 
 def update_on_each_device(variable: Any, rule: Any, *arguments: Any) -> None:

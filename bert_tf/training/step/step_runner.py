@@ -12,9 +12,9 @@ from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.step import non_finite
 from bert_tf.training.step.objective import ORIGIN, Objective, Tensors, combine
 from bert_tf.training.step.optimizer import Optimizer
+from bert_tf.training.step.rates import scheduled_rate
 from bert_tf.training.step.update_rules import (
     clip_gradients,
-    scheduled_rate,
     sum_over_replicas,
     to_dense,
 )

@@ -1,4 +1,4 @@
-"""The mathematics of an update, without state: learning rate, clipping, update rules.
+"""The mathematics of an update, without state: clipping and update rules.
 
 An update rule is a function that changes one weight and its slots (optimizer state): it
 assigns to the variables in its arguments. The optimizer of the training engine calls
@@ -6,60 +6,13 @@ the rule for each variable on each device. The first step of a run has the numbe
 """
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from bert_tf.training.config import TrainingConfig
-
-EPSILON = 1e-6
-
-
-def scheduled_rate(
-    step: Any, peak: float, num_train_steps: int, num_warmup_steps: int, decay: str
-) -> Any:
-    """Returns the learning rate of a step: a linear warm-up from 0, then a decay.
-
-    released: the linear decay of google-research/bert, from the peak at step 0 to 0.
-        The rate is discontinuous at the end of the warm-up: it drops from just below
-        the peak to the peak times `1 - num_warmup_steps / num_train_steps`.
-    linear: linear decay from the peak at the end of the warm-up to 0.
-    cosine: half a cosine period, from the peak at the end of the warm-up to 0.
-    constant: the peak.
-
-    Args:
-        step: Integer or float32 scalar tensor: the number of the step. With a time
-            budget, it is the share of the time that has passed, times
-            `num_train_steps`.
-        peak: The peak learning rate.
-        num_train_steps: The step at which the decay ends.
-        num_warmup_steps: The number of warm-up steps.
-        decay: One of `config.SCHEDULES`.
-
-    Returns:
-        float32 scalar; 0 from `num_train_steps` on, except for "constant".
-
-    Source: google-research/bert `optimization.create_optimizer`.
-    """
-    step = tf.cast(step, tf.float32)
-
-    # The released decay counts from step 0, the others from the end of the warm-up.
-    decay_start = 0 if decay == "released" else num_warmup_steps
-    if decay_start == num_train_steps:  # the rate rises in all steps, and is then 0
-        decay_start -= 1
-    progress = tf.clip_by_value(
-        (step - decay_start) / (num_train_steps - decay_start), 0.0, 1.0
-    )
-    decayed = {
-        "released": 1.0 - progress,
-        "linear": 1.0 - progress,
-        "cosine": 0.5 * (1.0 + tf.cos(math.pi * progress)),
-        "constant": tf.ones_like(progress),
-    }[decay]
-    warmed_up = step / max(num_warmup_steps, 1)
-    return peak * tf.where(step < num_warmup_steps, warmed_up, decayed)
+from bert_tf.training.step.rates import EPSILON
 
 
 def to_dense(gradients: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,0 +1,81 @@
+"""The backend of Keras: what it supports, and the devices of TensorFlow with another."""
+
+import contextlib
+import importlib
+import os
+import sys
+
+from bert_tf.errors import InputError
+
+_TRAIN = "Train with compile and fit (docs/backends.md), or set"
+# By the first part of the module: what to do without TensorFlow.
+_REMEDIES = {
+    "export": "Save the model with bert_tf.save_checkpoint, and then run "
+    "export_model.py, which uses TensorFlow; or set",
+    "fine_tuning": _TRAIN,
+    "pretraining_run": _TRAIN,
+    "tasks": _TRAIN,
+    "training": _TRAIN,
+}
+
+
+def check_backend(name: str, module: str, needs_tensorflow: bool) -> None:
+    """Checks that a public name works with the backend of Keras.
+
+    Args:
+        name: The name.
+        module: The module that defines it, without "bert_tf.".
+        needs_tensorflow: Whether it works with TensorFlow only.
+
+    Raises:
+        InputError: Keras uses another backend than the name needs or KERAS_BACKEND
+            names, or the package of the backend is not installed.
+    """
+    try:
+        backend = importlib.import_module("keras").config.backend()
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"Keras cannot use its backend, because {error.name} is not installed. "
+            "Install it (docs/backends.md), or set KERAS_BACKEND=tensorflow in the "
+            "environment."
+        ) from None
+
+    wanted = os.environ.get("KERAS_BACKEND") or backend
+    if wanted != backend:
+        raise InputError(
+            f"KERAS_BACKEND is {wanted}, but Keras was imported with {backend} before. "
+            "Start Python again, and set KERAS_BACKEND before keras is imported."
+        )
+    if needs_tensorflow and backend != "tensorflow":
+        raise InputError(
+            f"bert_tf.{name} needs the backend tensorflow of Keras. Received: "
+            f"{backend}. {_REMEDIES.get(module.split('.')[0], 'Set')} "
+            "KERAS_BACKEND=tensorflow in the environment before keras is imported."
+        )
+
+
+def check_dynamic_shapes(option: str) -> None:
+    """Checks that an option works that needs shapes which depend on values.
+
+    Raises:
+        InputError: Keras uses JAX, which compiles for fixed shapes.
+    """
+    if importlib.import_module("keras").config.backend() == "jax":
+        raise InputError(
+            f"{option} needs shapes that depend on the values of a batch, and JAX has "
+            "fixed shapes only. Leave it False, or set KERAS_BACKEND to tensorflow or "
+            "torch in the environment before keras is imported."
+        )
+
+
+def hide_accelerators() -> None:
+    """Keeps TensorFlow on the CPU if Keras uses another backend.
+
+    TensorFlow tokenizes and reads files then, and would take the memory of the GPUs.
+    """
+    keras, tensorflow = sys.modules.get("keras"), sys.modules.get("tensorflow")
+    backend = keras.config.backend() if keras else os.environ.get("KERAS_BACKEND")
+    if tensorflow and backend not in (None, "", "tensorflow"):
+        # TensorFlow that has used its devices already keeps them.
+        with contextlib.suppress(RuntimeError):
+            tensorflow.config.set_visible_devices([], "GPU")

@@ -1,0 +1,112 @@
+"""`pretraining_dataset`: records as batches for `fit`, on each backend of Keras."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.masking.masked_lm import Vocabulary
+from bert_tf.masking.masking_config import MaskingConfig
+from bert_tf.pretraining.pretraining_batches import training_batches
+from bert_tf.pretraining.pretraining_config import PretrainingConfig
+from bert_tf.pretraining.pretraining_objective import masked_lm_targets
+from bert_tf.pretraining.record_checks import checked_records
+from bert_tf.tokenization import BertTokenizer
+
+_INPUTS = ("input_ids", "input_mask", "segment_ids")
+
+
+def pretraining_dataset(
+    files: str,
+    global_batch_size: int,
+    seed: int,
+    *,
+    config: BertConfig,
+    tokenizer: BertTokenizer | None = None,
+    records: PretrainingConfig | None = None,
+    masking: MaskingConfig | None = None,
+    part: tuple[int, int] | None = None,
+) -> tf.data.Dataset:
+    """Returns endless shuffled batches of records for `BertPretrainer.fit`.
+
+    The order and the masks are those of `run_pretraining` with the same seed. With the
+    losses in the docstring of `AdamWeightDecay`, the loss of a step is that of
+    `run_pretraining` too.
+
+    Args:
+        files: Comma list of globs: records of `create_pretraining_data`, with masks or
+            without (`--masking=dynamic`).
+        global_batch_size: Examples in a step, over all devices.
+        seed: Seed of the order of the examples, and of masks made while training.
+        config: The architecture of the model; it must suit the objective.
+        tokenizer: The tokenizer of the records; necessary for records without masks.
+            With it, the vocabulary of other records is compared too.
+        records: The objective, and how the records are read.
+        masking: Which tokens of records without masks are predicted.
+        part: (n, N) for part n of N equal parts of each batch: give each process of a
+            `keras.distribution` its own part, and `auto_shard_dataset=False`.
+
+    Returns:
+        Batches (inputs, targets, sample_weights). The inputs are `input_ids`,
+        `input_mask` and `segment_ids`, int32 [B, S], and `masked_lm_positions`, int32
+        [B, P]. The targets are `masked_lm_logits`, int32 [B, P], and, with the
+        objective mlm_nsp, `next_sentence_logits`, int32 [B, 1]. The sample weights have
+        the same keys: float32 [B, P], 0 where nothing is predicted, and ones [B].
+
+    Raises:
+        InputError: The records do not suit the settings, or the batch cannot be divided
+            evenly over the devices of the distribution.
+    """
+    _check_batch_size(global_batch_size)
+    settings = records or PretrainingConfig()
+    found = checked_records(
+        files,
+        None,
+        settings,
+        config,
+        masking or MaskingConfig(),
+        Vocabulary.of(tokenizer) if tokenizer else None,
+        tokenizer.do_lower_case if tokenizer else None,
+    )
+    batches = training_batches(
+        found.train_files,
+        found.shape_sizes(config),
+        global_batch_size,
+        seed,
+        settings.shuffle_buffer_size,
+        found.masks,
+        part,
+    )
+
+    def divide(batch: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+        masked = masked_lm_targets(batch, settings.objective)
+        positions = masked["masked_lm_positions"]
+        inputs = {name: batch[name] for name in _INPUTS}
+
+        targets = {"masked_lm_logits": masked["masked_lm_ids"]}
+        weights = {"masked_lm_logits": masked["masked_lm_weights"]}
+        if settings.objective == "mlm_nsp":
+            labels = batch["next_sentence_labels"]  # [B, 1]
+            targets["next_sentence_logits"] = labels
+            weights["next_sentence_logits"] = tf.ones_like(labels[:, 0], tf.float32)
+        return {**inputs, "masked_lm_positions": positions}, targets, weights
+
+    return batches.map(divide).prefetch(2)
+
+
+def _check_batch_size(global_batch_size: int) -> None:
+    """Checks that a batch can be divided over the devices of the distribution."""
+    distribution = keras.distribution.distribution()
+    if distribution is None:
+        return
+    mesh = distribution.device_mesh
+    devices = mesh.shape[mesh.axis_names.index(distribution.batch_dim_name)]
+    if global_batch_size % devices:
+        raise InputError(
+            "global_batch_size must be a multiple of the devices that divide a batch. "
+            f"Received: {global_batch_size} for {devices} devices. Give "
+            f"{-(-global_batch_size // devices) * devices}."
+        )

@@ -1,0 +1,76 @@
+"""The learning rate of a step and the weight decay of a variable.
+
+Written with `keras.ops`, so that they also work outside of TensorFlow.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from keras import ops
+
+EPSILON = 1e-6
+# Biases, and the variables of normalization layers. The expressions match the names of
+# google-research/bert as well as the paths of Keras variables. They look at the last
+# part of the name only, because users choose the other parts, such as the name of a
+# model.
+NO_DECAY = (r"bias$", r"(^|/)(gamma|beta|scale)$")
+
+
+def scheduled_rate(
+    step: Any, peak: float, num_train_steps: int, num_warmup_steps: int, decay: str
+) -> Any:
+    """Returns the learning rate of a step: a linear warm-up from 0, then a decay.
+
+    released: the linear decay of google-research/bert, from the peak at step 0 to 0.
+        The rate is discontinuous at the end of the warm-up: it drops from just below
+        the peak to the peak times `1 - num_warmup_steps / num_train_steps`.
+    linear: linear decay from the peak at the end of the warm-up to 0.
+    cosine: half a cosine period, from the peak at the end of the warm-up to 0.
+    constant: the peak.
+
+    Args:
+        step: Integer or float32 scalar tensor: the number of the step. With a time
+            budget, it is the share of the time that has passed, times
+            `num_train_steps`.
+        peak: The peak learning rate.
+        num_train_steps: The step at which the decay ends.
+        num_warmup_steps: The number of warm-up steps.
+        decay: One of `config.SCHEDULES`.
+
+    Returns:
+        float32 scalar; 0 from `num_train_steps` on, except for "constant".
+
+    Source: google-research/bert `optimization.create_optimizer`.
+    """
+    step = ops.cast(step, "float32")
+
+    # The released decay counts from step 0, the others from the end of the warm-up.
+    decay_start = 0 if decay == "released" else num_warmup_steps
+    if decay_start == num_train_steps:  # the rate rises in all steps, and is then 0
+        decay_start -= 1
+    progress = ops.clip(
+        (step - decay_start) / (num_train_steps - decay_start), 0.0, 1.0
+    )
+    decayed = {
+        "released": 1.0 - progress,
+        "linear": 1.0 - progress,
+        "cosine": 0.5 * (1.0 + ops.cos(math.pi * progress)),
+        "constant": ops.ones_like(progress),
+    }[decay]
+    warmed_up = step / max(num_warmup_steps, 1)
+    return peak * ops.where(step < num_warmup_steps, warmed_up, decayed)
+
+
+def decays(name: str, exclude_from_weight_decay: Sequence[str] = NO_DECAY) -> bool:
+    """Returns whether weight decay applies to a variable.
+
+    Args:
+        name: Name of the variable as in google-research/bert, or its Keras path.
+        exclude_from_weight_decay: Regular expressions. The variable does not decay if
+            its name contains a match of one of the expressions.
+
+    Source: google-research/bert `optimization.AdamWeightDecayOptimizer`.
+    """
+    return not any(re.search(pattern, name) for pattern in exclude_from_weight_decay)

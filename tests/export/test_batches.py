@@ -12,7 +12,7 @@ from processors import needs_bfloat16
 import bert_tf
 from bert_tf.export import exporter, gate
 from bert_tf.export.formats import FORMATS
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 
 KINDS = [
     each

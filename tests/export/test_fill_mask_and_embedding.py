@@ -15,7 +15,7 @@ from export_models import softmax
 import bert_tf
 from bert_tf.conversion import convert
 from bert_tf.export.served import load_served
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.pretrained import load
 
 VOCABULARY, SPECIAL = export_models.VOCABULARY, ("[PAD]", "[CLS]", "[SEP]", "[MASK]")

@@ -20,7 +20,7 @@ from bert_tf.export.served.choice import ServedChoice
 from bert_tf.export.served.fill_mask import ServedPretrainer
 from bert_tf.export.served.span_predictor import ServedSpanPredictor
 from bert_tf.export.served.tagger import ServedTagger
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.storage import files
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.training import strategy

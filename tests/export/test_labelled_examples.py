@@ -20,7 +20,7 @@ import bert_tf
 from bert_tf.errors import InputError
 from bert_tf.export import exporter, gate
 from bert_tf.export.served import load_served
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.fine_tuning import dev_split
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation

@@ -11,7 +11,7 @@ from bert_tf.errors import InputError
 from bert_tf.export import exporter
 from bert_tf.export.lite import lite_files
 from bert_tf.export.served import load_served
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 
 ROOM = 12 - 2
 LETTERS = "abcdefgh"

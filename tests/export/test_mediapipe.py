@@ -9,7 +9,7 @@ import pytest
 import bert_tf
 from bert_tf.export import exporter
 from bert_tf.export.lite import mediapipe_metadata
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 
 tasks = pytest.importorskip("mediapipe.tasks.python.text", exc_type=ImportError)
 schema = pytest.importorskip("ai_edge_litert.schema_py_generated")

@@ -17,7 +17,7 @@ import bert_tf
 from bert_tf.export import exporter
 from bert_tf.export.formats import FORMATS
 from bert_tf.export.lite import lite_files, mediapipe_metadata
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 
 # An export of ONNX files takes seconds, and one of TFLite files is that of the
 # SavedModel.

@@ -15,12 +15,8 @@ from model_file_checks import OUTPUTS, TEXTS
 import bert_tf
 from bert_tf.export import exporter, gate, model_file_writing
 from bert_tf.export.formats import FORMATS
-from bert_tf.export.lite import (
-    lite_conversion,
-    lite_files,
-    lite_forward,
-)
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.lite import lite_files
+from bert_tf.export.serving_settings import ServingSettings
 
 interpreter = pytest.importorskip("ai_edge_litert.interpreter", exc_type=ImportError)
 
@@ -142,13 +138,14 @@ def test_a_fixed_length_gives_the_predictions_of_that_length(tmp_path, kind, len
 def wrong_files(tmp_path, monkeypatch):
     """A function that exports a classifier whose files of one precision are wrong."""
     path, _ = export_models.write_checkpoint("classification", tmp_path)
+    original = lite_files.convert
 
     def export(wrong, format, *precisions):
         def convert(served, file, length):
             if file.precision != wrong:
-                return lite_conversion.convert(served, file, length)
+                return original(served, file, length)
             with export_models.with_bias(served, [9, 0, 0]):
-                return lite_conversion.convert(served, file, length)
+                return original(served, file, length)
 
         monkeypatch.setattr(lite_files, "convert", convert)
         settings = ServingSettings(format=format, tflite_precisions=precisions)
@@ -226,12 +223,14 @@ def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkey
     )
     assert single < 1e-5 < half < 1e-2 and 1e-3 < quantized < 0.1
 
+    original = lite_files.convert
+
     def convert_zeros(served, *settings):
         forward = served.outputs
         monkeypatch.setattr(
             served, "outputs", lambda each: {n: 0 * v for n, v in forward(each).items()}
         )
-        model = lite_conversion.convert(served, *settings)
+        model = original(served, *settings)
         monkeypatch.setattr(served, "outputs", forward)
         return model
 
@@ -244,4 +243,4 @@ def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkey
 
 def test_the_number_of_tokens_ends_at_the_last_one():
     for mask, expected in (([1, 1, 0, 0], 2), ([0, 0], 1), ([1, 0, 1, 0], 3), ([1], 1)):
-        assert lite_forward._num_tokens({"input_mask": np.array([mask])}, 4) == expected
+        assert lite_files._num_tokens({"input_mask": np.array([mask])}, 4) == expected

@@ -45,12 +45,9 @@ def test_a_file_has_standard_operators(exported, kind):
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        each
-        if each in ("classification", "pair")
-        else pytest.param(each, marks=pytest.mark.slow)
-        for each in export_models.KINDS_WITH_TEXT_INPUT
-    ],
+    export_models.slow_except(
+        "classification", "pair", kinds=export_models.KINDS_WITH_TEXT_INPUT
+    ),
 )
 def test_the_client_without_tensorflow_gives_the_predictions_of_predictor(
     exported, kind
@@ -220,52 +217,3 @@ def test_int8_files_are_refused_for_their_metric(tmp_path, monkeypatch):
     ):
         exporter.export(path, str(tmp_path / "int8"), settings, str(data))
     assert not os.listdir(tmp_path / "int8")
-
-
-def changed(path, target, change):
-    """Writes a copy of an ONNX file after a change; returns its path."""
-    model = onnx.load(path)
-    change(model)
-    target.write_bytes(model.SerializeToString())
-    return target
-
-
-def in_another_file(model):
-    tensor = next(each for each in model.graph.initializer if len(each.raw_data) > 100)
-    tensor.ClearField("raw_data")
-    tensor.data_location = onnx.TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value="weights.bin")
-
-
-def with_an_operator_of_others(model):
-    model.graph.node[0].domain = "com.example"
-    model.opset_import.add(domain="com.example", version=1)
-
-
-def with_a_newer_opset(model):
-    model.opset_import[0].version = 99
-
-
-def without_facts(model):
-    del model.metadata_props[:]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (in_another_file, "weights in other files"),
-        (with_an_operator_of_others, "operators of its own or of others"),
-        (
-            with_a_newer_opset,
-            r"not a file that ONNX Runtime .* can run: .* opset [0-9]+\. Install a",
-        ),
-        (
-            without_facts,
-            r"contains no bert_tf\.json: it is not an ONNX file of bert-tf",
-        ),
-    ],
-)
-def test_other_files_are_refused(exported, tmp_path, change, message):
-    path = path_of(exported, "onnx", "classification")
-    with pytest.raises(bert_tf.InputError, match=message):
-        bert_tf.Predictor(changed(path, tmp_path / "changed.onnx", change))

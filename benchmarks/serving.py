@@ -39,7 +39,7 @@ import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 from absl import app, flags
 
 import bert_tf
-from bert_tf.export.model_file_loading import forward_of
+from bert_tf.export.model_file import forward_of
 from bert_tf.pretrained import load
 
 # Runs of a system in a row: those after the first one find the weights in the cache of
@@ -102,7 +102,7 @@ def systems():
 
         found[f"SavedModel, {own_name(path)}"] = of_model
     for path in FLAGS.files:
-        found[own_name(path)] = forward_of(path, FLAGS.threads, False).run
+        found[own_name(path)] = forward_of(path, FLAGS.threads).run
     for path in FLAGS.peers:
         for make in (onnx_runtime, openvino):
             try:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from bert_tf.errors import InputError, TrainingInterrupted
     from bert_tf.export.exporter import export_model
     from bert_tf.export.predictor import Predictor
-    from bert_tf.export.settings import ServingSettings
+    from bert_tf.export.serving_settings import ServingSettings
     from bert_tf.fine_tuning.fine_tune import fine_tune
     from bert_tf.fine_tuning.fine_tuning_config import (
         DistillationConfig,
@@ -98,7 +98,7 @@ _MODULES = {
     "RunFolder": "training.lifecycle.run_folder",
     "RunPhases": "training.config",
     "RuntimeConfig": "training.config",
-    "ServingSettings": "export.settings",
+    "ServingSettings": "export.serving_settings",
     "SquadTask": "tasks.squad.squad_task",
     "TableFormat": "tasks.tables",
     "TextColumns": "tasks.classification.sources.custom",

@@ -30,7 +30,7 @@ differ from those of the original model.
 
 from absl import flags
 
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.program import command_line, config_flags, startup
 from bert_tf.tasks.ner.schemes import SCHEMES
 

@@ -98,7 +98,7 @@ def main() -> None:
     config = config_flags.build(ExtractionConfig, layers=layers())
 
     startup.import_tensorflow()
-    from bert_tf.feature_extraction import output
+    from bert_tf.feature_extraction import feature_files
     from bert_tf.feature_extraction.extractor import FeatureExtractor, LineFeatures
     from bert_tf.modeling import BertEncoder
 
@@ -108,7 +108,7 @@ def main() -> None:
     # Check the output before the model is loaded.
     model_files = filter(None, (FLAGS.vocab_file, FLAGS.bert_config_file))
     casing_file = f"{FLAGS.vocab_file}.json"  # next to the vocabulary, if there is one
-    output.check_output(
+    feature_files.check_output(
         FLAGS.output_file,
         FLAGS.output_format,
         [*found, *model_files, casing_file],
@@ -131,7 +131,7 @@ def main() -> None:
                 progress.update(1)
                 yield features
 
-        output.write(
+        feature_files.write(
             FLAGS.output_file,
             with_progress(),
             config,

@@ -7,12 +7,15 @@ import shutil
 import tempfile
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from tiny_bert import small_config
 
 import bert_tf
 from bert_tf.conversion import CheckpointContents
+from bert_tf.export import exporter
 from bert_tf.export.served import load_served
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import arrays_by_name
 from bert_tf.pretrained import Pretrained
 
@@ -121,15 +124,36 @@ def _saved_once(kind):
     """Returns a temporary folder with a weights folder, and the model."""
     model, facts = model_of(kind)
     folder = tempfile.TemporaryDirectory()
-    tokenizer = bert_tf.BertTokenizer(VOCABULARY)
-    bert_tf.save_checkpoint(model, tokenizer, f"{folder.name}/model", **facts)
+    save(model, f"{folder.name}/model", **facts)
     return folder, model
 
 
 def write_checkpoint(kind, folder):
     """Writes a weights folder; returns its path and the model."""
     saved, model = _saved_once(kind)
-    return shutil.copytree(f"{saved.name}/model", str(folder / kind)), model
+    path = str(folder / kind)
+    return shutil.copytree(f"{saved.name}/model", path, dirs_exist_ok=True), model
+
+
+def export(kind, folder, name="served", dev_data=None, **settings):
+    """Exports a model to a folder of this name; returns the path of the version."""
+    path, _ = write_checkpoint(kind, folder)
+    given = ServingSettings(**settings)
+    return exporter.export(path, str(folder / name), given, dev_data)
+
+
+def save(model, folder, dialect="bert-tf", **facts):
+    """Writes a model with the small vocabulary; returns its path."""
+    tokenizer = bert_tf.BertTokenizer(VOCABULARY)
+    return bert_tf.save_checkpoint(model, tokenizer, str(folder), dialect, **facts)
+
+
+def slow_except(*fast, kinds=KINDS):
+    """Returns kinds of models as parameters: only some run without --slow."""
+    return [
+        kind if kind in fast else pytest.param(kind, marks=pytest.mark.slow)
+        for kind in kinds
+    ]
 
 
 @contextlib.contextmanager
@@ -176,6 +200,12 @@ def write_sentence_transformer(folder, pooling, normalize, max_seq_length=None):
     if max_seq_length:
         values = {"max_seq_length": max_seq_length, "do_lower_case": False}
         (folder / "sentence_bert_config.json").write_text(json.dumps(values))
+
+
+def call(signature, **inputs):
+    """Returns the outputs of a signature for texts or numbers, as arrays."""
+    outputs = signature(**{name: tf.constant(value) for name, value in inputs.items()})
+    return {name: value.numpy() for name, value in outputs.items()}
 
 
 def softmax(logits):

@@ -1,8 +1,11 @@
 """Extracts the program of docs/python.md, and writes the checkpoints that it loads."""
 
 import json
+import os
 import pathlib
 import re
+import subprocess
+import sys
 
 import tiny_corpus
 
@@ -62,6 +65,26 @@ def program(document: pathlib.Path = DOCUMENT, section: str = "") -> str:
             compares = False
         lines.append(code if is_inside else "")
     return "\n".join(lines)
+
+
+def code_blocks(document: str, language: str) -> list[str]:
+    """Returns the blocks of code in a document of docs/."""
+    text = (DOCUMENT.parent / document).read_text("utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
+
+
+def run_in(folder: pathlib.Path, *command: str, **environment: str) -> str:
+    """Runs a command that finds this Python and the programs; returns its output."""
+    path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    programs = folder / "run_scripts"
+    if not programs.exists():
+        programs.symlink_to(DOCUMENT.parent.parent / "run_scripts")
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True,
+        env={**os.environ, "PATH": path, **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def write_checkpoints(folder: pathlib.Path) -> None:

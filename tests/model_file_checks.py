@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import pathlib
 import zipfile
 from collections.abc import Callable
 
@@ -116,9 +117,12 @@ def path_of(exported, name, kind, precision="float32"):
 
 def report_of(version):
     """Returns the report of an export."""
-    path = f"{version}/assets.extra/export_report.json"
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+    return json.loads(extra_file(version, "export_report.json"))
+
+
+def extra_file(version, name):
+    """Returns the text of a file in the folder assets.extra of an export."""
+    return pathlib.Path(version, "assets.extra", name).read_text("utf-8")
 
 
 def batch_of(length, size):

@@ -296,7 +296,14 @@ def test_the_docstring_of_a_package_names_its_modules(path):
 
 def test_formats_of_exports_import_neither_each_other_nor_what_is_above_them():
     formats = ("bert_tf.export.lite", "bert_tf.export.onnx")
-    below = ("formats", "settings", "served", "job", "assets", "model_file")
+    below = (
+        "formats",
+        "serving_settings",
+        "served",
+        "export_job",
+        "assets",
+        "model_file",
+    )
     for package in formats:
         allowed = {package, *(f"bert_tf.export.{name}" for name in below)}
         for name in (each for each in MODULES if is_inside(each, package)):

@@ -11,7 +11,7 @@ from run_programs import run_mains
 from tiny_bert import small_config
 from tokenizer_pairs import SPECIAL
 
-from bert_tf.feature_extraction import output
+from bert_tf.feature_extraction import feature_files
 from bert_tf.feature_extraction.extraction_config import ExtractionConfig
 from bert_tf.feature_extraction.extractor import FeatureExtractor
 from bert_tf.modeling import BertEncoder
@@ -114,13 +114,13 @@ def test_npz_and_tfrecord_shards_hold_all_lines(encoder, expected, tmp_path):
     config = ExtractionConfig(layers=(-1,), max_seq_length=12)
     features = extract(encoder, layers=(-1,))
     path = str(tmp_path / "f")
-    assert output.write(path, features, config, "npz", "float16", 3) == 4
+    assert feature_files.write(path, features, config, "npz", "float16", 3) == 4
     first, second = np.load(f"{path}-00000.npz"), np.load(f"{path}-00001.npz")
     assert first["values"].dtype == np.float16
     np.testing.assert_array_equal(first["line_splits"], [0, 6, 15, 17])
     np.testing.assert_allclose(first["values"][0, 6:15], expected[1][3], atol=2e-3)
     assert list(second["tokens"][:2]) == ["[CLS]", "york"]
-    assert output.write(path, features, config, "tfrecord", "float32", 3) == 4
+    assert feature_files.write(path, features, config, "tfrecord", "float32", 3) == 4
     names = [f"{path}-0000{i}.tfrecord" for i in range(2)]
     examples = [
         tf.train.Example.FromString(record.numpy()).features.feature

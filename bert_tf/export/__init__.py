@@ -2,19 +2,19 @@
 
 Layer 4: imports layers 0 to 3, `conversion` and `pretrained`.
 
-Read in this order. The input: `settings`, `formats` (the table of formats), `served`
-(the models of exports, one for each task), `layout` (the places of files), `job` (a
-checkpoint to export), `requests` (made from texts).
+Read in this order. The input: `serving_settings`, `formats` (the table of formats),
+`served` (the models of exports, one for each task), `layout` (the places of files),
+`export_job` (a checkpoint to export), `requests` (made from texts).
 
 The check: `gate` (compares the outputs of what was exported with those of the model in
 memory) and `gate_program` (runs it in another process).
 
-A SavedModel: `saved_model` (writes and checks it), `server_files` (what TensorFlow
-Serving reads), `saved_model_loading` (checks it again and loads it).
+A SavedModel: `saved_model` (writes it with the files that TensorFlow Serving reads, and
+checks it), `saved_model_loading` (checks it again and loads it).
 
-Files of other formats: `model_file` (what all formats have in common), `lite` and
-`onnx` (one format each), `model_file_loading` (a served model whose outputs a file
-computes), `model_file_writing` (writes, checks and measures files).
+Files of other formats: `model_file` (what all formats have in common, and the served
+model whose outputs a file computes), `lite` and `onnx` (one format each),
+`model_file_writing` (writes, checks and measures files).
 
 All formats: `assets` (facts, vocabulary, labels, model card), `exporter` (`export` for
 a checkpoint, `export_model` for a model in memory), `decoding` (outputs as Python

@@ -1,5 +1,6 @@
 """The predictions of exported models, as Python values and as text, for each task."""
 
+import itertools
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -42,9 +43,10 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
     """
     # The names of the outputs tell the tasks apart.
     if "tokens" in outputs:
-        pairs = list(zip(outputs["tokens"], outputs["probabilities"], strict=True))
-        masks = [_by_name(*pair) for pair in pairs[: int(outputs["num_masks"])]]
-        return {"masks": [{"probabilities": each} for each in masks]}
+        pairs = zip(outputs["tokens"], outputs["probabilities"], strict=True)
+        of_masks = itertools.islice(pairs, int(outputs["num_masks"]))
+        best = [zip(map(_plain, t), p.tolist(), strict=True) for t, p in of_masks]
+        return {"masks": [{"probabilities": dict(each)} for each in best]}
     if "ranking" in outputs:
         return _of_choices(outputs)
     if "entities" in outputs:
@@ -127,13 +129,6 @@ def _of_choices(outputs: Mapping[str, Any]) -> Prediction:
         "probability": probabilities[index] if 0 <= index < len(probabilities) else 0.0,
         "probabilities": probabilities,
         "ranking": outputs["ranking"].tolist(),
-    }
-
-
-def _by_name(tokens: Any, probabilities: Any) -> dict[str, float]:
-    return {
-        _plain(token): float(value)
-        for token, value in zip(tokens, probabilities, strict=True)
     }
 
 

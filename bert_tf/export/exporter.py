@@ -11,12 +11,12 @@ from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.export import assets, gate, model_file_writing, saved_model
+from bert_tf.export.export_job import ExportJob, read_results, read_training
 from bert_tf.export.formats import FILE_FORMATS
-from bert_tf.export.job import ExportJob, read_results, read_training
 from bert_tf.export.layout import EXTRA, has_saved_model, next_version
 from bert_tf.export.served import task_of
 from bert_tf.export.served.load import complete_facts, served_class
-from bert_tf.export.settings import TASKS, ServingSettings
+from bert_tf.export.serving_settings import TASKS, ServingSettings
 from bert_tf.modeling import BertEncoder, BertTaskModel
 from bert_tf.pretrained import read_pretrained, save_checkpoint
 from bert_tf.storage import files, json_files

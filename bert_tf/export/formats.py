@@ -27,9 +27,8 @@ class Format:
         title: Its name in reports.
         precisions: The dtypes of the weights that it can have.
         module: The module of its files, in this package. It is a text, because the
-            module imports TensorFlow. It has the functions `prepare`, `open_file` and
-            `run_file`; see `model_file`. "" for the SavedModel, which is no single
-            file.
+            module imports TensorFlow. It has the functions `prepare` and `open_file`;
+            see `model_file`. "" for the SavedModel, which is no single file.
         extra: The extra of bert-tf that installs the packages.
         to_run: The modules that run a file.
         to_write: The modules that write a file.

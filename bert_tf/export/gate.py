@@ -12,12 +12,11 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from bert_tf.export import gate_program
 from bert_tf.export.formats import GateError
 from bert_tf.export.requests import Request
 from bert_tf.export.served import ServedModel
@@ -83,7 +82,7 @@ class GateProcess:
         with contextlib.ExitStack() as stack:
             places = [stack.enter_context(path_without_globs(each)) for each in places]
             models = [
-                (path, [(each.signature, each.inputs) for each in requests])
+                (path, [request[:2] for request in requests])
                 for path, requests in zip(places, found, strict=True)
             ]
 
@@ -172,15 +171,6 @@ class Limits:
 LIMITS = {"float32": Limits(1e-5, 100, 0.5), "bfloat16": Limits(2e-2, 99, 0.5)}
 
 
-def outputs_in_memory(
-    signatures: Mapping[str, Any], requests: Sequence[Request]
-) -> list[dict[str, np.ndarray]]:
-    """Returns the outputs of the signatures of a model in memory for requests."""
-    return gate_program.outputs_of(
-        signatures, [(each.signature, each.inputs) for each in requests]
-    )
-
-
 def judge(
     served: ServedModel,
     requests: Sequence[Request],
@@ -214,8 +204,8 @@ def judge(
     # The pairs of outputs, by signature, and those with correct outputs.
     labelled: list[tuple[Sequence[Any], Pair]] = []
     pairs: dict[str, list[Pair]] = {}
-    for request, *each in zip(requests, expected, actual, strict=True):
-        pair = each[0], each[1]
+    for request, *outputs in zip(requests, expected, actual, strict=True):
+        pair = outputs[0], outputs[1]
         if request.correct is not None:
             labelled.append((request.correct, pair))
         if request.correct is None or compares_labelled:
@@ -227,9 +217,7 @@ def judge(
     ]
 
     # The first output that differs too much is reported.
-    failed = [each for each in comparisons if not each.passed]
-    if failed:
-        worst = failed[0]
+    for worst in (each for each in comparisons if not each.passed):
         limit = (
             "any finite value" if worst.limit is None else f"at most {worst.limit:.2g}"
         )
@@ -302,7 +290,7 @@ def compare(
     """
     for name, first in pairs[0][1].items():
         is_float = np.issubdtype(first.dtype, np.floating)
-        arrays = [(expected[name], actual[name]) for expected, actual in pairs]
+        arrays: list[Any] = [(one[name], other[name]) for one, other in pairs]
         limit = limits.difference
         if not is_float:
             arrays = [_with_equal_widths(*each) for each in arrays]
@@ -346,17 +334,13 @@ def _float_difference(
     return float(np.percentile(found, percentile)) / scale, scale
 
 
-def _with_equal_widths(
-    first: np.ndarray, second: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Pads two decoded outputs [B, E], such as lists of entities, to the same width."""
-    if first.ndim != 2 or second.ndim != 2:
-        return first, second
-    width = max(first.shape[1], second.shape[1])
-    padding = b"" if first.dtype == object else 0
-
-    def padded(array: np.ndarray) -> np.ndarray:
-        columns = [(0, 0), (0, width - array.shape[1])]
-        return np.pad(array, columns, constant_values=padding)
-
-    return padded(first), padded(second)
+def _with_equal_widths(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Pads decoded outputs [B, E], such as lists of entities, to the same width."""
+    if any(each.ndim != 2 for each in arrays):
+        return arrays
+    width = max(each.shape[1] for each in arrays)
+    padding = b"" if arrays[0].dtype == object else 0
+    return tuple(
+        np.pad(each, [(0, 0), (0, width - each.shape[1])], constant_values=padding)
+        for each in arrays
+    )

@@ -7,7 +7,7 @@ bert_tf, and a TFLite or ONNX file with `load_file`.
 
 import pickle
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -17,17 +17,16 @@ MODELS: list[Any] = []
 
 
 def outputs_of(
-    signatures: Mapping[str, Any], requests: Sequence[tuple[str, Mapping[str, Any]]]
+    signatures: Mapping[str, Any], requests: Iterable[Any]
 ) -> list[dict[str, Any]]:
     """Returns the outputs of requests, arrays by name.
 
     Args:
         signatures: The signatures of a model, by name.
-        requests: The name of the signature, and the inputs, arrays by name. Texts have
-            the dtype object.
+        requests: The fields of `requests.Request`. Texts have the dtype object.
     """
     found = []
-    for signature, inputs in requests:
+    for signature, inputs, *_ in requests:
         tensors = {
             name: tf.constant(value, tf.string if value.dtype == object else None)
             for name, value in inputs.items()
@@ -41,7 +40,7 @@ def outputs_of(
 def signatures_of(path: str) -> Any:
     """Returns the signatures of a SavedModel or of a TFLite or ONNX file, by name."""
     if not tf.io.gfile.isdir(path):
-        from bert_tf.export.model_file_loading import load_file
+        from bert_tf.export.model_file import load_file
 
         served, _ = load_file(path)
         return {name: each.function for name, each in served.endpoints().items()}

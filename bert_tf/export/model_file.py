@@ -1,28 +1,34 @@
-"""A TFLite or ONNX file: what is in it, and the base class of what runs it.
+"""A TFLite or ONNX file: what is in it, what runs it, and its served model.
 
-The module of a format (`formats.FORMATS`) has three functions, which differ only in the
+The module of a format (`formats.FORMATS`) has two functions, which differ only in the
 format:
 
 * `prepare(job)` checks an `ExportJob`, and returns `PreparedFiles`.
 * `open_file(path, content, num_threads)` checks a file, and returns an `OpenFile`.
-* `run_file(path, content, num_threads, outputs_of_tokens)` returns the `FileForward` of
-  a file that needs no checks.
 """
 
 import abc
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+import os
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.config import BertConfig
+from bert_tf.conversion import CheckpointContents
+from bert_tf.errors import InputError
 from bert_tf.export.assets import text_files
-from bert_tf.export.job import ExportJob
-from bert_tf.export.served import ServedModel
+from bert_tf.export.export_job import ExportJob
+from bert_tf.export.formats import check_installed, format_of_file, module_of
+from bert_tf.export.served import ServedModel, load_served
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling.inputs import POSITIONS
-from bert_tf.storage import sealed
+from bert_tf.pretrained import Pretrained
+from bert_tf.storage import files, json_files, sealed
 from bert_tf.storage.weights import VOCABULARY_FILE
 
 FACTS_FILE = "bert_tf.json"
@@ -46,6 +52,11 @@ class ModelFile:
     takes_texts: bool = False
     has_metadata: bool = False
     path: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name without the ending."""
+        return f"{self.precision}{'_text' if self.takes_texts else ''}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,13 +120,13 @@ class PreparedFiles(NamedTuple):
     Attributes:
         served: The model with float32 weights.
         files: The files to write.
-        write: Writes one of them to a folder, and returns it with its path.
+        content: Returns the content of one of them.
         extra: Files for the folder `layout.EXTRA`, by name.
     """
 
     served: ServedModel
     files: Sequence[ModelFile]
-    write: Callable[[str, ModelFile], ModelFile]
+    content: Callable[[ModelFile], bytes]
     extra: Mapping[str, bytes] = {}
 
 
@@ -125,13 +136,12 @@ class OpenFile(NamedTuple):
     Attributes:
         texts: The content of each of `STORED_TEXTS`.
         model_sha256: The SHA-256 of the model, if the facts state it; else "".
-        forward: Returns what runs the model; its argument is `outputs_of_tokens` of
-            `FileForward`.
+        forward: Returns what runs the model.
     """
 
     texts: Sequence[bytes]
     model_sha256: str
-    forward: "Callable[[bool], FileForward]"
+    forward: "Callable[[], FileForward]"
 
 
 class FileForward(abc.ABC):
@@ -139,8 +149,7 @@ class FileForward(abc.ABC):
 
     Args:
         inputs: The names of the inputs of the file.
-        outputs: The shape of each output, by name; -1 for a size that is not fixed.
-        outputs_of_tokens: Whether the outputs have one value for each token.
+        ranks: The rank of each output, by name.
 
     Call arguments:
         inputs: Tensors [B, ...] of inputs of the file, by name.
@@ -149,14 +158,8 @@ class FileForward(abc.ABC):
         The outputs of the file, float32 [B, ...], by name.
     """
 
-    def __init__(
-        self,
-        inputs: Sequence[str],
-        outputs: Mapping[str, Sequence[int]],
-        outputs_of_tokens: bool,
-    ) -> None:
-        self._inputs, self._outputs = tuple(inputs), dict(outputs)
-        self._outputs_of_tokens = outputs_of_tokens
+    def __init__(self, inputs: Iterable[str], ranks: Mapping[str, int]) -> None:
+        self._inputs, self._ranks = tuple(inputs), ranks
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the outputs for a batch; see the docstring of the class."""
@@ -164,45 +167,138 @@ class FileForward(abc.ABC):
         values = tf.numpy_function(
             lambda *arrays: self.run(dict(zip(names, arrays, strict=True))),
             [inputs[name] for name in names],
-            [tf.float32] * len(self._outputs),
+            [tf.float32] * len(self._ranks),
         )
-        values = tf.nest.flatten(
-            values
-        )  # a single output may be a tensor instead of a list
-        for value, shape in zip(values, self._outputs.values(), strict=True):
-            value.set_shape([None] * len(shape))
-        return dict(zip(self._outputs, values, strict=True))
+        # A single output may be a tensor instead of a list.
+        outputs = dict(zip(self._ranks, tf.nest.flatten(values), strict=True))
+        for name, value in outputs.items():
+            value.set_shape([None] * self._ranks[name])
+        return outputs
 
     def run(self, batch: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """Returns the outputs of all rows, in the order of `outputs`."""
+        """Returns the outputs of all rows, in the order of `ranks`."""
         rows = len(next(iter(batch.values())))
-        if not rows:
-            return [
-                np.zeros(self._empty_shape(s, batch), np.float32)
-                for s in self._outputs.values()
-            ]
         if POSITIONS in self._inputs and POSITIONS not in batch:  # all positions
             positions = np.arange(batch[IDS].shape[1], dtype=np.int32)
             batch = {**batch, POSITIONS: np.tile(positions, (rows, 1))}
-        if POSITIONS not in batch or batch[POSITIONS].shape[1]:
-            found = self._run_rows(batch)
-            return [found[name] for name in self._outputs]
-        # Files cannot compute outputs for no position.
-        found = self._run_rows({**batch, POSITIONS: np.zeros([rows, 1], np.int32)})
-        return [
-            found[n][:, :0] if len(s) == 3 else found[n]
-            for n, s in self._outputs.items()
-        ]
+
+        # Files cannot compute outputs for no row or no position: these have one instead,
+        # which is removed.
+        has_positions = POSITIONS not in batch or batch[POSITIONS].shape[1] > 0
+        if not has_positions:
+            batch = {**batch, POSITIONS: np.zeros([rows, 1], np.int32)}
+        if not rows:
+            batch = {name: _one_row(each) for name, each in batch.items()}
+
+        found = self._run_rows(batch)
+        outputs = [found[name][:rows] for name in self._ranks]
+        if has_positions:
+            return outputs
+        return [each[:, :0] if each.ndim == 3 else each for each in outputs]
 
     @abc.abstractmethod
     def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Returns the outputs of at least one row, and one position if it has any."""
 
-    def _empty_shape(
-        self, shape: Sequence[int], batch: Mapping[str, np.ndarray]
-    ) -> list[int]:
-        """Returns the shape of an output for a batch without rows."""
-        rest = [abs(size) for size in shape[1:]]
-        if self._outputs_of_tokens:
-            rest[0] = batch[IDS].shape[1]
-        return [0, *rest]
+
+def _one_row(array: np.ndarray) -> np.ndarray:
+    """Returns a row of padding for an array [0, ...]."""
+    padding = b"" if array.dtype == object else 0
+    return np.full([1, *array.shape[1:]], padding, array.dtype)
+
+
+class _Checkpoint(Pretrained):
+    """The contents of a file in the form of a checkpoint, without its weights."""
+
+    def model(self, model_class: Any, **arguments: Any) -> Any:
+        """Returns what a served model needs of the Keras model, without variables."""
+        found = {"next_sentence": False, "num_labels": None, **arguments}
+        return types.SimpleNamespace(
+            config=self.config, variables_by_name=dict, **found
+        )
+
+
+def forward_of(path: str, num_threads: int) -> FileForward:
+    """Returns what runs a file.
+
+    Args:
+        path: The file, whose ending is the name of its format.
+        num_threads: The number of threads.
+
+    Raises:
+        InputError: The file is missing or damaged, bert-tf did not write it, or the
+            package that runs it is not installed.
+    """
+    return _open_file(path, num_threads).forward()
+
+
+def _open_file(path: str, num_threads: int) -> OpenFile:
+    content, name = files.read_bytes(path), format_of_file(path)
+    check_installed(name)
+    opened: OpenFile = module_of(name).open_file(path, content, num_threads)
+    return opened
+
+
+def load_file(
+    path: str, num_threads: int | None = None
+) -> tuple[ServedModel, dict[str, Any]]:
+    """Loads a TFLite or ONNX file.
+
+    Tokenizer and decoding are those of SavedModels, in TensorFlow; the file computes
+    the rest.
+
+    Args:
+        path: The file, whose ending is the name of its format.
+        num_threads: The number of threads. Default: the number of cores of this
+            process.
+
+    Returns:
+        The served model, and the facts of the model.
+
+    Raises:
+        InputError: The file is missing or damaged, bert-tf or this version of it did
+            not write it, or the package that runs it is not installed.
+    """
+    if num_threads is None and hasattr(os, "sched_getaffinity"):  # not on macOS
+        num_threads = len(os.sched_getaffinity(0))
+    opened = _open_file(path, num_threads or os.cpu_count() or 1)
+    stored, served = _served_model(path, *opened.texts)
+
+    # The program that runs the model may not find all damage, and may end the process.
+    if opened.model_sha256 != stored.model_sha256:
+        raise InputError(
+            f"{path} is damaged: its model has another SHA-256 than {FACTS_FILE} in it "
+            "states. Export the model again."
+        )
+
+    served.replace_forward(opened.forward(), takes_texts=stored.takes_texts)
+    return served, dict(stored.facts)
+
+
+def _served_model(
+    path: str, facts_file: bytes, vocabulary: bytes
+) -> tuple[FileFacts, ServedModel]:
+    """Returns the facts in a file, and its served model without a function of ids.
+
+    Raises:
+        InputError: Another version of bert-tf wrote the file.
+    """
+    try:
+        stored = FileFacts(**json_files.parse(facts_file.decode(), path))
+        config = BertConfig.from_dict(dict(stored.config))
+        contents = CheckpointContents(
+            source=path,
+            dialect="bert-tf",
+            arrays={name: np.zeros(0, np.float32) for name in stored.heads},
+            config=config,
+            vocabulary=vocabulary.decode().split("\n")[:-1],
+            do_lower_case=stored.do_lower_case,
+            extra=stored.facts,
+        )
+        settings = ServingSettings(**stored.settings)
+        return stored, load_served(_Checkpoint(config, contents), settings)
+    except (TypeError, LookupError) as error:
+        raise InputError(
+            f"{path} was written by another version of bert-tf, which stored other "
+            f"facts: {error}. Export the model again."
+        ) from error

@@ -13,12 +13,12 @@ import tensorflow as tf
 
 from bert_tf.export import gate
 from bert_tf.export.assets import table_of
+from bert_tf.export.export_job import ExportJob
 from bert_tf.export.formats import FILE_FORMATS, GateError, module_of
 from bert_tf.export.gate import GateProcess, Limits
-from bert_tf.export.job import ExportJob
+from bert_tf.export.gate_program import outputs_of
 from bert_tf.export.layout import EXTRA
-from bert_tf.export.model_file import ModelFile, PreparedFiles
-from bert_tf.export.model_file_loading import forward_of
+from bert_tf.export.model_file import ModelFile, PreparedFiles, forward_of
 from bert_tf.export.requests import Request, example_requests, labelled_requests
 from bert_tf.export.served import ServedModel
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
@@ -87,7 +87,13 @@ def _write(
 
     # Write all files, and run them in the process.
     served = prepared.served
-    written = [prepared.write(place, each) for each in prepared.files]
+    written = []
+    for file in prepared.files:
+        path = os.path.join(place, f"{file.name}.{name}")
+        _LOGGER.info("converting %s", os.path.basename(path))
+        files.write_bytes(path, prepared.content(file))
+        written.append(dataclasses.replace(file, path=path))
+
     reports = check(process, served, labelled, written)
     errors = [each for each in reports if isinstance(each, GateError)]
     if len(errors) == len(reports) and job.settings.format == name:
@@ -146,7 +152,7 @@ def check(
         examples = (of_texts, _VALID_TEXTS) if takes_texts else (names, gate.EXAMPLES)
         own = [*example_requests(served, *examples, ()), *labelled]
         requests[takes_texts] = own
-        expected[takes_texts] = gate.outputs_in_memory(signatures, own)
+        expected[takes_texts] = outputs_of(signatures, own)
     actual = process.run(
         [each.path for each in found], [requests[each.takes_texts] for each in found]
     )
@@ -226,7 +232,7 @@ def measure(file: ModelFile, served: ServedModel, length: int | None) -> dict[st
     latency = {}
     for num_threads in _NUM_THREADS:
         start = time.perf_counter()
-        forward = forward_of(file.path, num_threads, served.outputs_of_tokens)
+        forward = forward_of(file.path, num_threads)
         forward.run(_inputs(served, lengths[0], file.takes_texts))
         load_ms = 1e3 * (time.perf_counter() - start)
         for each in lengths:

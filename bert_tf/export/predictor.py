@@ -232,7 +232,7 @@ def _load_file(
 
     If there is a signature of the given name, it is the only one.
     """
-    from bert_tf.export.model_file_loading import load_file  # imports Keras
+    from bert_tf.export.model_file import load_file  # imports Keras
 
     served, facts = load_file(path, num_threads)
     # Tracing takes a second for each signature. If there is none, the message names the

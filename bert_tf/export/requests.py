@@ -1,9 +1,8 @@
 """Requests for the signatures of a model, made from texts."""
 
-import dataclasses
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -17,8 +16,7 @@ _BATCH_SIZE = 32
 Row = tuple[bytes | list[bytes], ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A request for one signature.
 
     Attributes:
@@ -81,18 +79,17 @@ def example_requests(
     ]
 
 
-def _encoded(value: str | list[str]) -> bytes | list[bytes]:
+def _encoded(value: Any) -> Any:
     """Converts a text or the texts of a list to UTF-8."""
-    if isinstance(value, str):
-        # "replace" is needed for lone surrogates, which JSON can contain and UTF-8
-        # cannot.
-        return value.encode("utf-8", "replace")
-    return [text.encode("utf-8", "replace") for text in value]
+    if not isinstance(value, str):
+        return [_encoded(text) for text in value]
+    # A str from JSON can contain lone surrogates, and UTF-8 cannot.
+    return value.encode("utf-8", "replace")
 
 
 def _rows(served: ServedModel, signature: str, texts: Sequence[bytes]) -> list[Row]:
     """Returns a row for each text; see `example_requests`."""
-    columns: list[Sequence[bytes | list[bytes]]] = []
+    columns: list[Any] = []
     for shift, name in enumerate(_row_names(served, served.endpoints()[signature])):
         column = [*texts[shift:], *texts[:shift]]
         lists = [column[: number + 1] for number in range(len(column))]
@@ -124,9 +121,9 @@ def _requests(
     """
     endpoint, found = served.endpoints()[signature], []
     if endpoint.kind == "ids":
-        lists = [
-            [each if isinstance(each, list) else [each] for each in row] for row in rows
-        ]
+        lists = (
+            [each if isinstance(each, list) else [each] for each in r] for r in rows
+        )
         rows = [row for each in lists for row in itertools.product(*each)]
     # The lists of all requests have the same length, so that their outputs can be
     # concatenated.
@@ -150,16 +147,15 @@ def _inputs(
             serialized_example(dict(zip(names, row, strict=True))) for row in rows
         ]
         return {"inputs": np.array(examples, object)}
-    columns: list[list[Any]] = [
-        [row[place] for row in rows] for place in range(len(names))
-    ]
+
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
     if endpoint.kind == "texts":
-        arrays = zip(names, columns, strict=True)
         return {
             name: _array(each, longest, name in served.list_names)
-            for name, each in arrays
+            for name, each in columns.items()
         }
-    encoded = served.encode(*(tf.constant(column, tf.string) for column in columns))
+
+    encoded = served.encode(*(tf.constant(c, tf.string) for c in columns.values()))
     inputs = {name: value.numpy() for name, value in encoded.items()}
     inputs["lengths"] = inputs["input_mask"].sum(axis=1, dtype=np.int32)
     return {name: inputs[name] for name in endpoint.inputs}
@@ -175,12 +171,7 @@ def _array(column: Sequence[Any], longest: int, is_list: bool) -> np.ndarray:
 
 def serialized_example(texts: Mapping[str, Any]) -> bytes:
     """Returns a serialized `tf.train.Example` with one text for each feature."""
-    features = {
-        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text]))
-        for name, text in texts.items()
-    }
-    return bytes(
-        tf.train.Example(
-            features=tf.train.Features(feature=features)
-        ).SerializeToString()
-    )
+    example = tf.train.Example()
+    for name, text in texts.items():
+        example.features.feature[name].bytes_list.value.append(text)
+    return bytes(example.SerializeToString())

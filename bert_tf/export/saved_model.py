@@ -1,29 +1,140 @@
-"""Writes a SavedModel that takes raw text, and checks its outputs."""
+"""Writes a SavedModel that takes raw text with the files of servers, and checks it.
+
+TensorFlow Serving reads batching, warm-up requests and instructions. It runs the
+warm-up requests when it loads a model, so that the first requests of users are not
+slow. They are a TFRecord file of `PredictionLog`s, whose messages are encoded here, so
+that an export needs no tensorflow-serving-api.
+
+Source: `tensorflow_serving/apis/*.proto`; the numbers below are the field numbers of
+the messages.
+"""
 
 import dataclasses
 import functools
+import json
 import logging
 import os
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import fingerprint_pb2
 
-from bert_tf.export import gate, server_files
+from bert_tf.export import gate
+from bert_tf.export.export_job import ExportJob
 from bert_tf.export.formats import GateError
 from bert_tf.export.gate import GateProcess
-from bert_tf.export.job import ExportJob
+from bert_tf.export.gate_program import outputs_of
+from bert_tf.export.layout import EXTRA
 from bert_tf.export.requests import Request, example_requests, labelled_requests
 from bert_tf.export.saved_model_loading import foreign_parts, read_graph
 from bert_tf.export.served import ServedModel, load_served
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.pretrained import Pretrained
 from bert_tf.storage import files
 from bert_tf.training.strategy import emulation_of_bfloat16
 
 _LOGGER = logging.getLogger(__name__)
+_BATCHING = """\
+max_batch_size { value: 32 }
+batch_timeout_micros { value: 2000 }
+max_enqueued_batches { value: 100 }
+num_batch_threads { value: 2 }
+"""
+
+_README = """\
+# A SavedModel of bert-tf
+
+The task is {task}, and the weights are {precision}. The model takes raw
+text.
+
+## Signatures
+
+{signatures}
+
+The batch is the first dimension of all inputs and outputs. `ids` and
+`ids_lengths` refuse ids that are out of range; one such row fails all rows of its \
+batch. Texts of
+any content and length are accepted.
+
+## TensorFlow Serving
+
+Not run here. Run the command in the folder that contains the versions of the model.
+
+```
+docker run -p 8501:8501 -p 8500:8500 -v "$PWD:/models/bert" -e MODEL_NAME=bert \\
+    -e TF_ENABLE_ONEDNN_OPTS=1 \\
+    tensorflow/serving --enable_batching \\
+    --batching_parameters_file=/models/bert/{version}/batching_params.pbtxt
+curl -d '{body}' http://localhost:8501/v1/models/bert:predict
+```
+
+With these parameters, a request has at most 32 rows. `TF_ENABLE_ONEDNN_OPTS=1` makes \
+processors
+without AVX512 instructions faster. On others, it is the default.
+
+{about_padding}
+
+A gRPC client, with `pip install tensorflow-serving-api`:
+
+```python
+import grpc
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+channel = grpc.insecure_channel("localhost:8500")
+stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+request = predict_pb2.PredictRequest()
+request.model_spec.name = "bert"
+{tensors}
+print(stub.Predict(request, 10.0))
+```
+
+## Python
+
+```python
+import os
+
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # before TensorFlow is imported
+import tensorflow as tf
+import tensorflow_text  # registers operations of the tokenizer
+
+model = tf.saved_model.load("{version}")
+print(model.signatures["serving_default"]({inputs}))
+```
+
+`saved_model_cli show --all --dir {version}` prints the names, dtypes and shapes.
+"""
+# How TensorFlow Serving puts requests together, for models that take lists of texts and
+# for others.
+_LISTS = """\
+`{name}` is a string tensor [B, K]. Pad the lists of a batch with "" to the same \
+length: an empty
+text is not an entry. The server does not pad requests of different lengths, because \
+it would pad
+lists with their first entry, and it refuses to put them together. With \
+--enable_batching, give all
+requests equal shapes, also those of `ids` and `ids_lengths`, or leave \
+--enable_batching out."""
+_TEXTS = """\
+The server pads requests of different lengths with the first element of each tensor, \
+so `input_mask`
+of `ids` would be wrong: send token ids to `ids_lengths`."""
+WARM_UP_FILE = f"{EXTRA}/tf_serving_warmup_requests"
+_WARM_UP_TEXTS = (
+    b"A short [MASK] text.",
+    b"The quick [MASK] fox jumps over the lazy dog, "
+    b"and [MASK] in the village looks up. " * 4,
+)
+# Of PredictRequest, ClassificationRequest and RegressionRequest.
+_MODEL_SPEC, _INPUTS = 1, 2
+_SIGNATURE_NAME = 3  # of ModelSpec
+_EXAMPLE_LIST, _EXAMPLES = 1, 1  # of Input and of ExampleList
+_KEY, _VALUE = 1, 2  # of an entry of a map
+_REQUEST = 1  # of ClassifyLog, RegressLog and PredictLog
+_LOGS = {"classify": 2, "regress": 3, "predict": 6}  # of PredictionLog
 
 
 def prepare(job: ExportJob) -> Callable[[GateProcess, str], dict[str, Any]]:
@@ -76,7 +187,7 @@ def _write(
     signatures = served.signatures()
     tf.saved_model.save(served, folder, signatures=signatures)
     _replace_random_number(folder)
-    server_files.write(folder, served, job)
+    _write_server_files(folder, served, job)
     if found := foreign_parts(read_graph(folder)):
         raise GateError(
             f"The SavedModel contains {', '.join(found)}, which TensorFlow Serving "
@@ -85,7 +196,7 @@ def _write(
 
     # Run it in the other process.
     requests = [
-        *server_files.warm_up_requests(served),
+        *warm_up_requests(served),
         *labelled,
         *example_requests(served, signatures, gate.EXAMPLES, ()),
     ]
@@ -95,7 +206,7 @@ def _write(
     if settings.precision != "float32":
         single = dataclasses.replace(settings, precision="float32")
         signatures = _load(checkpoint, single).signatures()
-    expected = gate.outputs_in_memory(signatures, requests)
+    expected = outputs_of(signatures, requests)
     limits = gate.LIMITS[settings.precision]
     try:
         report = gate.judge(served, requests, expected, outputs, limits)
@@ -138,3 +249,126 @@ def _replace_random_number(folder: str) -> None:
     fingerprint = fingerprint_pb2.FingerprintDef.FromString(files.read_bytes(path))
     fingerprint.uuid = str(uuid.UUID(files.sha256_of_file(graph)[:32]))
     files.write_bytes(path, fingerprint.SerializeToString(deterministic=True))
+
+
+def _write_server_files(folder: str, served: ServedModel, job: ExportJob) -> None:
+    """Writes the files that TensorFlow Serving reads.
+
+    Args:
+        folder: The folder of the SavedModel, with its graph.
+        served: The model.
+        job: The export.
+    """
+    extra = os.path.join(folder, EXTRA)
+    tf.io.gfile.makedirs(extra)
+    files.write_json(os.path.join(extra, "request.json"), example_request(served))
+    files.write_text(os.path.join(extra, "README.md"), _readme(served, job))
+    files.write_text(os.path.join(folder, "batching_params.pbtxt"), _batching(served))
+    write_warm_up(os.path.join(folder, WARM_UP_FILE), warm_up_requests(served))
+
+
+def _batching(served: ServedModel) -> str:
+    """Returns the settings with which TensorFlow Serving puts requests together."""
+    # Without padding, TensorFlow Serving refuses to put requests of different lengths
+    # together. It pads a tensor with its first element, which would add choices to a
+    # list.
+    pads = "false" if served.list_names else "true"
+    return f"{_BATCHING}pad_variable_length_inputs: {pads}\n"
+
+
+def example_request(served: ServedModel) -> dict[str, Any]:
+    """Returns the body of a REST request for `serving_default`."""
+    values = {
+        "question": "Who wrote it?",
+        "context": "Ann wrote it in Rome.",
+        "text": "A short [MASK] text." if served.takes_masks else "A short text.",
+        "text_a": "A first text.",
+        "text_b": "A second text.",
+        "choices": ["She likes the city.", "The soup is cold."],
+    }
+    return {"instances": [{name: values[name] for name in served.text_names}]}
+
+
+def _readme(served: ServedModel, job: ExportJob) -> str:
+    request = example_request(served)
+    texts = request["instances"][0]
+
+    # The parts that depend on the inputs of the model.
+    signatures = "\n".join(
+        f"* `{name}`: {', '.join(f'`{each}`' for each in endpoint.inputs)}"
+        for name, endpoint in served.endpoints().items()
+    )
+    tensors = "\n".join(
+        f"request.inputs[{name!r}].CopyFrom(tf.make_tensor_proto([{text!r}]))"
+        for name, text in texts.items()
+    )
+    inputs = ", ".join(
+        f"{name}=tf.constant([{text!r}])" for name, text in texts.items()
+    )
+
+    return _README.format(
+        task=job.task,
+        precision=job.settings.precision,
+        version=job.version,
+        signatures=signatures,
+        body=json.dumps(request),
+        tensors=tensors,
+        inputs=inputs,
+        about_padding=_LISTS.format(name=served.list_names[0])
+        if served.list_names
+        else _TEXTS,
+    )
+
+
+def warm_up_requests(served: ServedModel) -> list[Request]:
+    """Returns requests for each signature of a model, with one row each."""
+    return example_requests(
+        served, served.endpoints(), *([text] for text in _WARM_UP_TEXTS)
+    )
+
+
+def write_warm_up(path: str, found: Sequence[Request]) -> None:
+    """Writes the warm-up file.
+
+    Args:
+        path: The file.
+        found: At most 1,000 requests, which is the limit of TensorFlow Serving.
+    """
+    with tf.io.TFRecordWriter(path) as file:
+        for request in found:
+            file.write(prediction_log(request))
+
+
+def prediction_log(request: Request) -> bytes:
+    """Returns the serialized `PredictionLog` of a request."""
+    spec = _field(_MODEL_SPEC, _field(_SIGNATURE_NAME, request.signature.encode()))
+    if request.signature in _LOGS:  # these APIs take examples, not tensors
+        examples = b"".join(
+            _field(_EXAMPLES, each) for each in request.inputs["inputs"]
+        )
+        body = _field(_INPUTS, _field(_EXAMPLE_LIST, examples))
+        number = _LOGS[request.signature]
+    else:
+        body = b"".join(
+            _field(_INPUTS, _map_entry(*each)) for each in request.inputs.items()
+        )
+        number = _LOGS["predict"]
+    return _field(number, _field(_REQUEST, spec + body))
+
+
+def _map_entry(name: str, value: np.ndarray) -> bytes:
+    tensor = tf.make_tensor_proto(value).SerializeToString()
+    return _field(_KEY, name.encode()) + _field(_VALUE, tensor)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """Encodes a length-delimited field of a protocol buffer."""
+    return bytes([number << 3 | 2]) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    groups = bytearray()
+    while value > 127:
+        groups.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*groups, value])

@@ -246,14 +246,9 @@ def _in_attributes(nodes: Iterable[Any]) -> set[str]:
 
 def _functions_in(attributes: Mapping[str, Any]) -> Iterator[str]:
     for value in attributes.values():
-        kind = value.WhichOneof("value")
-        functions = (
-            [value.func]
-            if kind == "func"
-            else value.list.func
-            if kind == "list"
-            else []
-        )
+        functions = value.list.func
+        if value.HasField("func"):
+            functions = [value.func]
         for each in functions:
             yield each.name
             yield from _functions_in(each.attr)

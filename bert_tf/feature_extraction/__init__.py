@@ -3,7 +3,7 @@
 Layer 3.
 
 Read `extraction_config` (the settings), `extractor` (from lines of text to features),
-then `output` (writes features to files). May import layers 0 to 2.
+then `feature_files` (writes features to files). May import layers 0 to 2.
 
 Shape letters: B batch, S sequence length, T tokens or words of a line, K vectors per
 token, H hidden size.

@@ -12,7 +12,7 @@ import tensorflow as tf
 from run_programs import assert_refused, run_mains
 
 from bert_tf.export import exporter
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.storage.sealed import sha256_of_values
 
 EXPORT, PREDICT = "bert_tf.run_scripts.export_model", "bert_tf.run_scripts.predict"

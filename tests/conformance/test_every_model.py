@@ -570,23 +570,16 @@ def test_pure_bfloat16_stores_weights_in_bfloat16(kind):
         assert error < 0.12 * np.abs(exact_outputs[name]).max(), (name, error)
 
 
+# The output that is fitted, the shape of its labels, and whether these are classes.
 FIT = {
-    "encoder": ("pooled_output", (B, 16), keras.losses.MeanSquaredError),
-    "pretrainer": (
-        "masked_lm_logits",
-        (B, P),
-        keras.losses.SparseCategoricalCrossentropy,
-    ),
-    "mlm only": (
-        "masked_lm_logits",
-        (B, P),
-        keras.losses.SparseCategoricalCrossentropy,
-    ),
-    "classifier": ("logits", (B,), keras.losses.SparseCategoricalCrossentropy),
-    "regressor": ("logits", (B, 1), keras.losses.MeanSquaredError),
-    "span": ("start_logits", (B,), keras.losses.SparseCategoricalCrossentropy),
-    "tagger": ("logits", (B, S), keras.losses.SparseCategoricalCrossentropy),
-    "choice": ("logits", (B,), keras.losses.SparseCategoricalCrossentropy),
+    "encoder": ("pooled_output", (B, 16), False),
+    "pretrainer": ("masked_lm_logits", (B, P), True),
+    "mlm only": ("masked_lm_logits", (B, P), True),
+    "classifier": ("logits", (B,), True),
+    "regressor": ("logits", (B, 1), False),
+    "span": ("start_logits", (B,), True),
+    "tagger": ("logits", (B, S), True),
+    "choice": ("logits", (B,), True),
 }
 # One kind in each test run, and all kinds with --slow.
 with_fit_kinds = pytest.mark.parametrize(
@@ -595,15 +588,19 @@ with_fit_kinds = pytest.mark.parametrize(
 )
 
 
-def fit(kind: str, model: keras.Model, **compile_arguments) -> list[float]:
-    """Fits one batch for six epochs; returns the loss of each epoch."""
-    name, shape, loss = FIT[kind]
-    sparse = loss is keras.losses.SparseCategoricalCrossentropy
-    losses = {name: loss(from_logits=True) if sparse else loss()}
-    model.compile(keras.optimizers.Adam(1e-2), loss=losses, **compile_arguments)
-    labels = {name: np.ones(shape, np.int32 if sparse else np.float32)}
-    inputs = inputs_for(kind)
-    return model.fit(inputs, labels, epochs=6, batch_size=B, verbose=0).history["loss"]
+def fit(kind, model, optimizer=None, rows=range(B), epochs=6, **arguments):
+    """Fits one batch of rows of the inputs; returns the loss of each epoch."""
+    name, shape, has_classes = FIT[kind]
+    loss = keras.losses.MeanSquaredError()
+    if has_classes:
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    optimizer = optimizer or keras.optimizers.Adam(1e-2)
+    model.compile(optimizer, loss={name: loss}, **arguments)
+    shape, dtype = (len(rows), *shape[1:]), np.int32 if has_classes else np.float32
+    inputs = {n: value.numpy()[list(rows)] for n, value in inputs_for(kind).items()}
+    labels = {name: np.ones(shape, dtype)}
+    options = {"epochs": epochs, "batch_size": len(rows), "verbose": 0}
+    return model.fit(inputs, labels, **options).history["loss"]
 
 
 @with_fit_kinds

@@ -1,15 +1,14 @@
 """The commands of docs/domain.md run as they are written there, at a tiny size."""
 
-import pathlib
 import re
 import shlex
 
 import pytest
+from guide_program import code_blocks
 from run_programs import results_of, run_mains
 
 import bert_tf
 
-ROOT = pathlib.Path(__file__).parents[2]
 SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 SENTENCES = [
     "the acid is bad.",
@@ -48,8 +47,7 @@ def test_the_commands_lead_from_a_bert_and_texts_to_predictions(tmp_path):
     for name in ("train", "dev"):
         (tmp_path / f"labelled/{name}.csv").write_text("\n".join(["text,label", *rows]))
 
-    guide = (ROOT / "docs/domain.md").read_text("utf-8")
-    (block,) = re.findall(r"^```bash\n(.*?)^```", guide, re.M | re.S)
+    (block,) = code_blocks("domain.md", "bash")
     lines = [shlex.split(line) for line in block.replace("\\\n", " ").splitlines()]
     commands = [
         (f"bert_tf.{folder}.{name}", [*flags, *TINY.get(name, [])])

@@ -1,18 +1,13 @@
 """The commands of docs/fine_tuning.md run as they are, up to an exported model."""
 
 import csv
-import os
-import pathlib
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from guide_program import write_checkpoints
+from guide_program import code_blocks, run_in, write_checkpoints
 from run_programs import results_of
 
-ROOT = pathlib.Path(__file__).parents[2]
 GOOD, BAD = ["good", "with", "all"], ["not", "without", "long"]
 
 
@@ -35,16 +30,9 @@ def write_reviews(folder):
 def test_the_commands_lead_from_csv_files_to_a_served_classifier(tmp_path):
     write_reviews(tmp_path / "reviews")
     write_checkpoints(tmp_path)
-    (tmp_path / "run_scripts").symlink_to(ROOT / "run_scripts")
-    text = (ROOT / "docs/fine_tuning.md").read_text("utf-8")
-    commands = "\n".join(re.findall(r"^```bash\n(.*?)^```", text, re.M | re.S))
-    path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-euc", commands], cwd=tmp_path, capture_output=True, text=True,
-        env={**os.environ, "PATH": path, "BERT": "uncased_L-2_H-128_A-2"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    commands = "\n".join(code_blocks("fine_tuning.md", "bash"))
+    output = run_in(tmp_path, "bash", "-euc", commands, BERT="uncased_L-2_H-128_A-2")
+    lines = output.splitlines()
     # The last line of run_classifier.py is the result and the next command of the
     # document.
     (result,) = (line for line in lines if "Next: " in line)

@@ -8,8 +8,8 @@ import export_models
 import forked_gates
 import pytest
 
-from bert_tf.export import exporter, gate
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export import exporter, gate, model_file_writing, saved_model
+from bert_tf.export.serving_settings import ServingSettings
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,7 +35,8 @@ def without_gate(monkeypatch):
     For tests that compare the outputs themselves.
     """
     monkeypatch.setattr(gate, "GateProcess", _NoProcess)
-    monkeypatch.setattr(gate, "outputs_in_memory", lambda *_: [])
+    for module in (saved_model, model_file_writing):
+        monkeypatch.setattr(module, "outputs_of", lambda *_: [])
     monkeypatch.setattr(gate, "judge", lambda *_: {"outputs": [], "metric": None})
 
 

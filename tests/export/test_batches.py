@@ -10,16 +10,8 @@ from model_file_checks import TEXTS, check_predictions
 from processors import needs_bfloat16
 
 import bert_tf
-from bert_tf.export import exporter, gate
+from bert_tf.export import gate
 from bert_tf.export.formats import FORMATS
-from bert_tf.export.settings import ServingSettings
-
-KINDS = [
-    each
-    if each in ("classification", "fill_mask")
-    else pytest.param(each, marks=pytest.mark.slow)
-    for each in export_models.KINDS
-]
 
 
 def files_of(exported, kind):
@@ -44,7 +36,9 @@ def check_rows(path, kind, tolerance):
         check_predictions(batched, alone, tolerance)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", export_models.slow_except("classification", "fill_mask")
+)
 def test_a_text_has_the_same_output_in_any_batch(exported, kind):
     pytest.importorskip("ai_edge_litert")
     for path in files_of(exported, kind):
@@ -53,9 +47,7 @@ def test_a_text_has_the_same_output_in_any_batch(exported, kind):
 
 @needs_bfloat16
 def test_a_text_has_the_same_output_in_bfloat16(tmp_path):
-    path, _ = export_models.write_checkpoint("pair", tmp_path)
-    settings = ServingSettings(precision="bfloat16")
-    folder = exporter.export(path, str(tmp_path / "half"), settings)
+    folder = export_models.export("pair", tmp_path, precision="bfloat16")
     check_rows(folder, "pair", gate.LIMITS["bfloat16"].difference)
 
 

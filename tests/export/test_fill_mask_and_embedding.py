@@ -15,7 +15,7 @@ from export_models import softmax
 import bert_tf
 from bert_tf.conversion import convert
 from bert_tf.export.served import load_served
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.pretrained import load
 
 VOCABULARY, SPECIAL = export_models.VOCABULARY, ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
@@ -33,10 +33,8 @@ def load_tiny(kind, folder, **settings):
 def test_the_most_probable_tokens_for_each_mask(tmp_path, top_k):
     served, model = load_tiny("fill_mask", tmp_path, top_k=top_k, max_seq_length=8)
     signature = served.signatures()["serving_default"]
-    outputs = {n: v.numpy() for n, v in signature(text=tf.constant(TEXTS)).items()}
-    tokenizer = bert_tf.BertTokenizer(
-        export_models.VOCABULARY, special_tokens_in_text=True
-    )
+    outputs = export_models.call(signature, text=TEXTS)
+    tokenizer = bert_tf.BertTokenizer(VOCABULARY, special_tokens_in_text=True)
     size = min(top_k, len(export_models.VOCABULARY))
     assert outputs["num_masks"].tolist() == [2, 0, 0, 1, 0]  # the last one is truncated
     assert outputs["tokens"].shape == outputs["probabilities"].shape == (5, 2, size)
@@ -83,9 +81,7 @@ def test_the_score_of_a_text_predicts_each_token_from_all_others(tmp_path):
         "a " * 40,
     ]
     outputs = served.signatures()["score"](text=tf.constant(texts))
-    tokenizer = bert_tf.BertTokenizer(
-        export_models.VOCABULARY, special_tokens_in_text=True
-    )
+    tokenizer = bert_tf.BertTokenizer(VOCABULARY, special_tokens_in_text=True)
     counts = []
     for text, found in zip(texts, outputs["score"].numpy(), strict=True):
         inputs = {
@@ -110,8 +106,6 @@ def test_the_score_of_a_text_predicts_each_token_from_all_others(tmp_path):
         == counts
         == [3, 0, 0, 3, 8, 8, 8, 8, 8, 14]
     )
-    nothing = served.signatures()["score"](text=tf.zeros([0], tf.string))
-    assert nothing["score"].shape == nothing["num_tokens"].shape == (0,)
 
 
 def test_rows_of_the_table_without_a_token_are_never_returned(tmp_path):
@@ -119,8 +113,7 @@ def test_rows_of_the_table_without_a_token_are_never_returned(tmp_path):
     model = bert_tf.BertPretrainer(config, seed=3)
     bias = model.masked_lm_head.output_bias
     bias.assign(np.where(np.arange(config.vocab_size) < len(VOCABULARY), 0, 50))
-    tokenizer = bert_tf.BertTokenizer(VOCABULARY)
-    path = bert_tf.save_checkpoint(model, tokenizer, str(tmp_path / "padded"))
+    path = export_models.save(model, tmp_path / "padded")
     served = load_served(load(path), ServingSettings(top_k=100))
     outputs = served.signatures()["serving_default"](text=tf.constant(["a [MASK] b"]))
     assert sorted(outputs["tokens"].numpy()[0, 0].tolist()) == sorted(
@@ -171,6 +164,11 @@ def test_vectors_of_texts(tmp_path, pooling, normalize):
         np.testing.assert_allclose(found[row], expected, atol=1e-5)
 
 
+def settings_of(folder, **given):
+    served = load_served(load(folder), ServingSettings(**given))
+    return served.pooling, served.normalize, served.max_seq_length
+
+
 @pytest.mark.parametrize(
     ("mode", "normalize", "length", "expected"),
     [
@@ -189,9 +187,8 @@ def test_a_folder_of_sentence_transformers_has_its_own_settings(
     tmp_path, mode, normalize, length, expected
 ):
     model = bert_tf.BertEncoder(export_models.CONFIG, seed=3)
-    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
     folder = tmp_path / "model"
-    bert_tf.save_checkpoint(model, tokenizer, str(folder), "hugging_face")
+    export_models.save(model, folder, "hugging_face")
     pooling = mode
     if isinstance(mode, str):
         pooling = {
@@ -200,32 +197,24 @@ def test_a_folder_of_sentence_transformers_has_its_own_settings(
             "pooling_mode_max_tokens": False,
         }
     export_models.write_sentence_transformer(folder, pooling, normalize, length)
-    served = load_served(load(folder))
-    assert (served.pooling, served.normalize, served.max_seq_length) == expected
+    assert settings_of(folder) == expected
     # The model in Python keeps the settings, also in a file of Keras.
     model = load(folder).model(bert_tf.BertEncoder)
     model.save(tmp_path / "model.keras")
     for number, each in enumerate((model, load(tmp_path / "model.keras"))):
-        path = bert_tf.save_checkpoint(each, tokenizer, tmp_path / f"python_{number}")
-        served = load_served(load(path))
-        assert (served.pooling, served.normalize, served.max_seq_length) == expected
-    given = ServingSettings(pooling="mean", normalize=False, max_seq_length=5)
-    served = load_served(load(folder), given)
-    assert (served.pooling, served.normalize, served.max_seq_length) == (
-        "mean",
-        False,
-        5,
-    )
+        path = export_models.save(each, tmp_path / f"python_{number}")
+        assert settings_of(path) == expected
+    given = {"pooling": "mean", "normalize": False, "max_seq_length": 5}
+    assert settings_of(folder, **given) == tuple(given.values())
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first"])
 def test_conversions_keep_the_pooling_of_sentence_transformers(tmp_path, pooling):
     """In both directions, also if the written folder replaces an earlier one."""
     model = bert_tf.BertEncoder(export_models.CONFIG, seed=3)
-    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
     facts = {"embedding": {"pooling": pooling, "normalize": True, "max_seq_length": 9}}
     first, hub, again = (str(tmp_path / name) for name in ("first", "hub", "again"))
-    bert_tf.save_checkpoint(model, tokenizer, first, **facts)
+    export_models.save(model, first, **facts)
     for source, target, dialect in (
         (first, hub, "hugging_face"),
         (hub, again, "bert-tf"),
@@ -281,9 +270,8 @@ def test_real_sentence_vectors_from_python_keep_the_pooling_of_the_folder(tmp_pa
 
 def test_other_poolings_are_refused_but_the_folder_can_be_loaded(tmp_path):
     model = bert_tf.BertEncoder(export_models.CONFIG, seed=3)
-    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
     folder = tmp_path / "model"
-    bert_tf.save_checkpoint(model, tokenizer, str(folder), "hugging_face")
+    export_models.save(model, folder, "hugging_face")
     export_models.write_sentence_transformer(
         folder, {"pooling_mode_max_tokens": True}, True
     )

@@ -9,7 +9,7 @@ import export_models
 import numpy as np
 import pytest
 import tensorflow as tf
-from model_file_checks import report_of
+from model_file_checks import extra_file, report_of
 from processors import EMULATION, needs_bfloat16
 from run_programs import assert_refused, run_main
 
@@ -20,7 +20,7 @@ from bert_tf.export.served.choice import ServedChoice
 from bert_tf.export.served.fill_mask import ServedPretrainer
 from bert_tf.export.served.span_predictor import ServedSpanPredictor
 from bert_tf.export.served.tagger import ServedTagger
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.storage import files
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.training import strategy
@@ -50,8 +50,7 @@ def test_each_kind_passes_and_has_all_files(exported, kind):
         "batching_params.pbtxt",
         "variables",
     }
-    with open(f"{folder}/assets.extra/weights.json", encoding="utf-8") as file:
-        facts = json.load(file)
+    facts = json.loads(extra_file(folder, "weights.json"))
     _, stated = export_models.model_of(kind)
     assert {name: facts[name] for name in stated} == stated
     report = report_of(folder)
@@ -66,31 +65,27 @@ def test_each_kind_passes_and_has_all_files(exported, kind):
 
 @needs_bfloat16
 def test_bfloat16_weights_are_compared_with_the_float32_model(exported, tmp_path):
-    path, _ = export_models.write_checkpoint("pair", tmp_path)
-    folder = exporter.export(
-        path, str(tmp_path / "half"), ServingSettings(precision="bfloat16")
-    )
+    folder = export_models.export("pair", tmp_path, precision="bfloat16")
     single = exported("pair")
     sizes = [
         os.path.getsize(f"{each}/variables/variables.data-00000-of-00001")
         for each in (folder, single)
     ]
     assert sizes[0] < 0.75 * sizes[1]
-    texts = {"text_a": tf.constant(["a b c"]), "text_b": tf.constant(["d"])}
+    models = [tf.saved_model.load(each).signatures for each in (folder, single)]
     half, full = (
-        tf.saved_model.load(each).signatures["serving_default"](**texts)[
+        export_models.call(each["serving_default"], text_a=["a b c"], text_b=["d"])[
             "probabilities"
         ]
-        for each in (folder, single)
+        for each in models
     )
-    assert half.dtype == full.dtype == tf.float32
+    assert half.dtype == full.dtype == np.float32
     assert 0 < np.abs(half - full).max() < 0.05
 
 
 def test_emulated_bfloat16_is_named_as_the_reason(
     tmp_path, monkeypatch, caplog, without_gate
 ):
-    path, _ = export_models.write_checkpoint("pair", tmp_path)
     (tmp_path / "cpuinfo").write_text("flags : avx2")
     monkeypatch.setattr(strategy, "_CPU_INFO", str(tmp_path / "cpuinfo"))
 
@@ -103,27 +98,23 @@ def test_emulated_bfloat16_is_named_as_the_reason(
     with pytest.raises(
         gate.GateError, match=rf"It differs\. Nothing was exported\. {message}"
     ):
-        exporter.export(
-            path, str(tmp_path / "half"), ServingSettings(precision="bfloat16")
-        )
+        export_models.export("pair", tmp_path, precision="bfloat16")
     assert re.search(f"warning: {message}", caplog.text)
 
     with pytest.raises(gate.GateError, match=r"^It differs\. Nothing was exported\.$"):
-        exporter.export(path, str(tmp_path / "single"))
+        export_models.export("pair", tmp_path)
 
 
 def test_a_damaged_saved_model_is_refused_and_removed(tmp_path, monkeypatch):
-    path, _ = export_models.write_checkpoint("classification", tmp_path)
     export_models.save_with_bias(monkeypatch, [1.5, 0, 0])
     with pytest.raises(
         gate.GateError, match=r"The SavedModel differs .* Nothing was exported"
     ):
-        exporter.export(path, str(tmp_path / "served"))
+        export_models.export("classification", tmp_path)
     assert not os.listdir(tmp_path / "served")
 
 
 def test_a_saved_model_that_needs_this_library_is_refused(tmp_path, monkeypatch):
-    path, _ = export_models.write_checkpoint("embedding", tmp_path)
     write = tf.saved_model.save
 
     def save_python(served, place, signatures):
@@ -142,7 +133,7 @@ def test_a_saved_model_that_needs_this_library_is_refused(tmp_path, monkeypatch)
     with pytest.raises(
         gate.GateError, match="contains the operation EagerPyFunc, which"
     ):
-        exporter.export(path, str(tmp_path / "served"))
+        export_models.export("embedding", tmp_path)
     assert not os.listdir(tmp_path / "served")
 
 
@@ -175,10 +166,8 @@ def test_a_checkpoint_in_the_folder_of_a_run_has_the_threshold_of_the_run(
     tmp_path, without_gate
 ):
     model, facts = export_models.model_of("span")
-    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
     run = tmp_path / "run"
-    path = str(run / "checkpoints" / "step-1")
-    bert_tf.save_checkpoint(model, tokenizer, path, **facts)
+    path = export_models.save(model, run / "checkpoints/step-1", **facts)
     settings = to_json_dict(TrainingConfig(num_train_steps=1, num_warmup_steps=0))
     (run / "training_config.json").write_text(json.dumps(settings))
     (run / "squad_threshold.json").write_text('{"null_score_diff_threshold": 1e9}')
@@ -209,7 +198,6 @@ def test_an_object_store_may_contain_a_version_that_is_being_written(caplog):
 
 
 def test_a_version_of_another_program_is_kept(tmp_path, monkeypatch, without_gate):
-    path, _ = export_models.write_checkpoint("regression", tmp_path)
     other = tmp_path / "served/1/saved_model.pb"
 
     def judge(*_):
@@ -222,10 +210,10 @@ def test_a_version_of_another_program_is_kept(tmp_path, monkeypatch, without_gat
         with pytest.raises(
             bert_tf.InputError, match=r"written .*served/1 meanwhile\. Start"
         ):
-            exporter.export(path, str(tmp_path / "served"))
+            export_models.export("regression", tmp_path)
     assert other.read_text() == "of another program"
     assert os.listdir(tmp_path / "served") == ["1"]
-    assert exporter.export(path, str(tmp_path / "served")).endswith("2")
+    assert export_models.export("regression", tmp_path).endswith("2")
 
 
 def texts(*values):
@@ -292,119 +280,85 @@ TAGS_TIE = {**TAGS, "probabilities": floats([0.5, 0.9])}
 NO_ENTITY = {"tags": texts([b"O", b"O"]), "entities": texts([b""])}
 
 
-@pytest.mark.parametrize(
-    ("served", "expected", "other", "limits", "failed"),
-    [
-        (CLASSIFIER, LABEL_TIE, {"label": texts(b"y, z")}, SINGLE, []),
-        (CLASSIFIER, LABEL, {"label": texts(b"y, z")}, SINGLE, ["label"]),
-        (
-            CLASSIFIER,
-            {**LABEL, "probabilities": floats([0.400015, 0.4, 0.2])},
-            {"label": texts(b"y, z")},
-            SINGLE,
-            [],
-        ),
-        (
-            CLASSIFIER,
-            LABEL_TIE,
-            {"probabilities": floats([0.40002, 0.4, 0.2])},
-            SINGLE,
-            ["probabilities"],
-        ),
-        (CLASSIFIER, SEVERAL, {"labels": texts(b"x")}, SINGLE, []),
-        (
-            CLASSIFIER,
-            {**SEVERAL, "probabilities": floats([0.9, 0.51, 0.1])},
-            {"labels": texts(b"x")},
-            SINGLE,
-            ["labels"],
-        ),
-        (CLASSIFIER, CLASSES, {}, SINGLE, []),
-        (
-            CLASSIFIER,
-            CLASSES,
-            {"classes": texts([b"y", b"x", b"z"])},
-            SINGLE,
-            ["classes"],
-        ),
-        (CLASSIFIER, CLASSES_TIE, {"classes": texts([b"y", b"x", b"z"])}, SINGLE, []),
-        (
-            CLASSIFIER,
-            CLASSES_TIE,
-            {"classes": texts([b"x", b"z", b"y"])},
-            SINGLE,
-            ["classes"],
-        ),
-        (PRETRAINER, TOKENS, {"tokens": texts([[b"a", b"c", b"b"]])}, SINGLE, []),
-        (
-            PRETRAINER,
-            TOKENS,
-            {"tokens": texts([[b"b", b"a", b"c"]])},
-            SINGLE,
-            ["tokens"],
-        ),
-        (PRETRAINER, TOKENS, {"tokens": texts([[b"a", b"b", b"d"]])}, SINGLE, []),
-        (PRETRAINER, ONE_TOKEN, {"tokens": texts([[b"b"]])}, SINGLE, ["tokens"]),
-        (
-            PRETRAINER,
-            {**ONE_TOKEN, "probabilities": floats([[0.4]])},
-            {"tokens": texts([[b"b"]])},
-            SINGLE,
-            [],
-        ),
-        (
-            PRETRAINER,
-            {"score": floats(-3.0), "num_tokens": np.array([3])},
-            {"num_tokens": np.array([4])},
-            SINGLE,
-            ["num_tokens"],
-        ),
-        (CHOICE, RANKING_TIE, OTHER_CHOICE, SINGLE, []),
-        (
-            CHOICE,
-            RANKING_TIE,
-            {"ranking": np.array([[0, 2, 1, 3]])},
-            SINGLE,
-            ["ranking"],
-        ),
-        (CHOICE, RANKING, OTHER_CHOICE, SINGLE, ["ranking", "choice", "index"]),
-        (ANSWERS, ANSWER, OTHER_ANSWER, SINGLE, ["answer", "start", "end"]),
-        (ANSWERS, ANSWER, OTHER_PLACE, SINGLE, []),
-        (
-            ANSWERS,
-            ANSWER,
-            {**OTHER_PLACE, "score": floats(8.0005)},
-            SINGLE,
-            ["start", "end", "score"],
-        ),
-        (ANSWERS, ANSWER_TIE, OTHER_ANSWER, SINGLE, []),
-        (ANSWERS, ANSWER_TIE, {"no_answer": np.array([True])}, SINGLE, ["no_answer"]),
-        (ONE_ANSWER, ANSWER, OTHER_ANSWER, SINGLE, []),
-        (VERSION_2, AT_THRESHOLD, ABOVE, HALF, []),
-        (
-            VERSION_2,
-            AT_THRESHOLD,
-            ABOVE,
-            SINGLE,
-            ["answer", "no_answer", "null_score_diff"],
-        ),
-        (
-            VERSION_2,
-            {**ANSWER, "null_score_diff": floats(0.4)},
-            {**NOTHING, "null_score_diff": floats(0.41)},
-            HALF,
-            [],
-        ),
-        (VERSION_2, FAR, NOTHING, HALF, ["answer", "no_answer"]),
-        (TAGGER, TAGS, NO_ENTITY, SINGLE, ["tags", "entities"]),
-        (TAGGER, TAGS_TIE, NO_ENTITY, SINGLE, []),
-        (TAGGER, TAGS_TIE, {"words": texts([b"a", b"c"])}, SINGLE, ["words"]),
-    ],
-)
-def test_values_may_differ_only_where_a_decision_is_close(
-    served, expected, other, limits, failed
-):
-    assert failed_outputs(served, limits, (expected, {**expected, **other})) == failed
+def case(served, expected, other, *failed, limits=SINGLE):
+    """Returns a model, its outputs, others, and those that differ too much."""
+    return served, limits, (expected, {**expected, **other}), list(failed)
+
+
+CASES = [
+    case(CLASSIFIER, LABEL_TIE, {"label": texts(b"y, z")}),
+    case(CLASSIFIER, LABEL, {"label": texts(b"y, z")}, "label"),
+    case(
+        CLASSIFIER,
+        {**LABEL, "probabilities": floats([0.400015, 0.4, 0.2])},
+        {"label": texts(b"y, z")},
+    ),
+    case(
+        CLASSIFIER,
+        LABEL_TIE,
+        {"probabilities": floats([0.40002, 0.4, 0.2])},
+        "probabilities",
+    ),
+    case(CLASSIFIER, SEVERAL, {"labels": texts(b"x")}),
+    case(
+        CLASSIFIER,
+        {**SEVERAL, "probabilities": floats([0.9, 0.51, 0.1])},
+        {"labels": texts(b"x")},
+        "labels",
+    ),
+    case(CLASSIFIER, CLASSES, {}),
+    case(CLASSIFIER, CLASSES, {"classes": texts([b"y", b"x", b"z"])}, "classes"),
+    case(CLASSIFIER, CLASSES_TIE, {"classes": texts([b"y", b"x", b"z"])}),
+    case(CLASSIFIER, CLASSES_TIE, {"classes": texts([b"x", b"z", b"y"])}, "classes"),
+    case(PRETRAINER, TOKENS, {"tokens": texts([[b"a", b"c", b"b"]])}),
+    case(PRETRAINER, TOKENS, {"tokens": texts([[b"b", b"a", b"c"]])}, "tokens"),
+    case(PRETRAINER, TOKENS, {"tokens": texts([[b"a", b"b", b"d"]])}),
+    case(PRETRAINER, ONE_TOKEN, {"tokens": texts([[b"b"]])}, "tokens"),
+    case(
+        PRETRAINER,
+        {**ONE_TOKEN, "probabilities": floats([[0.4]])},
+        {"tokens": texts([[b"b"]])},
+    ),
+    case(
+        PRETRAINER,
+        {"score": floats(-3.0), "num_tokens": np.array([3])},
+        {"num_tokens": np.array([4])},
+        "num_tokens",
+    ),
+    case(CHOICE, RANKING_TIE, OTHER_CHOICE),
+    case(CHOICE, RANKING_TIE, {"ranking": np.array([[0, 2, 1, 3]])}, "ranking"),
+    case(CHOICE, RANKING, OTHER_CHOICE, "ranking", "choice", "index"),
+    case(ANSWERS, ANSWER, OTHER_ANSWER, "answer", "start", "end"),
+    case(ANSWERS, ANSWER, OTHER_PLACE),
+    case(
+        ANSWERS,
+        ANSWER,
+        {**OTHER_PLACE, "score": floats(8.0005)},
+        "start",
+        "end",
+        "score",
+    ),
+    case(ANSWERS, ANSWER_TIE, OTHER_ANSWER),
+    case(ANSWERS, ANSWER_TIE, {"no_answer": np.array([True])}, "no_answer"),
+    case(ONE_ANSWER, ANSWER, OTHER_ANSWER),
+    case(VERSION_2, AT_THRESHOLD, ABOVE, limits=HALF),
+    case(VERSION_2, AT_THRESHOLD, ABOVE, "answer", "no_answer", "null_score_diff"),
+    case(
+        VERSION_2,
+        {**ANSWER, "null_score_diff": floats(0.4)},
+        {**NOTHING, "null_score_diff": floats(0.41)},
+        limits=HALF,
+    ),
+    case(VERSION_2, FAR, NOTHING, "answer", "no_answer", limits=HALF),
+    case(TAGGER, TAGS, NO_ENTITY, "tags", "entities"),
+    case(TAGGER, TAGS_TIE, NO_ENTITY),
+    case(TAGGER, TAGS_TIE, {"words": texts([b"a", b"c"])}, "words"),
+]
+
+
+@pytest.mark.parametrize(("served", "limits", "pair", "failed"), CASES)
+def test_values_may_differ_only_where_a_decision_is_close(served, limits, pair, failed):
+    assert failed_outputs(served, limits, pair) == failed
 
 
 def failed_outputs(served, limits, *pairs):

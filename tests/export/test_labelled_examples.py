@@ -12,15 +12,14 @@ import scipy.stats
 import sklearn.metrics
 import squad_data
 import tensorflow as tf
-from model_file_checks import report_of
+from model_file_checks import extra_file, report_of
 from reference import conlleval
 from reference import squad as oracle
 
 import bert_tf
 from bert_tf.errors import InputError
-from bert_tf.export import exporter, gate
+from bert_tf.export import gate
 from bert_tf.export.served import load_served
-from bert_tf.export.settings import ServingSettings
 from bert_tf.fine_tuning import dev_split
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation
@@ -113,23 +112,15 @@ def metric_of(kind, outputs, rows):
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        "classification",
-        "span",
-        *(
-            pytest.param(kind, marks=pytest.mark.slow)
-            for kind in ("pair", "multi_label", "regression", "tagging", "choice")
-        ),
-    ],
+    export_models.slow_except("classification", "span", kinds=export_models.KINDS[:7]),
 )
 def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
-    path, _ = export_models.write_checkpoint(kind, tmp_path)
+    export_models.write_checkpoint(kind, tmp_path)
     rows = rows_of(kind, 70)
     write_rows(tmp_path / kind / DEV_EXAMPLES, rows)
-    folder = exporter.export(path, str(tmp_path / "served"))
+    folder = export_models.export(kind, tmp_path)
     report = report_of(folder)["metric"]
-    with open(f"{folder}/assets.extra/model_card.md", encoding="utf-8") as file:
-        card = file.read()
+    card = extra_file(folder, "model_card.md")
     stored = (tmp_path / kind / DEV_EXAMPLES).read_bytes()
     assert hashlib.sha256(stored).hexdigest() in card and tf.__version__ in card
     model = tf.saved_model.load(folder)
@@ -140,12 +131,7 @@ def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
         columns = {"words": [row["tokens"] for row in rows]}
     for name in {"words", "choices"} & set(columns):
         columns[name] = tf.ragged.constant(columns[name]).to_tensor()
-    outputs = signature(
-        **{name: tf.constant(column) for name, column in columns.items()}
-    )
-    name, value = metric_of(
-        kind, {n: each.numpy() for n, each in outputs.items()}, rows
-    )
+    name, value = metric_of(kind, export_models.call(signature, **columns), rows)
     assert 0 < abs(value) < 100
     assert report["name"] == name and report["num_examples"] == 70
     assert report["exported"] == pytest.approx(value, abs=1e-4)
@@ -189,13 +175,12 @@ def test_a_task_of_glue_has_the_metric_that_selects_its_weights(task, name, metr
 def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(
     tmp_path, monkeypatch
 ):
-    path, _ = export_models.write_checkpoint("classification", tmp_path)
     data = write_rows(tmp_path / "dev.jsonl", rows_of("classification", 40))
     monkeypatch.setitem(gate.LIMITS, "float32", gate.Limits(np.inf, 100, 0.5))
     export_models.save_with_bias(monkeypatch, [9, 0, 0])
     message = r"has the accuracy .* on 40 examples .* Nothing was exported"
     with pytest.raises(gate.GateError, match=message):
-        exporter.export(path, str(tmp_path / "served"), dev_data=data)
+        export_models.export("classification", tmp_path, dev_data=data)
     assert not os.listdir(tmp_path / "served")
 
 
@@ -222,11 +207,9 @@ def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(
     ],
 )
 def test_malformed_examples_are_refused(tmp_path, kind, line, message):
-    path, _ = export_models.write_checkpoint(kind, tmp_path)
-    first = rows_of(kind, 1)
-    data = write_rows(tmp_path / "dev.jsonl", [*first, line])
+    data = write_rows(tmp_path / "dev.jsonl", [*rows_of(kind, 1), line])
     with pytest.raises(InputError, match=message):
-        exporter.export(path, str(tmp_path / "served"), dev_data=data)
+        export_models.export(kind, tmp_path, dev_data=data)
     assert not (tmp_path / "served").exists()
 
 
@@ -244,8 +227,7 @@ def test_columns_of_a_table_are_found_by_name(tmp_path):
 def test_version_1_needs_answers_and_files_of_squad_are_read(tmp_path):
     facts = {**export_models.SPAN_FACTS, "version_2_with_negative": False}
     model, _ = export_models.model_of("span")
-    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
-    path = bert_tf.save_checkpoint(model, tokenizer, str(tmp_path / "span"), **facts)
+    path = export_models.save(model, tmp_path / "span", **facts)
     served = load_served(bert_tf.load(path))
     row = {"question": "a", "context": "b", "answers": []}
     with pytest.raises(InputError, match="must be a list of texts"):
@@ -266,17 +248,14 @@ def test_version_1_needs_answers_and_files_of_squad_are_read(tmp_path):
 
 
 def test_stored_examples_are_used_for_the_own_task_only(tmp_path, without_gate):
-    path, _ = export_models.write_checkpoint("classification", tmp_path)
-    write_rows(
-        tmp_path / "classification" / DEV_EXAMPLES, [{"text": "a", "label": "none"}]
-    )
+    kind = "classification"
+    export_models.write_checkpoint(kind, tmp_path)
+    write_rows(tmp_path / kind / DEV_EXAMPLES, [{"text": "a", "label": "none"}])
     with pytest.raises(InputError, match="the label 'none'"):
-        exporter.export(path, str(tmp_path / "served"))
-    exporter.export(path, str(tmp_path / "served"), ServingSettings(task="embedding"))
+        export_models.export(kind, tmp_path)
+    export_models.export(kind, tmp_path, task="embedding")
     with pytest.raises(InputError, match="task must be classification, for which"):
-        exporter.export(
-            path, str(tmp_path / "other"), ServingSettings(task="regression")
-        )
+        export_models.export(kind, tmp_path, "other", task="regression")
 
 
 def store(folder, task, examples):

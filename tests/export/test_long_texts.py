@@ -1,6 +1,7 @@
 """Exported classifiers of texts of any length, and plain loops over windows."""
 
 import export_models
+import model_file_checks as checks
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,9 +10,11 @@ from reference import long_texts as reference
 import bert_tf
 from bert_tf.errors import InputError
 from bert_tf.export import exporter
+from bert_tf.export.formats import FORMATS
 from bert_tf.export.lite import lite_files
+from bert_tf.export.requests import serialized_example
 from bert_tf.export.served import load_served
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 
 ROOM = 12 - 2
 LETTERS = "abcdefgh"
@@ -22,9 +25,8 @@ TEXTS = [" ".join(LETTERS[n * n % 7 % 8] for n in range(size)) for size in SIZES
 def write_checkpoint(kind, folder, **facts):
     """Writes a model that reads windows; returns its path and the model."""
     model, stored = export_models.model_of(kind)
-    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
     facts = {**stored, "long_texts": "windows", "max_windows": 2, **facts}
-    return bert_tf.save_checkpoint(model, tokenizer, str(folder / kind), **facts), model
+    return export_models.save(model, folder / kind, **facts), model
 
 
 def expected(kind, model, text, stride):
@@ -58,50 +60,30 @@ def test_outputs_are_means_over_all_windows(tmp_path, kind, stride):
     assert len(served.from_texts(tf.constant([], tf.string))[name]) == 0
 
 
-def test_short_texts_have_the_outputs_of_a_model_that_truncates(tmp_path):
-    path, _ = write_checkpoint("classification", tmp_path)
-    other, _ = export_models.write_checkpoint("classification", tmp_path / "cut")
-    short = tf.constant(TEXTS[:4])
-    found, same = (
-        load_served(bert_tf.load(each)).from_texts(short) for each in (path, other)
-    )
-    np.testing.assert_allclose(found["probabilities"], same["probabilities"], atol=1e-6)
-
-
-def check_predictions(path, rows):
-    found = bert_tf.Predictor(path)(TEXTS)
-    values = [
-        [row["probabilities"][name] for name in export_models.LABELS] for row in found
-    ]
-    np.testing.assert_allclose(values, rows, atol=1e-5)
-
-
-def test_a_saved_model_averages_windows(tmp_path):
-    path, model = write_checkpoint("classification", tmp_path)
-    folder = exporter.export(path, str(tmp_path / "served"))
-    rows = [expected("classification", model, text, ROOM // 2) for text in TEXTS]
-    check_predictions(folder, rows)
-    # A request of TensorFlow Serving's Classify API.
-    model_of_folder = tf.saved_model.load(folder)
-    feature = tf.train.Feature(
-        bytes_list=tf.train.BytesList(value=[TEXTS[-1].encode()])
-    )
-    example = tf.train.Example(features=tf.train.Features(feature={"text": feature}))
-    serialized = tf.constant([example.SerializeToString()])
-    scores = model_of_folder.signatures["classify"](inputs=serialized)["scores"]
-    np.testing.assert_allclose(scores[0], sorted(rows[-1])[::-1], atol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("format", ["tflite", "onnx"])
-def test_predictor_averages_the_windows_of_a_file(tmp_path, format):
-    pytest.importorskip({"tflite": "ai_edge_litert", "onnx": "tf2onnx"}[format])
+@pytest.mark.parametrize(
+    "format", export_models.slow_except("saved_model", kinds=FORMATS)
+)
+def test_predictor_averages_the_windows_of_each_format(tmp_path, format):
+    if format != "saved_model":
+        checks.need_packages(format)
     path, model = write_checkpoint("classification", tmp_path)
     settings = ServingSettings(format=format)
     folder = exporter.export(path, str(tmp_path / "served"), settings)
     rows = [expected("classification", model, text, ROOM // 2) for text in TEXTS]
-    check_predictions(f"{folder}/{format}/float32.{format}", rows)
+    file = f"{folder}/{format}/float32.{format}"
+    found = bert_tf.Predictor(folder if format == "saved_model" else file)(TEXTS)
+    values = [
+        [row["probabilities"][name] for name in export_models.LABELS] for row in found
+    ]
+    np.testing.assert_allclose(values, rows, atol=1e-5)
     assert not list(tmp_path.rglob("onnx_client.py"))  # it would truncate the texts
+    if format != "saved_model":
+        return
+    # A request of TensorFlow Serving's Classify API.
+    model_of_folder = tf.saved_model.load(folder)
+    serialized = tf.constant([serialized_example({"text": TEXTS[-1].encode()})])
+    scores = model_of_folder.signatures["classify"](inputs=serialized)["scores"]
+    np.testing.assert_allclose(scores[0], sorted(rows[-1])[::-1], atol=1e-6)
 
 
 def test_programs_that_would_truncate_texts_get_no_files(tmp_path):

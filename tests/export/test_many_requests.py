@@ -10,15 +10,6 @@ import tensorflow as tf
 WORDS = [*"abcdefgh", "[MASK]", "é", "Ž", "猫", "abcab", "\u200b"]
 
 
-def signatures_of(exported, kind):
-    """Returns the signatures of a SavedModel that take texts or ids.
-
-    The model must live on.
-    """
-    model = tf.saved_model.load(exported(kind))
-    return model, model.signatures
-
-
 def random_request(rng, kind):
     """Returns the name of a signature and its inputs, with batches of 0 to 8 rows."""
     rows = int(rng.integers(0, 9))
@@ -49,13 +40,13 @@ def random_request(rng, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classification", "span", "choice"])
 def test_memory_does_not_grow_over_10000_requests(exported, kind):
-    _, signatures = signatures_of(exported, kind)
+    model = tf.saved_model.load(exported(kind))
     rng = np.random.default_rng(1)
     sizes = []
     for _ in range(2):
         for _ in range(5000):
             name, inputs = random_request(rng, kind)
-            signatures[name](**inputs)
+            model.signatures[name](**inputs)
         gc.collect()
         sizes.append(resident_bytes())
     assert sizes[1] < 1.02 * sizes[0], sizes

@@ -1,6 +1,7 @@
 """TFLite files in MediaPipe's tasks for texts."""
 
 import logging
+import pathlib
 
 import export_models
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import bert_tf
 from bert_tf.export import exporter
 from bert_tf.export.lite import mediapipe_metadata
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 
 tasks = pytest.importorskip("mediapipe.tasks.python.text", exc_type=ImportError)
 schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
@@ -44,18 +45,21 @@ def test_the_embedder_gives_our_vectors(exported):
 
 
 def test_a_fixed_length_truncates_long_texts(tmp_path):
-    path, _ = export_models.write_checkpoint("classification", tmp_path)
-    settings = ServingSettings(
-        format="tflite", tflite_length=8, tflite_precisions=["float32"]
+    settings = {"tflite_length": 8, "tflite_precisions": ["float32"]}
+    folder = export_models.export(
+        "classification", tmp_path, format="tflite", **settings
     )
-    folder = exporter.export(path, str(tmp_path / "lite"), settings)
     check_classifier(f"{folder}/tflite/float32.tflite")
+
+
+def content_of(version, precision):
+    return pathlib.Path(version, f"tflite/{precision}.tflite").read_bytes()
 
 
 def test_models_without_a_task_have_no_metadata(exported):
     for kind in ("pair", "regression", "span", "tagging", "choice", "fill_mask"):
-        with open(f"{exported(kind)}/tflite/float32.tflite", "rb") as file:
-            assert b"TFLITE_METADATA" not in file.read()
+        content = content_of(exported(kind), "float32")
+        assert b"TFLITE_METADATA" not in content
 
 
 @pytest.mark.parametrize(
@@ -69,20 +73,18 @@ def test_reasons_for_files_without_metadata_are_logged(
     tmp_path, caplog, monkeypatch, do_lower_case, is_installed, message
 ):
     monkeypatch.setattr(mediapipe_metadata, "is_installed", lambda: is_installed)
-    model = bert_tf.BertEncoder(export_models.CONFIG, seed=3)
+    model, _ = export_models.model_of("embedding")
     tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY, do_lower_case)
     path = bert_tf.save_checkpoint(model, tokenizer, str(tmp_path / "model"))
     settings = ServingSettings(format="tflite", tflite_precisions=["int8"])
     with caplog.at_level(logging.INFO):
         folder = exporter.export(path, str(tmp_path / "lite"), settings)
     assert message in caplog.text
-    with open(f"{folder}/tflite/int8.tflite", "rb") as file:
-        assert b"TFLITE_METADATA" not in file.read()
+    assert b"TFLITE_METADATA" not in content_of(folder, "int8")
 
 
 def test_metadata_changes_nothing_else_and_keeps_the_alignment(exported):
-    with open(f"{exported('pair')}/tflite/float32.tflite", "rb") as file:
-        model = file.read()
+    model = content_of(exported("pair"), "float32")
     found = mediapipe_metadata.with_metadata(model, "vocab.txt", "labels.txt")
     before, after = (schema.Model.GetRootAs(each, 0) for each in (model, found))
     assert after.BuffersLength() == before.BuffersLength() + 1

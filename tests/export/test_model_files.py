@@ -4,6 +4,7 @@ The files run in the interpreter of their format, and in `Predictor`.
 """
 
 import os
+import pathlib
 import sys
 
 import export_models
@@ -14,10 +15,8 @@ from model_file_checks import FILES, TEXTS
 from run_programs import assert_refused, run_main
 
 import bert_tf
-from bert_tf.export import exporter
 from bert_tf.export.formats import FORMATS
 from bert_tf.export.lite import lite_files, mediapipe_metadata
-from bert_tf.export.settings import ServingSettings
 
 # An export of ONNX files takes seconds, and one of TFLite files is that of the
 # SavedModel.
@@ -102,11 +101,9 @@ def test_other_signatures_are_those_of_the_saved_model(exported, name, kind, sig
 def test_a_file_has_a_row_in_the_report_and_its_texts(exported, name, kind):
     path = checks.path_of(exported, name, kind)
     version = os.path.dirname(os.path.dirname(path))
-    extra = f"{version}/assets.extra"
     rows = checks.report_of(version)[name]
     assert {each["file"] for each in rows} == set(os.listdir(os.path.dirname(path)))
-    with open(f"{extra}/model_card.md", encoding="utf-8") as file:
-        card = file.read()
+    card = checks.extra_file(version, "model_card.md")
     assert f"## {FORMATS[name].title}\n" in card
 
     for each in rows:
@@ -121,8 +118,7 @@ def test_a_file_has_a_row_in_the_report_and_its_texts(exported, name, kind):
         labels = ["labels.txt"] if kind == "classification" else []
         assert stored.keys() >= {"bert_tf.json", "vocab.txt", *labels}
         for text in ["vocab.txt", *labels]:
-            with open(f"{extra}/{text}", "rb") as content:
-                assert stored[text] == content.read()
+            assert stored[text].decode() == checks.extra_file(version, text)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -165,18 +161,16 @@ def test_missing_packages_are_named(
     exported, tmp_path, monkeypatch, name, package, extra
 ):
     path = checks.path_of(exported, name, "classification", "int8")
-    checkpoint, _ = export_models.write_checkpoint("regression", tmp_path)
     monkeypatch.setitem(sys.modules, package, None)
     shown = package.partition(".")[0].replace("_", "-")
     message = rf"need the package {shown},.* pip install 'bert-tf\[{extra}\]'"
-    new = tmp_path / "new"
     for format in (name, "both") if name == "tflite" else (name,):
         with pytest.raises(bert_tf.InputError, match=message):
-            exporter.export(checkpoint, str(new), ServingSettings(format=format))
+            export_models.export("regression", tmp_path, format=format)
     if package != "tf2onnx":
         with pytest.raises(bert_tf.InputError, match=message):
             bert_tf.Predictor(path)
-    assert not new.exists()
+    assert not (tmp_path / "served").exists()
 
 
 def damaged(content):
@@ -198,6 +192,45 @@ def changed_model(content):
     return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
 
 
+def of_graph(change):
+    """Returns a function that changes the content of an ONNX file."""
+
+    def changed(content):
+        import onnx
+
+        model = onnx.ModelProto.FromString(content)
+        change(model)
+        return model.SerializeToString()
+
+    return changed
+
+
+@of_graph
+def in_another_file(model):
+    import onnx
+
+    tensor = next(each for each in model.graph.initializer if len(each.raw_data) > 100)
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="weights.bin")
+
+
+@of_graph
+def with_an_operator_of_others(model):
+    model.graph.node[0].domain = "com.example"
+    model.opset_import.add(domain="com.example", version=1)
+
+
+@of_graph
+def with_a_newer_opset(model):
+    model.opset_import[0].version = 99
+
+
+@of_graph
+def without_facts(model):
+    del model.metadata_props[:]
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
@@ -206,13 +239,20 @@ def changed_model(content):
         ("tflite", newer, "written by another version of bert-tf"),
         ("tflite", changed_model, "its model has another SHA-256"),
         ("onnx", damaged, r"changed\.onnx is not a file that ONNX Runtime"),
+        ("onnx", in_another_file, "weights in other files"),
+        ("onnx", with_an_operator_of_others, "operators of its own or of others"),
+        (
+            "onnx",
+            with_a_newer_opset,
+            r"not a file that ONNX Runtime .* can run: .* opset [0-9]+\. Install a",
+        ),
+        ("onnx", without_facts, r"no bert_tf\.json: it is not an ONNX file of bert-tf"),
     ],
 )
 def test_damaged_files_are_refused(exported, tmp_path, name, change, message):
-    with open(checks.path_of(exported, name, "classification", "int8"), "rb") as file:
-        content = file.read()
+    path = checks.path_of(exported, name, "classification", "int8")
     changed = tmp_path / f"changed.{name}"
-    changed.write_bytes(change(content))
+    changed.write_bytes(change(pathlib.Path(path).read_bytes()))
     with pytest.raises(bert_tf.InputError, match=message):
         bert_tf.Predictor(changed)
 
@@ -260,24 +300,21 @@ def test_missing_files_and_signatures_are_refused(exported, tmp_path, name):
 def test_settings_that_are_not_possible_are_refused(
     tmp_path, name, kind, settings, message
 ):
-    path, _ = export_models.write_checkpoint(kind, tmp_path)
     folder = tmp_path / "served"
     with pytest.raises(bert_tf.InputError, match=message):
-        given = ServingSettings(**{"format": name, **settings})
-        exporter.export(path, str(folder), given)
+        export_models.export(kind, tmp_path, **{"format": name, **settings})
     assert not folder.exists() or not os.listdir(folder)
 
 
 def test_formats_in_one_folder(tmp_path):
-    path, _ = export_models.write_checkpoint("regression", tmp_path)
     folder, lite = str(tmp_path / "served"), ["int8"]
-    both = ServingSettings(format="both", tflite_length=5, tflite_precisions=lite)
-    first = exporter.export(path, folder, both)
+    both = {"format": "both", "tflite_length": 5, "tflite_precisions": lite}
+    first = export_models.export("regression", tmp_path, **both)
     report = checks.report_of(first)
     assert report["max_seq_length"] == 12 and report["tflite"][0]["max_seq_length"] == 5
     for name in FILES:
         with pytest.raises(bert_tf.InputError, match="contains SavedModels"):
-            exporter.export(path, folder, ServingSettings(format=name))
+            export_models.export("regression", tmp_path, format=name)
     assert os.listdir(folder) == ["1"]
     os.makedirs(f"{folder}/2/tflite")  # an unfinished or foreign version
     assert bert_tf.Predictor(folder)(TEXTS) == bert_tf.Predictor(first)(TEXTS)

@@ -18,7 +18,7 @@ import export_models
 import pytest
 
 import bert_tf
-from bert_tf.export import gate, server_files
+from bert_tf.export import gate, gate_program, saved_model
 from bert_tf.export.requests import example_requests
 from bert_tf.export.served import load_served
 
@@ -81,14 +81,14 @@ def compare_outputs(exported, python, kinds, tmp_path):
         served[kind] = load_served(bert_tf.load(path))
         served[kind].model.skip_padding = True  # as in each SavedModel
         signatures[kind] = served[kind].signatures()
-        requests[kind] = server_files.warm_up_requests(served[kind])
+        requests[kind] = saved_model.warm_up_requests(served[kind])
         requests[kind] += example_requests(
             served[kind], signatures[kind], gate.EXAMPLES, ()
         )
     with contextlib.closing(gate.GateProcess(python)) as process:
         found = process.run(folders, list(requests.values()))
     for kind, outputs in zip(kinds, found, strict=True):
-        expected = gate.outputs_in_memory(signatures[kind], requests[kind])
+        expected = gate_program.outputs_of(signatures[kind], requests[kind])
         limits = gate.LIMITS["float32"]
         report = gate.judge(served[kind], requests[kind], expected, outputs, limits)
         assert {each["signature"] for each in report["outputs"]} == set(

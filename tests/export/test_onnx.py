@@ -17,9 +17,9 @@ from tiny_bert import small_config
 import bert_tf
 from bert_tf.export import exporter, gate
 from bert_tf.export.formats import FORMATS
-from bert_tf.export.onnx import onnx_conversion, onnx_files
+from bert_tf.export.onnx import onnx_files
 from bert_tf.export.served import load_served
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
@@ -33,7 +33,7 @@ def test_a_file_has_standard_operators(exported, kind):
         onnx.checker.check_model(model)
         assert {node.domain for node in model.graph.node} <= {"", "ai.onnx"}
         versions = {each.domain: each.version for each in model.opset_import}
-        assert versions[""] == onnx_conversion.OPSET
+        assert versions[""] == onnx_files.OPSET
         types = {each.name: each.type.tensor_type for each in model.graph.input}
         assert {each.elem_type for each in types.values()} == {onnx.TensorProto.INT32}
         sizes = [dim.dim_value for each in types.values() for dim in each.shape.dim]
@@ -45,12 +45,9 @@ def test_a_file_has_standard_operators(exported, kind):
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        each
-        if each in ("classification", "pair")
-        else pytest.param(each, marks=pytest.mark.slow)
-        for each in export_models.KINDS_WITH_TEXT_INPUT
-    ],
+    export_models.slow_except(
+        "classification", "pair", kinds=export_models.KINDS_WITH_TEXT_INPUT
+    ),
 )
 def test_the_client_without_tensorflow_gives_the_predictions_of_predictor(
     exported, kind
@@ -151,7 +148,7 @@ def one_product(weights):
         [shapes["y"]],
         [onnx.numpy_helper.from_array(weights, "weights")],
     )
-    versions = [helper.make_opsetid("", onnx_conversion.OPSET)]
+    versions = [helper.make_opsetid("", onnx_files.OPSET)]
     model = helper.make_model(graph, opset_imports=versions, ir_version=8)
     return model.SerializeToString()
 
@@ -159,7 +156,7 @@ def one_product(weights):
 def test_large_rows_do_not_coarsen_other_rows():
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((64, 32)).astype(np.float32)
-    quantized = onnx_conversion.quantize(one_product(weights))
+    quantized = onnx_files.quantize(one_product(weights))
     x = rng.standard_normal((4, 64)).astype(np.float32)
     x *= np.array([[1], [1000], [0], [1e-3]], np.float32)
 
@@ -182,7 +179,7 @@ def test_products_do_not_saturate_in_16_bits(inputs):
     weights[:, 0] = 3.0  # the largest sums
     weights[:, 1] = -3.0
     weights[:, 2] = 0.0
-    quantized = onnx_conversion.quantize(one_product(weights))
+    quantized = onnx_files.quantize(one_product(weights))
 
     x = np.array([[1], [-1]], np.float32) * np.ones(inputs, np.float32)
     (y,) = session_of(quantized).run(None, {"x": x})
@@ -207,7 +204,7 @@ def test_int8_files_are_refused_for_their_metric(tmp_path, monkeypatch):
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
     def quantize_other_weights(model):
-        found = onnx.ModelProto.FromString(onnx_conversion.quantize(model))
+        found = onnx.ModelProto.FromString(onnx_files.quantize(model))
         for tensor in found.graph.initializer:
             if tensor.data_type == onnx.TensorProto.INT8 and len(tensor.dims) == 2:
                 tensor.raw_data = bytes(reversed(tensor.raw_data))
@@ -220,52 +217,3 @@ def test_int8_files_are_refused_for_their_metric(tmp_path, monkeypatch):
     ):
         exporter.export(path, str(tmp_path / "int8"), settings, str(data))
     assert not os.listdir(tmp_path / "int8")
-
-
-def changed(path, target, change):
-    """Writes a copy of an ONNX file after a change; returns its path."""
-    model = onnx.load(path)
-    change(model)
-    target.write_bytes(model.SerializeToString())
-    return target
-
-
-def in_another_file(model):
-    tensor = next(each for each in model.graph.initializer if len(each.raw_data) > 100)
-    tensor.ClearField("raw_data")
-    tensor.data_location = onnx.TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value="weights.bin")
-
-
-def with_an_operator_of_others(model):
-    model.graph.node[0].domain = "com.example"
-    model.opset_import.add(domain="com.example", version=1)
-
-
-def with_a_newer_opset(model):
-    model.opset_import[0].version = 99
-
-
-def without_facts(model):
-    del model.metadata_props[:]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (in_another_file, "weights in other files"),
-        (with_an_operator_of_others, "operators of its own or of others"),
-        (
-            with_a_newer_opset,
-            r"not a file that ONNX Runtime .* can run: .* opset [0-9]+\. Install a",
-        ),
-        (
-            without_facts,
-            r"contains no bert_tf\.json: it is not an ONNX file of bert-tf",
-        ),
-    ],
-)
-def test_other_files_are_refused(exported, tmp_path, change, message):
-    path = path_of(exported, "onnx", "classification")
-    with pytest.raises(bert_tf.InputError, match=message):
-        bert_tf.Predictor(changed(path, tmp_path / "changed.onnx", change))

@@ -5,8 +5,9 @@ import csv
 import datetime
 import gzip
 import json
-import pathlib
+import os
 import shutil
+import threading
 
 import export_models
 import numpy as np
@@ -14,95 +15,94 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import tensorflow as tf
-from run_programs import assert_refused, run_main
+from model_file_checks import check_predictions, extra_file
+from run_programs import assert_refused, run_main, run_mains
 from tensorflow.core.protobuf import saved_model_pb2
 
 import bert_tf
 
-TEXTS = ["a b c", "", "c " * 40, "h", "a b c", "zz é 猫", "e f\tg"]
+TEXTS = ["a b c", "", "c " * 40, "h", "a [MASK] c", "zz é 猫", "[MASK] e f\tg [MASK]"]
+PREDICT = "bert_tf.run_scripts.predict"
+# "" is no choice.
+CHOICES = [
+    ["a", "b c"],
+    ["d", "e", "f", "g", "h", "a b", "c d"],
+    ["a", "", "b " * 20, "c"],
+    ["h"],
+    ["", "", "g a"],
+    [],
+    ["", ""],
+]
 
 
-def outputs_of(folder, *columns):
-    """Returns the outputs of the signature for one row at a time."""
-    model = tf.saved_model.load(folder)
-    signature = model.signatures["serving_default"]
-    names = export_models.text_names(folder.split("/")[-3])
-    rows = zip(*columns, strict=True)
-    inputs = [dict(zip(names, ([text] for text in row), strict=True)) for row in rows]
-    found = [
-        signature(**{n: tf.constant(t) for n, t in each.items()}) for each in inputs
-    ]
-    return [{name: value.numpy()[0] for name, value in each.items()} for each in found]
+def decoded(kind, outputs):
+    """Returns the prediction for the outputs of one text."""
+    values = {
+        name: value.decode() if isinstance(value, bytes) else value.tolist()
+        for name, value in outputs.items()
+    }
+    if kind == "fill_mask":
+        masks = zip(outputs["tokens"].tolist(), values["probabilities"], strict=True)
+        pairs = [([token.decode() for token in each], p) for each, p in masks]
+        best = [dict(zip(*pair, strict=True)) for pair in pairs]
+        return {"masks": [{"probabilities": each} for each in best]}
+    if kind == "choice":
+        return {**values, "probability": max(values["probabilities"], default=0.0)}
+    if kind == "tagging":
+        lists = {
+            name: [each.decode() if isinstance(each, bytes) else each for each in value]
+            for name, value in values.items()
+        }
+        names = ("entities", "entity_types", "entity_start", "entity_end")
+        rows = zip(*(lists.pop(name) for name in names), strict=True)
+        keys = ("text", "type", "start", "end")
+        return {
+            "entities": [dict(zip(keys, row, strict=True)) for row in rows],
+            **lists,
+        }
+    if "probabilities" not in values:
+        return values
+
+    by_label = dict(zip(export_models.LABELS, values["probabilities"], strict=True))
+    best = dict(sorted(by_label.items(), key=lambda pair: -pair[1]))
+    if kind == "multi_label":  # a label contains a comma
+        labels = [label for label in by_label if by_label[label] >= 0.4]
+        assert values["labels"] == ";".join(labels)
+        return {"labels": labels, "probabilities": best}
+    label = values["label"]
+    return {"label": label, "probability": by_label[label], "probabilities": best}
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_labels_come_best_first_in_the_order_of_the_texts(exported, batch_size):
-    predictor = bert_tf.Predictor(exported("classification"), batch_size)
-    assert predictor.names == ("text",)
-    found = predictor(TEXTS)
-    for each, expected in zip(
-        found, outputs_of(exported("classification"), TEXTS), strict=True
-    ):
-        assert (
-            each["label"]
-            == expected["label"].decode()
-            == next(iter(each["probabilities"]))
-        )
-        values = list(each["probabilities"].values())
-        assert values == sorted(values, reverse=True)
-        by_label = [each["probabilities"][label] for label in export_models.LABELS]
-        np.testing.assert_allclose(by_label, expected["probabilities"], atol=1e-5)
-        assert each["probability"] == values[0]
-    assert predictor([]) == []
-    assert predictor(TEXTS[0])["label"] == found[0]["label"]
+@pytest.mark.parametrize("batch_size", [2, 100])
+@pytest.mark.parametrize("kind", export_models.KINDS)
+def test_predictions_are_the_decoded_outputs_of_each_text(exported, kind, batch_size):
+    predictor = bert_tf.Predictor(exported(kind), batch_size)
+    assert list(predictor.names) == export_models.text_names(kind)
+    columns = export_models.inputs_of(kind, TEXTS)
+    if kind == "choice":
+        columns["choices"] = CHOICES
+        assert predictor.list_names == ("choices",)
+    found = predictor(*columns.values())
+
+    model = tf.saved_model.load(exported(kind))
+    rows = list(zip(*columns.values(), strict=True))
+    for row, prediction in zip(rows, found, strict=True):
+        inputs = {name: [text] for name, text in zip(columns, row, strict=True)}
+        if row[-1] == []:
+            inputs["choices"] = tf.zeros([1, 0], tf.string)
+        outputs = export_models.call(model.signatures["serving_default"], **inputs)
+        expected = decoded(kind, {name: value[0] for name, value in outputs.items()})
+        check_predictions(prediction, expected, 1e-5)
+        if isinstance(expected.get("probabilities"), dict):
+            assert list(prediction["probabilities"]) == list(expected["probabilities"])
+    check_predictions(predictor(*rows[0]), found[0], 1e-5)
+    assert predictor(*([] for _ in columns)) == []
 
 
-def test_each_kind_is_decoded(exported):
-    second = TEXTS[::-1]
-    pairs = bert_tf.Predictor(exported("pair"))(TEXTS, second)
-    for each, expected in zip(
-        pairs, outputs_of(exported("pair"), TEXTS, second), strict=True
-    ):
-        assert each["label"] == expected["label"].decode()
-    several = bert_tf.Predictor(exported("multi_label"))(TEXTS)
-    for each in several:  # a label contains a comma
-        chosen = {name for name, value in each["probabilities"].items() if value >= 0.4}
-        assert set(each["labels"]) == chosen
-    scores = bert_tf.Predictor(exported("regression"))(TEXTS)
-    expected = [each["score"] for each in outputs_of(exported("regression"), TEXTS)]
-    np.testing.assert_allclose([each["score"] for each in scores], expected, atol=1e-5)
-    vectors = bert_tf.Predictor(exported("embedding"))(TEXTS)
-    expected = [each["embedding"] for each in outputs_of(exported("embedding"), TEXTS)]
-    np.testing.assert_allclose(
-        [each["embedding"] for each in vectors], expected, atol=1e-5
-    )
-    predictor = bert_tf.Predictor(exported("span"))
-    assert predictor.names == ("question", "context")
-    questions = ["a b"] * len(TEXTS)
-    answers = predictor(questions, TEXTS)
-    names = [
-        "answer",
-        "start",
-        "end",
-        "score",
-        "probability",
-        "no_answer",
-        "null_score_diff",
-    ]
-    assert list(answers[0]) == names
-    for each, wanted, text in zip(
-        answers, outputs_of(exported("span"), questions, TEXTS), TEXTS, strict=True
-    ):
-        assert each["answer"] == wanted["answer"].decode()
-        assert text.encode()[each["start"] : each["end"]].decode() == each["answer"]
-        assert each["no_answer"] == (each["answer"] == "")
-    masks = bert_tf.Predictor(exported("fill_mask"))(
-        ["a [MASK] b [MASK]", "a", "[MASK]"]
-    )
-    assert [len(each["masks"]) for each in masks] == [2, 0, 1]
-    for mask in masks[0]["masks"]:
-        values = list(mask["probabilities"].values())
-        assert values == sorted(values, reverse=True) and len(values) == 10
+def test_an_answer_has_its_values_in_order(exported):
+    assert list(bert_tf.Predictor(exported("span"))("a", "b c")) == [
+        "answer", "start", "end", "score", "probability", "no_answer", "null_score_diff",
+    ]  # fmt: skip
 
 
 def test_masks_after_the_longest_sequence_are_reported(exported, caplog):
@@ -125,8 +125,7 @@ def test_threads_get_the_answers_of_one_thread(exported):
     expected = [predictor(each) for each in requests]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         found = list(pool.map(predictor, requests))
-    for a, b in zip(expected, found, strict=True):
-        assert [each["label"] for each in a] == [each["label"] for each in b]
+    check_predictions(found, expected)
 
 
 def test_a_changed_graph_is_refused_unless_it_is_trusted(exported, tmp_path):
@@ -143,30 +142,37 @@ def test_a_changed_graph_is_refused_unless_it_is_trusted(exported, tmp_path):
     assert bert_tf.Predictor(folder, trust=True)("a")["label"] in export_models.LABELS
 
 
-def test_wrong_input_is_refused(exported):
-    predictor, pairs = (
-        bert_tf.Predictor(exported(kind)) for kind in ("classification", "pair")
-    )
-    cases = {
-        "takes a list of texts for each of text. Received: 2 values": (
-            predictor,
-            (["a"], ["b"]),
+@pytest.mark.parametrize(
+    ("kind", "texts", "message"),
+    [
+        ("classification", [["a"], ["b"]], "for each of text. Received: 2 values"),
+        ("classification", [[5]], "A text must be a str. Received: 5"),
+        ("pair", [["a"]], "text_a, text_b. Received: 1 values of the types list"),
+        ("pair", [["a"], ["b", "c"]], "the same number of texts. Received: 1 and 2"),
+        (
+            "choice",
+            [["a"]],
+            r"context, choices \(a list of lists\). Received: 1 values",
         ),
-        "text_a, text_b. Received: 1 values of the types list": (pairs, (["a"],)),
-        "the same number of texts. Received: 1 and 2": (pairs, (["a"], ["b", "c"])),
-        "A text must be a str. Received: 5": (predictor, ([5],)),
-    }
-    for message, (call, texts) in cases.items():
-        with pytest.raises(bert_tf.InputError, match=message):
-            call(*texts)
-    assert predictor(["\ud800 a"])[0]["label"]  # a lone surrogate
+        ("choice", ["a", "b"], "types str, str"),
+        ("choice", [["a"], ["b"]], "must be a list of str. Received: 'b'"),
+    ],
+)
+def test_wrong_input_is_refused(exported, kind, texts, message):
+    with pytest.raises(bert_tf.InputError, match=message):
+        bert_tf.Predictor(exported(kind))(*texts)
+
+
+def test_a_lone_surrogate_is_accepted(exported):
+    assert bert_tf.Predictor(exported("classification"))(["\ud800 a"])[0]["label"]
 
 
 def test_the_program_prints_the_predictions_of_each_kind(exported):
     texts = TEXTS[:-1]  # without a tab
     given = [f"--text={text}" for text in texts]
-    labels, number, by_flags, by_lines, masks, vector, scores = run_main(
-        "bert_tf.run_scripts.predict",
+    label, labels, number, by_flags, by_lines, masks, vector, scores = run_main(
+        PREDICT,
+        [f"--model={exported('classification')}/..", *given],
         [f"--model={exported('multi_label')}", *given],
         [f"--model={exported('regression')}", *given, "--batch_size=2"],
         [f"--model={exported('span')}", "--question=a b", "--context=c d e f"],
@@ -180,6 +186,11 @@ def test_the_program_prints_the_predictions_of_each_kind(exported):
             "--format=text",
         ],
     )
+    best = bert_tf.Predictor(exported("classification"))(texts)
+    for line, each in zip(label.out.splitlines(), best, strict=True):
+        name, probability, _ = line.split("\t")
+        assert name == each["label"]
+        assert float(probability) == pytest.approx(each["probability"], abs=1e-4)
     several = [
         each["labels"] for each in bert_tf.Predictor(exported("multi_label"))(texts)
     ]
@@ -187,13 +198,7 @@ def test_the_program_prints_the_predictions_of_each_kind(exported):
         f"{';'.join(each)}\t{text}" for each, text in zip(several, texts, strict=True)
     ]
     assert labels.out.splitlines() == lines  # a label contains a comma
-    served = [
-        each["labels"].decode() for each in outputs_of(exported("multi_label"), texts)
-    ]
-    assert served == [line.rpartition("\t")[0] for line in lines]
-    card = pathlib.Path(
-        exported("multi_label"), "assets.extra/model_card.md"
-    ).read_text()
+    card = extra_file(exported("multi_label"), "model_card.md")
     assert "| separator of several labels | semicolon |\n" in card
     rows = [line.split("\t") for line in number.out.splitlines()]
     expected = [
@@ -213,16 +218,31 @@ def test_the_program_prints_the_predictions_of_each_kind(exported):
     assert float(score) < 0 and (num_tokens, text) == ("3", "a b c")
 
 
+def test_predict_reads_pipes_and_names_the_line_with_invalid_utf8(exported, tmp_path):
+    model = f"--model={exported('classification')}"
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(
+        target=(tmp_path / "pipe").write_bytes, args=[b"a b\nc\n"]
+    )
+    writer.start()
+    (read,) = run_mains([(PREDICT, [model])], stdin=tmp_path / "pipe")
+    writer.join()
+    assert read.code == 0, read.err
+    assert [line.split("\t")[-1] for line in read.out.splitlines()] == ["a b", "c"]
+    (tmp_path / "latin").write_bytes("a\r\n\nb\ncafé".encode("latin-1"))
+    (refused,) = run_mains([(PREDICT, [model])], stdin=tmp_path / "latin")
+    assert_refused(refused, "stdin is not UTF-8: byte 0xe9 in line 4.")
+
+
 def test_other_signatures_of_texts_can_be_called(exported):
     scores = bert_tf.Predictor(exported("fill_mask"), signature="score")(TEXTS)
     model = tf.saved_model.load(exported("fill_mask"))
-    expected = model.signatures["score"](text=tf.constant(TEXTS))
-    columns = (expected[name] for name in ("score", "num_tokens"))
-    for each, score, count in zip(scores, *columns, strict=True):
-        assert each == {
-            "score": pytest.approx(float(score), abs=1e-4),
-            "num_tokens": int(count),
-        }
+    columns = export_models.call(model.signatures["score"], text=TEXTS)
+    rows = zip(
+        *(columns[name].tolist() for name in ("score", "num_tokens")), strict=True
+    )
+    expected = [{"score": score, "num_tokens": count} for score, count in rows]
+    check_predictions(scores, expected)
     tagger = bert_tf.Predictor(exported("tagging"), signature="words")
     (short, empty, long) = tagger([["a", "é"], [], ["b"] * 30])
     assert [len(each["tags"]) for each in (short, empty, long)] == [2, 0, 30]
@@ -233,13 +253,16 @@ def test_other_signatures_of_texts_can_be_called(exported):
         bert_tf.Predictor(exported("classification"), signature="ids")
 
 
+def labels_of(exported, texts):
+    predictor = bert_tf.Predictor(exported("classification"))
+    return [each["label"] for each in predictor(texts)]
+
+
 def test_a_table_keeps_its_columns_and_its_format(exported, tmp_path):
     texts = TEXTS[:-1]  # a cell of a .tsv file cannot contain a tab
     rows = [{"id": f"x{n}", "text": text, "label": "?"} for n, text in enumerate(texts)]
     model = f"--model={exported('classification')}"
-    expected = [
-        each["label"] for each in bert_tf.Predictor(exported("classification"))(texts)
-    ]
+    expected = labels_of(exported, texts)
     pyarrow.parquet.write_table(
         pyarrow.Table.from_pylist(rows), tmp_path / "in.parquet"
     )
@@ -250,7 +273,7 @@ def test_a_table_keeps_its_columns_and_its_format(exported, tmp_path):
             writer.writeheader(), writer.writerows(rows)
     endings = ("csv", "tsv", "jsonl", "parquet")
     results = run_main(
-        "bert_tf.run_scripts.predict",
+        PREDICT,
         *(
             [
                 model,
@@ -279,10 +302,7 @@ def test_a_table_keeps_its_columns_and_its_format(exported, tmp_path):
 
 def test_tables_of_other_forms(exported, tmp_path):
     model = f"--model={exported('classification')}"
-    expected = [
-        each["label"]
-        for each in bert_tf.Predictor(exported("classification"))(["é", "h"])
-    ]
+    expected = labels_of(exported, ["é", "h"])
     (tmp_path / "rows.txt").write_bytes("1,é\n2,h,,\n".encode("latin-1"))
     (tmp_path / "in.jsonl.gz").write_bytes(
         gzip.compress('{"text": "é"}\n{"text": "h"}'.encode())
@@ -290,7 +310,7 @@ def test_tables_of_other_forms(exported, tmp_path):
     (tmp_path / "lines.txt").write_bytes("é\nh\n".encode("utf-16"))
     numbers = ["--input_format=csv", "--header=false", "--text_a_column=1"]
     rows, packed, lines, refused = run_main(
-        "bert_tf.run_scripts.predict",
+        PREDICT,
         [model, f"--input_file={tmp_path}/rows.txt", *numbers, "--encoding=latin-1"],
         [model, f"--input_file={tmp_path}/in.jsonl.gz"],
         [model, f"--input_file={tmp_path}/lines.txt", "--encoding=utf-16"],
@@ -325,7 +345,7 @@ def test_values_of_a_table_that_differ_from_row_to_row_are_kept(exported, tmp_pa
     )
     flags = [f"--model={exported('fill_mask')}", f"--input_file={tmp_path}/in.parquet"]
     lines, table, other = run_main(
-        "bert_tf.run_scripts.predict",
+        PREDICT,
         [*flags, "--format=jsonl"],
         [*flags, f"--output_file={tmp_path}/out.parquet"],
         [*flags, f"--output_file={tmp_path}/out.csv"],
@@ -350,7 +370,7 @@ def test_columns_of_a_table_are_named_or_found(exported, tmp_path):
     )
     span, choice = f"--model={exported('span')}", f"--model={exported('choice')}"
     pair, best, wrong, text = run_main(
-        "bert_tf.run_scripts.predict",
+        PREDICT,
         [span, f"--input_file={tmp_path}/pairs.jsonl", "--text_a_column=q"],
         [choice, f"--input_file={tmp_path}/choices.csv", "--text_a_column=c",
          "--text_b_column=one,two"],

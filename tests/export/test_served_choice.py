@@ -8,6 +8,7 @@ import export_models
 import numpy as np
 import pytest
 import tensorflow as tf
+from model_file_checks import check_predictions, extra_file
 from reference import multiple_choice as reference
 from reference.tokenizer import Tokenizer
 from run_programs import assert_refused, run_main
@@ -29,8 +30,8 @@ CHOICES = [
 LENGTH = 12
 
 
-def padded(rows, size=None):
-    size = size or max(map(len, rows))
+def padded(rows):
+    size = max(map(len, rows))
     return [[*row, *[""] * (size - len(row))] for row in rows]
 
 
@@ -46,14 +47,11 @@ def answer(exported):
     """A function from contexts and choices to the outputs of the SavedModel."""
     model = tf.saved_model.load(exported("choice"))
 
-    def call(contexts, choices):
-        outputs = model.signatures["serving_default"](
-            context=tf.constant(contexts, tf.string),
-            choices=tf.convert_to_tensor(choices, tf.string),
-        )
-        return {name: value.numpy() for name, value in outputs.items()}
-
-    return call
+    return lambda contexts, choices: export_models.call(
+        model.signatures["serving_default"],
+        context=tf.constant(contexts, tf.string),
+        choices=tf.convert_to_tensor(choices, tf.string),
+    )
 
 
 @functools.cache
@@ -141,64 +139,13 @@ def test_requests_have_lists_of_equal_length(served):
 
 
 def test_the_folder_says_how_lists_are_padded(exported):
-    folder = pathlib.Path(exported("choice"))
-    assert (
-        "pad_variable_length_inputs: false"
-        in (folder / "batching_params.pbtxt").read_text()
-    )
-    other = pathlib.Path(exported("pair"))
-    assert (
-        "pad_variable_length_inputs: true"
-        in (other / "batching_params.pbtxt").read_text()
-    )
-    text = (folder / "assets.extra/README.md").read_text("utf-8")
-    assert "`choices` is a string tensor [B, K]" in text
-    assert "string tensor" not in (other / "assets.extra/README.md").read_text("utf-8")
-
-
-@pytest.mark.parametrize("batch_size", [2, 100])
-def test_the_predictor_takes_lists_of_different_lengths(exported, answer, batch_size):
-    predictor = bert_tf.Predictor(exported("choice"), batch_size)
-    assert predictor.names == ("context", "choices") and predictor.list_names == (
-        "choices",
-    )
-    contexts, choices = [*CONTEXTS, "a", "b"], [*CHOICES, [], ["", ""]]
-    found = predictor(contexts, choices)
-    for prediction, context, texts in zip(found, contexts, choices, strict=True):
-        expected = answer([context], tf.reshape(tf.constant(texts, tf.string), [1, -1]))
-        np.testing.assert_allclose(
-            prediction["probabilities"], expected["probabilities"][0], atol=1e-5
-        )
-        assert prediction["ranking"] == expected["ranking"][0].tolist()
-        assert prediction["index"] == expected["index"][0]
-        assert prediction["choice"] == expected["choice"][0].decode()
-        assert prediction["probability"] == max(
-            prediction["probabilities"], default=0.0
-        )
-    single = predictor(CONTEXTS[1], CHOICES[1])
-    np.testing.assert_allclose(
-        single["probabilities"], found[1]["probabilities"], atol=1e-5
-    )
-    assert predictor([], []) == []
-    assert predictor(("a",), (("b", "c"),))[0]["choice"] in ("b", "c")
-
-
-def test_wrong_input_is_refused(exported):
-    predictor = bert_tf.Predictor(exported("choice"))
-    cases = {
-        r"for each of context, choices \(a list of lists\). Received: 1 values": (
-            ["a"],
-        ),
-        "types str, str": ("a", "b"),
-        "must be a list of str. Received: 'b'": (["a"], ["b"]),
-        "the same number of texts. Received: 1 and 2": (
-            ["a"],
-            [["b", "c"], ["d", "e"]],
-        ),
-    }
-    for message, texts in cases.items():
-        with pytest.raises(bert_tf.InputError, match=message):
-            predictor(*texts)
+    for kind, pads in (("choice", "false"), ("pair", "true")):
+        folder = pathlib.Path(exported(kind))
+        batching = (folder / "batching_params.pbtxt").read_text()
+        assert f"pad_variable_length_inputs: {pads}" in batching
+        text = extra_file(folder, "README.md")
+        has_lists = "`choices` is a string tensor [B, K]" in text
+        assert has_lists == ("string tensor" in text) == (kind == "choice")
 
 
 def test_the_program_reads_lines_with_any_number_of_choices(exported, tmp_path):
@@ -215,11 +162,6 @@ def test_the_program_reads_lines_with_any_number_of_choices(exported, tmp_path):
     expected = predictor(["a b", "a", ""], [["c", "d e"], ["b", "c", "d"], ["a", "b"]])
     records = [json.loads(line) for line in several.out.splitlines()]
     assert [record["text"] for record in records] == lines
-    for record, wanted in zip(records, expected, strict=True):
-        assert (
-            record["choice"] == wanted["choice"] and record["index"] == wanted["index"]
-        )
-        np.testing.assert_allclose(
-            record["probabilities"], wanted["probabilities"], atol=1e-5
-        )
+    found = [{name: record[name] for name in expected[0]} for record in records]
+    check_predictions(found, expected, 1e-5)
     assert_refused(question, "The texts of a row must be a list of str. Received: 'b'")

@@ -230,25 +230,3 @@ def test_parts_of_texts_are_those_of_python():
         assert substrings(tf.constant(batch, tf.string), row, place, place).shape == (
             0,
         )
-
-
-def test_the_predictor_returns_entities(exported):
-    predictor = bert_tf.Predictor(exported("tagging"))
-    (first, empty) = predictor(["a b c d e f g h a b c", ""])
-    assert first["words"] == ["a", "b", "c", "d", "e", "f", "g", "h", "a", "b", "c"]
-    assert len(first["tags"]) == len(first["probabilities"]) == 11
-    assert empty == {
-        "entities": [],
-        "words": [],
-        "tags": [],
-        "probabilities": [],
-        "start": [],
-        "end": [],
-    }
-    expected = entities_of(first["tags"])
-    assert [each["type"] for each in first["entities"]] == [
-        kind for kind, _, _ in expected
-    ]
-    for entity, (_, start, end) in zip(first["entities"], expected, strict=True):
-        assert entity["text"] == " ".join(first["words"][start:end])
-        assert (entity["start"], entity["end"]) == (2 * start, 2 * end - 1)

@@ -5,8 +5,10 @@ import json
 import export_models
 import pytest
 import tensorflow as tf
+from model_file_checks import extra_file
 from reference import serving_rules
-from tensorflow.core.protobuf import saved_model_pb2
+
+from bert_tf.export.saved_model_loading import read_graph
 
 APIS = {
     "classify": serving_rules.check_classify,
@@ -20,21 +22,10 @@ TEXTS = ["a b c", "", "Ž é [MASK] d", "h"]
 def export(request, exported):
     """The kind, the folder, the signatures in saved_model.pb, and the loaded model."""
     folder = exported(request.param)
-    model = saved_model_pb2.SavedModel()
-    with open(f"{folder}/saved_model.pb", "rb") as file:
-        model.ParseFromString(file.read())
-    (graph,) = model.meta_graphs
+    graph = read_graph(folder)
     assert list(graph.meta_info_def.tags) == ["serve"]
     signatures = {n: s for n, s in graph.signature_def.items() if n != INIT}
     return request.param, folder, signatures, tf.saved_model.load(folder)
-
-
-def run(model, inputs):
-    """Returns the outputs of `serving_default` for arrays."""
-    tensors = {key: tf.constant(value, tf.string if value.dtype == object else None)
-               for key, value in inputs.items()}  # fmt: skip
-    outputs = model.signatures["serving_default"](**tensors)
-    return {key: value.numpy() for key, value in outputs.items()}
 
 
 def test_signatures_follow_the_rules_of_the_three_apis(export):
@@ -65,7 +56,7 @@ def test_rows_and_columns_of_rest_bodies_give_the_same_answers(export):
         inputs, is_row_format = serving_rules.parse_body(
             body, signatures["serving_default"]
         )
-        outputs = run(model, inputs)
+        outputs = export_models.call(model.signatures["serving_default"], **inputs)
         response = json.loads(
             json.dumps(serving_rules.to_response(outputs, is_row_format))
         )
@@ -89,9 +80,7 @@ def as_rows(response, names):
 
 def test_the_stored_request_is_answered(export):
     _, folder, signatures, model = export
-    with open(f"{folder}/assets.extra/request.json", encoding="utf-8") as file:
-        inputs, _ = serving_rules.parse_body(
-            json.load(file), signatures["serving_default"]
-        )
-    outputs = run(model, inputs)
+    body = json.loads(extra_file(folder, "request.json"))
+    inputs, _ = serving_rules.parse_body(body, signatures["serving_default"])
+    outputs = export_models.call(model.signatures["serving_default"], **inputs)
     assert all(len(value) == 1 for value in outputs.values())

@@ -13,6 +13,7 @@ from squad_data import (
     Encoded,
     make_task,
     oracle_predictions,
+    paragraph_of,
     random_data,
     random_logits,
     tokenizers,
@@ -65,14 +66,29 @@ def with_logits(served, found, logits):
     return served
 
 
-def run(tmp_path, data, windows, settings, *, rounded, do_lower_case=True, length=16):
-    """Returns the outputs of the graph, the examples, and those of the oracle."""
+def run(
+    tmp_path,
+    data,
+    windows,
+    settings,
+    *,
+    rounded=False,
+    pair=None,
+    length=16,
+    logits=None,
+):
+    """Returns the outputs of the graph, the examples, and those of the oracle.
+
+    `pair` is a tokenizer, and that of the oracle.
+    """
     path = squad_data.write(tmp_path / "data.json", data)
-    tokenizer, reference = tokenizers(do_lower_case)
+    tokenizer, reference = pair or tokenizers(True)
+    do_lower_case = tokenizer.do_lower_case
     windows = {"doc_stride": 4, "max_query_length": 5, **windows}
     task = make_task(tokenizer, windows, settings)
     found = Encoded(path, task, reference, length)
-    logits = random_logits(found, seed=5, rounded=rounded)
+    if logits is None:
+        logits = random_logits(found, seed=5, rounded=rounded)
     used = None
     if not settings.get("padding_as_released"):
         used = found.encoded.columns["input_mask"].sum(axis=1).tolist()
@@ -157,18 +173,11 @@ def test_answers_and_probabilities_of_simple_texts_equal_the_released_ones(
     """With single blanks and lower case, the answers are parts of the context."""
     windows, settings = CASES[case]
     rng = np.random.default_rng(3)
-    paragraphs = [
-        squad_data.paragraph_of(
-            " ".join(rng.choice(SIMPLE, rng.integers(1, 40))), (f"q{n}", "who")
-        )
-        for n in range(60)
-    ]
-    for each in paragraphs:
-        each["qas"] = [{"id": each["qas"][0]["id"], "question": "who cat"}]
-    data = squad_data.data_of(*paragraphs)
-    outputs, _, found, (chosen, nbest, _) = run(
-        tmp_path, data, windows, settings, rounded=False
+    texts = [" ".join(rng.choice(SIMPLE, rng.integers(1, 40))) for _ in range(60)]
+    data = squad_data.data_of(
+        *(paragraph_of(text, (f"q{n}", "who cat")) for n, text in enumerate(texts))
     )
+    outputs, _, found, (chosen, nbest, _) = run(tmp_path, data, windows, settings)
     for row, example in enumerate(found.examples):
         expected = chosen[example.id]
         assert outputs["answer"][row].decode() == (
@@ -232,33 +241,21 @@ def test_combining_marks_give_the_answers_of_the_released_program(
     vocab = [*squad_data.SPECIAL, *MARKED]
     tokenizer = bert_tf.BertTokenizer(vocab, do_lower_case)
     reference = Tokenizer(vocab, do_lower_case)
-    paragraphs = [
-        squad_data.paragraph_of(context, (f"q{row}", "o"))
-        for row, (context, _, _) in enumerate(FALLBACKS)
-    ]
-    for each in paragraphs:
-        each["qas"] = [{name: each["qas"][0][name] for name in ("id", "question")}]
-    path = squad_data.write(tmp_path / "data.json", squad_data.data_of(*paragraphs))
-    settings = {"n_best_size": 3}
-    found = Encoded(
-        path, make_task(tokenizer, {"max_query_length": 5}, settings), reference, 32
+    data = squad_data.data_of(
+        *(paragraph_of(text, (f"q{n}", "o")) for n, (text, *_) in enumerate(FALLBACKS))
     )
     logits = np.zeros([2, len(FALLBACKS), 32], np.float32)
     for row, (_, (first, last), _) in enumerate(FALLBACKS):
         logits[0, row, 3 + first], logits[1, row, 3 + last] = 9, 9
-    lengths = found.encoded.columns["input_mask"].sum(axis=1).tolist()
-    expected, nbest, _ = oracle_predictions(
-        found, logits, do_lower_case, settings, lengths
+    outputs, contexts, _, (expected, nbest, _) = run(
+        tmp_path,
+        data,
+        {"doc_stride": 128},
+        {"n_best_size": 3},
+        pair=(tokenizer, reference),
+        length=32,
+        logits=logits,
     )
-
-    config = dataclasses.replace(CONFIG, vocab_size=len(vocab))
-    facts = {"max_query_length": 5, "doc_stride": 128, **settings}
-    served = served_model(bert_tf.BertSpanPredictor(config), tokenizer, 32, **facts)
-    contexts = [context.encode() for context, _, _ in FALLBACKS]
-    outputs = with_logits(served, found, logits).from_texts(
-        ["o"] * len(contexts), contexts
-    )
-    outputs = {name: value.numpy() for name, value in outputs.items()}
     for row, (context, _, by_hand) in enumerate(FALLBACKS):
         answer, begin, end = (outputs[name][row] for name in ("answer", "start", "end"))
         assert answer == contexts[row][begin:end]
@@ -281,41 +278,6 @@ def test_the_metric_of_an_export_counts_the_units_of_the_run():
     for facts, expected in (({}, 0.0), ({"f1_by": "characters"}, 80.0)):
         served = served_model(model, tokenizer, 16, **facts)
         assert served.metric(outputs, [("京都",)]) == ("f1", pytest.approx(expected))
-
-
-def test_the_graph_computes_windows_in_parts_and_any_batch(tmp_path):
-    """One question at a time, and a long context, give the same answers."""
-    tokenizer, _ = tokenizers(True)
-    config = dataclasses.replace(
-        CONFIG, vocab_size=tokenizer.vocab_size, initializer_range=0.5
-    )
-    model = bert_tf.BertSpanPredictor(config, seed=2)
-    served = served_model(model, tokenizer, 16, version_2_with_negative=True)
-    signature = served.signatures()["serving_default"]
-    contexts = [
-        "the cat " * 150,
-        "",
-        "steve smith who",
-        "a b c Smith's 1895 (1895-1943)",
-        "猫犬",
-    ]
-    questions = ["who", "the cat", "", "a b c d e f g h", "Steve"]
-    together = signature(question=tf.constant(questions), context=tf.constant(contexts))
-    eager = served.from_texts(tf.constant(questions), tf.constant(contexts))
-    for row, (question, context) in enumerate(zip(questions, contexts, strict=True)):
-        alone = signature(
-            question=tf.constant([question]), context=tf.constant([context])
-        )
-        for name, value in together.items():
-            for other in (alone[name][0], eager[name][row]):
-                if value.dtype == tf.float32:
-                    assert float(value[row]) == pytest.approx(float(other), abs=1e-5)
-                else:
-                    assert value[row] == other, name
-    nothing = signature(
-        question=tf.zeros([0], tf.string), context=tf.zeros([0], tf.string)
-    )
-    assert {tuple(value.shape) for value in nothing.values()} == {(0,)}
 
 
 def test_bytes_that_are_not_utf8_stay_in_the_answer():

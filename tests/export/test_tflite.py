@@ -10,23 +10,15 @@ import model_file_checks as checks
 import numpy as np
 import pytest
 import tensorflow as tf
-from model_file_checks import OUTPUTS, TEXTS
+from model_file_checks import OUTPUTS, TEXTS, path_of
 
 import bert_tf
 from bert_tf.export import exporter, gate, model_file_writing
 from bert_tf.export.formats import FORMATS
-from bert_tf.export.lite import (
-    lite_conversion,
-    lite_files,
-    lite_forward,
-)
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.lite import lite_files
+from bert_tf.export.serving_settings import ServingSettings
 
 interpreter = pytest.importorskip("ai_edge_litert.interpreter", exc_type=ImportError)
-
-
-def lite_path(folder, precision):
-    return f"{folder}/tflite/{precision}.tflite"
 
 
 def operations_of(path, **options):
@@ -36,28 +28,24 @@ def operations_of(path, **options):
 
 @pytest.mark.parametrize("kind", export_models.KINDS)
 def test_operations_are_built_in(exported, kind):
+    """LiteRT 2.3 can return wrong values if it computes a shape in a run."""
     for precision in export_models.LITE_PRECISIONS[kind]:
-        names = operations_of(lite_path(exported(kind), precision))
+        path = path_of(exported, "tflite", kind, precision)
+        names = operations_of(path)
         assert {"FULLY_CONNECTED", "GELU"} <= names
         assert not [each for each in names if "Flex" in each or "VAR" in each]
         assert "CUSTOM" not in names
 
-
-@pytest.mark.parametrize("kind", export_models.KINDS)
-def test_all_sizes_are_known_before_a_run(exported, kind):
-    # LiteRT 2.3 can return wrong values from the second run on if it computes a shape
-    # in a run.
-    kinds = interpreter.OpResolverType
+    resolver = interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     names = operations_of(
-        lite_path(exported(kind), "float32"),
-        experimental_op_resolver_type=kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        path_of(exported, "tflite", kind), experimental_op_resolver_type=resolver
     )
     assert "RESHAPE" in names and "PACK" not in names
 
 
 def test_threads_do_not_share_an_interpreter(exported, tmp_path):
     path = tmp_path / "copy.tflite"
-    shutil.copy(lite_path(exported("embedding"), "float32"), path)
+    shutil.copy(path_of(exported, "tflite", "embedding"), path)
     predictor = bert_tf.Predictor(path)
     path.unlink()  # a server may replace the file
     expected = predictor(TEXTS)
@@ -72,7 +60,7 @@ def test_files_that_take_texts(exported, kind):
     folder = exported(kind)
     signature = tf.saved_model.load(folder).signatures["serving_default"]
     run = interpreter.InterpreterWithCustomOps(
-        model_path=lite_path(folder, "float32_text"),
+        model_path=(path := path_of(exported, "tflite", kind, "float32_text")),
         custom_op_registerers=tft.tflite_registrar.SELECT_TFTEXT_OPS,
     ).get_signature_runner()
     names = export_models.text_names(kind)
@@ -88,15 +76,12 @@ def test_files_that_take_texts(exported, kind):
             name: np.array([text.encode()])
             for name, text in zip(names, row, strict=True)
         }
-        expected = signature(
-            **{name: tf.constant(value) for name, value in inputs.items()}
-        )
+        expected = export_models.call(signature, **inputs)
         np.testing.assert_allclose(run(**inputs)[output], expected[output], atol=1e-4)
     columns = export_models.inputs_of(kind, TEXTS).values()
-    found = bert_tf.Predictor(lite_path(folder, "float32_text"))(*columns)
+    found = bert_tf.Predictor(path)(*columns)
     checks.check_predictions(found, bert_tf.Predictor(folder)(*columns))
-    with open(f"{folder}/assets.extra/model_card.md", encoding="utf-8") as file:
-        assert "four kinds of text" in file.read()
+    assert "four kinds of text" in checks.extra_file(folder, "model_card.md")
 
 
 @pytest.mark.parametrize(
@@ -112,26 +97,19 @@ def test_files_that_take_texts(exported, kind):
     ],
 )
 def test_a_fixed_length_gives_the_predictions_of_that_length(tmp_path, kind, length):
-    path, _ = export_models.write_checkpoint(kind, tmp_path)
-    settings = ServingSettings(
-        format="tflite",
-        tflite_length=length,
-        tflite_precisions=["float32"],
-        max_seq_length=9,
-    )
+    settings = {"tflite_length": length, "tflite_precisions": ["float32"]}
+    settings |= {"format": "tflite", "max_seq_length": 9}
     if kind == "span" and length == 6:  # [CLS] question [SEP] window [SEP]
         with pytest.raises(bert_tf.InputError, match="max_query_length"):
-            exporter.export(path, str(tmp_path / "lite"), settings)
+            export_models.export(kind, tmp_path, **settings)
         return
-    folder = exporter.export(path, str(tmp_path / "lite"), settings)
+    folder = export_models.export(kind, tmp_path, **settings)
     assert not os.path.exists(f"{folder}/saved_model.pb")
-    file = lite_path(folder, "float32")
+    file = f"{folder}/tflite/float32.tflite"
     details = interpreter.Interpreter(file).get_input_details()
     shapes = {tuple(each["shape_signature"]) for each in details}
     assert shapes == ({(1, length), (1, 1)} if kind == "fill_mask" else {(1, length)})
-    other = exporter.export(
-        path, str(tmp_path / "saved"), ServingSettings(max_seq_length=length)
-    )
+    other = export_models.export(kind, tmp_path, "saved", max_seq_length=length)
     columns = export_models.inputs_of(kind, TEXTS).values()
     checks.check_predictions(
         bert_tf.Predictor(file)(*columns), bert_tf.Predictor(other)(*columns)
@@ -141,18 +119,18 @@ def test_a_fixed_length_gives_the_predictions_of_that_length(tmp_path, kind, len
 @pytest.fixture
 def wrong_files(tmp_path, monkeypatch):
     """A function that exports a classifier whose files of one precision are wrong."""
-    path, _ = export_models.write_checkpoint("classification", tmp_path)
+    original = lite_files.convert
 
     def export(wrong, format, *precisions):
         def convert(served, file, length):
             if file.precision != wrong:
-                return lite_conversion.convert(served, file, length)
+                return original(served, file, length)
             with export_models.with_bias(served, [9, 0, 0]):
-                return lite_conversion.convert(served, file, length)
+                return original(served, file, length)
 
         monkeypatch.setattr(lite_files, "convert", convert)
-        settings = ServingSettings(format=format, tflite_precisions=precisions)
-        return exporter.export(path, str(tmp_path / "served"), settings)
+        settings = {"format": format, "tflite_precisions": precisions}
+        return export_models.export("classification", tmp_path, **settings)
 
     return export
 
@@ -205,13 +183,12 @@ def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkey
         export_models.CONFIG, hidden_size=64, intermediate_size=128
     )
     model = bert_tf.BertEncoder(config, seed=3)
-    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
-    path = bert_tf.save_checkpoint(model, tokenizer, str(tmp_path / "model"))
+    path = export_models.save(model, tmp_path / "model")
     folder = exporter.export(
         path, str(tmp_path / "lite"), ServingSettings(format="tflite")
     )
     sizes = [
-        os.path.getsize(lite_path(folder, each))
+        os.path.getsize(f"{folder}/tflite/{each}.tflite")
         for each in FORMATS["tflite"].precisions
     ]
     assert sizes[2] < 0.75 * sizes[1] < 0.75 * sizes[0]
@@ -226,12 +203,14 @@ def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkey
     )
     assert single < 1e-5 < half < 1e-2 and 1e-3 < quantized < 0.1
 
+    original = lite_files.convert
+
     def convert_zeros(served, *settings):
         forward = served.outputs
         monkeypatch.setattr(
             served, "outputs", lambda each: {n: 0 * v for n, v in forward(each).items()}
         )
-        model = lite_conversion.convert(served, *settings)
+        model = original(served, *settings)
         monkeypatch.setattr(served, "outputs", forward)
         return model
 
@@ -244,4 +223,4 @@ def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkey
 
 def test_the_number_of_tokens_ends_at_the_last_one():
     for mask, expected in (([1, 1, 0, 0], 2), ([0, 0], 1), ([1, 0, 1, 0], 3), ([1], 1)):
-        assert lite_forward._num_tokens({"input_mask": np.array([mask])}, 4) == expected
+        assert lite_files._num_tokens({"input_mask": np.array([mask])}, 4) == expected

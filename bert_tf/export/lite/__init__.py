@@ -1,6 +1,6 @@
 """TFLite files: models that run with LiteRT on phones and CPUs.
 
-Read in this order: `lite_conversion` (from a served model to the bytes of a file),
-`mediapipe_metadata` (what MediaPipe's tasks read), `lite_forward` (runs a file with
-LiteRT), `lite_files` (writes a file with vocabulary, labels and facts, and reads it).
+Read in this order: `mediapipe_metadata` (what MediaPipe's tasks read), `lite_files`
+(converts a served model, writes a file with vocabulary, labels and facts, reads it, and
+runs it with LiteRT).
 """

@@ -1,17 +1,22 @@
-"""Writes, reads and runs the ONNX files of an export."""
+"""ONNX files: converts served models, writes and reads files, and runs them."""
 
 import dataclasses
 import functools
-import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
+from google.protobuf.message import (  # type: ignore[import-untyped]
+    DecodeError,
+    Message,
+)
 
 from bert_tf.errors import InputError
-from bert_tf.export.formats import check_installed
-from bert_tf.export.job import ExportJob
+from bert_tf.export.export_job import ExportJob
+from bert_tf.export.formats import as_gate_error, check_installed
 from bert_tf.export.model_file import (
     STORED_TEXTS,
     FileForward,
@@ -20,13 +25,12 @@ from bert_tf.export.model_file import (
     PreparedFiles,
     embedded_files,
 )
-from bert_tf.export.onnx.onnx_conversion import convert, quantize
 from bert_tf.export.served import ServedModel, load_served
+from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
 from bert_tf.storage import files
 
-_LOGGER = logging.getLogger(__name__)
+OPSET = 17  # ONNX Runtime from 1.12 on, of 2022
 _CLIENT = "onnx_client.py"
-_CLIENT_PATH = os.path.join(os.path.dirname(__file__), _CLIENT)
 
 
 def prepare(job: ExportJob) -> PreparedFiles:
@@ -51,27 +55,187 @@ def prepare(job: ExportJob) -> PreparedFiles:
     ]
     # Both precisions need the float32 model, which is converted once.
     float32 = functools.cache(lambda: convert(served))
-    write = functools.partial(_write_file, float32, job, served)
-    client = files.read_bytes(_CLIENT_PATH)
-    return PreparedFiles(
-        served, found, write, {_CLIENT: client} if served.lite_takes_texts else {}
+
+    def content(file: ModelFile) -> bytes:
+        model = quantize(float32()) if file.precision == "int8" else float32()
+        return with_metadata(model, embedded_files(job, served))
+
+    client = files.read_bytes(os.path.join(os.path.dirname(__file__), _CLIENT))
+    extra = {_CLIENT: client} if served.lite_takes_texts else {}
+    return PreparedFiles(served, found, content, extra)
+
+
+def convert(served: ServedModel) -> bytes:
+    """Returns an ONNX model of `served.forward`, float32.
+
+    The inputs are `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], and, for a
+    masked LM, `masked_lm_positions`, int32 [B, P].
+
+    Raises:
+        GateError: ONNX cannot represent the model.
+    """
+    import onnx
+    import tf2onnx
+
+    names = [*INPUT_NAMES, *([POSITIONS] if served.takes_masks else [])]
+    specs = [tf.TensorSpec([None, None], tf.int32, name=name) for name in names]
+
+    def outputs(*inputs: Any) -> dict[str, Any]:
+        found = served.outputs(dict(zip(names, inputs, strict=True)))
+        return {name: found[name] for name in served.lite_outputs}
+
+    with as_gate_error("onnx"):
+        model, _ = tf2onnx.convert.from_function(
+            tf.function(outputs, autograph=False),
+            specs,
+            opset=OPSET,
+            custom_op_handlers={"Erfc": (_as_erf, [])},
+        )
+        onnx.checker.check_model(model)
+        return bytes(model.SerializeToString())
+
+
+def _as_erf(context: Any, node: Any, name: str, _: Any) -> None:
+    """Replaces Erfc(x), which ONNX does not have, by 1 - Erf(x)."""
+    erf = context.make_node("Erf", node.input[:1])
+    one = context.make_const(f"{name}_one", np.ones([], np.float32))
+    shape, dtype = context.get_shape(node.output[0]), context.get_dtype(node.output[0])
+    context.remove_node(name)
+    context.make_node(
+        "Sub",
+        [one.output[0], erf.output[0]],
+        outputs=node.output,
+        name=name,
+        shapes=[shape],
+        dtypes=[dtype],
     )
 
 
-def _write_file(
-    float32: Callable[[], bytes],
-    job: ExportJob,
-    served: ServedModel,
-    place: str,
-    file: ModelFile,
-) -> ModelFile:
-    """Writes a model with its vocabulary, labels and facts."""
-    name = f"{file.precision}.onnx"
-    _LOGGER.info("converting %s", name)
-    model = quantize(float32()) if file.precision == "int8" else float32()
-    path = os.path.join(place, name)
-    files.write_bytes(path, with_metadata(model, embedded_files(job, served)))
-    return dataclasses.replace(file, path=path)
+def quantize(model: bytes) -> bytes:
+    """Returns an ONNX model with int8 weights of matrix products and embeddings.
+
+    Activations are quantized while the model runs. The output of a row does not depend
+    on the other rows of its batch, and is the same on all processors; see
+    `_quantize_products`.
+
+    Args:
+        model: A float32 model.
+
+    Raises:
+        GateError: ONNX Runtime cannot quantize the model.
+    """
+    import onnx
+    from onnxruntime import quantization
+
+    with as_gate_error("onnx"), tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "int8.onnx")
+        found = onnx.ModelProto.FromString(model)
+        _quantize_products(found.graph)
+
+        # The rest with weights are the embeddings.
+        quantization.quantize_dynamic(
+            found,
+            path,
+            op_types_to_quantize=["Gather"],
+            weight_type=quantization.QuantType.QInt8,
+        )
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def _quantize_products(graph: Any) -> None:
+    """Replaces the products of rows with float weights by products of integers.
+
+    Each row is divided by its largest absolute value before the product, and the result
+    is multiplied by it. All rows then lie in [-1, 1], so one constant scale quantizes
+    them: with a scale of the batch, as `DynamicQuantizeLinear` computes it, a result
+    would depend on the other rows, and the large values of [CLS] and [SEP] would leave
+    few steps for words.
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
+    weights = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    constants = {
+        "smallest_row": np.array(1e-30, np.float32),
+        "row_scale": np.array(2 / 255, np.float32),
+        "row_zero": np.array(128, np.uint8),
+    }
+    nodes: list[Any] = []
+    quantized_rows: set[str] = set()
+
+    def add(
+        operator: str, inputs: Sequence[str], output: str, **attributes: Any
+    ) -> None:
+        nodes.append(
+            helper.make_node(operator, inputs, [output], name=output, **attributes)
+        )
+
+    for node in list(graph.node):
+        if node.op_type != "MatMul" or np.ndim(weights.get(node.input[1])) != 2:
+            nodes.append(node)
+            continue
+        rows, kernel = node.input
+        product = node.output[0]
+
+        # Several products may have the same rows or the same weights.
+        if rows not in quantized_rows:
+            quantized_rows.add(rows)
+            add("Abs", [rows], f"{rows}_abs")
+            add("ReduceMax", [f"{rows}_abs"], f"{rows}_max", axes=[-1])
+            add("Max", [f"{rows}_max", "smallest_row"], f"{rows}_size")
+            add("Div", [rows, f"{rows}_size"], f"{rows}_scaled")
+            add(
+                "QuantizeLinear",
+                [f"{rows}_scaled", "row_scale", "row_zero"],
+                f"{rows}_int8",
+            )
+        constants[f"{kernel}_int8"], constants[f"{kernel}_scale"] = _int8_weights(
+            weights[kernel]
+        )
+
+        # ONNX Runtime computes the next four as one operation.
+        add(
+            "MatMulInteger",
+            [f"{rows}_int8", f"{kernel}_int8", "row_zero"],
+            f"{product}_int32",
+        )
+        add("Cast", [f"{product}_int32"], f"{product}_float", to=TensorProto.FLOAT)
+        add("Mul", ["row_scale", f"{kernel}_scale"], f"{product}_scale")
+        add("Mul", [f"{product}_float", f"{product}_scale"], f"{product}_scaled")
+        add("Mul", [f"{product}_scaled", f"{rows}_size"], product)
+
+    used = {name for node in nodes for name in node.input}
+    kept = [each for each in graph.initializer if each.name in used]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(kept)
+    graph.initializer.extend(
+        numpy_helper.from_array(value, name) for name, value in constants.items()
+    )
+
+
+def _int8_weights(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the weights of a product as integers, and their scales.
+
+    Processors without VNNI instructions add the products of two neighboring inputs in
+    16 bits. With activations of 8 bits without sign, these sums saturate if two weights
+    of the same sign are larger than 128 together. The scale of an output is the
+    smallest without such a pair, so a file gives the same results on all processors. It
+    is about 1.3 times as coarse as that of 8 bits, and finer than 7 bits.
+
+    Args:
+        kernel: float32 [I, O].
+
+    Returns:
+        int8 [I, O], and float32 [O].
+    """
+    inputs, outputs = kernel.shape
+    pairs = np.pad(kernel, [(0, inputs % 2), (0, 0)]).reshape(-1, 2, outputs)
+    sums = [np.maximum(sign * pairs, 0).sum(axis=1).max(axis=0) for sign in (1, -1)]
+
+    # The sum of two rounded weights may be one larger than that of the weights.
+    scale = np.maximum(np.maximum(*sums), 1e-30) / 127
+    return np.rint(kernel / scale).astype(np.int8), scale.astype(np.float32)
 
 
 def with_metadata(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
@@ -120,19 +284,20 @@ def check_graph(path: str, content: bytes) -> None:
             operators that ONNX does not define.
     """
     import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
         model = onnx.ModelProto.FromString(content)
     except DecodeError:
         return
-    graphs = list(_graphs(model.graph))
-    others = {node.domain for graph in graphs for node in graph.node} - {"", "ai.onnx"}
-    is_external = onnx.external_data_helper.uses_external_data
-    if (
-        others
-        or model.functions
-        or any(is_external(t) for g in graphs for t in _tensors(g))
+    parts = list(_messages(model))
+    domains = {each.domain for each in parts if isinstance(each, onnx.NodeProto)}
+    if domains - {"", "ai.onnx"} or any(
+        isinstance(each, onnx.FunctionProto)
+        or (
+            isinstance(each, onnx.TensorProto)
+            and onnx.external_data_helper.uses_external_data(each)
+        )
+        for each in parts
     ):
         raise InputError(
             f"{path} has operators of its own or of others, or weights in other files, "
@@ -141,21 +306,13 @@ def check_graph(path: str, content: bytes) -> None:
         )
 
 
-def _graphs(graph: Any) -> Iterator[Any]:
-    """Yields a graph, and those in it, such as the bodies of loops."""
-    yield graph
-    for attribute in (each for node in graph.node for each in node.attribute):
-        for inner in (attribute.g, *attribute.graphs):
-            yield from _graphs(inner)
-
-
-def _tensors(graph: Any) -> Iterator[Any]:
-    """Yields the constants of a graph, without those of the graphs in it."""
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    for attribute in (each for node in graph.node for each in node.attribute):
-        yield from (attribute.t, *attribute.tensors)
+def _messages(message: Any) -> Iterator[Any]:
+    """Yields a message of a protocol buffer and those in it, such as all tensors."""
+    yield message
+    for field, value in message.ListFields():
+        if field.message_type:
+            for each in [value] if isinstance(value, Message) else value:
+                yield from _messages(each)
 
 
 def open_session(path: str, content: bytes, num_threads: int) -> Any:
@@ -192,23 +349,19 @@ class OnnxForward(FileForward):
 
     Args:
         session: The file in ONNX Runtime, from `open_session`.
-        outputs_of_tokens: Whether the outputs have one value for each token.
     """
 
-    def __init__(self, session: Any, outputs_of_tokens: bool) -> None:
+    def __init__(self, session: Any) -> None:
         self._session = session
-        shapes = {
-            each.name: [size if isinstance(size, int) else -1 for size in each.shape]
-            for each in session.get_outputs()
-        }
         inputs = [each.name for each in session.get_inputs()]
-        super().__init__(inputs, shapes, outputs_of_tokens)
+        super().__init__(
+            inputs, {each.name: len(each.shape) for each in session.get_outputs()}
+        )
 
     def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Returns the outputs of one row or more."""
-        return dict(
-            zip(self._outputs, self._session.run(None, dict(batch)), strict=True)
-        )
+        found = self._session.run(None, dict(batch))
+        return dict(zip(self._ranks, found, strict=True))
 
 
 def open_file(path: str, content: bytes, num_threads: int) -> OpenFile:
@@ -222,10 +375,3 @@ def open_file(path: str, content: bytes, num_threads: int) -> OpenFile:
     session = open_session(path, content, num_threads)
     texts = read_metadata(path, session, *STORED_TEXTS)
     return OpenFile(texts, "", functools.partial(OnnxForward, session))
-
-
-def run_file(
-    path: str, content: bytes, num_threads: int, outputs_of_tokens: bool
-) -> FileForward:
-    """Returns what runs an ONNX file; see `OnnxForward`."""
-    return OnnxForward(open_session(path, content, num_threads), outputs_of_tokens)

@@ -5,7 +5,7 @@ share), `graph_functions` (with the checks of token ids), `classifier`, `windows
 long texts), `spans` (arithmetic of answers), `span_predictor`, `tagger` (with the
 arithmetic of entities), `choice`, `fill_mask`, `embedder`, `load` (builds the served
 model of a checkpoint). Imports foundation modules, `tokenization`,
-`modeling`, `tasks`, `conversion`, `pretrained`, `export.settings` and TensorFlow.
+`modeling`, `tasks`, `conversion`, `pretrained`, `export.serving_settings` and TensorFlow.
 
 Shape letters: B requests in a batch, S sequence length, K labels, answers or choices, R
 windows.

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf.export.served.graph_functions import Tensors, best_gaps, rank_gaps
 from bert_tf.export.served.served_model import ServedModel
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertMultipleChoice
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.choice.choice_examples import read_examples
@@ -47,11 +47,8 @@ class ServedChoice(ServedModel):
     facts: Mapping[str, Any] = {"max_seq_length": DEFAULT_LENGTH}
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
-        length = settings.sequence_length(
-            checkpoint, checkpoint.facts["max_seq_length"]
-        )
-        model = checkpoint.model(BertMultipleChoice, dtype=settings.precision)
-        super().__init__(model, checkpoint.tokenizer, length)
+        length = checkpoint.facts["max_seq_length"]
+        super().__init__(checkpoint, settings, length, BertMultipleChoice)
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the outputs for contexts, string [B], and choices, string [B, K]."""

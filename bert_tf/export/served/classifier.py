@@ -12,7 +12,7 @@ from bert_tf.export.decoding import separator_of
 from bert_tf.export.served import windows
 from bert_tf.export.served.graph_functions import Tensors, best_gaps, rank_gaps
 from bert_tf.export.served.served_model import ServedModel
-from bert_tf.export.settings import TASK_TYPES, ServingSettings
+from bert_tf.export.serving_settings import TASK_TYPES, ServingSettings
 from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.classification.classification_results import RESULTS_BY_TYPE
@@ -72,18 +72,17 @@ class ServedClassifier(ServedModel):
 
         is_regression = task_type == "regression"
         num_labels = 1 if is_regression else len(facts["labels"])
-        length = settings.sequence_length(checkpoint, facts["max_seq_length"])
-        model = checkpoint.model(
-            BertClassifier, num_labels=num_labels, dtype=settings.precision
+        length = facts["max_seq_length"]
+        super().__init__(
+            checkpoint, settings, length, BertClassifier, num_labels=num_labels
         )
-        labels = check_labels(model, facts["labels"], is_regression)
+        labels = check_labels(self.model, facts["labels"], is_regression)
         if task_type == TASK_TYPES[0] and len(labels) < 2:
             raise InputError(
                 "A model for classification has at least 2 labels. Received: "
                 f"{labels}. For a score, give task_type=regression and no labels."
             )
 
-        super().__init__(model, checkpoint.tokenizer, length)
         self._labels, self._pair = tf.constant(labels, tf.string), facts["pair"]
         self._parse_label = LabelParser("label", task_type, tuple(labels))
         self._task_type, self._separator = task_type, separator_of(labels)
@@ -98,12 +97,12 @@ class ServedClassifier(ServedModel):
         self.runs_in_mediapipe = is_single and self.lite_takes_texts
 
     @property
-    def lite_outputs(self) -> tuple[str, ...]:
+    def lite_outputs(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names of the outputs of a TFLite file."""
         return ("score",) if self._task_type == "regression" else ("probabilities",)
 
     @property
-    def text_names(self) -> tuple[str, ...]:
+    def text_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names of the inputs of `serving_default`."""
         return ("text_a", "text_b") if self._pair else ("text",)
 

@@ -8,7 +8,7 @@ from bert_tf.conversion.sentence_transformers import check_supported
 from bert_tf.errors import check_choice
 from bert_tf.export.served.graph_functions import Tensors
 from bert_tf.export.served.served_model import ServedModel
-from bert_tf.export.settings import POOLINGS, ServingSettings
+from bert_tf.export.serving_settings import POOLINGS, ServingSettings
 from bert_tf.modeling import BertEncoder
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.task import DEFAULT_LENGTH
@@ -53,9 +53,7 @@ class ServedEmbedder(ServedModel):
         default = {"max_seq_length": default, **stated, **checkpoint.facts}[
             "max_seq_length"
         ]
-        length = settings.sequence_length(checkpoint, default)
-        model = checkpoint.model(BertEncoder, dtype=settings.precision)
-        super().__init__(model, checkpoint.tokenizer, length)
+        super().__init__(checkpoint, settings, default, BertEncoder)
         self.pooling, self.normalize = pooling, normalize
 
     def from_texts(self, *texts: Any) -> Tensors:

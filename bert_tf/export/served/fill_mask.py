@@ -1,14 +1,14 @@
 """`ServedPretrainer`: the most probable tokens for [MASK], and next sentences."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.export.served.graph_functions import Tensors, in_parts, rank_gaps
-from bert_tf.export.served.served_model import ServedModel
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.served.served_model import ServedModel, TextFunctions
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertPretrainer
 from bert_tf.modeling.inputs import POSITIONS
 from bert_tf.pretrained import Pretrained
@@ -51,22 +51,20 @@ class ServedPretrainer(ServedModel):
     own_settings = ("top_k",)
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
-        default = checkpoint.facts.get("max_seq_length", DEFAULT_LENGTH)
-        length = settings.sequence_length(checkpoint, default)
-        model = checkpoint.model(
+        super().__init__(
+            checkpoint,
+            settings,
+            checkpoint.facts.get("max_seq_length", DEFAULT_LENGTH),
             BertPretrainer,
-            dtype=settings.precision,
             next_sentence="cls/seq_relationship/output_weights" in checkpoint.weights,
         )
-        vocabulary = checkpoint.tokenizer.vocabulary
-        casing = checkpoint.tokenizer.do_lower_case
-        tokenizer = BertTokenizer(vocabulary, casing, special_tokens_in_text=True)
-        super().__init__(model, tokenizer, length)
+        vocabulary, casing = self.tokenizer.vocabulary, self.tokenizer.do_lower_case
+        self.tokenizer = BertTokenizer(vocabulary, casing, special_tokens_in_text=True)
         self._tokens = tf.constant(vocabulary, tf.string)
-        self._top_k = min(settings.top_k, tokenizer.vocab_size)
+        self._top_k = min(settings.top_k, self.tokenizer.vocab_size)
 
     @property
-    def lite_outputs(self) -> tuple[str, ...]:
+    def lite_outputs(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names of the outputs of a TFLite file."""
         names = ("masked_lm_logits", "next_sentence_logits")
         return names if self.model.next_sentence else names[:1]
@@ -104,13 +102,9 @@ class ServedPretrainer(ServedModel):
         gaps[..., -1] = np.minimum(gaps[..., -1], probabilities[..., -1] - 0.5)
         return {"tokens": gaps}
 
-    def from_other_texts(
-        self,
-    ) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
+    def from_other_texts(self) -> TextFunctions:
         """Returns the functions of `score` and `next_sentence`, and their inputs."""
-        found: dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]] = {
-            "score": (self._score, ("text",))
-        }
+        found: TextFunctions = {"score": (self._score, ("text",))}
         if self.model.next_sentence:
             found["next_sentence"] = (self._next_sentence, ("text_a", "text_b"))
         return found

@@ -8,14 +8,14 @@ from typing import Any
 
 from bert_tf.errors import InputError, check_choice
 from bert_tf.export.served.served_model import ServedModel
-from bert_tf.export.settings import TASK_TYPES, TASKS, ServingSettings
+from bert_tf.export.serving_settings import TASK_TYPES, TASKS, ServingSettings
 from bert_tf.pretrained import Pretrained
 
 _LOGGER = logging.getLogger(__name__)
 
 
 def served_class(task: str) -> type[ServedModel]:
-    """Returns the class of the served models of a task, one of `settings.TASKS`."""
+    """Returns the class of the served models of a task, one of `serving_settings.TASKS`."""
     module, name = TASKS[task].split(".")
     found: type[ServedModel] = getattr(
         importlib.import_module(f"bert_tf.export.served.{module}"), name
@@ -46,7 +46,7 @@ def load_served(
 
 
 def task_of(checkpoint: Pretrained) -> str:
-    """Returns the task that a checkpoint was trained for, one of `settings.TASKS`.
+    """Returns the task that a checkpoint was trained for, one of `serving_settings.TASKS`.
 
     Raises:
         InputError: It was trained for a task that bert-tf has no served model of.
@@ -72,7 +72,7 @@ def complete_facts(
 
     Args:
         checkpoint: The checkpoint, which has contents.
-        task: The task, one of `settings.TASKS`.
+        task: The task, one of `serving_settings.TASKS`.
         given: Facts that replace those of the checkpoint, such as `pair` (bool).
 
     Raises:

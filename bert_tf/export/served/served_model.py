@@ -15,10 +15,14 @@ from bert_tf.export.served.graph_functions import (
     checked_lengths,
     in_parts,
 )
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import variables_by_name
 from bert_tf.modeling.inputs import INPUT_NAMES
+from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.task import Outputs
-from bert_tf.tokenization import BertTokenizer
+
+# Functions of texts, with the names of their arguments, by signature name.
+TextFunctions = dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,17 +63,23 @@ class ServedModel(tf.Module, abc.ABC):
     has fewer positions than the sequences need.
 
     Args:
-        model: The model with trained weights.
+        checkpoint: The checkpoint.
+        settings: The settings of the export.
+        default_length: The largest number of tokens of a sequence if the settings do
+            not state it; see `ServingSettings.sequence_length`.
+        model_class: The class of the model.
+        **arguments: Further arguments of the class.
+
+    Attributes:
         tokenizer: The tokenizer that the model was trained with.
         max_seq_length: The largest number of tokens of the sequences that texts are
             converted to.
-
-    Attributes:
-        tokenizer, max_seq_length: The arguments.
+        lite_outputs: The names of the outputs of `forward` that a TFLite or ONNX file
+            has.
+        text_names: The names of the inputs of `serving_default`.
         list_names: The names of inputs that are lists of texts.
         labelled_signature: The signature whose outputs `metric` evaluates.
         takes_masks: Whether [MASK] in a text stands for a token to predict.
-        outputs_of_tokens: Whether `lite_outputs` have one value for each token.
         lite_takes_texts: Whether a TFLite file can contain the tokenizer.
         runs_in_mediapipe: Whether a task of MediaPipe can run a TFLite file.
         pipeline_tag: The name of the task on the Hugging Face hub.
@@ -80,9 +90,10 @@ class ServedModel(tf.Module, abc.ABC):
             `default_facts`.
     """
 
+    lite_outputs: tuple[str, ...]
+    text_names: tuple[str, ...]
     list_names: tuple[str, ...] = ()
     takes_masks = False
-    outputs_of_tokens = False
     lite_takes_texts = False
     runs_in_mediapipe = False
     labelled_signature = "serving_default"
@@ -98,16 +109,23 @@ class ServedModel(tf.Module, abc.ABC):
         None if it must be known.
 
         Args:
-            task: The task, one of `settings.TASKS`.
+            task: The task, one of `serving_settings.TASKS`.
             stated: The facts that are known.
         """
         return dict(cls.facts)
 
     def __init__(
-        self, model: Any, tokenizer: BertTokenizer, max_seq_length: int
+        self,
+        checkpoint: Pretrained,
+        settings: ServingSettings,
+        default_length: int,
+        model_class: Any,
+        **arguments: Any,
     ) -> None:
+        length = settings.sequence_length(checkpoint, default_length)
+        model = checkpoint.model(model_class, dtype=settings.precision, **arguments)
         super().__init__()
-        self.tokenizer, self.max_seq_length = tokenizer, max_seq_length
+        self.tokenizer, self.max_seq_length = checkpoint.tokenizer, length
         # Only the weights are tracked. Of a tracked Keras model, TensorFlow would also
         # save a graph for each layer, which takes longer than everything else.
         self._get_model = lambda: model
@@ -126,16 +144,6 @@ class ServedModel(tf.Module, abc.ABC):
         """The model."""
         return self._get_model()
 
-    @property
-    @abc.abstractmethod
-    def lite_outputs(self) -> tuple[str, ...]:
-        """The names of the outputs of `forward` that a TFLite file has."""
-
-    @property
-    @abc.abstractmethod
-    def text_names(self) -> tuple[str, ...]:
-        """The names of the inputs of `serving_default`."""
-
     @abc.abstractmethod
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the outputs for texts, in the order of `text_names`."""
@@ -151,9 +159,7 @@ class ServedModel(tf.Module, abc.ABC):
         """
         return {}
 
-    def from_other_texts(
-        self,
-    ) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
+    def from_other_texts(self) -> TextFunctions:
         """Returns further functions of texts, with their inputs, by signature name."""
         return {}
 
@@ -178,10 +184,11 @@ class ServedModel(tf.Module, abc.ABC):
         Returns its float32 outputs, and values of these.
         """
         outputs = self.model(dict(inputs), training=False)
-        tensors = {
-            name: value for name, value in outputs.items() if tf.is_tensor(value)
+        return {
+            name: tf.cast(value, tf.float32)
+            for name, value in outputs.items()
+            if tf.is_tensor(value)
         }
-        return {name: tf.cast(value, tf.float32) for name, value in tensors.items()}
 
     def replace_forward(
         self, forward: Callable[[Tensors], Tensors], takes_texts: bool = False
@@ -270,13 +277,11 @@ class ServedModel(tf.Module, abc.ABC):
     def endpoints(self) -> dict[str, Endpoint]:
         """Returns the functions of all signatures, by signature name."""
         # Signatures that take texts, or texts in serialized examples.
-        of_texts = {"serving_default": (self.from_texts, self.text_names)}
+        default: TextFunctions = {"serving_default": (self.from_texts, self.text_names)}
+        of_texts = default | self.from_other_texts()
         found = {
             name: Endpoint(_of_texts(function, names), self._text_specs(names), "texts")
-            for name, (function, names) in {
-                **of_texts,
-                **self.from_other_texts(),
-            }.items()
+            for name, (function, names) in of_texts.items()
         }
         for name, function in self.from_examples().items():
             function = functools.partial(self._from_serialized, function)
@@ -287,16 +292,13 @@ class ServedModel(tf.Module, abc.ABC):
         # Signatures that take ids. A function of texts has none.
         if self._takes_texts:
             return found
-        ids, rows = _specs(INPUT_NAMES, tf.int32, 2), _specs(["lengths"], tf.int32, 1)
-        without_mask = {
-            name: spec for name, spec in ids.items() if name != "input_mask"
-        }
+        ids = _specs(INPUT_NAMES, tf.int32, 2)
+        lengths = {**ids, **_specs(["lengths"], tf.int32, 1)}
+        del lengths["input_mask"]
         return {
             **found,
             "ids": Endpoint(self._from_checked_ids, ids, "ids"),
-            "ids_lengths": Endpoint(
-                self._from_ids_and_lengths, {**without_mask, **rows}, "ids"
-            ),
+            "ids_lengths": Endpoint(self._from_ids_and_lengths, lengths, "ids"),
         }
 
     def signatures(self, *names: str) -> dict[str, Any]:

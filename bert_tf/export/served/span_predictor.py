@@ -11,7 +11,7 @@ from bert_tf.errors import InputError
 from bert_tf.export.served import spans, windows
 from bert_tf.export.served.graph_functions import Tensors, substrings
 from bert_tf.export.served.served_model import ServedModel
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertSpanPredictor
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.classification.text_examples import text_of
@@ -46,7 +46,6 @@ class ServedSpanPredictor(ServedModel):
     [B, S].
     """
 
-    outputs_of_tokens = True
     text_names = ("question", "context")
     lite_outputs = ("start_logits", "end_logits")
     pipeline_tag = "question-answering"
@@ -70,12 +69,10 @@ class ServedSpanPredictor(ServedModel):
         facts = dict(checkpoint.facts)
         if settings.null_score_diff_threshold is not None:
             facts["null_score_diff_threshold"] = settings.null_score_diff_threshold
-        length = settings.sequence_length(checkpoint, facts["max_seq_length"])
-        window_settings = _from_facts(WindowSettings, facts)
-        check_room(length, window_settings)
-        model = checkpoint.model(BertSpanPredictor, dtype=settings.precision)
-        super().__init__(model, checkpoint.tokenizer, length)
-        self._window_settings = window_settings
+        length = facts["max_seq_length"]
+        super().__init__(checkpoint, settings, length, BertSpanPredictor)
+        self._window_settings = _from_facts(WindowSettings, facts)
+        check_room(self.max_seq_length, self._window_settings)
         self._settings = _from_facts(AnswerSettings, facts)
 
     def from_texts(self, *texts: Any) -> Tensors:

@@ -6,7 +6,7 @@ C tags of the model.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from bert_tf.conversion.head_facts import check_labels
 from bert_tf.errors import check_choice
 from bert_tf.export.served import windows
 from bert_tf.export.served.graph_functions import Tensors, substrings
-from bert_tf.export.served.served_model import ServedModel
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.served.served_model import ServedModel, TextFunctions
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertTagger
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.ner import schemes
@@ -64,7 +64,6 @@ class ServedTagger(ServedModel):
 
     list_names = (_WORDS,)
     labelled_signature = _WORDS
-    outputs_of_tokens = True
     text_names = ("text",)
     lite_outputs = ("logits",)
     pipeline_tag = "token-classification"
@@ -79,14 +78,13 @@ class ServedTagger(ServedModel):
         return {"labels": None, "scheme": scheme, "max_seq_length": DEFAULT_LENGTH}
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
-        facts, precision = checkpoint.facts, settings.precision
-        length = settings.sequence_length(checkpoint, facts["max_seq_length"])
-        model = checkpoint.model(
-            BertTagger, num_labels=len(facts["labels"]), dtype=precision
+        facts = checkpoint.facts
+        length, num_labels = facts["max_seq_length"], len(facts["labels"])
+        super().__init__(
+            checkpoint, settings, length, BertTagger, num_labels=num_labels
         )
-        labels = check_labels(model, facts["labels"])
+        labels = check_labels(self.model, facts["labels"])
         check_choice(SCHEMES, "scheme", facts["scheme"])
-        super().__init__(model, checkpoint.tokenizer, length)
         self._table, self._scheme = TagTable(labels), facts["scheme"]
         self._is_word_start = tf.constant(is_word_start(self.tokenizer.vocabulary))
 
@@ -139,9 +137,7 @@ class ServedTagger(ServedModel):
             },
         }
 
-    def from_other_texts(
-        self,
-    ) -> dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]:
+    def from_other_texts(self) -> TextFunctions:
         """Returns the function of the signature `words`, and the name of its input."""
         return {_WORDS: (self._from_words, (_WORDS,))}
 

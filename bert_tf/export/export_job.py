@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_tf.export.served import DEFAULT_THRESHOLD, task_of
-from bert_tf.export.settings import ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.pretrained import Pretrained
 from bert_tf.storage import files, json_files
 from bert_tf.training.lifecycle.run_state import TRAINING_FILE

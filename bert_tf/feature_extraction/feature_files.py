@@ -4,7 +4,6 @@ import io
 import itertools
 import json
 import os
-import posixpath
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -161,9 +160,8 @@ def _belongs_to(path: str, checkpoint: str) -> bool:
 
     # The checkpoint is a file or the prefix of files in this folder.
     folder, name = os.path.split(path)
-    is_neighbor = os.path.realpath(folder) == os.path.realpath(
-        os.path.dirname(checkpoint)
-    )
+    own = os.path.dirname(checkpoint)
+    is_neighbor = os.path.realpath(folder) == os.path.realpath(own)
     is_archive = checkpoint.endswith(ARCHIVES)
     return is_neighbor and not is_archive and is_file_of_checkpoint(name)
 
@@ -231,7 +229,7 @@ def _write_jsonl(
 def _write_shard(
     path: str, lines: Sequence[LineFeatures], first: int, dtype: str
 ) -> None:
-    if posixpath.splitext(path)[1] == ".npz":
+    if path.endswith(".npz"):
         files.write_bytes(path, to_npz(lines, dtype))
         return
     with (

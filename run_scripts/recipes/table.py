@@ -120,13 +120,10 @@ def with_results(rows: Iterable[str]) -> list[Sequence[str]]:
         else:
             values = values_for(folder, formula, choice)
         means.append(statistics.fmean(values) if values else None)
-        result = f"{means[-1]:.{_decimals(paper)}f}" if values else MISSING
+        decimals = len(paper.partition(".")[2]) or 1
+        result = f"{means[-1]:.{decimals}f}" if values else MISSING
         cells.append((label, metric, paper, result, str(len(values))))
     return cells
-
-
-def _decimals(paper: str) -> int:
-    return len(paper.partition(".")[2]) or 1
 
 
 def main(command: str, *arguments: str) -> None:

@@ -23,6 +23,7 @@ from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.pretraining.train_and_evaluate import train_and_evaluate
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+from bert_tf.training.step.objective import Metrics
 from bert_tf.training.strategy import make_strategy, worker_index
 
 _TRAIN_AND_EVALUATE = RunPhases(train=True, evaluate=True)
@@ -43,7 +44,7 @@ def pretrain(
     masking: MaskingConfig | None = None,
     training: TrainingConfig | None = None,
     runtime: RuntimeConfig | None = None,
-) -> dict[str, float]:
+) -> Metrics:
     """Pretrains a model on records, and evaluates it.
 
     The files in `output_dir` are those of the program `run_pretraining`. The same call

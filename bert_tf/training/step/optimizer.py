@@ -14,8 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.training.config import TrainingConfig
+from bert_tf.training.step.objective import Tensors
 from bert_tf.training.step.update_rules import UPDATE_RULES, Update
 
+Arrays = dict[str, np.ndarray]
 INITIAL_SCALE, MINIMUM_SCALE, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0
 # Biases, and the variables of normalization layers. The expressions match the names of
 # google-research/bert as well as the paths of Keras variables. They look at the last
@@ -65,7 +67,7 @@ class Optimizer:
 
     def __init__(
         self,
-        variables: Mapping[str, Any],
+        variables: Tensors,
         config: TrainingConfig = TrainingConfig(),  # noqa: B008 it is immutable
         depths: Mapping[str, int] | None = None,
     ) -> None:
@@ -101,7 +103,7 @@ class Optimizer:
             self.slots["loss_scale"] = _slot(INITIAL_SCALE)
             self.slots["steps_at_loss_scale"] = _slot(0.0)
 
-    def apply(self, gradients: Mapping[str, Any], learning_rate: Any) -> None:
+    def apply(self, gradients: Tensors, learning_rate: Any) -> None:
         """Updates the weights, the slots and the average of the weights in place.
 
         Args:
@@ -155,11 +157,6 @@ class Optimizer:
             else tf.constant(1.0)
         )
 
-    @property
-    def loss_scale_is_minimal(self) -> Any:
-        """Whether the loss scale cannot be reduced further; a scalar bool tensor."""
-        return self.loss_scale <= MINIMUM_SCALE
-
     def start_average(self) -> None:
         """Initializes the average of the weights with the present weights."""
         if self._ema_decay:
@@ -185,7 +182,7 @@ class Optimizer:
         finally:
             self._assign(trained)
 
-    def state(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def state(self) -> tuple[Arrays, Arrays]:
         """Returns two dicts of arrays: weights to use, and state to resume from.
 
         If `ema_decay` is above 0, the weights to use are the average of the weights.
@@ -202,9 +199,7 @@ class Optimizer:
         trained = {f"{name}/trained": weights[name] for name in self._trainable}
         return weights | averages, slots | trained
 
-    def load(
-        self, weights: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]
-    ) -> None:
+    def load(self, weights: Arrays, slots: Arrays) -> None:
         """Restores the arrays that `state` returned."""
         if self._ema_decay:
             slots = {
@@ -219,7 +214,7 @@ class Optimizer:
         for name, slot in self.slots.items():
             slot.assign(np.reshape(slots[name], slot.shape))
 
-    def _assign(self, weights: Mapping[str, np.ndarray]) -> None:
+    def _assign(self, weights: Arrays) -> None:
         for name, value in weights.items():
             self.variables[name].assign(value)
 

@@ -15,10 +15,7 @@ from bert_tf.masking.masked_lm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining import record_checks
 from bert_tf.pretraining.damaged_records import salvage
-from bert_tf.pretraining.pretraining_config import (
-    PretrainingConfig,
-    PretrainingRecords,
-)
+from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.pretraining.train_and_evaluate import train_and_evaluate
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig

@@ -211,9 +211,9 @@ def run_task(
             "with random weights are of no use."
         )
     task = make_task(location)
-    length = shared.values_or_trained("max_seq_length")
-    config = dataclasses.replace(settings.config, **length)
-
+    config = dataclasses.replace(
+        settings.config, **shared.values_or_trained("max_seq_length")
+    )
     settings = dataclasses.replace(settings, config=config)
     results = fine_tune.run(task, location, model, settings, FLAGS.check_only)
     if FLAGS.check_only:

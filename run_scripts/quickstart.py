@@ -179,8 +179,7 @@ def check_output_dir(folder: str) -> None:
         InputError: They would, or the folder cannot be written.
     """
     check_output_folder(folder, RESULTS[0])
-    workspace = Workspace(folder, "quickstart", "output_dir")
-    workspace.check_owned([FIRST_STATE], RESULTS)
+    Workspace(folder, "quickstart", "output_dir").check_owned([FIRST_STATE], RESULTS)
 
 
 @dataclasses.dataclass

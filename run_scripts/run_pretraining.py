@@ -22,10 +22,7 @@ from absl import flags
 
 from bert_tf.errors import InputError
 from bert_tf.masking.masking_config import MaskingConfig
-from bert_tf.pretraining.pretraining_config import (
-    PretrainingConfig,
-    PretrainingRecords,
-)
+from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
 from bert_tf.program import command_line, config_flags, startup
 from bert_tf.run_scripts import flags as shared
 from bert_tf.storage.dialects import AUTHORS

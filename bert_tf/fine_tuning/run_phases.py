@@ -13,11 +13,7 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning import (
-    batches,
-    dev_split,
-    record_files,
-)
+from bert_tf.fine_tuning import batches, dev_split, record_files
 from bert_tf.fine_tuning.class_weights import (
     describe_weights,
     weights_of_records,

@@ -26,7 +26,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
 HEADER = ("label", "metric", "paper", "result", "runs")
-MISSING = "-"
 _FORMULAS: tuple[tuple[str, Callable[[float], float]], ...] = (
     (r"100\*(\w+)", lambda value: 100 * value),
     (r"exp\((\w+)\)", math.exp),
@@ -121,7 +120,7 @@ def with_results(rows: Iterable[str]) -> list[Sequence[str]]:
             values = values_for(folder, formula, choice)
         means.append(statistics.fmean(values) if values else None)
         decimals = len(paper.partition(".")[2]) or 1
-        result = f"{means[-1]:.{decimals}f}" if values else MISSING
+        result = f"{means[-1]:.{decimals}f}" if values else "-"
         cells.append((label, metric, paper, result, str(len(values))))
     return cells
 

@@ -163,5 +163,5 @@ def test_the_loss_scale_is_halved_by_a_skipped_step_and_doubled_after_2000_steps
 
 def test_a_variable_without_gradient_is_not_changed():
     optimizer = Optimizer({"w": Weight(np.ones(3, np.float32))})
-    optimizer.apply({"w": None}, tf.constant(0.1))
+    optimizer.apply({}, tf.constant(0.1))
     np.testing.assert_array_equal(optimizer.variables["w"].value, [1, 1, 1])

@@ -108,8 +108,8 @@ class Optimizer:
 
         Args:
             gradients: Gradients by variable name: float32, of the variable's shape. As
-                in google-research/bert, a variable whose gradient is None does not
-                decay, and keeps its value and slots.
+                in google-research/bert, a variable without gradient does not decay, and
+                keeps its value and slots.
             learning_rate: float32 scalar.
         """
         count = self.slots.get("updates")
@@ -117,17 +117,16 @@ class Optimizer:
             update_on_each_device(count, lambda updates: updates.assign_add(1.0))
 
         for name, gradient in gradients.items():
-            if gradient is not None:
-                update = Update(
-                    {slot: self.slots[f"{name}/{slot}"] for slot in self._rule.slots},
-                    gradient,
-                    learning_rate * self._rate_scales.get(name, 1.0),
-                    self._weight_decay[name],
-                    count,
-                    **self._options,
-                )
-                weight = self.variables[name].value
-                update_on_each_device(weight, self._rule.update, update)
+            update = Update(
+                {slot: self.slots[f"{name}/{slot}"] for slot in self._rule.slots},
+                gradient,
+                learning_rate * self._rate_scales.get(name, 1.0),
+                self._weight_decay[name],
+                count,
+                **self._options,
+            )
+            weight = self.variables[name].value
+            update_on_each_device(weight, self._rule.update, update)
 
         # The average follows the weights of this step.
         if self._ema_decay:

@@ -88,7 +88,6 @@ def pretrain(
         overwrite,
     )
     config = config or PretrainingConfig()
-    training = training or TrainingConfig()
     runtime = runtime or RuntimeConfig()
     # A process can connect to other workers only before TensorFlow does anything else.
     strategy = make_strategy(runtime)
@@ -106,9 +105,8 @@ def pretrain(
     )
 
     # A run resumes only with the same examples and initial weights.
-    training = dataclasses.replace(
-        training, data=_run_data(records, model, vocabulary, metadata)
-    )
+    data = _run_data(records, model, vocabulary, metadata)
+    training = dataclasses.replace(training or TrainingConfig(), data=data)
     folder = RunFolder(output_dir, metadata, phases.train and overwrite)
     folder.check_same_run(training if phases.train else None)
 

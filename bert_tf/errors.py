@@ -48,21 +48,21 @@ class TrainingInterrupted(Exception):  # noqa: N818 it is not an error
         )
 
 
-def check_at_least(
-    minimum: int, config: Any, *names: str, maximum: int = LARGEST_INT32
-) -> None:
+def check_at_least(minimum: int, config: Any, *names: str) -> None:
     """Checks that fields of a config are at least `minimum`, and fit into int32.
 
     Raises:
-        InputError: A field is below the minimum or above the maximum. The message gives
-            the name and the value of the field.
+        InputError: A field is too small or too large. The message gives the name and
+            the value of the field.
     """
     for name in names:
         value = getattr(config, name)
         if not value >= minimum:
             raise InputError(f"{name} must be at least {minimum}. Received: {value}.")
-        if value > maximum:
-            raise InputError(f"{name} must be at most {maximum}. Received: {value}.")
+        if value > LARGEST_INT32:
+            raise InputError(
+                f"{name} must be at most {LARGEST_INT32}. Received: {value}."
+            )
 
 
 def check_positive(config: Any, *names: str) -> None:

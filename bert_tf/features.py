@@ -136,6 +136,7 @@ CHOICE = (
 )
 
 Table = Sequence[Feature]
+Sizes = Mapping[str, int]  # by shape letter
 
 
 def ids_dtype(vocab_size: int) -> str:
@@ -185,8 +186,8 @@ def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
 
 def parser(
     table: Table,
-    sizes: Mapping[str, int],
-    names: Mapping[str, str] | None = None,
+    sizes: Sizes,
+    names: Mapping[str, str] = {},
     keep_int64: bool = False,
 ) -> Any:
     """Returns a function for `tf.data.Dataset.map` that parses a batch of examples.
@@ -195,7 +196,7 @@ def parser(
         table: The features to read.
         sizes: Size by shape letter, such as {"S": 128, "P": 20}.
         names: For each feature name the key in the files, as `names_in` returns them.
-            If None, the keys are the feature names.
+            By default, the keys are the feature names.
         keep_int64: Whether to return int64 instead of int32, for checks of values that
             int32 cannot represent.
 
@@ -204,8 +205,6 @@ def parser(
         int64) or float32.
     """
     import tensorflow as tf
-
-    names = names or {}
 
     def shape(feature: Feature) -> list[int]:
         return [int(sizes.get(letter, letter)) for letter in feature.shape]
@@ -256,9 +255,7 @@ def values_in(record: bytes) -> Any:
         return None
 
 
-def names_in(
-    example: bytes, table: Table, sizes: Mapping[str, int], path: str
-) -> dict[str, str]:
+def names_in(example: bytes, table: Table, sizes: Sizes, path: str) -> dict[str, str]:
     """Checks one example of a file against the table and the expected lengths.
 
     Args:

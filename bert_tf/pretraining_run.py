@@ -15,14 +15,12 @@ from bert_tf.masking.masked_lm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining import record_checks
 from bert_tf.pretraining.damaged_records import salvage
-from bert_tf.pretraining.pretraining_config import (
-    PretrainingConfig,
-    PretrainingRecords,
-)
+from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.pretraining.train_and_evaluate import train_and_evaluate
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+from bert_tf.training.step.objective import Metrics
 from bert_tf.training.strategy import make_strategy, worker_index
 
 _TRAIN_AND_EVALUATE = RunPhases(train=True, evaluate=True)
@@ -43,7 +41,7 @@ def pretrain(
     masking: MaskingConfig | None = None,
     training: TrainingConfig | None = None,
     runtime: RuntimeConfig | None = None,
-) -> dict[str, float]:
+) -> Metrics:
     """Pretrains a model on records, and evaluates it.
 
     The files in `output_dir` are those of the program `run_pretraining`. The same call
@@ -90,7 +88,6 @@ def pretrain(
         overwrite,
     )
     config = config or PretrainingConfig()
-    training = training or TrainingConfig()
     runtime = runtime or RuntimeConfig()
     # A process can connect to other workers only before TensorFlow does anything else.
     strategy = make_strategy(runtime)
@@ -108,9 +105,8 @@ def pretrain(
     )
 
     # A run resumes only with the same examples and initial weights.
-    training = dataclasses.replace(
-        training, data=_run_data(records, model, vocabulary, metadata)
-    )
+    data = _run_data(records, model, vocabulary, metadata)
+    training = dataclasses.replace(training or TrainingConfig(), data=data)
     folder = RunFolder(output_dir, metadata, phases.train and overwrite)
     folder.check_same_run(training if phases.train else None)
 

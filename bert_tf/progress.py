@@ -1,8 +1,8 @@
 """Progress of long work: log lines, or in a main program a bar."""
 
+import dataclasses
 import logging
 import time
-from types import TracebackType
 
 import tqdm
 
@@ -21,6 +21,7 @@ def draw_bars() -> None:
     _draws_bars = True
 
 
+@dataclasses.dataclass
 class Progress:
     """Context manager that counts completed units of work and reports the count.
 
@@ -29,7 +30,7 @@ class Progress:
     Nothing is shown if the logger of this module is not enabled for INFO, which is
     Python's default.
 
-    Args:
+    Attributes:
         description: Description of the work, such as "writing records".
         total: The total number of units, or None if unknown.
         unit: Name of a unit, such as "sentences".
@@ -38,29 +39,24 @@ class Progress:
             time.
     """
 
-    def __init__(
-        self,
-        description: str,
-        total: int | None,
-        unit: str,
-        done: int = 0,
-        log_end: bool = True,
-    ) -> None:
-        self._description, self._total, self._unit = description, total, unit
-        self._count = self._initial = done
-        self._log_end = log_end
+    description: str
+    total: int | None
+    unit: str
+    done: int = 0
+    log_end: bool = True
+
+    def __post_init__(self) -> None:
+        self._count = self.done
         self._start = self._last_line = time.monotonic()
-        self._bar = (
-            tqdm.tqdm(
-                total=total,
-                desc=description,
-                unit=f" {unit}",
-                initial=done,
+        self._bar = None
+        if _draws_bars and _LOGGER.isEnabledFor(logging.INFO):
+            self._bar = tqdm.tqdm(
+                total=self.total,
+                desc=self.description,
+                unit=f" {self.unit}",
+                initial=self.done,
                 dynamic_ncols=True,
             )
-            if _draws_bars and _LOGGER.isEnabledFor(logging.INFO)
-            else None
-        )
 
     def update(self, units: int, note: str = "") -> None:
         """Adds completed units. The end of the line shows `note`, such as the loss."""
@@ -75,26 +71,21 @@ class Progress:
 
     def _log(self, note: str) -> None:
         secs = max(time.monotonic() - self._start, 1e-9)
-        rate = (self._count - self._initial) / secs
+        rate = (self._count - self.done) / secs
         # In less time, the count of units measures nothing.
-        speed = f", {rate:,.1f} {self._unit}/s" if secs >= _MIN_SECS_OF_RATE else ""
-        share = f" of {self._total:,}" if self._total is not None else ""
+        speed = f", {rate:,.1f} {self.unit}/s" if secs >= _MIN_SECS_OF_RATE else ""
+        share = f" of {self.total:,}" if self.total is not None else ""
         left = ""
-        if self._total is not None and rate > 0 and self._count < self._total:
-            left = f", {(self._total - self._count) / rate:,.0f} s left"
-        text = f"{self._description}: {self._count:,}{share} {self._unit}{speed}{left}"
+        if self.total is not None and rate > 0 and self._count < self.total:
+            left = f", {(self.total - self._count) / rate:,.0f} s left"
+        text = f"{self.description}: {self._count:,}{share} {self.unit}{speed}{left}"
         _LOGGER.info("%s", f"{text}, {note}" if note else text)
 
     def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if self._bar is not None:
             self._bar.close()
-        elif kind is None and self._log_end:
+        elif kind is None and self.log_end:
             self._log("done")

@@ -6,12 +6,17 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from absl import flags
 
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig, RunSettings
+from bert_tf.fine_tuning.fine_tuning_config import (
+    DistillationConfig,
+    FeatureSettings,
+    FineTuningConfig,
+    RunSettings,
+)
+from bert_tf.head_config import FEATURE_LAYERS, HeadConfig
 from bert_tf.program import config_flags, startup
 from bert_tf.program.help_text import name_programs
 from bert_tf.run_scripts import flags as shared
@@ -22,9 +27,6 @@ from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Task
 from bert_tf.training.config import RunPhases
 
-if TYPE_CHECKING:
-    from bert_tf.fine_tuning.run_model import RunModel
-
 FLAGS = flags.FLAGS
 # --help then lists the flags of this module with the program's.
 flags.disclaim_key_flags()
@@ -32,6 +34,9 @@ flags.disclaim_key_flags()
 # Commands to run next; {} is the path of a model.
 EXPORT = "python run_scripts/export_model.py --checkpoint={} --export_dir=served"
 _PREDICT = "python run_scripts/predict.py --model={} --input_file=texts.txt"
+# The learning rate of fine-tuning is too low for a head with random weights on a frozen
+# encoder.
+LEARNING_RATE_OF_FEATURES = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,9 +116,16 @@ def define_flags(program: ProgramFlags) -> None:
     )
     shared.define_training_flags()
 
-    # The groups that not all programs have.
+    _define_further_flags(program)
+
+
+def _define_further_flags(program: ProgramFlags) -> None:
+    """Defines the groups of flags that not all programs have."""
     if program.teacher:
-        shared.define_distillation_flags()
+        flags.DEFINE_string(
+            "teacher", None, config_flags.descriptions(DistillationConfig)["teacher"]
+        )
+        config_flags.define(DistillationConfig)
     if program.splits:
         config_flags.define(
             DataLocation,
@@ -121,9 +133,39 @@ def define_flags(program: ProgramFlags) -> None:
             texts={"test_file": "The same as --predict_file."},
         )
     if program.head:
-        shared.define_head_flags()
-    if program.features:
-        shared.define_feature_flags()
+        config_flags.define(
+            HeadConfig, without=("feature_layers",), flag_names={"kind": "head"}
+        )
+    if not program.features:
+        return
+
+    # Which weights are trained.
+    flags.DEFINE_enum(
+        "approach",
+        "fine_tuning",
+        ["fine_tuning", "features"],
+        "fine_tuning: train all weights. features: train the head only, on hidden "
+        "states of the encoder of --init_checkpoint that are computed once. The "
+        f"default of --learning_rate is then {LEARNING_RATE_OF_FEATURES}.",
+    )
+
+    # What the head reads, and how it is stored.
+    config_flags.define(
+        HeadConfig,
+        ("feature_layers",),
+        defaults={"feature_layers": "concat_last_four"},
+        texts={
+            "feature_layers": f"Hidden states for --approach=features, one of "
+            f"{', '.join(FEATURE_LAYERS)}: the rows of table 7 of the paper. The "
+            "weights of a sum are learned."
+        },
+    )
+    flags.DEFINE_enum(
+        "feature_dtype",
+        "float16",
+        ["float16", "float32"],
+        "Dtype of the hidden states on disk, for --approach=features.",
+    )
 
 
 def run_task(
@@ -162,12 +204,16 @@ def run_task(
     if FLAGS.export_dir:
         next_version(FLAGS.export_dir)
     model = shared.run_model()
-    if settings.features:
-        _check_encoder(model, settings)
+    layers = settings.distillation.layers if settings.distillation else ()
+    if settings.features and not (model.init_checkpoint or layers or model.trained_run):
+        raise InputError(
+            "--approach=features needs --init_checkpoint: hidden states of a model "
+            "with random weights are of no use."
+        )
     task = make_task(location)
-    length = shared.values_or_trained("max_seq_length")
-    config = dataclasses.replace(settings.config, **length)
-
+    config = dataclasses.replace(
+        settings.config, **shared.values_or_trained("max_seq_length")
+    )
     settings = dataclasses.replace(settings, config=config)
     results = fine_tune.run(task, location, model, settings, FLAGS.check_only)
     if FLAGS.check_only:
@@ -224,19 +270,26 @@ def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
     shared.check_output_dir(program.inputs)
     config = config_flags.build(FineTuningConfig)
     runtime = shared.runtime_config()
-    distillation = None
-    if program.teacher:
-        distillation = shared.distillation_config(program.features)
+    distillation = _distillation_config(program) if program.teacher else None
 
     # Without training, the head is that of the trained model.
     head = features = None
+    values = {}
     if program.head and phases.train:
-        head = shared.head_config(program.features)
-        features = shared.feature_settings() if head.feature_layers else None
+        head = _head_config(program)
+        if head.feature_layers:
+            folder = FLAGS.feature_cache_dir or os.path.join(
+                FLAGS.output_dir, "features"
+            )
+            features = FeatureSettings(folder, FLAGS.feature_dtype)
+            if not FLAGS["learning_rate"].present:
+                values["learning_rate"] = LEARNING_RATE_OF_FEATURES
+
+    training = shared.training_config(**values)
     return RunSettings(
         phases,
         config,
-        shared.training_config(features=features is not None),
+        training,
         runtime,
         features,
         distillation,
@@ -245,14 +298,37 @@ def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
     )
 
 
-def _check_encoder(model: "RunModel", settings: RunSettings) -> None:
-    """Raises `InputError` if the frozen encoder would have random weights."""
-    layers = settings.distillation.layers if settings.distillation else ()
-    if not (model.init_checkpoint or layers or model.trained_run):
-        raise InputError(
-            "--approach=features needs --init_checkpoint: hidden states of a model "
-            "with random weights are of no use."
-        )
+def _distillation_config(program: ProgramFlags) -> DistillationConfig | None:
+    """Returns the settings of the teacher; None without a teacher or training.
+
+    Raises:
+        InputError: A value is out of range, or a flag has no effect.
+    """
+    names = [field.name for field in dataclasses.fields(DistillationConfig)]
+    if program.features:  # the cache has an effect without a teacher too
+        names.remove("feature_cache_dir")
+    given = [name for name in names if FLAGS[name].present]
+    if given and not FLAGS.teacher:
+        raise InputError(f"--{given[0]} needs the folder of a run as --teacher.")
+    settings = config_flags.build(DistillationConfig) if given else None
+    return settings if FLAGS.do_train else None
+
+
+def _head_config(program: ProgramFlags) -> HeadConfig:
+    """Returns the layers of the head that a run trains.
+
+    Raises:
+        InputError: A flag is out of range, or has no effect with the other flags.
+    """
+    shared.check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
+    layers = None
+    if program.features:
+        of_cache = ("feature_layers", "feature_dtype", "feature_cache_dir")
+        dependent = of_cache[:2] if FLAGS.teacher else of_cache
+        shared.check_effect("approach", "features", dependent)
+        shared.check_effect("approach", "fine_tuning", ("layer_decay", "recompute"))
+        layers = FLAGS.feature_layers if FLAGS.approach == "features" else None
+    return HeadConfig(FLAGS.head, FLAGS.lstm_layers, FLAGS.lstm_size, layers)
 
 
 def _check_export_dir(export_dir: str, output_dir: str) -> None:

@@ -1,6 +1,5 @@
 """Flags that several programs share, and the settings that are built from them."""
 
-import dataclasses
 import functools
 import glob
 import os
@@ -10,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning.fine_tuning_config import (
-    DistillationConfig,
-    FeatureSettings,
-    FineTuningConfig,
-)
-from bert_tf.head_config import FEATURE_LAYERS, HeadConfig
+from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import config_flags
 from bert_tf.program.command_line import FLAG_OF_PARAMETER
 from bert_tf.storage.paths import check_output_folder, is_inside
@@ -27,10 +21,6 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 # --help then lists the flags of this module with the program's.
 flags.disclaim_key_flags()
-# The learning rate of fine-tuning is too low for a head with random weights on a frozen
-# encoder.
-LEARNING_RATE_OF_FEATURES = 1e-3
-_CACHE_FLAGS = ("feature_layers", "feature_dtype")
 
 
 def define_model_flags(checkpoint_help: str) -> None:
@@ -83,37 +73,6 @@ def define_training_flags() -> None:
     )
 
 
-def define_distillation_flags() -> None:
-    """Defines the flags of a teacher.
-
-    The caller must then call `flags.adopt_module_key_flags`.
-    """
-    flags.DEFINE_string(
-        "teacher", None, config_flags.descriptions(DistillationConfig)["teacher"]
-    )
-    config_flags.define(DistillationConfig)
-
-
-def distillation_config(has_features: bool) -> DistillationConfig | None:
-    """Returns the settings of the teacher; None without a teacher or training.
-
-    Args:
-        has_features: Whether the program has the flags of a frozen encoder.
-            --feature_cache_dir then has an effect without a teacher too.
-
-    Raises:
-        InputError: A value is out of range, or a flag has no effect.
-    """
-    names = [field.name for field in dataclasses.fields(DistillationConfig)]
-    if has_features:
-        names.remove("feature_cache_dir")
-    given = [name for name in names if FLAGS[name].present]
-    if given and not FLAGS.teacher:
-        raise InputError(f"--{given[0]} needs the folder of a run as --teacher.")
-    settings = config_flags.build(DistillationConfig) if given else None
-    return settings if FLAGS.do_train else None
-
-
 def runtime_config() -> RuntimeConfig:
     """Returns the runtime settings (devices, logging, checkpoints) from the flags.
 
@@ -142,20 +101,16 @@ def _profile_steps() -> tuple[int, int] | None:
     return first, last
 
 
-def training_config(features: bool = False, **values: Any) -> TrainingConfig:
+def training_config(**values: Any) -> TrainingConfig:
     """Returns the settings that affect the trained weights.
 
     Args:
-        features: Whether a head on a frozen encoder is trained, which needs another
-            default of --learning_rate.
         **values: Values of fields that the flags do not give.
 
     Raises:
         InputError: A value is out of range.
     """
     values["global_batch_size"] = FLAGS.train_batch_size
-    if features and not FLAGS["learning_rate"].present:
-        values["learning_rate"] = LEARNING_RATE_OF_FEATURES
     return config_flags.build(TrainingConfig, **values)
 
 
@@ -232,70 +187,3 @@ def check_effect(name: str, value: Any, dependent: tuple[str, ...]) -> None:
         raise InputError(
             f"--{given[0]} has no effect without --{name}={value}. Give both or none."
         )
-
-
-def define_head_flags() -> None:
-    """Defines the flags of the head."""
-    config_flags.define(
-        HeadConfig, without=("feature_layers",), flag_names={"kind": "head"}
-    )
-
-
-def define_feature_flags() -> None:
-    """Defines the flags of a frozen encoder."""
-    # Which weights are trained.
-    flags.DEFINE_enum(
-        "approach",
-        "fine_tuning",
-        ["fine_tuning", "features"],
-        "fine_tuning: train all weights. features: train the head only, on hidden "
-        "states of the encoder of --init_checkpoint that are computed once. The "
-        f"default of --learning_rate is then {LEARNING_RATE_OF_FEATURES}.",
-    )
-
-    # What the head reads, and how it is stored.
-    config_flags.define(
-        HeadConfig,
-        ("feature_layers",),
-        defaults={"feature_layers": "concat_last_four"},
-        texts={
-            "feature_layers": f"Hidden states for --approach=features, one of "
-            f"{', '.join(FEATURE_LAYERS)}: the rows of table 7 of the paper. The "
-            "weights of a sum are learned."
-        },
-    )
-    flags.DEFINE_enum(
-        "feature_dtype",
-        "float16",
-        ["float16", "float32"],
-        "Dtype of the hidden states on disk, for --approach=features.",
-    )
-
-
-def head_config(has_features: bool) -> HeadConfig:
-    """Returns the layers of the head that a run trains.
-
-    Args:
-        has_features: Whether the program has the flags of a frozen encoder.
-
-    Raises:
-        InputError: A flag is out of range, or has no effect with the other flags.
-    """
-    check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
-    layers = None
-    if has_features:
-        further = () if FLAGS.teacher else ("feature_cache_dir",)
-        check_effect("approach", "features", (*_CACHE_FLAGS, *further))
-        check_effect("approach", "fine_tuning", ("layer_decay", "recompute"))
-        layers = FLAGS.feature_layers if FLAGS.approach == "features" else None
-    return HeadConfig(FLAGS.head, FLAGS.lstm_layers, FLAGS.lstm_size, layers)
-
-
-def feature_settings() -> FeatureSettings:
-    """Returns the settings of the cache of hidden states, for --approach=features.
-
-    Raises:
-        InputError: The cache is not in a local folder.
-    """
-    folder = FLAGS.feature_cache_dir or os.path.join(FLAGS.output_dir, "features")
-    return FeatureSettings(folder, FLAGS.feature_dtype)

@@ -55,9 +55,12 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 SEPARATORS = (" ||| ", "\t")  # of the texts of a line
 BLOCK_SIZE = 4096
+# An input line or row, with its prediction.
+Prediction = tuple[Any, dict[str, Any]]
 # An input line, or a row of a table as a dict, and its value for each input of the
 # model: a text, or a list of texts.
-Item = tuple[Any, list[str | list[str]]]
+Texts = list[str | list[str]]
+Item = tuple[Any, Texts]
 flags.DEFINE_string(
     "model",
     None,
@@ -135,9 +138,7 @@ def main() -> None:
     write(itertools.chain([first], found))
 
 
-def predictions(
-    predictor: "Predictor", found: Iterator[Item]
-) -> Iterator[tuple[Any, dict[str, Any]]]:
+def predictions(predictor: "Predictor", found: Iterator[Item]) -> Iterator[Prediction]:
     """Yields each line or row with its prediction."""
     # A bar and the predictions would be mixed on a terminal.
     shown = Progress("predicting", None, "texts", log_end=bool(FLAGS.output_file))
@@ -161,7 +162,7 @@ def predictions(
                 )
 
 
-def write(found: Iterator[tuple[Any, dict[str, Any]]]) -> None:
+def write(found: Iterator[Prediction]) -> None:
     """Writes the predictions to --output_file, or to the standard output."""
     from bert_tf.export.decoding import as_columns
 
@@ -258,7 +259,7 @@ def items(predictor: "Predictor") -> Iterator[Item]:
             [FLAGS.context, FLAGS.choice],
         )
     elif FLAGS.question is not None:
-        pair: list[str | list[str]] = [FLAGS.question, FLAGS.context]
+        pair: Texts = [FLAGS.question, FLAGS.context]
         yield f"{FLAGS.question}{SEPARATORS[0]}{FLAGS.context}", pair
 
     # The rows of a table.

@@ -154,8 +154,21 @@ def main() -> None:
     check_output_dir(folder)
     startup.set_environment()  # for the program that imports nothing of this project
     stages = Stages(folder, size)
-    make_records(stages)
-    train(stages)
+
+    # From text to records.
+    stages.run("sample data", "sample", SAMPLE_DATA)
+    stages.run("vocabulary", "vocab.txt", VOCABULARY)
+    heldout = RECORDS.replace("{part}", "heldout").replace("{dupe_factor}", "1")
+    stages.run("records", "records", RECORDS.replace("{part}", "train"), heldout)
+
+    # From records to predictions.
+    write_text(f"{folder}/bert_config.json", size.bert_config().to_json())
+    interval = size.num_train_steps // _EVALUATIONS
+    stages.run("pretraining", "pretrained", PRETRAINING, interval=interval)
+    stages.run("fine-tuning", "classifier", FINE_TUNING)
+    stages.run("export", "export", EXPORT)
+    with startup.quiet_stderr():  # this program imports nothing of this project
+        stages.run("answers", "answers.json", ANSWERS)
     print(format_report(folder, stages.secs))
 
 
@@ -166,25 +179,22 @@ def check_output_dir(folder: str) -> None:
         InputError: They would, or the folder cannot be written.
     """
     check_output_folder(folder, RESULTS[0])
-    workspace = Workspace(folder, "quickstart", "output_dir")
-    workspace.check_owned([FIRST_STATE], RESULTS)
+    Workspace(folder, "quickstart", "output_dir").check_owned([FIRST_STATE], RESULTS)
 
 
+@dataclasses.dataclass
 class Stages:
     """Runs stages in the order of the calls, and skips those that are complete.
 
-    Args:
+    Attributes:
         folder: The output folder.
         size: The size of the data and of the training runs.
-
-    Attributes:
-        folder: The argument `folder`.
-        size: The argument `size`.
         secs: The seconds of each stage that has run, by name.
     """
 
-    def __init__(self, folder: str, size: Size) -> None:
-        self.folder, self.size, self.secs = folder, size, dict[str, float]()
+    folder: str
+    size: Size
+    secs: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def run(self, name: str, result: str, *texts: str, **values: object) -> None:
         """Runs a stage unless it is complete.
@@ -239,26 +249,6 @@ def run_command(words: Sequence[str]) -> None:
         process.wait()
     if code:
         sys.exit(code if code > 0 else 128 - code)  # the program has printed a message
-
-
-def make_records(stages: Stages) -> None:
-    """Runs the stages from text to records."""
-    stages.run("sample data", "sample", SAMPLE_DATA)
-    stages.run("vocabulary", "vocab.txt", VOCABULARY)
-    heldout = RECORDS.replace("{part}", "heldout").replace("{dupe_factor}", "1")
-    stages.run("records", "records", RECORDS.replace("{part}", "train"), heldout)
-
-
-def train(stages: Stages) -> None:
-    """Runs the stages from records to predictions."""
-    size = stages.size
-    write_text(f"{stages.folder}/bert_config.json", size.bert_config().to_json())
-    interval = size.num_train_steps // _EVALUATIONS
-    stages.run("pretraining", "pretrained", PRETRAINING, interval=interval)
-    stages.run("fine-tuning", "classifier", FINE_TUNING)
-    stages.run("export", "export", EXPORT)
-    with startup.quiet_stderr():  # this program imports nothing of this project
-        stages.run("answers", "answers.json", ANSWERS)
 
 
 def read_json(path: str) -> dict[str, Any]:

@@ -22,10 +22,7 @@ from absl import flags
 
 from bert_tf.errors import InputError
 from bert_tf.masking.masking_config import MaskingConfig
-from bert_tf.pretraining.pretraining_config import (
-    PretrainingConfig,
-    PretrainingRecords,
-)
+from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
 from bert_tf.program import command_line, config_flags, startup
 from bert_tf.run_scripts import flags as shared
 from bert_tf.storage.dialects import AUTHORS
@@ -79,12 +76,22 @@ flags.mark_flags_as_required(["output_dir"])
 
 def main() -> None:
     """Trains and evaluates."""
-    _check_phases()
+    if not FLAGS.do_train and not FLAGS.do_eval:
+        raise InputError(
+            "Nothing to do: give --do_train=true, --do_eval=true, or both."
+        )
+    if not FLAGS.input_file and (FLAGS.do_train or not FLAGS.eval_input_file):
+        raise InputError("--input_file is required. See --help.")
     shared.check_output_dir(("input_file", "eval_input_file"))
 
     # The configs report wrong flags before TensorFlow is imported.
     runtime = shared.runtime_config()
-    training = shared.training_config(num_warmup_steps=_num_warmup_steps())
+    # The default is that of google-research/bert, 10,000, and less for runs that have
+    # fewer steps than the default of --num_train_steps, 100,000.
+    warmup_steps = FLAGS.num_warmup_steps
+    if warmup_steps is None:
+        warmup_steps = min(10_000, FLAGS.num_train_steps // 10)
+    training = shared.training_config(num_warmup_steps=warmup_steps)
     config = config_flags.build(PretrainingConfig)
     limit = config.max_predictions_per_seq or PretrainingRecords.max_predictions_per_seq
     masking = config_flags.build(MaskingConfig, max_predictions_per_seq=limit)
@@ -110,27 +117,6 @@ def main() -> None:
     )
     for name, value in sorted(results.items()):
         print(f"{name} = {value}")
-
-
-def _check_phases() -> None:
-    """Raises `InputError` if there is nothing to do, or no records to do it with."""
-    if not FLAGS.do_train and not FLAGS.do_eval:
-        raise InputError(
-            "Nothing to do: give --do_train=true, --do_eval=true, or both."
-        )
-    if not FLAGS.input_file and (FLAGS.do_train or not FLAGS.eval_input_file):
-        raise InputError("--input_file is required. See --help.")
-
-
-def _num_warmup_steps() -> int:
-    """Returns --num_warmup_steps.
-
-    The default is that of google-research/bert, 10,000, and less for runs that have
-    fewer steps than the default of --num_train_steps, 100,000.
-    """
-    if FLAGS.num_warmup_steps is not None:
-        return FLAGS.num_warmup_steps
-    return min(10_000, FLAGS.num_train_steps // 10)
 
 
 def run() -> None:

@@ -5,9 +5,10 @@ import functools
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 _DRIVER = """
@@ -136,41 +137,47 @@ def as_flags(values: Mapping[str, object]) -> list[str]:
     return [f"--{name}={value}" for name, value in values.items() if value is not None]
 
 
-def commands(**defaults: object) -> Callable[..., list[str]]:
-    """Returns a function that gives the flags of a command, in a folder of a test.
-
-    The folder contains the data, and the files of `tiny_bert.write_architecture`.
-    """
-
-    def command(folder: pathlib.Path, **flags: object) -> list[str]:
-        paths = {
-            "data_dir": folder,
-            "output_dir": folder / "out",
-            "vocab_file": folder / "vocab.txt",
-            "bert_config_file": folder / "config.json",
-        }
-        return as_flags({**paths, **defaults, **flags})
-
-    return command
+def run_lines(module: str, *lines: str) -> list[Result]:
+    """Runs a program once for each command line, in the working directory."""
+    return run_main(module, *map(shlex.split, lines))
 
 
-def read_lines(path: pathlib.Path) -> list[Any]:
+def run_well(module: str, *lines: str) -> list[Result]:
+    """Runs a program as `run_lines` does; each command must succeed."""
+    results = run_lines(module, *lines)
+    for result, line in zip(results, lines, strict=True):
+        assert result.code == 0, (line, result)
+    return results
+
+
+def read(path: str | pathlib.Path) -> Any:
+    """Reads a JSON file."""
+    return json.loads(pathlib.Path(path).read_text("utf-8"))
+
+
+def read_lines(path: str | pathlib.Path) -> list[Any]:
     """Reads a file of JSON lines."""
-    with path.open(encoding="utf-8") as file:
+    with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
 
-def newest(folder: pathlib.Path, name: str) -> pathlib.Path:
+def newest(folder: str | pathlib.Path, name: str) -> pathlib.Path:
     """Returns the path of a file in the newest checkpoint of a run."""
-    return max((folder / "checkpoints").glob(f"*/{name}"))
+    return max(pathlib.Path(folder, "checkpoints").glob(f"*/{name}"))
 
 
 def results_of(
-    folder: pathlib.Path, name: str = "eval_results.txt"
+    folder: str | pathlib.Path, name: str = "eval_results.txt"
 ) -> dict[str, float]:
     """Reads a file of results in the folder of a run."""
-    pairs = (line.split(" = ") for line in (folder / name).read_text().splitlines())
+    lines = pathlib.Path(folder, name).read_text().splitlines()
+    pairs = (line.split(" = ") for line in lines)
     return {name: float(value) for name, value in pairs}
+
+
+def write_rows(path: str | pathlib.Path, *rows: str) -> None:
+    """Writes lines of text."""
+    pathlib.Path(path).write_text("".join(f"{row}\n" for row in rows), "utf-8")
 
 
 def _environment() -> frozenset[tuple[str, str]]:
@@ -215,16 +222,18 @@ def assert_refused(result: Result, *words: str) -> None:
 
 
 def assert_each_refused(
-    module: str,
-    command: Callable[..., list[str]],
-    folder: pathlib.Path,
-    cases: Sequence[tuple[Any, ...]],
+    module: str, base: str, cases: Sequence[tuple[str, ...]]
 ) -> None:
     """Asserts that a program refuses each case: flags, and words of the message.
 
-    No case may write the folder of the run.
+    No case may write the folder `out`.
+
+    Args:
+        module: The program.
+        base: The flags that all cases have.
+        cases: Further flags, which replace those of `base`, and the words.
     """
-    results = run_main(module, *(command(folder, **flags) for flags, *_ in cases))
+    results = run_lines(module, *(f"{base} {flags}" for flags, *_ in cases))
     for result, (_, *words) in zip(results, cases, strict=True):
         assert_refused(result, *words)
-    assert not (folder / "out").exists()
+    assert not os.path.exists("out")

@@ -3,6 +3,8 @@
 Shape letters: B batch, S sequence.
 """
 
+import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import features
+from bert_tf.features import Sizes
 from bert_tf.fine_tuning.record_files import RecordFile
 from bert_tf.tasks.results import Outputs
 from bert_tf.tasks.task import LABEL_WEIGHTS, RECORD_WEIGHTS
@@ -18,8 +21,12 @@ from bert_tf.training.step.objective import ORIGIN
 # Records of similar length are grouped into batches within each window of this many
 # batches.
 _BATCHES_PER_WINDOW = 16
+Batch = dict[str, Any]
+# A function from serialized records, or from the indices of records, to a batch.
+ToBatch = Callable[[Any], Batch]
 
 
+@dataclasses.dataclass
 class TrainingOrder:
     """The records of each training batch. They depend only on the arguments.
 
@@ -28,59 +35,54 @@ class TrainingOrder:
     The records of a window are sorted by length and cut into batches, and the batches
     are shuffled.
 
-    Args:
+    Attributes:
         num_tokens: int [R], the length of each record; equal numbers give batches in
             random order.
         batch_size: Records per batch.
         seed: Determines the order.
     """
 
-    def __init__(self, num_tokens: np.ndarray, batch_size: int, seed: int) -> None:
-        self._num_tokens = num_tokens
-        self._batch_size = batch_size
-        self._seed = seed
-        # The last epoch and the last window that were computed, with their numbers.
-        self._epoch: tuple[int, np.ndarray] = (-1, np.zeros(0, np.uint32))
-        self._window: tuple[int, np.ndarray] = (-1, np.zeros(0, np.uint32))
+    num_tokens: np.ndarray
+    batch_size: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        # The last window and the last epoch that were computed stay in memory.
+        self._window = functools.lru_cache(1)(self._batches_of_window)
+        self._epoch = functools.lru_cache(1)(self._permutation)
 
     def batch(self, step: int) -> np.ndarray:
         """Returns the indices of the records of a step's batch: int64 [B]."""
-        window = step // _BATCHES_PER_WINDOW
-        if self._window[0] != window:
-            self._window = window, self._batches_of_window(window)
-        return self._window[1][step % _BATCHES_PER_WINDOW].astype(np.int64)
+        window, number = divmod(step, _BATCHES_PER_WINDOW)
+        return self._window(window)[number].astype(np.int64)
 
     def _batches_of_window(self, window: int) -> np.ndarray:
-        size = _BATCHES_PER_WINDOW * self._batch_size
+        size = _BATCHES_PER_WINDOW * self.batch_size
         records = self._records_at(window * size, (window + 1) * size)
-        records = records[np.argsort(self._num_tokens[records], kind="stable")]
+        records = records[np.argsort(self.num_tokens[records], kind="stable")]
         batches = records.reshape(_BATCHES_PER_WINDOW, -1)  # [16, B]
-        np.random.default_rng([self._seed, 1, window]).shuffle(batches)
+        np.random.default_rng([self.seed, 1, window]).shuffle(batches)
         return batches
 
     def _records_at(self, start: int, end: int) -> np.ndarray:
         """Returns the records at positions [start, end) of the sequence of epochs."""
-        count, parts = len(self._num_tokens), []
+        count, parts = len(self.num_tokens), []
         while start < end:
             epoch, first = divmod(start, count)
-            parts.append(self._permutation(epoch)[first : first + end - start])
+            parts.append(self._epoch(epoch)[first : first + end - start])
             start += len(parts[-1])
         return np.concatenate(parts)
 
     def _permutation(self, epoch: int) -> np.ndarray:
-        if self._epoch[0] != epoch:
-            # Only one permutation is in memory.
-            self._epoch = (-1, self._epoch[1][:0])
-            records: np.ndarray = np.arange(len(self._num_tokens), dtype=np.uint32)
-            np.random.default_rng([self._seed, 0, epoch]).shuffle(records)
-            self._epoch = epoch, records
-        return self._epoch[1]
+        records: np.ndarray = np.arange(len(self.num_tokens), dtype=np.uint32)
+        np.random.default_rng([self.seed, 0, epoch]).shuffle(records)
+        return records
 
 
 def training_batches(
     records: RecordFile,
     order: TrainingOrder,
-    parse: Callable[[Any], dict[str, Any]],
+    parse: ToBatch,
     first_step: int,
     weights: np.ndarray | None = None,
 ) -> tf.data.Dataset:
@@ -102,7 +104,7 @@ def training_batches(
         indices = tf.numpy_function(lambda n: order.batch(int(n)), [step], tf.int64)
         return tf.ensure_shape(indices, [size])
 
-    def to_batch(indices: Any) -> dict[str, Any]:
+    def to_batch(indices: Any) -> Batch:
         origin = tf.stack([tf.zeros_like(indices), indices], axis=1)
         batch = load(indices)
         if weights is not None:
@@ -116,9 +118,7 @@ def training_batches(
     return steps.map(indices_of).map(to_batch).prefetch(2)
 
 
-def make_loader(
-    records: RecordFile, parse: Callable[[Any], dict[str, Any]]
-) -> Callable[[Any], dict[str, Any]]:
+def make_loader(records: RecordFile, parse: ToBatch) -> ToBatch:
     """Returns a function from the indices of records, int64 [B], to a batch.
 
     The batch also has the features in `RecordFile.caches`, and their masks.
@@ -131,7 +131,7 @@ def make_loader(
     def read(indices: np.ndarray) -> np.ndarray:
         return np.array(records.read(indices), object)
 
-    def load(indices: Any) -> dict[str, Any]:
+    def load(indices: Any) -> Batch:
         serialized = tf.numpy_function(read, [indices], tf.string)
         batch = parse(tf.ensure_shape(serialized, indices.shape))
         for name, cache in records.caches.items():
@@ -142,7 +142,7 @@ def make_loader(
     return load
 
 
-def _with_record_weights(batch: dict[str, Any], is_labelled: Any) -> dict[str, Any]:
+def _with_record_weights(batch: Batch, is_labelled: Any) -> Batch:
     """Multiplies the weights of labels by those of records.
 
     Examples without labels have 0.
@@ -158,9 +158,7 @@ def _with_record_weights(batch: dict[str, Any], is_labelled: Any) -> dict[str, A
     return {**batch, LABEL_WEIGHTS: batch.get(LABEL_WEIGHTS, 1.0) * weights}
 
 
-def make_parser(
-    table: features.Table, sizes: Mapping[str, int], trim: bool
-) -> Callable[[Any], dict[str, Any]]:
+def make_parser(table: features.Table, sizes: Sizes, trim: bool) -> ToBatch:
     """Returns a function that parses serialized records, for `tf.data.Dataset.map`.
 
     Args:
@@ -171,7 +169,7 @@ def make_parser(
     parse = features.parser(table, sizes)
     axes = {each.name: 1 + each.shape.index("S") for each in table if "S" in each.shape}
 
-    def parse_and_trim(serialized: Any) -> dict[str, Any]:
+    def parse_and_trim(serialized: Any) -> Batch:
         batch = parse(serialized)
         longest = tf.reduce_max(tf.reduce_sum(batch["input_mask"], axis=-1))
         return {
@@ -182,9 +180,7 @@ def make_parser(
     return parse_and_trim if trim else parse
 
 
-def traced_once(
-    function: Callable[[Any], Any], load: Callable[[Any], dict[str, Any]]
-) -> Any:
+def traced_once(function: Callable[[Any], Any], load: ToBatch) -> Any:
     """Returns a `tf.function` that is traced once, for batches of any size and length.
 
     Args:
@@ -211,7 +207,7 @@ def _first_along(values: Any, axis: int, size: Any) -> Any:
 
 def predict(
     records: RecordFile,
-    load: Callable[[Any], dict[str, Any]],
+    load: ToBatch,
     forward: Callable[[Any], Mapping[str, Any]],
     batch_size: int,
 ) -> Iterator[Outputs]:

@@ -3,7 +3,6 @@
 Shape letters: C labels, N examples, R records.
 """
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,8 @@ import tensorflow as tf
 
 from bert_tf import features
 from bert_tf.errors import InputError
+from bert_tf.features import Sizes
+from bert_tf.fine_tuning.batches import ToBatch
 from bert_tf.fine_tuning.fine_tuning_config import (
     BALANCED,
     ClassWeights,
@@ -53,7 +54,7 @@ def weights_of_label_ids(
     task: Task,
     class_weights: ClassWeights,
     records: RecordFile,
-    sizes: Mapping[str, int],
+    sizes: Sizes,
 ) -> np.ndarray:
     """Returns the weight of each value of the feature `label_ids`.
 
@@ -85,8 +86,16 @@ def weights_of_label_ids(
     if task.records_share_weight and per_example is not None:
         counted = np.cumsum(per_example) - per_example
     counted = counted[counted < records.num_labelled]
-    size = first + len(labels)
-    counts = _count_label_ids(records, counted, task.table, sizes, size)[first:]
+
+    # Of records in blocks, because they are read into memory.
+    table = [each for each in task.table if each.name == "label_ids"]
+    parse = features.parser(table, sizes)
+    counts: np.ndarray = np.zeros(first + len(labels), np.int64)
+    for start in range(0, len(counted), _RECORDS_PER_BLOCK):
+        block = records.read(counted[start : start + _RECORDS_PER_BLOCK])
+        label_ids = parse(block)["label_ids"].numpy()
+        counts += np.bincount(label_ids.ravel(), minlength=len(counts))
+    counts = counts[first:]
 
     given = parse_class_weights(class_weights)
     weights = np.array([given.get(label, 1.0) for label in labels])
@@ -101,25 +110,6 @@ def weights_of_label_ids(
             "weight above 0 to a label that occurs."
         )
     return np.concatenate([np.zeros(first), weights / mean]).astype(np.float32)
-
-
-def _count_label_ids(
-    records: RecordFile,
-    counted: np.ndarray,
-    table: features.Table,
-    sizes: Mapping[str, int],
-    size: int,
-) -> np.ndarray:
-    """Returns how often some records have each of `size` values as `label_ids`."""
-    parse = features.parser([each for each in table if each.name == "label_ids"], sizes)
-    counts: np.ndarray = np.zeros(size, np.int64)
-
-    # In blocks, because records are read into memory.
-    for start in range(0, len(counted), _RECORDS_PER_BLOCK):
-        numbers = counted[start : start + _RECORDS_PER_BLOCK]
-        label_ids = parse(records.read(numbers))["label_ids"].numpy()
-        counts += np.bincount(label_ids.ravel(), minlength=size)
-    return counts
 
 
 def weights_of_records(task: Task, records: RecordFile) -> np.ndarray | None:
@@ -142,9 +132,7 @@ def weights_of_records(task: Task, records: RecordFile) -> np.ndarray | None:
     return np.repeat(weights, per_example).astype(np.float32)
 
 
-def with_label_weights(
-    parse: Callable[[Any], dict[str, Any]], weights: np.ndarray
-) -> Callable[[Any], dict[str, Any]]:
+def with_label_weights(parse: ToBatch, weights: np.ndarray) -> ToBatch:
     """Returns a function that also adds the feature `LABEL_WEIGHTS` to a batch.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.storage import files, json_files
-from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS, Task
+from bert_tf.tasks.task import DEV_EXAMPLES, RESULTS
 
 NUM_EXAMPLES = 256
 
@@ -53,35 +53,12 @@ class DevResult:
 
     def write(self, folder: str) -> None:
         """Writes results.json atomically."""
-        files.write_json(os.path.join(folder, RESULTS), dataclasses.asdict(self))
-
-
-def make_result(
-    task: Task,
-    suffixed: str,
-    results: Mapping[str, float],
-    baseline: Mapping[str, float],
-) -> DevResult | None:
-    """Returns the result of a run.
-
-    None if the results do not contain the metric of the task.
-
-    Args:
-        task: The task.
-        suffixed: The name of the task's metric in the results, such as "eval_accuracy".
-        results: The metrics by name.
-        baseline: The values of the metrics for a constant prediction; see
-            `TaskResults.baseline`.
-    """
-    if suffixed not in results:
-        return None
-    metric, sign = task.best_by
-    finite = {
-        name: value if math.isfinite(value) else None for name, value in results.items()
-    }
-    return DevResult(
-        task.name, suffixed, sign > 0, results[suffixed], baseline.get(metric), finite
-    )
+        finite = {
+            name: value if math.isfinite(value or 0) else None
+            for name, value in self.results.items()
+        }
+        values = {**dataclasses.asdict(self), "results": finite}
+        files.write_json(os.path.join(folder, RESULTS), values)
 
 
 def read_result(folder: str) -> DevResult | None:

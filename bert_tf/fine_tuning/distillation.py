@@ -4,19 +4,19 @@ Shape letters: B batch, T tokens of a record, or 1, C outputs.
 """
 
 import dataclasses
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.fine_tuning import feature_cache
-from bert_tf.fine_tuning.feature_cache import FeatureCache, FeatureSettings
+from bert_tf.fine_tuning.batches import ToBatch
+from bert_tf.fine_tuning.feature_cache import FeatureSettings
 from bert_tf.fine_tuning.fine_tuning_config import DistillationConfig
 from bert_tf.fine_tuning.run_data import SplitData
 from bert_tf.tasks.head_objective import HeadObjective, weighted
 from bert_tf.tasks.task import RECORD_WEIGHTS, TEACHER_LOGITS
+from bert_tf.training.step.objective import Metrics, Tensors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,56 +47,53 @@ class Teacher:
         }
 
 
+@dataclasses.dataclass
 class DistillationObjective:
     """The objective of a student: the mean of a loss of labels and one of the teacher.
 
     Everything else is that of the objective of the task. The metrics need labels for
     all examples, so they are left out if there are examples without labels.
 
-    Args:
+    Attributes:
         student: The objective of the task.
         config: The settings.
 
     Source: Hinton et al. 2015 (arXiv:1503.02531), section 2.
     """
 
-    def __init__(self, student: HeadObjective, config: DistillationConfig) -> None:
-        self._student, self._config = student, config
+    student: HeadObjective
+    config: DistillationConfig
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._student, name)
+        return getattr(self.student, name)
 
-    def sums(
-        self, batch: Mapping[str, Any], training: bool, seed: Any = None
-    ) -> dict[str, Any]:
+    def sums(self, batch: Tensors, training: bool, seed: Any = None) -> dict[str, Any]:
         """Returns the sums of the task, with the mean loss, and the teacher's loss."""
-        outputs = self._student.outputs_of_model(batch, training, seed)
-        sums = self._student.sums_of_outputs(outputs, batch)
+        outputs = self.student.outputs_of_model(batch, training, seed)
+        sums = self.student.sums_of_outputs(outputs, batch)
 
         teacher = batch[TEACHER_LOGITS][:, :, 0]  # [B, T, 1, C] -> [B, T, C]
-        temperature = self._config.distillation_temperature
-        losses = self._student.teacher_losses(outputs, teacher, batch, temperature)
+        temperature = self.config.distillation_temperature
+        losses = self.student.teacher_losses(outputs, teacher, batch, temperature)
         loss = tf.reduce_sum(weighted(losses, batch, RECORD_WEIGHTS))
 
-        weight = self._config.distillation_weight
+        weight = self.config.distillation_weight
         mean = (1 - weight) * sums["loss"] + weight * loss
         return {**sums, "loss": mean, "teacher_loss": loss}
 
-    def metrics(
-        self, sums: Mapping[str, float], counts: Mapping[str, float]
-    ) -> dict[str, float]:
+    def metrics(self, sums: Tensors, counts: Tensors) -> Metrics:
         """Returns the metrics of the task, and the mean of the teacher's loss."""
-        loss = self._student.loss({"loss": sums["teacher_loss"]}, counts)
-        if self._config.unlabelled_file:
+        loss = self.student.loss({"loss": sums["teacher_loss"]}, counts)
+        if self.config.unlabelled_file:
             return {"teacher_loss": loss}
-        return {**self._student.metrics(sums, counts), "teacher_loss": loss}
+        return {**self.student.metrics(sums, counts), "teacher_loss": loss}
 
 
 def cache_teacher(
     settings: FeatureSettings,
     teacher: HeadObjective,
     split: SplitData,
-    load: Callable[[Any], dict[str, Any]],
+    load: ToBatch,
     precision: str,
 ) -> None:
     """Computes the missing part of the cache of a teacher's logits, float [R, T, 1, C].
@@ -119,23 +116,15 @@ def cache_teacher(
         return logits[:, :, None]  # [B, T, C] -> [B, T, 1, C]
 
     compute = feature_cache.function_of_records(logits_of, load)
-    _, tokens, _, size = compute.get_concrete_function().structured_outputs.shape
+    shape = compute.get_concrete_function().structured_outputs.shape[1:]
+    key = {
+        "precision": precision,
+        "teacher_sha256": feature_cache.sha256_of_weights(
+            teacher.model.config, teacher.variables
+        ),
+    }
 
-    # Of each token of a record, or one for the record.
-    name, lengths = split.split.name, split.records.index.num_tokens
-    sha256 = feature_cache.sha256_of_weights(teacher.model.config, teacher.variables)
-    cache = FeatureCache(
-        os.path.join(settings.folder, f"{name}-teacher"),
-        np.ones_like(lengths) if tokens == 1 else lengths,
-        (1, size),
-        settings.dtype,
-        {
-            **split.key,
-            "precision": precision,
-            "dtype": settings.dtype,
-            "teacher_sha256": sha256,
-        },
-    )
-
+    name = split.split.name
+    cache = feature_cache.cache_of_split(settings, f"{name}-teacher", split, shape, key)
     cache.write(compute, f"{name} with the teacher")
     split.records.caches[TEACHER_LOGITS] = cache

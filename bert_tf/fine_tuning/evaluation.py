@@ -1,43 +1,42 @@
 """Runs the model over a split, and computes the results of the task."""
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning import batches, dev_split
+from bert_tf.fine_tuning.batches import ToBatch
 from bert_tf.fine_tuning.run_data import RunData, SplitData
 from bert_tf.progress import Progress
 from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
 
 
+@dataclasses.dataclass
 class SplitEvaluator:
     """Runs a model over the splits of a task.
 
     Neither examples nor outputs are held in memory, except for `dev_split`.
 
-    Args:
+    Attributes:
         data: The splits and their records.
         outputs: Converts a batch to the outputs of the model; see
             `HeadObjective.outputs`.
         parse: Converts serialized records to a batch; see `batches.make_parser`.
-
-    Attributes:
         sampled: The rows for `dev_split.write_examples` of each split that was read,
             by its name.
     """
 
-    def __init__(
-        self,
-        data: RunData,
-        outputs: Callable[[Any], dict[str, Any]],
-        parse: Callable[[Any], dict[str, Any]],
-    ) -> None:
-        self._data, self._outputs, self._parse = data, outputs, parse
+    data: RunData
+    outputs: ToBatch
+    parse: ToBatch
+    sampled: dict[str, list[dict[str, Any]]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
         self._forwards: dict[bool, Any] = {}
-        self.sampled: dict[str, list[dict[str, Any]]] = {}
 
     def score(self, split: SplitData) -> tuple[TaskResults, dict[str, float]]:
         """Returns the results of a split with labels, and its metrics with baselines.
@@ -46,8 +45,8 @@ class SplitEvaluator:
             InputError: No example has a label, or the file of the split changed after
                 the start of the run.
         """
-        found = self._data.task.make_results(split.split)
-        batch_size = self._data.config.eval_batch_size
+        found = self.data.task.make_results(split.split)
+        batch_size = self.data.config.eval_batch_size
         for example, outputs in self._outputs_of(split, "evaluating", batch_size):
             found.score(example, found.decode(example, outputs))
 
@@ -67,8 +66,8 @@ class SplitEvaluator:
             InputError: An output is NaN or infinite, or the file of the split changed
                 after the start of the run.
         """
-        found = self._data.task.make_results(split.split)
-        batch_size = self._data.config.predict_batch_size
+        found = self.data.task.make_results(split.split)
+        batch_size = self.data.config.predict_batch_size
         pairs = self._outputs_of(split, "predicting", batch_size, finite=True)
         decoded = (
             (example, found.decode(example, outputs)) for example, outputs in pairs
@@ -90,10 +89,10 @@ class SplitEvaluator:
         # The outputs of each record, in the order of the file. Batches with hidden
         # states from a cache have other features, so another function is traced.
         records = split.records
-        load = batches.make_loader(records, self._parse)
+        load = batches.make_loader(records, self.parse)
         has_cache = bool(records.caches)
         if has_cache not in self._forwards:
-            self._forwards[has_cache] = batches.traced_once(self._outputs, load)
+            self._forwards[has_cache] = batches.traced_once(self.outputs, load)
         outputs = batches.predict(records, load, self._forwards[has_cache], batch_size)
 
         # The examples are read again, and each one gets the outputs of its records.
@@ -103,13 +102,13 @@ class SplitEvaluator:
         number = 0
         title = f"{description} {split.split.name}"
         with Progress(title, split.num_examples, "examples") as shown:
-            for number, example in enumerate(self._data.examples(split.split), start=1):
+            for number, example in enumerate(self.data.examples(split.split), start=1):
                 if number > split.num_examples:
                     break
                 count = 1 if per_example is None else int(per_example[number - 1])
                 values = list(itertools.islice(outputs, count))
                 if number - 1 in chosen:
-                    rows.append(self._data.task.as_row(example))
+                    rows.append(self.data.task.as_row(example))
                 if finite:
                     _check_finite(values, number, split.split.name)
                 yield example, values

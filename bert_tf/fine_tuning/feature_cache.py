@@ -20,8 +20,9 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
+from bert_tf.fine_tuning.batches import ToBatch
 from bert_tf.fine_tuning.fine_tuning_config import FeatureSettings
-from bert_tf.fine_tuning.record_files import check_disk_space
+from bert_tf.fine_tuning.record_files import Facts, check_disk_space
 from bert_tf.fine_tuning.run_data import SplitData
 from bert_tf.progress import Progress
 from bert_tf.storage import files, json_files, sealed
@@ -53,7 +54,7 @@ class FeatureCache:
         lengths: np.ndarray,
         shape: tuple[int, int],
         dtype: str,
-        key: Mapping[str, Any],
+        key: Facts,
     ) -> None:
         self.folder = folder
         self._shape = shape
@@ -76,10 +77,7 @@ class FeatureCache:
         self._array = functools.lru_cache(_OPEN_SHARDS)(self._open)
 
     def _open(self, shard: int) -> np.ndarray:
-        return np.load(self._path(shard), mmap_mode="r")
-
-    def _path(self, shard: int) -> str:
-        return os.path.join(self.folder, f"shard-{shard:05d}.npy")
+        return np.load(os.path.join(self.folder, _name(shard)), mmap_mode="r")
 
     def _records(self, shard: int) -> np.ndarray:
         return np.arange(self._bounds[shard], self._bounds[shard + 1])
@@ -104,9 +102,7 @@ class FeatureCache:
             # The shards that another run, or an earlier one, has not completed.
             checksums = self._checksums()
             shards = range(len(self._bounds) - 1)
-            missing = [
-                n for n in shards if os.path.basename(self._path(n)) not in checksums
-            ]
+            missing = [shard for shard in shards if _name(shard) not in checksums]
             if not missing:
                 return
 
@@ -120,25 +116,21 @@ class FeatureCache:
             with Progress(title, len(records), "records") as progress:
                 for shard in missing:
                     values = self._compute(shard, compute, progress.update)
-                    name_of_shard = os.path.basename(self._path(shard))
-                    checksums[name_of_shard] = self._save(shard, values)
+                    path = os.path.join(self.folder, _name(shard))
+                    with files.atomic_replace(path) as temporary:
+                        with open(temporary, "wb") as file:
+                            np.save(file, values)
+                        checksums[_name(shard)] = files.sha256_of_file(temporary)
                     # A shard counts as complete when it is in this file.
                     facts = {"key": self._key, "sha256": checksums}
                     files.write_json(os.path.join(self.folder, _FACTS_FILE), facts)
-
-    def _save(self, shard: int, values: np.ndarray) -> str:
-        """Writes a shard, and returns its checksum."""
-        with files.atomic_replace(self._path(shard)) as temporary:
-            with open(temporary, "wb") as file:
-                np.save(file, values)
-            return files.sha256_of_file(temporary)
 
     def _checksums(self) -> dict[str, str]:
         """Returns the checksums of the complete shards, by file name."""
         path = os.path.join(self.folder, _FACTS_FILE)
         if not os.path.exists(path):
-            paths = map(self._path, range(len(self._bounds) - 1))
-            self._workspace.check_owned([_LOCK_FILE], map(os.path.basename, paths))
+            names = map(_name, range(len(self._bounds) - 1))
+            self._workspace.check_owned([_LOCK_FILE], names)
             return {}
 
         # The cache of other data, or of another encoder, is not replaced.
@@ -193,27 +185,23 @@ class FeatureCache:
             )
         return values
 
-    def read(self, records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the hidden states of records, padded with 0.
+    def read(self, records: np.ndarray, length: int) -> np.ndarray:
+        """Returns the vectors of records, padded with 0: float32 [B, length, K, H].
 
         Args:
             records: Indices of records, int64 [B].
-
-        Returns:
-            Float [B, T, K, H], where T is the largest length; and the lengths, int32
-            [B].
+            length: At least the largest number of vectors of these records.
         """
-        lengths = self._lengths[records]
-        values: np.ndarray = np.zeros(
-            [len(records), lengths.max(), *self._shape], self._dtype
-        )
-
+        values: np.ndarray = np.zeros([len(records), length, *self._shape], np.float32)
         places = zip(
-            self._shard_of[records], self._starts[records], lengths, strict=True
+            self._shard_of[records],
+            self._starts[records],
+            self._lengths[records],
+            strict=True,
         )
-        for row, (shard, start, length) in zip(values, places, strict=True):
-            row[:length] = self._array(int(shard))[start : start + length]
-        return values, lengths.astype(np.int32)
+        for row, (shard, start, count) in zip(values, places, strict=True):
+            row[:count] = self._array(int(shard))[start : start + count]
+        return values
 
     def tensors(self, records: Any, length: Any) -> tuple[Any, Any]:
         """Returns the vectors of records, padded with 0, and their mask.
@@ -226,26 +214,21 @@ class FeatureCache:
             float32 [B, T, K, H] and int32 [B, T]. T is `length`, or 1 if the cache has
             one vector for each record.
         """
-        values, lengths = tf.numpy_function(
-            self.read, [records], [self._dtype, tf.int32]
-        )
-        values = tf.ensure_shape(values, [*records.shape, None, *self._shape])
-        lengths = tf.ensure_shape(lengths, records.shape)
-
-        # [B, longest, K, H] -> [B, T, K, H]
         size = 1 if self._lengths.max() == 1 else length
-        missing = size - tf.shape(values)[1]
-        values = tf.pad(
-            tf.cast(values, tf.float32), [[0, 0], [0, missing], [0, 0], [0, 0]]
-        )
-        return values, tf.sequence_mask(lengths, size, tf.int32)
+        values = tf.numpy_function(self.read, [records, size], tf.float32)
+        mask = tf.sequence_mask(tf.gather(self._lengths, records), size, tf.int32)
+        return tf.ensure_shape(values, [*records.shape, None, *self._shape]), mask
+
+
+def _name(shard: int) -> str:
+    return f"shard-{shard:05d}.npy"
 
 
 def cache_features(
     settings: FeatureSettings,
     model: Any,
     split: SplitData,
-    load: Callable[[Any], dict[str, Any]],
+    load: ToBatch,
     precision: str,
 ) -> None:
     """Computes the missing part of the cache of hidden states.
@@ -262,37 +245,56 @@ def cache_features(
     Raises:
         InputError: See `FeatureCache.write`.
     """
-    name, lengths = split.split.name, split.records.index.num_tokens
-
     # The layers that the head reads, or their mean over the tokens; a part of the name,
     # because runs with other heads can share the folder.
     numbers = model.head_config.states(model.config.num_hidden_layers)
     pools = model.head_layers.pools_states
-    folder = "-".join([name, *map(str, numbers), *(["mean"] if pools else [])])
+    key = {
+        "precision": precision,
+        "encoder_sha256": sha256_of_weights(
+            model.config, model.bert.variables_by_name()
+        ),
+        "hidden_states": numbers,
+        "mean": pools,
+    }
 
-    sha256 = sha256_of_weights(model.config, model.bert.variables_by_name())
-    cache = FeatureCache(
-        os.path.join(settings.folder, folder),
-        np.ones_like(lengths) if pools else lengths,
-        (len(numbers), model.config.hidden_size),
-        settings.dtype,
-        {
-            **split.key,
-            "precision": precision,
-            "encoder_sha256": sha256,
-            "dtype": settings.dtype,
-            "hidden_states": numbers,
-            "mean": pools,
-        },
+    name = "-".join(
+        [split.split.name, *map(str, numbers), *(["mean"] if pools else [])]
     )
-
-    cache.write(function_of_records(model.features, load), name)
+    shape = (1 if pools else None, len(numbers), model.config.hidden_size)
+    cache = cache_of_split(settings, name, split, shape, key)
+    cache.write(function_of_records(model.features, load), split.split.name)
     split.records.caches[CACHED_FEATURES] = cache
 
 
-def function_of_records(
-    features: Callable[[Any], Any], load: Callable[[Any], dict[str, Any]]
-) -> Any:
+def cache_of_split(
+    settings: FeatureSettings,
+    name: str,
+    split: SplitData,
+    shape: Any,
+    key: Facts,
+) -> FeatureCache:
+    """Returns the cache of the outputs of a model for the records of a split.
+
+    Args:
+        settings: The place and the dtype of the cache.
+        name: The name of its folder.
+        split: The split.
+        shape: T, K and H, where T is 1 for one vector for each record.
+        key: JSON values that identify the model.
+    """
+    tokens, states, size = shape
+    lengths = split.records.index.num_tokens
+    return FeatureCache(
+        os.path.join(settings.folder, name),
+        np.ones_like(lengths) if tokens == 1 else lengths,
+        (states, size),
+        settings.dtype,
+        {**split.key, **key, "dtype": settings.dtype},
+    )
+
+
+def function_of_records(features: Callable[[Any], Any], load: ToBatch) -> Any:
     """Returns a `tf.function` from indices of records, int64 [B], to vectors, float32.
 
     Args:

@@ -26,6 +26,7 @@ from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.task import DataLocation, Task, TaskInputs
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+from bert_tf.training.step.objective import Metrics
 from bert_tf.training.strategy import make_strategy
 
 _LOGGER = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ def fine_tune(
     runtime: RuntimeConfig | None = None,
     features: FeatureSettings | None = None,
     distillation: DistillationConfig | None = None,
-) -> dict[str, float]:
+) -> Metrics:
     """Trains a model for a task, evaluates it and writes predictions.
 
     The files in `output_dir` are those of the programs for fine-tuning. The same call

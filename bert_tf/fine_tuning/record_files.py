@@ -20,7 +20,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -42,6 +42,7 @@ _INDEX_SUFFIX = ".index"
 # The entry of `RecordIndex.counts` with the number of examples of `unlabelled_file`.
 WITHOUT_LABELS = "without labels"
 
+Facts = Mapping[str, Any]  # JSON values by name
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -60,35 +61,32 @@ class RecordIndex:
         records_per_example: uint32 [N]; None if each example has one record.
     """
 
-    key: Mapping[str, Any]
+    key: Facts
     num_examples: int
     counts: Mapping[str, int]
     starts: np.ndarray
     num_tokens: np.ndarray
     records_per_example: np.ndarray | None
-    notes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: Facts = dataclasses.field(default_factory=dict)
 
 
+@dataclasses.dataclass(eq=False)
 class RecordFile:
     """A record file with its index.
 
     A file in a remote store, such as gs://, is copied to a local temporary folder,
     because random access to a remote file is slow.
 
-    Args:
+    Attributes:
         path: The record file.
         index: Its index.
-
-    Attributes:
-        path: The argument `path`.
-        index: The argument `index`.
         caches: Further features of the records, by name: `feature_cache.FeatureCache`
             objects.
     """
 
-    def __init__(self, path: str, index: RecordIndex) -> None:
-        self.path, self.index = path, index
-        self.caches: dict[str, Any] = {}
+    path: str
+    index: RecordIndex
+    caches: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.index.num_tokens)
@@ -129,7 +127,7 @@ class RecordFile:
         return copy
 
 
-def read_index(path: str, key: Mapping[str, Any]) -> RecordIndex | None:
+def read_index(path: str, key: Facts) -> RecordIndex | None:
     """Reads the index of a record file.
 
     Args:
@@ -178,7 +176,7 @@ def write(
     examples: Iterable[Any],
     encode: Callable[[Sequence[Any]], Encoded],
     table: features.Table,
-    key: Mapping[str, Any],
+    key: Facts,
     notes: Mapping[str, Any] = {},
 ) -> RecordFile:
     """Writes the records of a split, and their index.
@@ -251,8 +249,7 @@ def move(records: RecordFile, path: str) -> RecordFile:
     return RecordFile(path, records.index)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Block:
+class _Block(NamedTuple):
     """Facts about the records of a block of examples; see `RecordIndex`."""
 
     sizes: np.ndarray  # of the serialized records, in bytes
@@ -295,24 +292,23 @@ def _serialize(
     )
 
 
-def _index_of(
-    blocks: Sequence[_Block], key: Mapping[str, Any], notes: Mapping[str, Any]
-) -> RecordIndex:
+def _index_of(blocks: Sequence[_Block], key: Facts, notes: Facts) -> RecordIndex:
     """Returns the index of a file of blocks, of which there is at least one."""
-    sizes = np.concatenate([each.sizes for each in blocks])
-    sizes = sizes + _HEADER_BYTES + _FOOTER_BYTES
-    per_example = [n for each in blocks if (n := each.records_per_example) is not None]
-    counts: collections.Counter[str] = collections.Counter()
-    for each in blocks:
-        counts.update(each.counts)
+    sizes, num_tokens, num_examples, per_example, counts = zip(*blocks, strict=True)
+    totals: collections.Counter[str] = collections.Counter()
+    for each in counts:
+        totals.update(each)
 
+    steps = np.concatenate([[0], *sizes])
+    steps[1:] += _HEADER_BYTES + _FOOTER_BYTES
+    has_several = per_example[0] is not None
     return RecordIndex(
         key,
-        sum(each.num_examples for each in blocks),
-        dict(counts),
-        np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
-        np.concatenate([each.num_tokens for each in blocks]),
-        np.concatenate(per_example).astype(np.uint32) if per_example else None,
+        sum(num_examples),
+        dict(totals),
+        np.cumsum(steps),
+        np.concatenate(num_tokens),
+        np.concatenate(per_example).astype(np.uint32) if has_several else None,
         notes,
     )
 

@@ -57,6 +57,7 @@ class SplitData:
         return self.records.index.num_examples
 
 
+@dataclasses.dataclass
 class RunData:
     """The splits that the phases of a run need.
 
@@ -64,7 +65,7 @@ class RunData:
     memory. Their records stay in a temporary folder until `write_all_records` moves
     them, so that a malformed file causes an error before anything in `folder` changes.
 
-    Args:
+    Attributes:
         task: The task.
         location: The place of the data set.
         tokenizer: Converts text to ids.
@@ -74,10 +75,6 @@ class RunData:
             same content is used again, and its split is not read.
         unlabelled_file: See `DistillationConfig`; its examples are the last ones of the
             train split.
-
-    Attributes:
-        task: The argument `task`.
-        config: The argument `config`.
         splits: The splits of each kind, by kind.
         label_weights: See `class_weights.weights_of_label_ids`; None without class
             weights or training.
@@ -88,37 +85,37 @@ class RunData:
             temporary folder is full.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        location: DataLocation,
-        tokenizer: BertTokenizer,
-        config: FineTuningConfig,
-        phases: RunPhases,
-        folder: str,
-        unlabelled_file: str | None = None,
-    ) -> None:
-        self.task = task
-        self.config = config
-        self._location = location
-        self._tokenizer = tokenizer
-        self._folder = folder
+    task: Task
+    location: DataLocation
+    tokenizer: BertTokenizer
+    config: FineTuningConfig
+    phases: RunPhases
+    folder: str
+    unlabelled_file: str | None = None
+
+    def __post_init__(self) -> None:
+        task = self.task
         self._temporary = tempfile.TemporaryDirectory(prefix="bert_tf-records-")
-        weights = config.class_weights if phases.train else None
+        weights = self.config.class_weights if self.phases.train else None
         if weights is not None:
             check_labels(task, weights)
 
         # The files of all splits are found before the first one is read.
         found = {
-            kind: self._find_splits(kind) if kind in phases.kinds else []
+            kind: [
+                dataclasses.replace(each, limit=self.location.limit(kind))
+                for each in task.splits(kind, self.location)
+            ]
+            if kind in self.phases.kinds
+            else []
             for kind in KINDS
         }
         all_splits = [split for splits in found.values() for split in splits]
         self._unlabelled = None
-        if unlabelled_file:
-            self._unlabelled = self._find_unlabelled(unlabelled_file)
+        if self.unlabelled_file:
+            self._unlabelled = self._find_unlabelled(self.unlabelled_file)
         for each in [*all_splits, *([self._unlabelled] if self._unlabelled else [])]:
-            check_is_not_input(each.source.name, folder, task.output_files)
+            check_is_not_input(each.source.name, self.folder, task.output_files)
 
         # A split that is evaluated and predicted is read once.
         self._fingerprints = {
@@ -237,7 +234,7 @@ class RunData:
         for example in self.examples(split, counts):
             counts.num_read += 1
             yield example
-        counts.check(_description(split), self._location.allow_skipped)
+        counts.check(_description(split), self.location.allow_skipped)
 
         if split.kind == "train" and self._unlabelled:
             yield from map(_Unlabelled, self.examples(self._unlabelled, counts))
@@ -249,7 +246,7 @@ class RunData:
             each.example if isinstance(each, _Unlabelled) else each for each in examples
         ]
 
-        task, tokenizer = self.task.for_split(kind), self._tokenizer
+        task, tokenizer = self.task.for_split(kind), self.tokenizer
         encoded = task.encode(examples, tokenizer, self.config.max_seq_length)
 
         # Counts for the report.
@@ -311,28 +308,19 @@ class RunData:
                 [each.name, each.dtype, list(each.shape)] for each in self.task.table
             ],
             "max_seq_length": self.config.max_seq_length,
-            "vocabulary_sha256": self._tokenizer.vocabulary_sha256,
-            "do_lower_case": self._tokenizer.do_lower_case,
+            "vocabulary_sha256": self.tokenizer.vocabulary_sha256,
+            "do_lower_case": self.tokenizer.do_lower_case,
         }
 
     def _path(self, split: Split) -> str:
         name = split.with_suffix(_RECORD_FILES[split.kind])
-        return os.path.join(self._folder, f"{name}.tf_record")
+        return os.path.join(self.folder, f"{name}.tf_record")
 
     def _find_unlabelled(self, path: str) -> Split:
         """Returns a split that is read as a test split, which needs no labels."""
-        location = dataclasses.replace(
-            self._location, test_file=path, test_fraction=0.0
-        )
+        location = dataclasses.replace(self.location, test_file=path, test_fraction=0.0)
         split, *_ = self.task.splits("test", location)
         return dataclasses.replace(split, kind="test", suffix="")
-
-    def _find_splits(self, kind: str) -> list[Split]:
-        splits = self.task.splits(kind, self._location)
-        return [
-            dataclasses.replace(each, limit=self._location.limit(kind))
-            for each in splits
-        ]
 
 
 def _report(data: SplitData) -> None:

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import glob
 import logging
-import os
 from typing import Any
 
 from bert_tf.config import SIZES
@@ -109,11 +108,7 @@ class RunModel:
             # A wrong path: the run began with random weights.
             if not given and self.init_checkpoint and recorded is None:
                 return self.init_checkpoint
-            # Earlier versions recorded the path, some of them the absolute one.
-            if not given or recorded in (
-                given,
-                os.path.join(os.path.abspath(given), ""),
-            ):
+            if not given:
                 return recorded
 
         contents = self.pretrained.contents if given else None
@@ -122,29 +117,26 @@ class RunModel:
     @functools.cached_property
     def _existing(self) -> dict[str, str | None]:
         """The paths, with None instead of a missing one that the run replaces."""
-        return {
-            name: self._existing_path(name, getattr(self, name))
-            for name in ("init_checkpoint", "bert_config_file", "vocab_file")
-        }
-
-    def _existing_path(self, name: str, path: str | None) -> str | None:
-        if (
-            not path
-            or "://" in path
-            or path in SIZES
-            or glob.glob(glob.escape(path) + "*")
-        ):
-            return path
-        if not self.trained_run or (
-            name == "init_checkpoint" and self.checkpoint_layers
-        ):
-            return path  # reading it reports the problem
-        _LOGGER.warning(
-            "warning: there is no %s; the run in %s continues without it.",
-            path,
-            self.trained_run,
-        )
-        return None
+        names = ("init_checkpoint", "bert_config_file", "vocab_file")
+        paths = {name: getattr(self, name) for name in names}
+        for name, path in paths.items():
+            if (
+                not path
+                or "://" in path
+                or path in SIZES
+                or glob.glob(glob.escape(path) + "*")
+            ):
+                continue
+            # Otherwise, reading it reports the problem.
+            needed = name == "init_checkpoint" and self.checkpoint_layers
+            if self.trained_run and not needed:
+                _LOGGER.warning(
+                    "warning: there is no %s; the run in %s continues without it.",
+                    path,
+                    self.trained_run,
+                )
+                paths[name] = None
+        return paths
 
     @functools.cached_property
     def _models(self) -> dict[str | None, Pretrained]:

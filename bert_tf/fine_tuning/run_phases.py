@@ -5,7 +5,7 @@ import functools
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,7 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning import (
-    batches,
-    dev_split,
-    record_files,
-)
+from bert_tf.fine_tuning import batches, dev_split, record_files
 from bert_tf.fine_tuning.class_weights import (
     describe_weights,
     weights_of_records,
@@ -42,6 +38,7 @@ from bert_tf.training.lifecycle import checkpoints
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.reporting import log_step_cost, write_results
+from bert_tf.training.step.objective import Metrics
 from bert_tf.training.trainer import Trainer, TrainingData
 
 _LOGGER = logging.getLogger(__name__)
@@ -63,7 +60,7 @@ class PhaseResults:
         is_chief: Whether this process is the one that writes files.
     """
 
-    values: dict[str, float]
+    values: Metrics
     summary: str
     is_chief: bool
 
@@ -124,7 +121,7 @@ class FineTuningRun:
         self._parse = batches.make_parser(table, sizes, self._skips_padding)
         self._evaluator = SplitEvaluator(self.data, objective.outputs, self._parse)
         # Of each evaluated split, by its name.
-        self._baselines: dict[str, dict[str, float]] = {}
+        self._baselines: dict[str, Metrics] = {}
 
     def run(self, check_only: bool = False) -> PhaseResults:
         """Runs the phases.
@@ -148,7 +145,7 @@ class FineTuningRun:
         self.data.report_warnings()  # again, next to the results
         return PhaseResults(values, self._summary(values), is_chief)
 
-    def _run_phases(self, step: int) -> dict[str, float]:
+    def _run_phases(self, step: int) -> Metrics:
         """Returns the results.
 
         `step` is that of the weights, if the run does not train.
@@ -265,12 +262,18 @@ class FineTuningRun:
         )
         rates = self._rates(order, lengths)
 
+        parse = self._parse
+        if (label_weights := data.label_weights) is not None:
+            described = describe_weights(data.task, label_weights)
+            _LOGGER.info("class weights: %s.", described)
+            parse = with_label_weights(parse, label_weights)
+
         # The pipeline, and what names the examples of a batch in messages.
         from_step = functools.partial(
             batches.training_batches,
             records,
             order,
-            self._with_class_weights(),
+            parse,
             weights=weights_of_records(data.task, records),
         )
         describe = functools.partial(
@@ -282,20 +285,10 @@ class FineTuningRun:
             rates,
         )
 
-    def _with_class_weights(self) -> Callable[[Any], dict[str, Any]]:
-        """Returns the parser of records for training."""
-        weights = self.data.label_weights
-        if weights is None:
-            return self._parse
-        _LOGGER.info("class weights: %s.", describe_weights(self.data.task, weights))
-        return with_label_weights(self._parse, weights)
-
-    def _rates(
-        self, order: batches.TrainingOrder, num_tokens: np.ndarray
-    ) -> dict[str, float]:
+    def _rates(self, order: batches.TrainingOrder, num_tokens: np.ndarray) -> Metrics:
         """Returns the size of a step, by the name of its rate, and logs its cost."""
         training, runtime = self.settings.training, self.settings.runtime
-        rates: dict[str, float] = {"examples_per_sec": training.global_batch_size}
+        rates: Metrics = {"examples_per_sec": training.global_batch_size}
         if not self._trainer.is_chief or self.settings.features:
             return rates
 
@@ -326,17 +319,14 @@ class FineTuningRun:
         flops = costs.training_step_flops(
             self.config, sequences, round(length), 0, False
         )
-        variables = self._trainer.objective.variables.values()
-        parameters = sum(math.prod(variable.shape) for variable in variables)
-        return rates | log_step_cost(
-            parameters, round(sequences * length), flops, memory
-        )
+        tokens = round(sequences * length)
+        return rates | log_step_cost(self._trainer.objective, tokens, flops, memory)
 
     def _held_out(self) -> HeldOutData:
         """Returns the evaluation on the first dev split, with its report as text."""
         dev, reports = self.data.splits["dev"][0], [""]
 
-        def evaluate() -> dict[str, float]:
+        def evaluate() -> Metrics:
             found, values = self._evaluator.score(dev)
             reports[0] = found.report()
             return values
@@ -346,22 +336,18 @@ class FineTuningRun:
             samples=lambda: f"```\n{reports[0]}```" if reports[0] else "",
         )
 
-    def _evaluate(self, step: int) -> dict[str, float]:
+    def _evaluate(self, step: int) -> Metrics:
         """Evaluates on all dev splits, and writes eval_results.txt and the reports.
 
         If the first split has a suffix, it is the end of the names of both files.
         """
-        results: dict[str, float] = {"global_step": step}
+        results: Metrics = {"global_step": step}
         for number, split in enumerate(self.data.splits["dev"]):
             found, values = self._evaluator.score(split)
             if number == 0 and "loss" in values:
                 # google-research/bert writes the loss twice.
                 results["loss"] = values["loss"]
-            self._keep_baseline(split, found)
-            with_suffix = split.split.with_suffix
-            results |= {
-                with_suffix(f"eval_{name}"): value for name, value in values.items()
-            }
+            results |= self._named_results(split, found, values)
             if self._trainer.is_chief:
                 self._write_report(split, found)
         if self._trainer.is_chief:
@@ -369,7 +355,7 @@ class FineTuningRun:
             write_results(os.path.join(self.folder.path, f"{name}.txt"), results)
         return results
 
-    def _predict(self, step: int) -> dict[str, float]:
+    def _predict(self, step: int) -> Metrics:
         """Writes the predictions for all test splits.
 
         Returns:
@@ -377,7 +363,7 @@ class FineTuningRun:
             are then also written to eval_results.txt or, for splits of the kind "test",
             to test_results.txt.
         """
-        results: dict[str, float] = {}
+        results: Metrics = {}
         for split in self.data.splits["test"]:
             # The metrics of earlier predictions may be those of another file.
             names = [
@@ -390,13 +376,10 @@ class FineTuningRun:
             values = with_baselines(found) if found.scores_predictions else {}
             if not values:
                 continue
-            self._keep_baseline(split, found)
+            results |= self._named_results(split, found, values)
             # The report of a dev split is that of the evaluation.
             if split.split.kind == "test":
                 self._write_report(split, found)
-            results |= {
-                split.split.result_name(name): value for name, value in values.items()
-            }
 
         if results:
             results = {"global_step": step, **results}
@@ -404,8 +387,13 @@ class FineTuningRun:
             write_results(os.path.join(self.folder.path, name), results)
         return results
 
-    def _keep_baseline(self, split: SplitData, found: TaskResults) -> None:
-        """Keeps the metrics of a constant prediction; warns if there is no metric."""
+    def _named_results(
+        self, split: SplitData, found: TaskResults, values: Metrics
+    ) -> Metrics:
+        """Returns the metrics of a split by their names in the results.
+
+        Keeps the metrics of a constant prediction; warns if there is no metric.
+        """
         metric = self.data.task.best_by[0]
         reason = found.undefined(metric)
         if reason:
@@ -418,8 +406,9 @@ class FineTuningRun:
                 split.split.kind,
             )
         self._baselines[split.split.name] = {} if reason else found.baseline()
+        return {split.split.result_name(name): value for name, value in values.items()}
 
-    def _write_dev_split(self, results: dict[str, float]) -> None:
+    def _write_dev_split(self, results: Metrics) -> None:
         """Writes examples of the first dev split, and results.json if it has a result.
 
         Logs a warning if the model is no better than a constant prediction.
@@ -432,14 +421,17 @@ class FineTuningRun:
         split, metric = labelled[0].split, task.best_by[0]
         dev_split.write_examples(self.folder.path, self._evaluator.sampled[split.name])
 
-        result = dev_split.make_result(
-            task,
-            split.with_suffix(f"eval_{metric}"),
-            results,
-            self._baselines.get(split.name, {}),
-        )
-        if result is None:
+        name = split.result_name(metric)
+        if name not in results:
             return
+        result = dev_split.DevResult(
+            task.name,
+            name,
+            task.best_by[1] > 0,
+            results[name],
+            self._baselines.get(split.name, {}).get(metric),
+            results,
+        )
         result.write(self.folder.path)
         if result.is_degenerate:
             _LOGGER.warning(
@@ -451,7 +443,7 @@ class FineTuningRun:
                 result.baseline,
             )
 
-    def _summary(self, results: Mapping[str, float]) -> str:
+    def _summary(self, results: Metrics) -> str:
         """Returns the metric that selects the best weights as a sentence, or ""."""
         task, splits = self.data.task, self.data.splits
         metric, evaluated = task.best_by[0], [*splits["dev"], *splits["test"]]

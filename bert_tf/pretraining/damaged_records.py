@@ -13,12 +13,13 @@ import os
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from bert_tf.errors import InputError, plain_message
+from bert_tf.features import Sizes
 from bert_tf.pretraining import record_checks
 from bert_tf.progress import Progress
 from bert_tf.storage import files
@@ -36,7 +37,7 @@ _LOGGER = logging.getLogger(__name__)
 _INTACT, _DAMAGED, _LOST = "intact", "damaged", "lost"  # the states of records
 
 
-def explain_read_error(paths: Sequence[str], sizes: Mapping[str, int]) -> str | None:
+def explain_read_error(paths: Sequence[str], sizes: Sizes) -> str | None:
     """Reads all records to find the one that caused an error.
 
     Args:
@@ -48,9 +49,7 @@ def explain_read_error(paths: Sequence[str], sizes: Mapping[str, int]) -> str | 
         records can be read and pass the checks.
     """
     try:
-        parse = record_checks.checking_parser(
-            sizes, record_checks.check_files(paths, sizes)
-        )
+        parse = record_checks.checking_parser(paths, sizes)
         with Progress("looking for the record", len(paths), "files") as progress:
             for path in paths:
                 _check_records(path, parse, sizes)
@@ -60,9 +59,7 @@ def explain_read_error(paths: Sequence[str], sizes: Mapping[str, int]) -> str | 
     return None
 
 
-def _check_records(
-    path: str, parse: Callable[[Any], Any], sizes: Mapping[str, int]
-) -> None:
+def _check_records(path: str, parse: Callable[[Any], Any], sizes: Sizes) -> None:
     """Reads all records of a file.
 
     Raises:

@@ -10,13 +10,14 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import features
+from bert_tf.features import Sizes
 from bert_tf.masking.masked_lm import DynamicMasks
 
 _WAIT_SECS = 0.05
 
 
 def masker(
-    masks: DynamicMasks, sizes: Mapping[str, int], seed: int = 0
+    masks: DynamicMasks, sizes: Sizes, seed: int = 0
 ) -> Callable[[Any, Mapping[str, Any]], dict[str, Any]]:
     """Returns a function for `tf.data.Dataset.map`, which masks B parsed records.
 

@@ -1,17 +1,18 @@
 """Reads pretraining records as batches for training and for evaluation."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.features import Sizes
 from bert_tf.masking.masked_lm import DynamicMasks
 from bert_tf.pretraining.masker import masker
-from bert_tf.pretraining.record_checks import check_files, checking_parser
+from bert_tf.pretraining.record_checks import checking_parser
 from bert_tf.storage import tfrecords
-from bert_tf.training.step.objective import ORIGIN
+from bert_tf.training.step.objective import ORIGIN, Tensors
 
 # TensorFlow combines the seed of `Dataset.shuffle` with the seed of the graph. This is
 # the seed of a graph in programs that do not call `tf.random.set_seed`.
@@ -20,6 +21,7 @@ _FILES_AT_ONCE = 16
 _READ_BYTES = 1 << 20  # in a remote store, small reads take as long as large reads
 # Upper bound: one int64 encodes the indices of file and record.
 _RECORDS_PER_FILE = 1 << 40
+_MAX_LISTED_RECORDS = 5  # in a message
 _MASKED_AT_ONCE = 256  # masking fewer rows at a time is slower
 
 
@@ -50,7 +52,7 @@ def shuffle(dataset: tf.data.Dataset, buffer_size: int, seed: int) -> tf.data.Da
 
 def training_batches(
     paths: Sequence[str],
-    sizes: Mapping[str, int],
+    sizes: Sizes,
     batch_size: int,
     seed: int,
     shuffle_buffer_size: int,
@@ -84,27 +86,21 @@ def training_batches(
             `features.unmasked`; or the length of a file differs from the length in its
             manifest.
     """
-    parse = checking_parser(sizes, check_files(paths, sizes))
+    parse = checking_parser(paths, sizes)
     dataset = _shuffled_records(paths, seed, shuffle_buffer_size)
 
-    def parse_with_origin(place: Any, records: Any) -> dict[str, Any]:
-        origin = tf.stack(
-            [place // _RECORDS_PER_FILE, place % _RECORDS_PER_FILE], axis=1
-        )
-        return {**parse(records), ORIGIN: origin}
-
     # The masks depend on the index of the record in the stream.
-    to_examples: Callable[..., dict[str, Any]] = parse_with_origin
-    if masks is not None:
-        mask = masker(masks, sizes, seed)
+    mask: Any = masker(masks, sizes, seed) if masks else None
+    if mask:
         dataset = dataset.enumerate()
 
-        def parse_and_mask(index: Any, example: Any) -> dict[str, Any]:
-            parsed = parse_with_origin(*example)
-            origin = parsed.pop(ORIGIN)
-            return {**mask(index, parsed), ORIGIN: origin}
-
-        to_examples = parse_and_mask
+    def to_examples(*element: Any) -> Tensors:
+        *index, place, records = tf.nest.flatten(element)
+        examples: Tensors = parse(records)
+        if mask:
+            examples = mask(*index, examples)
+        origin = [place // _RECORDS_PER_FILE, place % _RECORDS_PER_FILE]
+        return {**examples, ORIGIN: tf.stack(origin, axis=1)}
 
     if part is not None:
         return _parts(
@@ -132,7 +128,7 @@ def _shuffled_records(
 
 def _parts(
     dataset: tf.data.Dataset,
-    to_examples: Callable[..., dict[str, Any]],
+    to_examples: Callable[..., Tensors],
     batch_size: int,
     part: tuple[int, int],
     is_masked: bool,
@@ -154,7 +150,7 @@ def _parts(
     size = batch_size // parts
     at_once = _rows_at_once(size) // size if is_masked else 1
 
-    def parse_rows(*batches: Any) -> dict[str, Any]:
+    def parse_rows(*batches: Any) -> Tensors:
         def rows(values: Any) -> Any:
             return tf.reshape(tf.reshape(values, [-1, parts, size])[:, number], [-1])
 
@@ -171,7 +167,7 @@ def _parts(
             divide, (batches, parsed_part, parse_rows(*batches))
         )
 
-    def select(batch: Any, parsed_part: Any, examples: Any) -> dict[str, Any]:
+    def select(batch: Any, parsed_part: Any, examples: Any) -> Tensors:
         is_own = tf.reduce_all(parsed_part == [part])
         return tf.cond(is_own, lambda: examples, lambda: parse_rows(*batch))
 
@@ -191,7 +187,7 @@ def _rows_at_once(batch_size: int) -> int:
 
 def evaluation_batches(
     paths: Sequence[str],
-    sizes: Mapping[str, int],
+    sizes: Sizes,
     batch_size: int,
     masks: DynamicMasks | None = None,
 ) -> tf.data.Dataset:
@@ -208,7 +204,7 @@ def evaluation_batches(
     Raises:
         InputError: As in `training_batches`.
     """
-    parse = checking_parser(sizes, check_files(paths, sizes))
+    parse = checking_parser(paths, sizes)
     dataset = tf.data.Dataset.range(len(paths)).flat_map(_reader(paths))
     if masks is None:
         return (
@@ -250,7 +246,7 @@ def _reader(paths: Sequence[str]) -> Callable[[Any], tf.data.Dataset]:
     return read
 
 
-def describe_origins(paths: Sequence[str], origins: np.ndarray, most: int = 5) -> str:
+def describe_origins(paths: Sequence[str], origins: np.ndarray) -> str:
     """Lists records by file: "a.tfrecord: records 17, 42.
 
     B.tfrecord: records 3, and 27 more".
@@ -258,13 +254,14 @@ def describe_origins(paths: Sequence[str], origins: np.ndarray, most: int = 5) -
     Args:
         paths: The record files, in the order given to `training_batches`.
         origins: The feature `objective.ORIGIN` of N examples, int64 [N, 2].
-        most: Maximum number of records to list.
     """
     places = np.unique(np.asarray(origins), axis=0).tolist()
     described = []
-    for file, group in itertools.groupby(places[:most], key=lambda place: place[0]):
+    for file, group in itertools.groupby(
+        places[:_MAX_LISTED_RECORDS], key=lambda place: place[0]
+    ):
         described.append(
             f"{paths[file]}: records {', '.join(str(record) for _, record in group)}"
         )
-    more = len(places) - most
+    more = len(places) - _MAX_LISTED_RECORDS
     return "; ".join(described) + (f", and {more} more" if more > 0 else "")

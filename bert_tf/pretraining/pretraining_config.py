@@ -56,11 +56,9 @@ class PretrainingConfig:
     @property
     def given_lengths(self) -> dict[str, int]:
         """The lengths that are not those of the manifest, by name."""
-        lengths = {
-            "max_seq_length": self.max_seq_length,
-            "max_predictions_per_seq": self.max_predictions_per_seq,
-        }
-        return {name: value for name, value in lengths.items() if value is not None}
+        names = ("max_seq_length", "max_predictions_per_seq")
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,6 +14,7 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer, depths_by_name, variables_by_name
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
+from bert_tf.training.step.objective import Metrics, Tensors
 
 # google-research/bert adds this value to the number of predictions, to avoid division
 # by zero.
@@ -59,11 +60,11 @@ class PretrainingObjective:
                 "tokens to predict."
             )
         self.model, self._kind = model, kind
-        self.variables: Mapping[str, Any] = variables_by_name(model)
+        self.variables: Tensors = variables_by_name(model)
         self.depths: Mapping[str, int] = depths_by_name(model)
         self.predicts_next_sentence = kind == "mlm_nsp"
 
-    def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def counts(self, batch: Tensors) -> Tensors:
         """Returns the numbers of predictions and, for "mlm_nsp", of sentence pairs."""
         counts = {"masked_lm": tf.reduce_sum(self.targets(batch)["masked_lm_weights"])}
         if self.predicts_next_sentence:
@@ -71,9 +72,7 @@ class PretrainingObjective:
             counts["next_sentence"] = tf.cast(pairs, tf.float32)
         return counts
 
-    def sums(
-        self, batch: Mapping[str, Any], training: bool, seed: Any = None
-    ) -> dict[str, Any]:
+    def sums(self, batch: Tensors, training: bool, seed: Any = None) -> Tensors:
         """Returns the sums of the losses and the numbers of correct predictions."""
         batch = {**batch, **self.targets(batch)}
         if training:
@@ -82,52 +81,42 @@ class PretrainingObjective:
         else:
             outputs = self.model(batch, training=False)
 
-        # Padding has the weight 0.
-        masked = outputs["masked_lm_logits"]  # [B, P, V]
-        ids, weights = batch["masked_lm_ids"], batch["masked_lm_weights"]
-        sums = {
-            "masked_lm_loss": tf.reduce_sum(weights * cross_entropy(masked, ids)),
-            "masked_lm_correct": tf.reduce_sum(
-                weights * correct_predictions(masked, ids)
-            ),
-        }
-
+        # The labels of each head, and their weights; padding has the weight 0.
+        labels = {"masked_lm": (batch["masked_lm_ids"], batch["masked_lm_weights"])}
         if self.predicts_next_sentence:
-            following = outputs["next_sentence_logits"]  # [B, 2]
-            labels = batch["next_sentence_labels"][:, 0]  # [B, 1] -> [B]
-            sums["next_sentence_loss"] = tf.reduce_sum(cross_entropy(following, labels))
-            sums["next_sentence_correct"] = tf.reduce_sum(
-                correct_predictions(following, labels)
-            )
+            # [B, 1] -> [B]
+            labels["next_sentence"] = batch["next_sentence_labels"][:, 0], 1.0
+
+        sums = {}
+        for name, (ids, weights) in labels.items():
+            logits = outputs[f"{name}_logits"]  # [B, P, V] or [B, 2]
+            losses = cross_entropy(logits, ids)
+            correct = correct_predictions(logits, ids)
+            sums[f"{name}_loss"] = tf.reduce_sum(weights * losses)
+            sums[f"{name}_correct"] = tf.reduce_sum(weights * correct)
         return sums
 
-    def targets(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def targets(self, batch: Tensors) -> Tensors:
         """Returns positions, ids and weights of the tokens to predict."""
         return masked_lm_targets(batch, self._kind)
 
-    def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
+    def loss(self, sums: Tensors, counts: Tensors) -> Any:
         """Returns the mean masked-LM loss, plus the mean next-sentence loss."""
         loss = sums["masked_lm_loss"] / (counts["masked_lm"] + _EPSILON)
         if self.predicts_next_sentence:
             loss += sums["next_sentence_loss"] / counts["next_sentence"]
         return loss
 
-    def metrics(
-        self, sums: Mapping[str, float], counts: Mapping[str, float]
-    ) -> dict[str, float]:
+    def metrics(self, sums: Tensors, counts: Tensors) -> Metrics:
         """Returns accuracies and losses, with the names of google-research/bert."""
-        metrics = {
-            "masked_lm_accuracy": sums["masked_lm_correct"] / counts["masked_lm"],
-            "masked_lm_loss": sums["masked_lm_loss"] / counts["masked_lm"],
-        }
-        if self.predicts_next_sentence:
-            pairs = counts["next_sentence"]
-            metrics["next_sentence_accuracy"] = sums["next_sentence_correct"] / pairs
-            metrics["next_sentence_loss"] = sums["next_sentence_loss"] / pairs
+        metrics = {}
+        for name, count in counts.items():
+            metrics[f"{name}_accuracy"] = sums[f"{name}_correct"] / count
+            metrics[f"{name}_loss"] = sums[f"{name}_loss"] / count
         return metrics
 
 
-def masked_lm_targets(batch: Mapping[str, Any], kind: str) -> dict[str, Any]:
+def masked_lm_targets(batch: Tensors, kind: str) -> Tensors:
     """Returns positions, ids and weights of the tokens to predict.
 
     With "causal", these are all tokens except the first.
@@ -148,9 +137,7 @@ def masked_lm_targets(batch: Mapping[str, Any], kind: str) -> dict[str, Any]:
     }
 
 
-def majority_accuracies(
-    objective: Any, batches: Iterable[Mapping[str, Any]]
-) -> dict[str, float]:
+def majority_accuracies(objective: Any, batches: Iterable[Tensors]) -> Metrics:
     """Returns the shares of the most frequent token to predict and label.
 
     Args:
@@ -188,7 +175,7 @@ def _count(counts: np.ndarray, ids: Any, weights: Any = None) -> None:
     counts += np.bincount(np.ravel(ids), weights, minlength=len(counts))
 
 
-def warn_if_no_better(results: Mapping[str, float]) -> None:
+def warn_if_no_better(results: Tensors) -> None:
     """Logs a warning for each accuracy that is NaN or no better than the majority's.
 
     Args:

@@ -13,12 +13,10 @@ import tensorflow as tf
 from bert_tf import features
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, plain_message
+from bert_tf.features import Sizes
 from bert_tf.masking.masked_lm import DynamicMasks, Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
-from bert_tf.pretraining.pretraining_config import (
-    PretrainingConfig,
-    PretrainingRecords,
-)
+from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
 from bert_tf.storage import files, tfrecords
 from bert_tf.storage.manifest import (
     Manifest,
@@ -130,14 +128,11 @@ def record_files(patterns: str) -> list[str]:
     """Returns the record files that match a comma-separated list of globs.
 
     Raises:
-        InputError: A pattern matches no file, or a path is a folder, a named pipe or an
-            empty file.
+        InputError: A pattern matches no file, or a path is a folder or a named pipe.
     """
     paths = find_records(patterns)
     for path in paths:
         tfrecords.compression(path)
-        if tf.io.gfile.stat(path).length == 0:
-            raise InputError(f"{path} is empty. Create the records again.")
     return paths
 
 
@@ -218,7 +213,7 @@ def _manifests_of(paths: Sequence[str]) -> list[Manifest]:
     ]
 
 
-def check_files(paths: Sequence[str], sizes: Mapping[str, int]) -> dict[str, str]:
+def check_files(paths: Sequence[str], sizes: Sizes) -> dict[str, str]:
     """Checks the first record of each file, and its size against its manifest.
 
     Args:
@@ -264,7 +259,7 @@ def _first_record(path: str) -> bytes:
     return first
 
 
-def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[str, str]:
+def check_record(record: bytes, sizes: Sizes, where: str) -> dict[str, str]:
     """Checks that a record has the expected features, with values within their bounds.
 
     Args:
@@ -276,19 +271,13 @@ def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[st
         Dict from each feature to the key of the feature in the record.
 
     Raises:
-        InputError: A feature is missing, has an unexpected length or type, or has a
-            value that is out of bounds.
+        InputError: A feature is missing, has an unexpected length, or has a value that
+            is out of bounds.
     """
     table = _table(features.is_unmasked(record), sizes)
     names = features.names_in(record, table, sizes, where)
-    try:
-        parse = features.parser(table, sizes, names, keep_int64=True)
-        values = parse(tf.constant([record]))
-    except tf.errors.InvalidArgumentError as error:
-        raise InputError(
-            f"{where} cannot be parsed: {plain_message(error)}."
-        ) from error
-
+    parse = features.parser(table, sizes, names, keep_int64=True)
+    values = parse(tf.constant([record]))
     for name, (is_outside, expected) in _outside(values, sizes).items():
         if outside := tf.boolean_mask(values[name], is_outside).numpy().tolist():
             raise InputError(
@@ -299,9 +288,7 @@ def check_record(record: bytes, sizes: Mapping[str, int], where: str) -> dict[st
     return names
 
 
-def _outside(
-    values: Mapping[str, Any], sizes: Mapping[str, int]
-) -> dict[str, tuple[Any, str]]:
+def _outside(values: Mapping[str, Any], sizes: Sizes) -> dict[str, tuple[Any, str]]:
     """Finds the values that are out of bounds.
 
     Args:
@@ -338,18 +325,21 @@ def _outside(
 
 
 def checking_parser(
-    sizes: Mapping[str, int], names: Mapping[str, str]
+    paths: Sequence[str], sizes: Sizes
 ) -> Callable[[Any], dict[str, Any]]:
     """Returns a function that parses records, and checks the bounds of all values.
+
+    First checks the files with `check_files`.
 
     The check is needed because on a GPU, `tf.gather` returns 0 for an index that is out
     of bounds and raises no error. It is done on int64 values, because the conversion to
     int32 drops the upper 32 bits.
 
     Args:
+        paths: Record files, plain or compressed with gzip.
         sizes: As in `pretraining_batches.training_batches`.
-        names: The result of `check_files`.
     """
+    names = check_files(paths, sizes)
     is_unmasked = _WEIGHTS not in names
     parse = features.parser(_table(is_unmasked, sizes), sizes, names, keep_int64=True)
 
@@ -371,5 +361,5 @@ def checking_parser(
     return parse_and_check
 
 
-def _table(is_unmasked: bool, sizes: Mapping[str, int]) -> features.Table:
+def _table(is_unmasked: bool, sizes: Sizes) -> features.Table:
     return features.unmasked(sizes["V"]) if is_unmasked else features.PRETRAINING

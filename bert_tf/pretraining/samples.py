@@ -1,9 +1,12 @@
 """Predictions for the masked tokens of a few examples, formatted as Markdown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
+
+from bert_tf.training.step.objective import Tensors
 
 _PREDICTIONS_PER_MASK = 3
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -11,7 +14,7 @@ _SPECIAL_TO_MARKDOWN = "\\`*_{}[]<>()#+-!|~"
 
 
 def masked_sentences(
-    model: Any, batch: Mapping[str, Any], vocabulary: Sequence[str], examples: int = 3
+    model: Any, batch: Tensors, vocabulary: Sequence[str], examples: int = 3
 ) -> str:
     """Predicts the masked tokens of the first examples of a batch.
 
@@ -28,9 +31,7 @@ def masked_sentences(
     return as_markdown(few, model(few, training=False), vocabulary)
 
 
-def as_markdown(
-    batch: Mapping[str, Any], outputs: Mapping[str, Any], vocabulary: Sequence[str]
-) -> str:
+def as_markdown(batch: Tensors, outputs: Tensors, vocabulary: Sequence[str]) -> str:
     """Formats each example as a text and a table of predictions.
 
     In the text, masked positions are bold.
@@ -54,11 +55,11 @@ def as_markdown(
         texts.append(_table(example, masked[row], vocabulary))
         if following is not None:
             label = int(example["next_sentence_labels"][0])
-            texts.append(_next_sentence(label, _softmax(following)[row]))
+            texts.append(_next_sentence(label, _softmax(following[row])))
     return "\n\n".join(texts) + "\n"
 
 
-def _text(example: Mapping[str, Any], vocabulary: Sequence[str]) -> str:
+def _text(example: Tensors, vocabulary: Sequence[str]) -> str:
     """Joins tokens to a text: [SEP] becomes " / ", and masked positions are bold."""
     count = int(np.sum(example["masked_lm_weights"] > 0))
     numbers = {
@@ -82,9 +83,7 @@ def _text(example: Mapping[str, Any], vocabulary: Sequence[str]) -> str:
     return text.removesuffix(" /").strip()
 
 
-def _table(
-    example: Mapping[str, Any], masked: np.ndarray, vocabulary: Sequence[str]
-) -> str:
+def _table(example: Tensors, masked: np.ndarray, vocabulary: Sequence[str]) -> str:
     """Returns a table with a row for each masked position.
 
     Correct predictions are in bold.
@@ -119,9 +118,7 @@ def _next_sentence(label: int, shares: np.ndarray) -> str:
 
 
 def _softmax(logits: Any) -> np.ndarray:
-    values = np.asarray(logits, np.float64)
-    shares = np.exp(values - values.max(-1, keepdims=True))
-    return shares / shares.sum(-1, keepdims=True)
+    return tf.nn.softmax(np.asarray(logits, np.float64)).numpy()
 
 
 def _escape(token: str) -> str:

@@ -2,14 +2,14 @@
 
 import functools
 import logging
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
+from bert_tf.features import Sizes
 from bert_tf.modeling import BertPretrainer, costs
 from bert_tf.pretraining.damaged_records import explain_read_error
 from bert_tf.pretraining.pretraining_batches import (
@@ -29,6 +29,7 @@ from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.failures import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.reporting import log_step_cost, write_results
+from bert_tf.training.step.objective import Metrics
 from bert_tf.training.trainer import Trainer, TrainingData
 
 _LOGGER = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ def train_and_evaluate(
     training: TrainingConfig,
     runtime: RuntimeConfig,
     initialize: Callable[[PretrainingObjective], None] | None = None,
-) -> dict[str, float]:
+) -> Metrics:
     """Starts or resumes training, and evaluates the result.
 
     Args:
@@ -68,36 +69,46 @@ def train_and_evaluate(
             folder; see `Trainer`.
     """
     shape_sizes = records.shape_sizes(architecture)
-    lookup = _record_lookup(records, shape_sizes)
-    held_out = _held_out_batches(records, shape_sizes)
+    config = records.config
+    all_files = list(dict.fromkeys([*records.train_files, *records.eval_files]))
+    lookup = RecordLookup(
+        functools.partial(explain_read_error, all_files, shape_sizes),
+        functools.partial(describe_origins, records.train_files),
+    )
+    held_out = evaluation_batches(
+        records.eval_files, shape_sizes, config.eval_batch_size, records.masks
+    ).take(config.max_eval_steps or -1)
 
     # The model, with the weights of a checkpoint or the initial ones.
-    kind = records.config.objective
-    make_objective = functools.partial(_make_objective, architecture, kind, runtime)
+    make_objective = functools.partial(
+        _make_objective, architecture, config.objective, runtime
+    )
     trainer = Trainer(make_objective, folder, training, runtime, initialize)
-    evaluate = _evaluation(trainer, held_out, lookup)
-    data = None
-    step = 0
-    if phases.train:
-        data = _training_data(records, shape_sizes, training, lookup, trainer)
+    majority: Metrics = {}
+
+    def evaluate() -> Metrics:
+        """Evaluates, and adds the accuracies of the majority."""
+        values = trainer.evaluate(held_out, records=lookup)
+        majority.update(majority or majority_accuracies(trainer.objective, held_out))
+        return {**values, **majority}
 
     evaluates = phases.evaluate or runtime.eval_steps > 0
+    if phases.train:
+        data = _training_data(records, shape_sizes, training, lookup, trainer)
     if trainer.is_chief:
         _report_settings(RunPhases(phases.train, evaluates), records, training)
-    if data is None:
+    if not phases.train:
         step = trainer.load_result(required=initialize is None)
 
     with trainer.locked_folder():
-        if data is not None:
+        if phases.train:
             per_step = {"examples_per_sec": float(training.global_batch_size)}
             if trainer.is_chief:
                 length = _mean_length(records, shape_sizes, runtime)
                 per_step |= _log_step_cost(
                     architecture, records, training, runtime, trainer, length
                 )
-            samples = _make_samples(
-                kind, held_out, trainer.objective, folder.metadata.vocabulary
-            )
+            samples = _make_samples(records, held_out, trainer, folder)
             evaluations = {"eval": evaluate} if evaluates else {}
             step = trainer.train(data, HeldOutData({}, samples, evaluations), per_step)
 
@@ -115,34 +126,9 @@ def train_and_evaluate(
     return results if phases.evaluate else {}
 
 
-def _held_out_batches(
-    records: PretrainingRecords, shape_sizes: Mapping[str, int]
-) -> tf.data.Dataset:
-    batches = evaluation_batches(
-        records.eval_files, shape_sizes, records.config.eval_batch_size, records.masks
-    )
-    return batches.take(records.config.max_eval_steps or -1)
-
-
-def _evaluation(
-    trainer: Trainer[PretrainingObjective],
-    held_out: tf.data.Dataset,
-    lookup: RecordLookup,
-) -> Callable[[], dict[str, float]]:
-    """Returns a function that evaluates, and adds the accuracies of the majority."""
-    majority: dict[str, float] = {}
-
-    def evaluate() -> dict[str, float]:
-        values = trainer.evaluate(held_out, records=lookup)
-        majority.update(majority or majority_accuracies(trainer.objective, held_out))
-        return {**values, **majority}
-
-    return evaluate
-
-
 def _training_data(
     records: PretrainingRecords,
-    shape_sizes: Mapping[str, int],
+    shape_sizes: Sizes,
     training: TrainingConfig,
     lookup: RecordLookup,
     trainer: Trainer[PretrainingObjective],
@@ -188,17 +174,6 @@ def _report_settings(
         )
 
 
-def _record_lookup(
-    records: PretrainingRecords, shape_sizes: Mapping[str, int]
-) -> RecordLookup:
-    """Returns functions that find the cause of an error and the records of a batch."""
-    all_files = list(dict.fromkeys([*records.train_files, *records.eval_files]))
-    return RecordLookup(
-        functools.partial(explain_read_error, all_files, shape_sizes),
-        functools.partial(describe_origins, records.train_files),
-    )
-
-
 def _make_objective(
     architecture: BertConfig,
     kind: str,
@@ -219,7 +194,7 @@ def _make_objective(
 
 
 def _mean_length(
-    records: PretrainingRecords, shape_sizes: Mapping[str, int], runtime: RuntimeConfig
+    records: PretrainingRecords, shape_sizes: Sizes, runtime: RuntimeConfig
 ) -> float:
     """Returns the mean number of positions of a sequence that a step computes.
 
@@ -244,7 +219,7 @@ def _log_step_cost(
     runtime: RuntimeConfig,
     trainer: Trainer[PretrainingObjective],
     mean_length: float,
-) -> dict[str, float]:
+) -> Metrics:
     batch, length = training.global_batch_size, records.max_seq_length
     kind = records.config.objective
     predictions = length - 1 if kind == "causal" else records.max_predictions_per_seq
@@ -265,22 +240,21 @@ def _log_step_cost(
         runtime.recompute,
         averaged=training.ema_decay > 0,
     )
-
-    variables = trainer.objective.variables.values()
-    parameters = sum(math.prod(variable.shape) for variable in variables)
-    return log_step_cost(parameters, round(batch * mean_length), flops, memory)
+    return log_step_cost(trainer.objective, round(batch * mean_length), flops, memory)
 
 
 def _make_samples(
-    kind: str,
+    records: PretrainingRecords,
     held_out: tf.data.Dataset,
-    objective: PretrainingObjective,
-    vocabulary: Sequence[str] | None,
+    trainer: Trainer[PretrainingObjective],
+    folder: RunFolder,
 ) -> Callable[[], str] | None:
     """Returns a function that shows predictions for a few held-out examples.
 
     Returns None if there is no vocabulary or no masked token.
     """
-    if vocabulary is None or kind == "causal":
+    vocabulary = folder.metadata.vocabulary
+    if vocabulary is None or records.config.objective == "causal":
         return None
-    return lambda: masked_sentences(objective.model, next(iter(held_out)), vocabulary)
+    model = trainer.objective.model
+    return lambda: masked_sentences(model, next(iter(held_out)), vocabulary)

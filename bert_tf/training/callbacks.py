@@ -17,10 +17,11 @@ from bert_tf.training.lifecycle.checkpoints import CheckpointWriter
 from bert_tf.training.lifecycle.failures import FailureMessages
 from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.reporting import MetricAccumulator, Summaries
+from bert_tf.training.step.objective import Metrics
 from bert_tf.training.step.step_runner import StepResult
 
 _LOGGER = logging.getLogger(__name__)
-Evaluate = Callable[[], dict[str, float]]
+Evaluate = Callable[[], Metrics]
 
 
 class Callback(contextlib.AbstractContextManager[None]):
@@ -71,46 +72,41 @@ class Callback(contextlib.AbstractContextManager[None]):
         """Called after `finish`, or after an error."""
 
 
+@dataclasses.dataclass
 class MetricLogging(Callback):
     """Averages metrics over N steps and logs them.
 
-    Args:
+    Attributes:
         metrics: Averages the metrics.
         summaries: Receives the log entries; None in a process that writes no files.
-        every_steps: Steps between log entries.
         progress: Shows the number of steps and the loss.
         time_budget_secs: The time budget, whose used part `progress` shows too; 0 for
             none.
+        every_steps: Steps between log entries.
     """
 
-    def __init__(
-        self,
-        metrics: MetricAccumulator,
-        summaries: Summaries | None,
-        every_steps: int,
-        progress: Progress,
-        time_budget_secs: float = 0.0,
-    ) -> None:
-        self._metrics, self._summaries = metrics, summaries
-        self.every_steps, self._progress = every_steps, progress
-        self._time_budget_secs = time_budget_secs
+    metrics: MetricAccumulator
+    summaries: Summaries | None
+    progress: Progress
+    time_budget_secs: float
+    every_steps: int
 
     def __enter__(self) -> None:
-        self._progress.__enter__()
+        self.progress.__enter__()
 
     def after_steps(self, result: StepResult, secs: float) -> None:
         """Adds the steps to the averages."""
-        self._metrics.add(result, secs)
-        note = f"loss {self._metrics.values()['loss']:.4f}"
-        if self._time_budget_secs:
-            used = result.scalars["time_budget_used"] * self._time_budget_secs
-            note = f"{used:,.0f} of {self._time_budget_secs:,.0f} s, {note}"
-        self._progress.update(result.steps, note)
+        self.metrics.add(result, secs)
+        note = f"loss {self.metrics.values()['loss']:.4f}"
+        if self.time_budget_secs:
+            used = result.scalars["time_budget_used"] * self.time_budget_secs
+            note = f"{used:,.0f} of {self.time_budget_secs:,.0f} s, {note}"
+        self.progress.update(result.steps, note)
 
     def act(self, state: RunState) -> None:
         """Logs the averages over the steps since the previous log entry."""
-        log(self._summaries, "train", state.step, self._metrics.values())
-        self._metrics.clear()
+        log(self.summaries, "train", state.step, self.metrics.values())
+        self.metrics.clear()
 
     def finish(self, state: RunState, interrupted: bool) -> None:
         """Logs the steps since the last log entry, except after a stop signal.
@@ -118,49 +114,48 @@ class MetricLogging(Callback):
         The resumed run writes the next log entry at its regular
         step.
         """
-        if self._metrics.steps and not interrupted:
+        if self.metrics.steps and not interrupted:
             self.act(state)
 
     def __exit__(self, *error: object) -> None:
         """Ends the progress display."""
-        self._progress.__exit__(*error)  # type: ignore[arg-type]
+        self.progress.__exit__(*error)  # type: ignore[arg-type]
 
 
-def log(
-    summaries: Summaries | None, kind: str, step: int, values: Mapping[str, float]
-) -> None:
+def log(summaries: Summaries | None, kind: str, step: int, values: Metrics) -> None:
     """Writes a log entry to disk at once, so that it is kept if the run fails."""
     if summaries is not None:
         summaries.write(kind, step, values)
         summaries.flush()
 
 
+@dataclasses.dataclass
 class BadSteps(Callback):
     """Ends training with an error if `step_runner.StepResult.is_failure` is true.
 
     In the list of callbacks it follows `MetricLogging` and precedes `CheckpointSaving`:
     the metrics up to the last step are logged, and no checkpoint is written.
 
-    Args:
+    Attributes:
         failures: Provides the error message.
+        last: The result of the last steps.
     """
 
-    def __init__(self, failures: FailureMessages) -> None:
-        self._failures = failures
-        self._last: StepResult | None = None
+    failures: FailureMessages
+    last: StepResult | None = None
 
     def after_steps(self, result: StepResult, secs: float) -> None:
         """Keeps the result."""
-        self._last = result
+        self.last = result
 
     def should_stop(self, state: RunState) -> bool:
         """Returns whether too many steps in a row were bad."""
-        return self._last is not None and self._last.is_failure
+        return self.last is not None and self.last.is_failure
 
     def finish(self, state: RunState, interrupted: bool) -> None:
         """Raises an `InputError` if too many steps in a row were bad."""
-        if self._last is not None and self._last.is_failure:
-            raise self._failures.bad_steps(self._last, state.step)
+        if self.last is not None and self.last.is_failure:
+            raise self.failures.bad_steps(self.last, state.step)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,10 +180,11 @@ class HeldOutData:
     evaluations: Mapping[str, Evaluate] = dataclasses.field(default_factory=dict)
 
 
+@dataclasses.dataclass
 class HeldOutEvaluation(Callback):
     """Evaluates every N steps and at the end of training.
 
-    Args:
+    Attributes:
         evaluations: Maps the name of each data set to a function that returns the
             metrics of the present weights. The metrics on the first data set select the
             best weights.
@@ -198,63 +194,54 @@ class HeldOutEvaluation(Callback):
         summaries: Receives metrics and samples; None in a process that writes no files.
         writer: Saves the best weights; None in a process that writes no files.
         failures: Explains errors of the input pipeline.
-        every_steps: Steps between evaluations; with 0, evaluates only at the end of
-            training.
         max_evals: The number of consecutive evaluations without a new best value after
             which training stops; 0 never stops training.
-
-    Attributes:
+        every_steps: Steps between evaluations; with 0, evaluates only at the end of
+            training.
         results: The metrics of the last evaluation on each data set, by the name of the
             data set.
     """
 
-    def __init__(
-        self,
-        evaluations: Mapping[str, Evaluate],
-        samples: Callable[[], str] | None,
-        best_by: tuple[str, int],
-        summaries: Summaries | None,
-        writer: CheckpointWriter | None,
-        failures: FailureMessages,
-        every_steps: int,
-        max_evals: int,
-    ) -> None:
-        self._evaluations, self._samples, self._best_by = evaluations, samples, best_by
-        self._summaries, self._writer, self._failures = summaries, writer, failures
-        self.every_steps, self._max_evals = every_steps, max_evals
-        self.results: dict[str, dict[str, float]] = {}
+    evaluations: Mapping[str, Evaluate]
+    samples: Callable[[], str] | None
+    best_by: tuple[str, int]
+    summaries: Summaries | None
+    writer: CheckpointWriter | None
+    failures: FailureMessages
+    max_evals: int
+    every_steps: int
+    results: dict[str, Metrics] = dataclasses.field(default_factory=dict)
 
     def should_stop(self, state: RunState) -> bool:
         """Returns whether there were `max_evals` evaluations after the best one."""
-        return bool(self._max_evals) and state.best.evals_since >= self._max_evals
+        return bool(self.max_evals) and state.best.evals_since >= self.max_evals
 
     def act(self, state: RunState) -> None:
         """Evaluates on all data sets, and saves the weights if they are the best."""
-        if not self._evaluations:
+        if not self.evaluations:
             return
-        with self._failures.explain(state.step):
-            for name, evaluate in self._evaluations.items():
+        first = next(iter(self.evaluations))
+        with self.failures.explain(state.step):
+            for name, evaluate in self.evaluations.items():
                 values = evaluate()
                 text = ", ".join(f"{key} {value:.4f}" for key, value in values.items())
                 _LOGGER.info("step %d, %s: %s", state.step, name, text)
-                log(self._summaries, name, state.step, values)
+                log(self.summaries, name, state.step, values)
                 self.results[name] = values
-            self._write_samples(state.step)
+            if self.samples is not None and self.summaries is not None:
+                samples = self.samples()
+                self.summaries.write_text(first, state.step, "samples", samples)
+                self.summaries.flush()
 
         # The first data set selects the best weights.
-        metric, sign = self._best_by
-        values = self.results[next(iter(self._evaluations))]
+        metric, sign = self.best_by
+        values = self.results[first]
         is_best = state.best.update(state.step, values[metric], sign)
-        if is_best and self._writer is not None:
-            self._writer.save_best(state.step, values)
-
-    def _write_samples(self, step: int) -> None:
-        if self._samples is not None and self._summaries is not None:
-            name = next(iter(self._evaluations))
-            self._summaries.write_text(name, step, "samples", self._samples())
-            self._summaries.flush()
+        if is_best and self.writer is not None:
+            self.writer.save_best(state.step, values)
 
 
+@dataclasses.dataclass
 class CheckpointSaving(Callback):
     """Saves a checkpoint every N steps, at the end, and after a stop signal.
 
@@ -262,80 +249,80 @@ class CheckpointSaving(Callback):
     because of bad steps, the newest checkpoint is therefore from before the first of
     them.
 
-    Args:
+    Attributes:
         writer: Writes the checkpoints.
         iterator: The iterator of the input pipeline; the position of the iterator is
             saved. None if the step determines the position.
+        saved_step: The step of the newest checkpoint; 0 for a new run.
         every_steps: Steps between checkpoints.
-        saved_step: The step of the checkpoint from which the run was resumed; 0 for a
-            new run.
+        is_waiting: Whether a checkpoint waits for a good step.
     """
 
-    def __init__(
-        self, writer: CheckpointWriter, iterator: Any, every_steps: int, saved_step: int
-    ) -> None:
-        self._writer, self._iterator = writer, iterator
-        self.every_steps, self._saved_step = every_steps, saved_step
-        self._is_waiting = False
+    writer: CheckpointWriter
+    iterator: Any
+    saved_step: int
+    every_steps: int
+    is_waiting: bool = False
 
     def before_steps(self, state: RunState) -> None:
         """Raises the error of a failed write.
 
         Saves a checkpoint that waited for a good step.
         """
-        self._writer.check()
-        if self._is_waiting:
+        self.writer.check()
+        if self.is_waiting:
             self.act(state)
 
     def act(self, state: RunState) -> None:
         """Saves a checkpoint, or waits if the last step was bad."""
-        self._is_waiting = state.bad_steps > 0
-        if not self._is_waiting:
+        self.is_waiting = state.bad_steps > 0
+        if not self.is_waiting:
             self._save(state)
 
     def finish(self, state: RunState, interrupted: bool) -> None:
         """Saves a checkpoint, unless there is one of the same step."""
-        if state.step != self._saved_step:
+        if state.step != self.saved_step:
             self._save(state)
 
     def _save(self, state: RunState) -> None:
-        self._writer.save(state, self._iterator)
-        self._saved_step = state.step
+        self.writer.save(state, self.iterator)
+        self.saved_step = state.step
 
 
+@dataclasses.dataclass
 class Profiling(Callback):
     """Profiles the steps between two step numbers.
 
-    Args:
+    Attributes:
         folder: The folder that TensorBoard reads.
         steps: The step numbers at which the profile starts and ends; None for no
             profile.
+        is_running: Whether the profile has started.
     """
 
-    def __init__(self, folder: str, steps: tuple[int, int] | None) -> None:
-        self._folder, self._steps, self._running = folder, steps, False
+    folder: str
+    steps: tuple[int, int] | None
+    is_running: bool = False
 
     def boundaries(self, step: int) -> Iterator[int]:
         """Yields the start and the end of the profile that are after `step`."""
-        yield from (boundary for boundary in self._steps or () if boundary > step)
+        yield from (boundary for boundary in self.steps or () if boundary > step)
 
     def before_steps(self, state: RunState) -> None:
         """Starts the profile at the first step number, ends it at the second one."""
-        if (
-            self._steps
-            and not self._running
-            and self._steps[0] <= state.step < self._steps[1]
-        ):
-            tf.profiler.experimental.start(self._folder)
-            self._running = True
-        elif self._steps and state.step >= self._steps[1]:
+        if not self.steps or state.step < self.steps[0]:
+            return
+        if state.step >= self.steps[1]:
             self._stop()
+        elif not self.is_running:
+            tf.profiler.experimental.start(self.folder)
+            self.is_running = True
 
     def __exit__(self, *error: object) -> None:
         """Ends the profile if it is running."""
         self._stop()
 
     def _stop(self) -> None:
-        if self._running:
+        if self.is_running:
             tf.profiler.experimental.stop()
-            self._running = False
+            self.is_running = False

@@ -21,8 +21,6 @@ SCHEDULES = ("released", "linear", "cosine", "constant")
 # The largest float32 number below 1. A larger beta would be 1 in float32, and the
 # optimizer would divide by 1 - beta.
 MAX_BETA = 1.0 - 2.0**-24
-# Each process holds complete global batches in memory.
-_MAX_BATCH = 2**20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,8 +95,7 @@ class TrainingConfig:
     data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_at_least(1, self, "global_batch_size", maximum=_MAX_BATCH)
-        check_at_least(1, self, "num_train_steps")
+        check_at_least(1, self, "global_batch_size", "num_train_steps")
         check_at_least(
             0, self, "seed", "num_warmup_steps", "weight_decay_rate", "time_budget_secs"
         )

@@ -5,6 +5,8 @@ long training has taken: `record_stop_signals`, `Pacing` and `TrainingClock`.
 """
 
 import contextlib
+import dataclasses
+import itertools
 import logging
 import signal
 import time
@@ -47,47 +49,49 @@ def record_stop_signals(enabled: bool) -> Iterator[list[int]]:
         handler = previous[number]
         signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-    numbers = [int(signal.SIGINT), int(signal.SIGTERM)]
+    numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        numbers.append(int(signal.SIGHUP))
+        numbers.append(signal.SIGHUP)
     previous = {number: signal.getsignal(number) for number in numbers}
     try:
-        for number in previous:
+        for number in numbers:
             signal.signal(number, record)
         yield received
     finally:
-        for number in previous:
+        for number in numbers:
             restore(number)
 
 
+@dataclasses.dataclass
 class Pacing:
     """Chooses the number of steps so that one graph call takes about one second.
 
-    Args:
+    Attributes:
         max_steps: The maximum number of steps in one graph call.
+        steps_per_sec: The measured speed; 0 if it is unknown.
+        calls: The number of graph calls so far.
     """
 
-    def __init__(self, max_steps: int) -> None:
-        self._max_steps = max_steps
-        self._steps_per_sec: float | None = None
-        self._calls = 0
+    max_steps: int
+    steps_per_sec: float = 0.0
+    calls: int = 0
 
     @property
     def steps(self) -> int:
         """The number of steps for the next graph call."""
-        return max(
-            1, min(self._max_steps, int((self._steps_per_sec or 0) * _SECS_PER_CALL))
-        )
+        return max(1, min(self.max_steps, int(self.steps_per_sec * _SECS_PER_CALL)))
 
     def observe(self, result: StepResult, secs: float) -> None:
         """Updates the measured speed.
 
         Ignores the first graph call, because it includes tracing.
         """
-        self._steps_per_sec = result.steps / secs if self._calls else None
-        self._calls += 1
+        if self.calls:
+            self.steps_per_sec = result.steps / secs
+        self.calls += 1
 
 
+@dataclasses.dataclass
 class TrainingClock:
     """Measures the seconds of training, over all runs.
 
@@ -97,23 +101,23 @@ class TrainingClock:
     of `update`, at the seconds in the state, so that the time between two runs does not
     count.
 
-    Args:
+    Attributes:
         has_time_budget: Whether the training has a time budget. Without one, all
             checkpoints have the same seconds, so that two runs write the same bytes.
+        started: The time at which training would have started without pauses.
     """
 
-    def __init__(self, has_time_budget: bool) -> None:
-        self._has_time_budget = has_time_budget
-        self._started: float | None = None
+    has_time_budget: bool
+    started: float | None = None
 
     def update(self, state: RunState) -> None:
         """Updates `state.elapsed_secs`."""
-        if not self._has_time_budget:
+        if not self.has_time_budget:
             return
         now = time.monotonic()
-        if self._started is None:
-            self._started = now - state.elapsed_secs
-        state.elapsed_secs = now - self._started
+        if self.started is None:
+            self.started = now - state.elapsed_secs
+        state.elapsed_secs = now - self.started
 
 
 def run_loop(
@@ -161,9 +165,10 @@ def run_loop(
             for callback in callbacks:
                 callback.before_steps(state)
             clock.update(state)
-            ends = [last_step, *_boundaries(callbacks, state.step)]
+            ends = (each.boundaries(state.step) for each in callbacks)
+            end = min(state.step + steps, last_step, *itertools.chain(*ends))
             started = time.monotonic()
-            result = run_steps(state, min(steps, min(ends) - state.step))
+            result = run_steps(state, end - state.step)
             secs = time.monotonic() - started
 
             state.step += result.steps
@@ -179,7 +184,13 @@ def run_loop(
                 _LOGGER.info(
                     "Training took %.1f s, %d steps.", state.elapsed_secs, state.step
                 )
-            _act(callbacks, state, is_last, clock)
+
+            # The state of each callback includes the seconds of the earlier ones.
+            for callback in callbacks:
+                every_steps = callback.every_steps
+                if is_last or (every_steps and state.step % every_steps == 0):
+                    clock.update(state)
+                    callback.act(state)
 
         clock.update(state)
         for callback in callbacks:
@@ -187,31 +198,8 @@ def run_loop(
     return number
 
 
-def _boundaries(callbacks: Sequence[Callback], step: int) -> Iterator[int]:
-    """Yields the later steps at which callbacks need control."""
-    for callback in callbacks:
-        yield from callback.boundaries(step)
-
-
 def _agree(workers: WorkerSync, signals: Sequence[int], steps: int) -> tuple[int, int]:
     """Returns a stop signal (0 if no process received one), and the chief's `steps`."""
     number = (signals or [0])[0]
     any_signal, agreed_steps = workers.sum([number, steps if workers.is_chief else 0])
     return (number or int(signal.SIGTERM)) if any_signal else 0, round(agreed_steps)
-
-
-def _act(
-    callbacks: Sequence[Callback], state: RunState, is_last: bool, clock: TrainingClock
-) -> None:
-    """Calls the due callbacks.
-
-    The state of each includes the seconds of the earlier ones.
-    """
-    for callback in callbacks:
-        if is_last or _is_due(callback, state.step):
-            clock.update(state)
-            callback.act(state)
-
-
-def _is_due(callback: Callback, step: int) -> bool:
-    return bool(callback.every_steps) and step % callback.every_steps == 0

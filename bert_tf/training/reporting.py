@@ -1,6 +1,7 @@
 """The output of a run for its user: cost of a step, mean metrics, TensorBoard."""
 
 import contextlib
+import dataclasses
 import fnmatch
 import json
 import logging
@@ -15,6 +16,7 @@ from tensorboard.plugins.hparams import api as hparams
 
 from bert_tf.storage import atomic_files, files
 from bert_tf.training.step.objective import (
+    Metrics,
     Objective,
     StepTotals,
     add_to_totals,
@@ -30,12 +32,12 @@ _HYPERPARAMETERS_TAG = "_hparams_/session_start_info"
 
 
 def log_step_cost(
-    parameters: int, tokens: int, flops: int, memory: Mapping[str, int]
-) -> dict[str, float]:
+    objective: Objective, tokens: int, flops: int, memory: Mapping[str, int]
+) -> Metrics:
     """Logs the cost of a step, at level INFO.
 
     Args:
-        parameters: The number of trainable parameters.
+        objective: Has the trainable parameters.
         tokens: Tokens per step that are computed, over all replicas and accumulation
             steps.
         flops: Floating-point operations per step, over all replicas; counts matrix
@@ -46,10 +48,8 @@ def log_step_cost(
     Returns:
         The number of tokens in a step, by the name of the rate that training logs.
     """
-    parts = ", ".join(
-        f"{name} {_format_bytes(value)}" for name, value in memory.items()
-    )
-
+    parameters = sum(math.prod(each.shape) for each in objective.variables.values())
+    parts = [f"{name} {_format_bytes(value)}" for name, value in memory.items()]
     _LOGGER.info(
         "%s parameters; %s tokens and %s per step\nestimated memory on each device: %s "
         "(%s)",
@@ -57,7 +57,7 @@ def log_step_cost(
         f"{tokens:,}",
         _format_flops(flops),
         _format_bytes(sum(memory.values())),
-        parts,
+        ", ".join(parts),
     )
     return {"tokens_per_sec": tokens}
 
@@ -72,10 +72,11 @@ def _format_flops(value: float) -> str:
     return f"{value / size:.3g} {unit}"
 
 
+@dataclasses.dataclass
 class MetricAccumulator:
     """Accumulates the results of the steps since the last log entry.
 
-    Args:
+    Attributes:
         objective: Computes loss and metrics from totals.
         per_step: Maps the name of each logged rate to the quantity that one step
             processes. For example, with `{"tokens_per_sec": 4096}` each step processes
@@ -84,17 +85,15 @@ class MetricAccumulator:
             4,096 times the steps per second of the clock.
         totals: The steps since the last log entry, also those before a restart; updated
             in place. By default, there are none.
+        has_traced: Whether the first call of the graph is done.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        per_step: Mapping[str, float],
-        totals: StepTotals | None = None,
-    ) -> None:
-        self._objective, self._per_step = objective, per_step
-        self._totals = totals or StepTotals()
-        self._has_traced = False
+    objective: Objective
+    per_step: Metrics
+    totals: StepTotals = dataclasses.field(default_factory=StepTotals)
+    has_traced: bool = False
+
+    def __post_init__(self) -> None:
         self._restart_clocks()
 
     def _restart_clocks(self) -> None:
@@ -104,28 +103,28 @@ class MetricAccumulator:
 
     def clear(self) -> None:
         """Resets all totals to 0."""
-        self._totals.clear()
+        self.totals.clear()
         self._restart_clocks()
 
     @property
     def steps(self) -> int:
         """The number of steps since the last log entry, also before a restart."""
-        return self._totals.steps
+        return self.totals.steps
 
     def add(self, result: StepResult, secs: float) -> None:
         """Adds the result of one or more steps, and the seconds that they took."""
-        totals = self._totals
+        totals = self.totals
         totals.steps += result.steps
         add_to_totals(totals.sums, result.sums)
         add_to_totals(totals.counts, result.counts)
         totals.scalars = combine(totals.scalars, result.scalars)
         self._steps += result.steps
-        if self._has_traced:
+        if self.has_traced:
             self._timed_steps += result.steps
             self._timed_secs += secs
-        self._has_traced = True
+        self.has_traced = True
 
-    def values(self) -> dict[str, float]:
+    def values(self) -> Metrics:
         """Returns the loss, the metrics, the other scalars, and the rates per second.
 
         The rates of the steps do not include the first call of the graph, which traces
@@ -133,13 +132,13 @@ class MetricAccumulator:
         include everything since the last log entry: tracing, evaluations and
         checkpoints.
         """
-        totals = self._totals
+        totals = self.totals
         values = {
-            **loss_and_metrics(self._objective, totals.sums, totals.counts),
+            **loss_and_metrics(self.objective, totals.sums, totals.counts),
             **averages(totals.scalars, totals.steps),
         }
         wall_secs = time.monotonic() - self._started
-        for name, quantity in self._per_step.items():
+        for name, quantity in self.per_step.items():
             if self._timed_secs:
                 values[name] = self._timed_steps * quantity / self._timed_secs
             if wall_secs:
@@ -176,7 +175,7 @@ class Summaries:
                 tags |= _remove_events_after(path, step)
         self._has_hyperparameters = _HYPERPARAMETERS_TAG in tags
 
-    def write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
+    def write(self, kind: str, step: int, values: Metrics) -> None:
         """Adds one entry of scalars.
 
         Args:
@@ -291,7 +290,7 @@ def _remove_events_after(path: str, step: int) -> set[str]:
     return tags
 
 
-def write_results(path: str, values: Mapping[str, float]) -> None:
+def write_results(path: str, values: Metrics) -> None:
     """Writes sorted `name = value` lines, as eval_results.txt of the original has."""
     files.write_text(
         path, "".join(f"{name} = {values[name]}\n" for name in sorted(values))

@@ -131,11 +131,8 @@ class WorkerSync:
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self._strategy, self.index = strategy, worker_index(strategy)
         self.is_chief = self.index == 0
-        self._one_process = not isinstance(
-            strategy, tf.distribute.MultiWorkerMirroredStrategy
-        )
         self.count = 1
-        if not self._one_process:
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             self.count = strategy.num_replicas_in_sync // len(
                 strategy.extended.worker_devices
             )
@@ -146,7 +143,7 @@ class WorkerSync:
 
         Waits until all have called `sum`.
         """
-        if self._one_process:
+        if self.count == 1:
             return list(values)
         # Each device of a process contributes an equal share of the process's values.
         devices = len(self._strategy.extended.worker_devices)

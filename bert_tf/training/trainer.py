@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import tensorflow as tf
@@ -36,7 +36,7 @@ from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.loop import Pacing, TrainingClock, record_stop_signals, run_loop
 from bert_tf.training.reporting import MetricAccumulator, Summaries
 from bert_tf.training.step.objective import (
-    MakeObjective,
+    Metrics,
     Objective,
     add_to_totals,
     loss_and_metrics,
@@ -83,8 +83,11 @@ class Trainer(Generic[ObjectiveT]):
 
     Args:
         make_objective: Builds model and objective from the keyword arguments `seed` and
-            `dtype`. `Trainer` calls it inside the strategy's scope, with the seed and
-            the dtype policy that `training` specifies.
+            `dtype`. `Trainer` calls it inside the strategy's scope, with the seed that
+            `training` specifies and its Keras dtype policy: "float32", "mixed_bfloat16"
+            or "mixed_float16". The initial weights must depend on `seed` only, so that
+            they are the same in each process of the run and in each run with the same
+            seed.
         folder: The folder of the run. Nothing is written before training begins.
         training: The settings that define the result.
         runtime: The settings of the computation.
@@ -145,7 +148,7 @@ class Trainer(Generic[ObjectiveT]):
 
     def __init__(
         self,
-        make_objective: MakeObjective[ObjectiveT],
+        make_objective: Callable[..., ObjectiveT],
         folder: RunFolder,
         training: TrainingConfig,
         runtime: RuntimeConfig,
@@ -170,7 +173,7 @@ class Trainer(Generic[ObjectiveT]):
             dtype = _POLICIES[training.precision]
             self.objective = make_objective(seed=training.seed, dtype=dtype)
         self._runner = StepRunner(self.objective, training, runtime)
-        self.results: dict[str, dict[str, float]] = {}
+        self.results: dict[str, Metrics] = {}
 
         # With a time budget, the clock ends training, and not a number of steps.
         last_step = (
@@ -188,7 +191,7 @@ class Trainer(Generic[ObjectiveT]):
         self,
         data: TrainingData,
         held_out: HeldOutData | None = None,
-        per_step: Mapping[str, float] | None = None,
+        per_step: Metrics | None = None,
     ) -> int:
         """Trains to `num_train_steps`, or until the time budget is used up.
 
@@ -219,7 +222,13 @@ class Trainer(Generic[ObjectiveT]):
         self._folder.check_same_run(self._training)
         stop_on_signals = self._runtime.stop_on_signals
         with record_stop_signals(stop_on_signals) as signals, self.locked_folder():
-            self._check_checkpoints()
+            # Another run, or an earlier call, may have written checkpoints meanwhile.
+            if self.is_chief and self._folder.checkpoints() != self._found_checkpoints:
+                raise InputError(
+                    f"Checkpoints were written in {self._folder.path} after this run "
+                    "started. Start it again, or create a new Trainer, to resume from "
+                    "the newest checkpoint."
+                )
             number, state = self._run(
                 data, held_out or HeldOutData(), per_step or {}, signals
             )
@@ -243,25 +252,11 @@ class Trainer(Generic[ObjectiveT]):
         """Locks the folder in the process that writes files; see `RunFolder.locked`."""
         return self._folder.locked() if self.is_chief else contextlib.nullcontext()
 
-    def _check_checkpoints(self) -> None:
-        """Checks that no checkpoint was written before the folder was locked.
-
-        Raises:
-            InputError: Another run, or an earlier call of `train`, has written a
-                checkpoint.
-        """
-        if self.is_chief and self._folder.checkpoints() != self._found_checkpoints:
-            raise InputError(
-                f"Checkpoints were written in {self._folder.path} after this run "
-                "started. Start it again, or create a new Trainer, to resume from the "
-                "newest checkpoint."
-            )
-
     def _run(
         self,
         data: TrainingData,
         held_out: HeldOutData,
-        per_step: Mapping[str, float],
+        per_step: Metrics,
         signals: Sequence[int],
     ) -> tuple[int, RunState]:
         """Trains to the last step or to a stop signal.
@@ -296,77 +291,67 @@ class Trainer(Generic[ObjectiveT]):
             )
             self._workers.check_equal(state.step, self._folder.path)
 
-            # What happens between the steps.
             failures = FailureMessages(data.records, self._folder, writer)
-            summaries = self._start_summaries(state.step) if self.is_chief else None
-            evaluation = self._held_out_evaluation(
-                held_out, summaries, writer, failures
-            )
-            callbacks = [
-                self._metric_logging(state, per_step, summaries),
-                BadSteps(failures),
-                evaluation,
-                *self._callbacks_of_chief(writer, iterator, state.step),
-            ]
-
             remaining = iter(batches(state.step)) if callable(batches) else iterator
             number = run_loop(
                 self._steps_with_messages(remaining, failures),
                 state,
                 self._last_step,
-                callbacks,
+                self._callbacks(state, held_out, per_step, writer, failures, iterator),
                 Pacing(self._runtime.iterations_per_loop),
                 self._workers,
                 signals,
                 TrainingClock(bool(self._training.time_budget_secs)),
             )
-        self.results = evaluation.results
         return number, state
 
-    def _metric_logging(
+    def _callbacks(
         self,
         state: RunState,
-        per_step: Mapping[str, float],
-        summaries: Summaries | None,
-    ) -> Callback:
-        budget = self._training.time_budget_secs
-        total = None if budget else self._last_step
-        return MetricLogging(
-            MetricAccumulator(self.objective, per_step, state.unlogged),
-            summaries,
-            self._runtime.log_steps,
-            Progress("training", total, "steps", state.step),
-            budget,
-        )
-
-    def _held_out_evaluation(
-        self,
         held_out: HeldOutData,
-        summaries: Summaries | None,
+        per_step: Metrics,
         writer: CheckpointWriter,
         failures: FailureMessages,
-    ) -> HeldOutEvaluation:
-        return HeldOutEvaluation(
+        iterator: Any,
+    ) -> list[Callback]:
+        """Returns what happens between the steps; only the chief writes files."""
+        runtime, is_chief = self._runtime, self.is_chief
+        budget = self._training.time_budget_secs
+        summaries = None
+        if is_chief:
+            summaries = Summaries(self._folder.path, state.step)
+            model = {"model": dict(self._folder.metadata.config)}
+            summaries.write_hyperparameters({**to_json_dict(self._training), **model})
+
+        total = None if budget else self._last_step
+        logging = MetricLogging(
+            MetricAccumulator(self.objective, per_step, state.unlogged),
+            summaries,
+            Progress("training", total, "steps", state.step),
+            budget,
+            runtime.log_steps,
+        )
+        evaluation = HeldOutEvaluation(
             self._evaluations(held_out),
             held_out.samples,
             self.objective.best_by,
             summaries,
-            writer if self.is_chief else None,
+            writer if is_chief else None,
             failures,
-            self._runtime.eval_steps,
-            self._runtime.early_stopping_evals,
+            runtime.early_stopping_evals,
+            runtime.eval_steps,
         )
-
-    def _callbacks_of_chief(
-        self, writer: CheckpointWriter, iterator: Any, step: int
-    ) -> list[Callback]:
-        """Returns the callbacks that write files; only the chief has them."""
-        if not self.is_chief:
-            return []
-        every_steps = self._runtime.save_checkpoints_steps
+        self.results = evaluation.results
+        if not is_chief:
+            return [logging, BadSteps(failures), evaluation]
         return [
-            CheckpointSaving(writer, iterator, every_steps, step),
-            Profiling(self._folder.path, self._runtime.profile_steps),
+            logging,
+            BadSteps(failures),
+            evaluation,
+            CheckpointSaving(
+                writer, iterator, state.step, runtime.save_checkpoints_steps
+            ),
+            Profiling(self._folder.path, runtime.profile_steps),
         ]
 
     def load_result(self, required: bool = False) -> int:
@@ -387,13 +372,13 @@ class Trainer(Generic[ObjectiveT]):
                 labels, or `required` is True and there is no checkpoint.
         """
         folder = self._folder.best_or_latest_checkpoint(self._known_latest)
-        if folder is None and required:
+        if folder is None:
+            if not required:
+                return 0
             raise InputError(
                 f"There are no weights to use: {self._folder.path} has no checkpoint. "
                 "Train first, or give init_checkpoint."
             )
-        if folder is None:
-            return 0
         self._folder.check_metadata(folder)
         return checkpoints.restore_weights(folder, self.objective.variables)
 
@@ -402,7 +387,7 @@ class Trainer(Generic[ObjectiveT]):
         batches: tf.data.Dataset,
         description: str = "evaluating",
         records: RecordLookup = NO_LOOKUP,
-    ) -> dict[str, float]:
+    ) -> Metrics:
         """Returns loss and metrics over all batches.
 
         Args:
@@ -413,8 +398,8 @@ class Trainer(Generic[ObjectiveT]):
         Raises:
             InputError: A record cannot be read; `records` provides the message.
         """
-        sums: dict[str, float] = {}
-        counts: dict[str, float] = {}
+        sums: Metrics = {}
+        counts: Metrics = {}
         try:
             with Progress(description, None, "batches") as progress:
                 for batch in batches:
@@ -438,7 +423,7 @@ class Trainer(Generic[ObjectiveT]):
         ) -> Evaluate:
             return lambda: self.evaluate(make_dataset(), f"evaluating {name}")
 
-        def on_average(evaluate: Evaluate) -> dict[str, float]:
+        def on_average(evaluate: Evaluate) -> Metrics:
             with self._runner.optimizer.averaged():
                 return evaluate()
 
@@ -454,22 +439,14 @@ class Trainer(Generic[ObjectiveT]):
         """Waits until all processes of the run have called this method."""
         self._workers.sum([0])
 
-    def _start_summaries(self, step: int) -> Summaries:
-        summaries = Summaries(self._folder.path, step)
-        model = {"model": dict(self._folder.metadata.config)}
-        summaries.write_hyperparameters({**to_json_dict(self._training), **model})
-        return summaries
-
     def _steps_with_messages(
         self, iterator: Any, failures: FailureMessages
     ) -> Callable[[RunState, int], StepResult]:
         """Returns a function that runs steps, and explains the error of one."""
-        debug = self._runtime.debug_nans
-        train = self._runner.train_one_checked if debug else self._runner.train
 
         def run_steps(state: RunState, steps: int) -> StepResult:
             with failures.explain(state.step):
-                return train(
+                return self._runner.train(
                     iterator, state.step, steps, state.bad_steps, state.elapsed_secs
                 )
 

@@ -26,7 +26,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
 HEADER = ("label", "metric", "paper", "result", "runs")
-MISSING = "-"
 _FORMULAS: tuple[tuple[str, Callable[[float], float]], ...] = (
     (r"100\*(\w+)", lambda value: 100 * value),
     (r"exp\((\w+)\)", math.exp),
@@ -120,13 +119,10 @@ def with_results(rows: Iterable[str]) -> list[Sequence[str]]:
         else:
             values = values_for(folder, formula, choice)
         means.append(statistics.fmean(values) if values else None)
-        result = f"{means[-1]:.{_decimals(paper)}f}" if values else MISSING
+        decimals = len(paper.partition(".")[2]) or 1
+        result = f"{means[-1]:.{decimals}f}" if values else "-"
         cells.append((label, metric, paper, result, str(len(values))))
     return cells
-
-
-def _decimals(paper: str) -> int:
-    return len(paper.partition(".")[2]) or 1
 
 
 def main(command: str, *arguments: str) -> None:

@@ -42,6 +42,8 @@ _NOT_IN_GRID = {**dict.fromkeys(_DATA, _ONE_TASK), **_OWN}
 
 # The texts of the values by the name of the flag, in the order of the command line.
 Grid = dict[str, tuple[str, ...]]
+# A value of each flag of the grid, with its name.
+Values = tuple[tuple[str, str], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +55,7 @@ class PlannedRun:
         seed: The seed.
     """
 
-    values: tuple[tuple[str, str], ...]
+    values: Values
     seed: int
 
     @property
@@ -88,7 +90,7 @@ class Plan:
     flags: tuple[str, ...]
     output_dir: str
 
-    def cells(self) -> list[tuple[tuple[str, str], ...]]:
+    def cells(self) -> list[Values]:
         """Returns the combinations of values.
 
         The first flag of the grid varies slowest.

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bert_tf.fine_tuning.dev_split import DevResult
-from bert_tf.run_scripts.sweeps.plan import PlannedRun
+from bert_tf.run_scripts.sweeps.plan import PlannedRun, Values
 from bert_tf.run_scripts.sweeps.store import best_run
 from bert_tf.storage import files
 from bert_tf.tasks.tables import aligned
@@ -32,7 +32,7 @@ class Cell:
         failed: The number of runs without a result.
     """
 
-    values: tuple[tuple[str, str], ...]
+    values: Values
     runs: dict[PlannedRun, DevResult]
     failed: int
 
@@ -78,7 +78,7 @@ class Cell:
 
 
 def make_cells(
-    values: Iterable[tuple[tuple[str, str], ...]],
+    values: Iterable[Values],
     results: Mapping[PlannedRun, DevResult],
     failed: Collection[PlannedRun],
 ) -> list[Cell]:

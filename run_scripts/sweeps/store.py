@@ -83,17 +83,13 @@ class SweepStore:
 
     def unchecked(self) -> list[tuple[str, str]]:
         """Returns the values of the grid that no earlier call has checked."""
-        known = {
-            (name, value)
-            for name, values in self._saved.get("grid", ())
-            for value in values
-        }
-        pairs = (
+        known = dict(self._saved.get("grid", ()))
+        return [
             (name, value)
             for name, values in self._plan.grid.items()
             for value in values
-        )
-        return [pair for pair in pairs if pair not in known]
+            if value not in known.get(name, ())
+        ]
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[int | None]:

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tiny_bert
 import tiny_corpus
-from run_programs import assert_refused, run_main, run_mains
+from run_programs import assert_each_refused, read, run_lines, run_well
 
 from bert_tf import features
 from bert_tf.data_prep.pretraining_data.expected_distribution import DistributionCheck
@@ -220,108 +220,76 @@ def test_an_unmasked_record_that_does_not_fit_is_named(folder):
             record_checks.check_files([path], {**SIZES, **sizes})
 
 
-def program(folder, *flags):
+PRETRAIN = "bert_tf.run_scripts.run_pretraining"
+CREATE = "bert_tf.data_prep.create_pretraining_data"
+
+
+@pytest.fixture
+def training(folder):
+    """The flags of a run, without its records and its vocabulary."""
     sizes = {
         "vocab_size": len(tiny_corpus.VOCABULARY),
         "max_position_embeddings": LENGTH,
     }
     (folder / "config.json").write_text(json.dumps({**tiny_bert.CONFIG, **sizes}))
-    return "bert_tf.run_scripts.run_pretraining", [
-        f"--bert_config_file={folder}/config.json",
-        "--do_train=true",
-        "--num_train_steps=6",
-        "--train_batch_size=8",
-        f"--output_dir={folder}/run",
-        *flags,
-    ]
+    return (
+        f"--bert_config_file={folder}/config.json --do_train --num_train_steps=6 "
+        f"--train_batch_size=8 --output_dir={folder}/run"
+    )
 
 
-def test_a_run_trains_on_unmasked_records_and_evaluates(folder):
-    names = [
-        f"--input_file={folder}/mlm_nsp/dynamic-*",
-        f"--vocab_file={folder}/vocab.txt",
-    ]
-    more = [
-        "--do_eval=true",
-        "--do_whole_word_mask=true",
-        "--max_predictions_per_seq=5",
-    ]
-    (result,) = run_main(*program(folder, *names, *more))
-    assert result.code == 0, result.err
+def test_a_run_trains_on_unmasked_records_and_evaluates(folder, training):
+    command = (
+        f"{training} --input_file={folder}/mlm_nsp/dynamic-* "
+        f"--vocab_file={folder}/vocab.txt --max_predictions_per_seq=5"
+    )
+    (result,) = run_well(PRETRAIN, f"{command} --do_eval --do_whole_word_mask")
     assert "warning: --max_predictions_per_seq=5 masks 12.5% of 40 tokens" in result.err
-    metadata = json.loads((folder / "run/training_config.json").read_text())
-    assert metadata["data"]["masking"]["do_whole_word_mask"] is True
-    (changed,) = run_main(*program(folder, *names, "--max_predictions_per_seq=5"))
+    settings = read(folder / "run/training_config.json")
+    assert settings["data"]["masking"]["do_whole_word_mask"] is True
+    (changed,) = run_lines(PRETRAIN, command)
     assert changed.code == 2
     assert (
         "a run with masking.do_whole_word_mask=True, but this" in changed.messages[-1]
     )
 
 
-def test_bad_input_is_refused_in_one_line(folder, tmp_path):
+def test_bad_input_is_refused_in_one_line(folder, tmp_path, training):
     vocab = f"--vocab_file={folder}/vocab.txt"
-    dynamic, static = (f"{folder}/mlm_nsp/{kind}-*" for kind in ("dynamic", "static"))
-    create = [
-        f"--input_file={folder}/corpus.txt",
-        vocab,
+    dynamic, static = (
+        f"--input_file={folder}/mlm_nsp/{kind}-*" for kind in ("dynamic", "static")
+    )
+    of_both = static.replace("--input_file=", ",")
+    assert_each_refused(
+        PRETRAIN,
+        f"{training} --output_dir={tmp_path}/run",
+        [
+            (dynamic, "unmasked", "need --vocab_file"),
+            (f"{dynamic}{of_both} {vocab}", "one kind"),
+            (f"{dynamic} {static.replace('--', '--eval_')} {vocab}", "one kind"),
+            (
+                f"{dynamic} {vocab} --objective=causal",
+                "created with --objective=mlm_nsp, but this run has --objective=causal",
+            ),
+            (
+                f"{static} {vocab} --do_whole_word_mask",
+                "--do_whole_word_mask has no effect without records of "
+                "--masking=dynamic",
+            ),
+            (f"{dynamic} {vocab} --mask_token_prob=2", "mask_token_prob"),
+        ],
+    )
+    assert_each_refused(
+        CREATE,
+        f"--input_file={folder}/corpus.txt {vocab} --masking=dynamic "
         f"--output_file={tmp_path}/a.tfrecord",
-        "--masking=dynamic",
-    ]
-    out = f"--output_dir={tmp_path}/run"
-    rows = [
-        (
-            program(folder, f"--input_file={dynamic}", out),
-            ["unmasked", "need --vocab_file"],
-        ),
-        (program(folder, f"--input_file={dynamic},{static}", vocab, out), ["one kind"]),
-        (
-            program(
-                folder,
-                f"--input_file={dynamic}",
-                f"--eval_input_file={static}",
-                vocab,
-                out,
-            ),
-            ["one kind"],
-        ),
-        (
-            program(
-                folder, f"--input_file={dynamic}", vocab, out, "--objective=causal"
-            ),
-            ["created with --objective=mlm_nsp, but this run has --objective=causal"],
-        ),
-        (
-            program(
-                folder,
-                f"--input_file={static}",
-                vocab,
-                out,
-                "--do_whole_word_mask=true",
-            ),
-            ["--do_whole_word_mask has no effect without records of --masking=dynamic"],
-        ),
-        (
-            program(
-                folder, f"--input_file={dynamic}", vocab, out, "--mask_token_prob=2"
-            ),
-            ["mask_token_prob"],
-        ),
-        (
+        [
             (
-                "bert_tf.data_prep.create_pretraining_data",
-                [*create, "--max_predictions_per_seq=10"],
+                "--max_predictions_per_seq=10",
+                "--max_predictions_per_seq has no effect",
+                "run_pretraining",
             ),
-            ["--max_predictions_per_seq has no effect", "run_pretraining"],
-        ),
-        (
-            (
-                "bert_tf.data_prep.create_pretraining_data",
-                [*create, "--objective=causal"],
-            ),
-            ["--masking has no effect", "causal"],
-        ),
-    ]
-    results = run_mains([command for command, _ in rows], cwd=folder, secs=60)
-    for result, (_, words) in zip(results, rows, strict=True):
-        assert_refused(result, *words)
+            ("--objective=causal", "--masking has no effect", "causal"),
+        ],
+    )
     assert list(tmp_path.iterdir()) == []

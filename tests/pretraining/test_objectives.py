@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import tiny_bert
 import tiny_corpus
-from run_programs import assert_refused, run_mains
+from run_programs import assert_refused, read, run_lines, run_well
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
@@ -26,6 +26,7 @@ from bert_tf.pretraining.train_and_evaluate import _report_settings
 from bert_tf.training.config import RunPhases, TrainingConfig
 from bert_tf.training.step.objective import loss_and_metrics
 
+PRETRAINING = "bert_tf.run_scripts.run_pretraining"
 FIELDS = {**tiny_bert.CONFIG, "vocab_size": 11, "max_position_embeddings": 6}
 BATCH = {
     "input_ids": np.array([[2, 5, 6, 3, 7, 3], [2, 8, 3, 9, 0, 0]], np.int32),
@@ -94,9 +95,9 @@ def test_causal_objective_refuses_bidirectional_attention():
 
 
 @pytest.mark.slow
-def test_mlm_and_causal_objectives_in_all_programs(tmp_path):
+def test_mlm_and_causal_objectives_in_all_programs(tmp_path, monkeypatch):
     """Creates records, pretrains and fine-tunes with the objectives mlm and causal."""
-    vocab = tiny_corpus.vocabulary_file(tmp_path)
+    tiny_corpus.vocabulary_file(tmp_path)
     (tmp_path / "corpus.txt").write_text(tiny_corpus.text_of(tiny_corpus.corpus(20)))
     config = {
         **FIELDS,
@@ -109,70 +110,45 @@ def test_mlm_and_causal_objectives_in_all_programs(tmp_path):
         lines = ["sentence\tlabel", *("waa wab\t1", "wac\t0") * 8]
         (tmp_path / "task" / f"{split}.tsv").write_text("\n".join(lines) + "\n")
 
-    def records(objective):
-        return "bert_tf.data_prep.create_pretraining_data", [
-            f"--input_file={tmp_path}/corpus.txt",
-            f"--output_file={tmp_path}/{objective}.tfrecord",
-            f"--vocab_file={vocab}",
-            "--max_seq_length=16",
-            "--max_predictions_per_seq=3",
-            "--dupe_factor=1",
-            f"--objective={objective}",
-        ]
-
-    def pretrain(objective, data):
-        return "bert_tf.run_scripts.run_pretraining", [
-            f"--input_file={tmp_path}/{data}.tfrecord",
-            f"--output_dir={tmp_path}/{objective}",
-            f"--bert_config_file={tmp_path}/config.json",
-            f"--vocab_file={vocab}",
-            "--max_seq_length=16",
-            "--max_predictions_per_seq=3",
-            "--do_train=true",
-            "--do_eval=true",
-            "--num_train_steps=4",
-            "--num_warmup_steps=1",
-            f"--objective={objective}",
-            "--max_eval_steps=2",
-        ]
-
-    def finetune(objective):
-        return "bert_tf.run_scripts.run_classifier", [
-            "--task_name=sst-2",
-            f"--data_dir={tmp_path}/task",
-            "--do_train=true",
-            f"--init_checkpoint={tmp_path}/{objective}",
-            "--max_seq_length=8",
-            f"--output_dir={tmp_path}/task-{objective}",
-            "--train_batch_size=4",
-            "--num_train_epochs=1",
-            "--do_eval=true",
-            "--eval_steps=2",
-            "--layer_decay=0.9",
-            "--ema_decay=0.5",
-        ]
-
-    commands = [
-        records("mlm"),
-        records("causal"),
-        pretrain("mlm", "mlm"),
-        pretrain("causal", "causal"),
-        finetune("mlm"),
-        finetune("causal"),
-    ]
-    for command, result in zip(commands, run_mains(commands), strict=True):
-        assert result.code == 0, (command, result.err)
+    monkeypatch.chdir(tmp_path)
+    sizes = "--vocab_file=vocab.txt --max_seq_length=16 --max_predictions_per_seq=3"
+    pretrain = (
+        f"{sizes} --bert_config_file=config.json --do_train --do_eval "
+        "--num_train_steps=4 --num_warmup_steps=1 --max_eval_steps=2"
+    )
     for objective, attention in (("mlm", "bidirectional"), ("causal", "causal")):
+        run_well(
+            "bert_tf.data_prep.create_pretraining_data",
+            f"{sizes} --input_file=corpus.txt --output_file={objective}.tfrecord "
+            f"--dupe_factor=1 --objective={objective}",
+        )
+        run_well(
+            PRETRAINING,
+            f"{pretrain} --input_file={objective}.tfrecord --output_dir={objective} "
+            f"--objective={objective}",
+        )
+        run_well(
+            "bert_tf.run_scripts.run_classifier",
+            "--task_name=sst-2 --data_dir=task --do_train --do_eval --eval_steps=2 "
+            f"--init_checkpoint={objective} --output_dir=task-{objective} "
+            "--max_seq_length=8 --train_batch_size=4 --num_train_epochs=1 "
+            "--layer_decay=0.9 --ema_decay=0.5",
+        )
         results = (tmp_path / objective / "eval_results.txt").read_text()
         assert "masked_lm_accuracy" in results and "next_sentence" not in results
         for folder in (objective, f"task-{objective}"):
-            kept = json.loads((tmp_path / folder / "bert_config.json").read_text())
+            kept = read(f"{folder}/bert_config.json")
             assert kept.get("attention", "bidirectional") == attention
-        assert (tmp_path / f"task-{objective}" / "best" / "model.safetensors").exists()
+        assert pathlib.Path(f"task-{objective}/best/model.safetensors").exists()
 
-    (other,) = run_mains([pretrain("mlm_nsp", "causal")])
+    (other,) = run_lines(
+        PRETRAINING,
+        f"{pretrain} --input_file=causal.tfrecord --output_dir=mlm_nsp "
+        "--objective=mlm_nsp",
+    )
     assert_refused(
-        other, "created with objective=causal, but this run has objective=mlm_nsp. Give"
+        other,
+        "created with --objective=causal, but this run has --objective=mlm_nsp. Give",
     )
 
 

@@ -19,6 +19,10 @@ CONFIG = {
     "num_attention_heads": 2, "intermediate_size": 8, "max_position_embeddings": 80,
     "type_vocab_size": 2,
 }  # fmt: skip
+SMALL = (
+    "BATCH=4 STEPS=20 WARMUP=2 DUPE_FACTOR=1 SHORT=16 LONG=0 EVAL_FRACTION=0.1 "
+    "LENGTH=16 SQUAD_LENGTH=80 NER_LENGTH=16 EPOCHS=1 FEATURE_EPOCHS=1"
+)
 pytestmark = pytest.mark.slow
 
 
@@ -37,26 +41,11 @@ def run_recipe(tmp_path, name, *flags, **settings):
         "VOCAB": vocab,
         "CONFIG": f"{folder}/config.json",
         "OUT": f"{folder}/out",
-        "BATCH": "4",
-        "STEPS": "20",
-        "WARMUP": "2",
-        "DUPE_FACTOR": "1",
-        "SHORT": "16",
-        "LONG": "0",
-        "EVAL_FRACTION": "0.1",
-        "LENGTH": "16",
-        "SQUAD_LENGTH": "80",
-        "NER_LENGTH": "16",
-        "EPOCHS": "1",
-        "FEATURE_EPOCHS": "1",
+        **dict(setting.split("=") for setting in SMALL.split()),
         "PYTHON": sys.executable,
     }
-    command = [
-        "bash",
-        str(ROOT / f"run_scripts/recipes/{name}.sh"),
-        "--log_steps=1",
-        *flags,
-    ]
+    script = ROOT / f"run_scripts/recipes/{name}.sh"
+    command = ["bash", str(script), "--log_steps=1", *flags]
     subprocess.run(command, env={**os.environ, **environment, **settings}, check=True)
     return folder / "out"
 

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import types
 
 import event_files
 import linear_runs as runs
@@ -53,9 +54,10 @@ def test_the_cost_of_a_step_is_logged(caplog):
         "gradients": 540e6,
         "activations": 9e9,
     }
-    assert log_step_cost(110_106_428, 4096, 2_700_000_000_000, memory) == {
-        "tokens_per_sec": 4096
-    }
+    weight = types.SimpleNamespace(shape=(110_106_428, 1))
+    objective = types.SimpleNamespace(variables={"w": weight})
+    rates = log_step_cost(objective, 4096, 2_700_000_000_000, memory)
+    assert rates == {"tokens_per_sec": 4096}
     assert caplog.messages[0].splitlines() == [
         "110,106,428 parameters; 4,096 tokens and 2.7 TFLOP per step",
         "estimated memory on each device: 10.9 GB (weights 440 MB, moments 880 MB, "

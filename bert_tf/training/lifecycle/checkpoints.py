@@ -7,14 +7,14 @@ import concurrent.futures
 import contextlib
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.storage import files, json_files, weights
+from bert_tf.storage import files, weights
 from bert_tf.training.config import TrainingConfig, first_difference, to_json_dict
 from bert_tf.training.lifecycle.run_folder import RunFolder, step_of_checkpoint
 from bert_tf.training.lifecycle.run_state import (
@@ -23,10 +23,12 @@ from bert_tf.training.lifecycle.run_state import (
     STATE_FILE,
     TRAINING_FILE,
     RunState,
+    read_own,
     read_state,
     write_state,
 )
-from bert_tf.training.step.optimizer import Optimizer
+from bert_tf.training.step.objective import Metrics, Tensors
+from bert_tf.training.step.optimizer import Arrays, Optimizer
 
 _LOGGER = logging.getLogger(__name__)
 POSITION_FILE = "data_position"
@@ -41,7 +43,7 @@ def restore_or_start(
     folder: str | None,
     optimizer: Optimizer,
     iterator: Any,
-    runtime_settings: Mapping[str, Any],
+    runtime_settings: Tensors,
 ) -> RunState:
     """Restores weights, optimizer state and data position, or starts a new run.
 
@@ -68,7 +70,9 @@ def restore_or_start(
         optimizer.start_average()
         return RunState()
 
-    optimizer.load(*_read_optimizer_state(folder, optimizer.variables))
+    path = os.path.join(folder, OPTIMIZER_FILE)
+    slots = weights.from_safetensors(files.read_bytes(path), path)
+    optimizer.load(_read_weights(folder, optimizer.variables).arrays, slots)
     if iterator is not None:
         position = tf.train.Checkpoint(iterator=iterator)
         with files.path_without_globs(os.path.join(folder, POSITION_FILE)) as path:
@@ -78,7 +82,7 @@ def restore_or_start(
     _LOGGER.info("Continuing from step %d (%s).", state.step, folder)
 
     # The layout may have changed, which changes the result a little.
-    before = json_files.read(os.path.join(folder, RUNTIME_FILE), own=True)
+    before = read_own(folder, RUNTIME_FILE)
     for name in _LAYOUT:
         if before.get(name) != runtime_settings[name]:
             _LOGGER.warning(
@@ -93,12 +97,10 @@ def restore_or_start(
 
 def has_parts(folder: str) -> bool:
     """Returns whether the data position of a checkpoint is one of parts of batches."""
-    return bool(
-        json_files.read(os.path.join(folder, RUNTIME_FILE), own=True).get(PARTS)
-    )
+    return bool(read_own(folder, RUNTIME_FILE).get(PARTS))
 
 
-def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:
+def restore_weights(folder: str, variables: Tensors) -> int:
     """Restores the weights of a checkpoint, without optimizer state and data position.
 
     Args:
@@ -117,16 +119,7 @@ def restore_weights(folder: str, variables: Mapping[str, Any]) -> int:
     return int(saved.extra["step"])
 
 
-def _read_optimizer_state(
-    folder: str, variables: Mapping[str, Any]
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Reads the saved result of `Optimizer.state`: the weights and the slots."""
-    path = os.path.join(folder, OPTIMIZER_FILE)
-    slots = weights.from_safetensors(files.read_bytes(path), path)
-    return _read_weights(folder, variables).arrays, slots
-
-
-def _read_weights(folder: str, variables: Mapping[str, Any]) -> weights.WeightsFolder:
+def _read_weights(folder: str, variables: Tensors) -> weights.WeightsFolder:
     """Reads the weights, and compares their names and shapes with the variables."""
     saved = weights.read_weights_folder(folder)
     shapes = {name: array.shape for name, array in saved.arrays.items()}
@@ -160,7 +153,7 @@ class CheckpointWriter:
         folder: RunFolder,
         optimizer: Optimizer,
         training: TrainingConfig,
-        runtime_settings: Mapping[str, Any],
+        runtime_settings: Tensors,
         keep_checkpoints: int,
     ) -> None:
         self._folder, self._optimizer = folder, optimizer
@@ -211,7 +204,7 @@ class CheckpointWriter:
 
         self._pending = self._thread.submit(write)
 
-    def save_best(self, step: int, values: Mapping[str, float]) -> None:
+    def save_best(self, step: int, values: Metrics) -> None:
         """Writes the present weights as the best weights.
 
         They replace earlier best weights.
@@ -252,7 +245,7 @@ class CheckpointWriter:
         if pending is not None:
             pending.result()
 
-    def _check_finite(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
+    def _check_finite(self, step: int, arrays: Arrays) -> None:
         for name, array in arrays.items():
             if not np.isfinite(array).all():
                 newest = self._folder.latest_checkpoint() or "missing"
@@ -272,9 +265,7 @@ class CheckpointWriter:
             if folder not in valid[-self._keep :]:
                 tf.io.gfile.rmtree(folder)
 
-    def _write_weights(
-        self, place: str, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]
-    ) -> None:
+    def _write_weights(self, place: str, arrays: Arrays, facts: Tensors) -> None:
         metadata = self._folder.metadata
         weights.write_into(
             place,

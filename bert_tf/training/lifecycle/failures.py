@@ -49,19 +49,19 @@ class RecordLookup:
 NO_LOOKUP = RecordLookup()
 
 
+@dataclasses.dataclass(frozen=True)
 class FailureMessages:
     """Raises an `InputError` with the step, the records and the newest checkpoint.
 
-    Args:
+    Attributes:
         records: Finds the records that caused a failure.
         folder: The folder of the run.
         writer: Writes the checkpoints of the run.
     """
 
-    def __init__(
-        self, records: RecordLookup, folder: RunFolder, writer: CheckpointWriter
-    ) -> None:
-        self._records, self._folder, self._writer = records, folder, writer
+    records: RecordLookup
+    folder: RunFolder
+    writer: CheckpointWriter
 
     @contextlib.contextmanager
     def explain(self, step: int) -> Iterator[None]:
@@ -76,7 +76,7 @@ class FailureMessages:
         try:
             yield
         except READ_ERRORS as error:
-            reason = self._records.explain_error()
+            reason = self.records.explain_error()
             # Without a bad record, the error is one of the program.
             if reason is None and not isinstance(error, tf.errors.DataLossError):
                 raise
@@ -102,10 +102,11 @@ class FailureMessages:
                 definition of a bad step.
             step: The number of steps done.
         """
-        origin = (
-            self._records.describe(result.bad_origin) if len(result.bad_origin) else ""
-        )
-        place = f"step {step} ({origin})" if origin else f"step {step}"
+        place = f"step {step}"
+        if len(result.bad_origin) and (
+            origin := self.records.describe(result.bad_origin)
+        ):
+            place += f" ({origin})"
         checkpoint = self._newest_checkpoint()
 
         if result.cause:
@@ -120,8 +121,8 @@ class FailureMessages:
 
     def _newest_checkpoint(self) -> str:
         with contextlib.suppress(InputError):
-            self._writer.wait()
-        folder = self._folder.latest_checkpoint()
+            self.writer.wait()
+        folder = self.folder.latest_checkpoint()
         return (
             f"The newest checkpoint is {folder}."
             if folder

@@ -36,6 +36,7 @@ from bert_tf.training.lifecycle.run_state import (
     TRAINING_FILE,
     check_checkpoint,
     has_settings,
+    read_own,
     run_of,
 )
 
@@ -167,7 +168,7 @@ class RunFolder:
         latest = latest or self.latest_checkpoint()
         if latest is None:
             return None
-        runtime = json_files.read(os.path.join(latest, RUNTIME_FILE), own=True)
+        runtime = read_own(latest, RUNTIME_FILE)
         use_best = runtime.get("early_stopping_evals") and weights.is_weights_folder(
             self.best
         )
@@ -220,10 +221,10 @@ class RunFolder:
 
     def read_settings(self, name: str = TRAINING_FILE) -> dict[str, Any]:
         """Returns a JSON file of the run, or else of its newest checkpoint."""
-        path = os.path.join(self.path, name)
-        if not tf.io.gfile.exists(path) and (latest := self.latest_checkpoint()):
-            path = os.path.join(latest, name)
-        return json_files.read(path, own=True)
+        folder = self.path
+        if not tf.io.gfile.exists(os.path.join(folder, name)):
+            folder = self.latest_checkpoint() or folder
+        return read_own(folder, name)
 
     def _check_nothing_is_replaced(self, trains: bool) -> None:
         """Raises `InputError` if this run would replace a file of others."""
@@ -241,7 +242,11 @@ class RunFolder:
         if trains:
             names = ["metrics.jsonl", "best", TRAINING_FILE]
             names += ["checkpoints"] if self.checkpoints() else []
-            names += [] if self._has_own_config() else [weights.CONFIG_FILE]
+            config = os.path.join(self.path, weights.CONFIG_FILE)
+            if not files.exists(config) or (
+                json_files.read(config) != dict(self.metadata.config)
+            ):
+                names.append(weights.CONFIG_FILE)
             found = files.list_folder(self.path) if tf.io.gfile.isdir(self.path) else []
             # No run is started next to a checkpoint, so that files of several models
             # are not mixed.
@@ -259,13 +264,6 @@ class RunFolder:
         if not self._contains_run():  # the chief may have written it meanwhile
             self._workspace.check_owned((), names)
 
-    def _has_own_config(self) -> bool:
-        """Whether the folder contains the architecture of this run."""
-        path = os.path.join(self.path, weights.CONFIG_FILE)
-        return files.exists(path) and json_files.read(path) == dict(
-            self.metadata.config
-        )
-
     def check_metadata(self, checkpoint: str) -> None:
         """Checks that a checkpoint has the model, tokenizer and labels of this run.
 
@@ -273,10 +271,8 @@ class RunFolder:
             InputError: The model, tokenizer or labels differ; the message names the
                 difference and both values.
         """
-        facts = json_files.read(os.path.join(checkpoint, weights.FACTS_FILE), own=True)
-        config = json_files.read(
-            os.path.join(checkpoint, weights.CONFIG_FILE), own=True
-        )
+        facts = read_own(checkpoint, weights.FACTS_FILE)
+        config = read_own(checkpoint, weights.CONFIG_FILE)
 
         # Facts that this run does not have are not compared.
         wanted = {"do_lower_case": self.metadata.do_lower_case, **self.metadata.extra}
@@ -319,7 +315,11 @@ class RunFolder:
         With `overwrite`, removes an earlier run first.
         """
         if self.overwrite and self._contains_run():
-            self._remove_run()
+            # All other files stay.
+            names = (*self._events(), *self._outputs, *_FILES_OF_A_RUN)
+            paths = (os.path.join(self.path, name) for name in names)
+            for path in (*self.checkpoints(), *paths):
+                files.remove(path)
         remove_leftovers(os.path.join(self.path, "checkpoints"))
         config = dict(self.metadata.config)
         files.write_json(os.path.join(self.path, weights.CONFIG_FILE), config)
@@ -341,15 +341,6 @@ class RunFolder:
             for name in files.list_folder(os.path.join(self.path, folder))
             if fnmatch.fnmatch(name, _SUMMARY_FILES)
         ]
-
-    def _remove_run(self) -> None:
-        """Removes the files that a run wrote, and leaves all other files."""
-        names = (*self._events(), *self._outputs, *_FILES_OF_A_RUN)
-        for path in (
-            *self.checkpoints(),
-            *(os.path.join(self.path, name) for name in names),
-        ):
-            files.remove(path)
 
 
 def _settings_text(name: str, old: Any, new: Any) -> tuple[str, str]:

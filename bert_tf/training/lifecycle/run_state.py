@@ -115,14 +115,13 @@ def read_state(folder: str) -> RunState:
         InputError: The file is missing, damaged, or of another checkpoint.
     """
     values = _read_values(folder)
-    best, unlogged = values["best"], values.get("unlogged")
     return RunState(
         values["step"],
         values["bad_steps"],
-        BestEvaluation(best.get("value"), best["step"], best["evals_since"]),
-        values.get("elapsed_secs") or 0.0,
-        values.get("time_is_up") or False,
-        StepTotals(**unlogged) if unlogged else StepTotals(),
+        BestEvaluation(**values["best"]),
+        values.get("elapsed_secs", 0.0),
+        values.get("time_is_up", False),
+        StepTotals(**values.get("unlogged", {})),
     )
 
 
@@ -177,6 +176,15 @@ def check_checkpoint(folder: str) -> None:
             _CHECKED[path, checksum] = files.size_and_mtime(path)
 
 
+def read_own(folder: str, name: str) -> dict[str, Any]:
+    """Reads a JSON file of a run or a checkpoint.
+
+    Raises:
+        InputError: The file is missing or damaged.
+    """
+    return json_files.read(os.path.join(folder, name), own=True)
+
+
 def _read_values(folder: str) -> dict[str, Any]:
     path = os.path.join(folder, STATE_FILE)
     if not files.exists(path):
@@ -185,7 +193,7 @@ def _read_values(folder: str) -> dict[str, Any]:
             f"{STATE_FILE}. Copy the folder again from its source, or give another "
             "checkpoint."
         )
-    values = json_files.read(path, own=True)
-    if values.get(sealed.FACTS_SHA256) is not None:
+    values = read_own(folder, STATE_FILE)
+    if sealed.FACTS_SHA256 in values:
         sealed.verify_facts(path, values)
     return values

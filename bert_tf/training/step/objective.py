@@ -7,11 +7,13 @@ reports besides losses and metrics. To report a further scalar, add it to the di
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 
+# Tensors or numbers by name, and the metrics that are computed from them.
 Tensors = Mapping[str, Any]
+Metrics = dict[str, float]
 
 # The name of a feature of a batch, int64 [B, 2]. For each example, the feature contains
 # the index of the file and the index of the record in that file. The engine does not
@@ -39,7 +41,7 @@ class Objective(Protocol):
     """
 
     @property
-    def variables(self) -> Mapping[str, Any]:
+    def variables(self) -> Tensors:
         """The trainable variables, keyed by the names under which they are saved."""
 
     @property
@@ -53,13 +55,13 @@ class Objective(Protocol):
     def best_by(self) -> tuple[str, int]:
         """The metric that selects the best weights; 1 if higher is better, else -1."""
 
-    def counts(self, batch: Tensors) -> dict[str, Any]:
+    def counts(self, batch: Tensors) -> Tensors:
         """Returns the denominators for one part of a global batch: float32 scalars.
 
         The denominators depend on the batch only, not on the model.
         """
 
-    def sums(self, batch: Tensors, training: bool, seed: Any = None) -> dict[str, Any]:
+    def sums(self, batch: Tensors, training: bool, seed: Any = None) -> Tensors:
         """Runs the model; returns numerators of losses and metrics, float32 scalars.
 
         Args:
@@ -77,35 +79,11 @@ class Objective(Protocol):
             counts: Denominators of the global batch, or total denominators.
         """
 
-    def metrics(
-        self, sums: Mapping[str, float], counts: Mapping[str, float]
-    ) -> dict[str, float]:
+    def metrics(self, sums: Tensors, counts: Tensors) -> Metrics:
         """Returns the reported metrics except the loss, from totals over batches."""
 
 
-ObjectiveT_co = TypeVar("ObjectiveT_co", bound=Objective, covariant=True)
-
-
-class MakeObjective(Protocol[ObjectiveT_co]):
-    """Builds the model and the objective of a run.
-
-    The initial weights must depend on `seed` only, so that they are the same in each
-    process of the run and in each run with the same seed.
-    """
-
-    def __call__(self, *, seed: int, dtype: str) -> ObjectiveT_co:
-        """Returns the objective.
-
-        Args:
-            seed: `TrainingConfig.seed`, for example for the initializers of the layers.
-            dtype: A Keras dtype policy for the layers: "float32", "mixed_bfloat16" or
-                "mixed_float16".
-        """
-
-
-def loss_and_metrics(
-    objective: Objective, sums: Mapping[str, Any], counts: Mapping[str, Any]
-) -> dict[str, float]:
+def loss_and_metrics(objective: Objective, sums: Tensors, counts: Tensors) -> Metrics:
     """Returns `loss` and the metrics of an objective, from totals over batches.
 
     Args:
@@ -139,16 +117,16 @@ class StepTotals:
     """
 
     steps: int = 0
-    sums: dict[str, float] = dataclasses.field(default_factory=dict)
-    counts: dict[str, float] = dataclasses.field(default_factory=dict)
-    scalars: dict[str, float] = dataclasses.field(default_factory=dict)
+    sums: Metrics = dataclasses.field(default_factory=dict)
+    counts: Metrics = dataclasses.field(default_factory=dict)
+    scalars: Metrics = dataclasses.field(default_factory=dict)
 
     def clear(self) -> None:
         """Removes all steps."""
         self.steps, self.sums, self.counts, self.scalars = 0, {}, {}, {}
 
 
-def combine(totals: Mapping[str, Any], scalars: Mapping[str, Any]) -> dict[str, Any]:
+def combine(totals: Tensors, scalars: Tensors) -> dict[str, Any]:
     """Adds the scalars of a later step, tensors or numbers, to earlier totals."""
     return {
         name: value if name in _LAST_VALUE else totals.get(name, 0.0) + value
@@ -156,13 +134,13 @@ def combine(totals: Mapping[str, Any], scalars: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def add_to_totals(totals: dict[str, float], values: Mapping[str, Any]) -> None:
+def add_to_totals(totals: Metrics, values: Tensors) -> None:
     """Adds each value to the total of the same name, in place."""
     for name, value in values.items():
         totals[name] = totals.get(name, 0.0) + float(value)
 
 
-def averages(totals: Mapping[str, float], steps: int) -> dict[str, float]:
+def averages(totals: Tensors, steps: int) -> Metrics:
     """Returns the values to report, from the totals of one or more steps.
 
     Args:

@@ -13,9 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.training.config import TrainingConfig
+from bert_tf.training.step.objective import Tensors
 from bert_tf.training.step.rates import decays
 from bert_tf.training.step.update_rules import UPDATE_RULES, Update
 
+Arrays = dict[str, np.ndarray]
 INITIAL_SCALE, MINIMUM_SCALE, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0
 
 
@@ -60,7 +62,7 @@ class Optimizer:
 
     def __init__(
         self,
-        variables: Mapping[str, Any],
+        variables: Tensors,
         config: TrainingConfig = TrainingConfig(),  # noqa: B008 it is immutable
         depths: Mapping[str, int] | None = None,
     ) -> None:
@@ -96,13 +98,13 @@ class Optimizer:
             self.slots["loss_scale"] = _slot(INITIAL_SCALE)
             self.slots["steps_at_loss_scale"] = _slot(0.0)
 
-    def apply(self, gradients: Mapping[str, Any], learning_rate: Any) -> None:
+    def apply(self, gradients: Tensors, learning_rate: Any) -> None:
         """Updates the weights, the slots and the average of the weights in place.
 
         Args:
             gradients: Gradients by variable name: float32, of the variable's shape. As
-                in google-research/bert, a variable whose gradient is None does not
-                decay, and keeps its value and slots.
+                in google-research/bert, a variable without gradient does not decay, and
+                keeps its value and slots.
             learning_rate: float32 scalar.
         """
         count = self.slots.get("updates")
@@ -110,17 +112,16 @@ class Optimizer:
             update_on_each_device(count, lambda updates: updates.assign_add(1.0))
 
         for name, gradient in gradients.items():
-            if gradient is not None:
-                update = Update(
-                    {slot: self.slots[f"{name}/{slot}"] for slot in self._rule.slots},
-                    gradient,
-                    learning_rate * self._rate_scales.get(name, 1.0),
-                    self._weight_decay[name],
-                    count,
-                    **self._options,
-                )
-                weight = self.variables[name].value
-                update_on_each_device(weight, self._rule.update, update)
+            update = Update(
+                {slot: self.slots[f"{name}/{slot}"] for slot in self._rule.slots},
+                gradient,
+                learning_rate * self._rate_scales.get(name, 1.0),
+                self._weight_decay[name],
+                count,
+                **self._options,
+            )
+            weight = self.variables[name].value
+            update_on_each_device(weight, self._rule.update, update)
 
         # The average follows the weights of this step.
         if self._ema_decay:
@@ -150,11 +151,6 @@ class Optimizer:
             else tf.constant(1.0)
         )
 
-    @property
-    def loss_scale_is_minimal(self) -> Any:
-        """Whether the loss scale cannot be reduced further; a scalar bool tensor."""
-        return self.loss_scale <= MINIMUM_SCALE
-
     def start_average(self) -> None:
         """Initializes the average of the weights with the present weights."""
         if self._ema_decay:
@@ -180,7 +176,7 @@ class Optimizer:
         finally:
             self._assign(trained)
 
-    def state(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def state(self) -> tuple[Arrays, Arrays]:
         """Returns two dicts of arrays: weights to use, and state to resume from.
 
         If `ema_decay` is above 0, the weights to use are the average of the weights.
@@ -197,9 +193,7 @@ class Optimizer:
         trained = {f"{name}/trained": weights[name] for name in self._trainable}
         return weights | averages, slots | trained
 
-    def load(
-        self, weights: Mapping[str, np.ndarray], slots: Mapping[str, np.ndarray]
-    ) -> None:
+    def load(self, weights: Arrays, slots: Arrays) -> None:
         """Restores the arrays that `state` returned."""
         if self._ema_decay:
             slots = {
@@ -214,7 +208,7 @@ class Optimizer:
         for name, slot in self.slots.items():
             slot.assign(np.reshape(slots[name], slot.shape))
 
-    def _assign(self, weights: Mapping[str, np.ndarray]) -> None:
+    def _assign(self, weights: Arrays) -> None:
         for name, value in weights.items():
             self.variables[name].assign(value)
 

@@ -10,8 +10,8 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.step import non_finite
-from bert_tf.training.step.objective import ORIGIN, Objective, Tensors, combine
-from bert_tf.training.step.optimizer import Optimizer
+from bert_tf.training.step.objective import ORIGIN, Metrics, Objective, Tensors, combine
+from bert_tf.training.step.optimizer import MINIMUM_SCALE, Optimizer
 from bert_tf.training.step.rates import scheduled_rate
 from bert_tf.training.step.update_rules import (
     clip_gradients,
@@ -40,14 +40,14 @@ class StepResult:
         bad_origin: int64 [B, 2], the feature `objective.ORIGIN` of the examples of the
             last bad step that this process reads; B is 0 if the batches do not have
             this feature.
-        cause: Describes the first value that is not finite; set by `train_one_checked`
-            only.
+        cause: Describes the first value that is not finite; only with
+            `RuntimeConfig.debug_nans`.
     """
 
     steps: int
-    sums: dict[str, float]
-    counts: dict[str, float]
-    scalars: dict[str, float]
+    sums: Metrics
+    counts: Metrics
+    scalars: Metrics
     bad_in_a_row: int
     bad_origin: np.ndarray
     cause: str = ""
@@ -96,7 +96,15 @@ class StepRunner:
         self._strategy = make_strategy(runtime)
         self.replicas_of_batch = self._strategy.num_replicas_in_sync
         self._accumulation_steps = runtime.gradient_accumulation_steps
-        self._check_batch_size()
+        self._debug_nans = runtime.debug_nans
+        size, replicas = config.global_batch_size, self.replicas_of_batch
+        steps = self._accumulation_steps
+        if size % (replicas * steps):
+            each_in = f" in {steps} accumulation steps each" if steps > 1 else ""
+            raise InputError(
+                f"A batch of {size} examples does not divide evenly among {replicas} "
+                f"replicas{each_in}. Give a multiple of {replicas * steps}."
+            )
 
         with self._strategy.scope():
             depths = objective.depths if config.layer_decay != 1 else None
@@ -115,17 +123,6 @@ class StepRunner:
             self._evaluate_on_replicas, reduce_retracing=True, autograph=False
         )
 
-    def _check_batch_size(self) -> None:
-        size = self._config.global_batch_size
-        replicas, steps = self._strategy.num_replicas_in_sync, self._accumulation_steps
-        parts = replicas * steps
-        if size % parts:
-            each_in = f" in {steps} accumulation steps each" if steps > 1 else ""
-            raise InputError(
-                f"A batch of {size} examples does not divide evenly among {replicas} "
-                f"replicas{each_in}. Give a multiple of {parts}."
-            )
-
     def train(
         self,
         iterator: Any,
@@ -137,7 +134,8 @@ class StepRunner:
         """Runs `steps` steps in one graph call.
 
         Runs fewer steps if `MAX_BAD_STEPS` in a row are bad, or if the time budget is
-        used up.
+        used up. With `debug_nans`, runs one step, and if it is bad, finds the layer
+        that is the cause.
 
         Args:
             iterator: Yields global batches, or this process's parts; see
@@ -151,34 +149,26 @@ class StepRunner:
         numbers = [
             tf.constant(number, tf.int64) for number in (step, steps, bad_in_a_row)
         ]
-        totals, done, bad, origin = self._train_steps(
-            iterator, *numbers, _start(elapsed_secs)
+        start, cause = _start(elapsed_secs), ""
+        if not self._debug_nans:
+            totals, done, bad, origin = self._train_steps(iterator, *numbers, start)
+        else:
+            batch = next(iterator)
+            *totals, is_bad = self._train_step(batch, numbers[0], start)
+            done, bad, origin = 1, is_bad * (bad_in_a_row + 1), _origin(batch)
+            if is_bad:
+                cause = non_finite.find_cause(
+                    self._objective, _without_origin(batch), self._seed(step, 0)
+                )
+
+        sums, counts, scalars = (
+            {name: float(value) for name, value in values.items()} for values in totals
         )
-        return _to_result(totals, int(done), int(bad), origin.numpy())
-
-    def train_one_checked(
-        self,
-        iterator: Any,
-        step: int,
-        steps: int,
-        bad_in_a_row: int = 0,
-        elapsed_secs: float = 0.0,
-    ) -> StepResult:
-        """Runs one step as `train` does.
-
-        If the step is bad, finds the layer that is the cause.
-        """
-        batch, number = next(iterator), tf.constant(step, tf.int64)
-        *totals, is_bad = self._train_step(batch, number, _start(elapsed_secs))
-        bad, cause = int(is_bad), ""
-        if bad:
-            seed = self._seed(step, 0)
-            cause = non_finite.find_cause(self._objective, _without_origin(batch), seed)
-        return _to_result(
-            totals, 1, bad * (bad_in_a_row + 1), _origin(batch).numpy(), cause
+        return StepResult(
+            int(done), sums, counts, scalars, int(bad), origin.numpy(), cause
         )
 
-    def evaluate(self, batch: Tensors) -> tuple[dict[str, Any], dict[str, Any]]:
+    def evaluate(self, batch: Tensors) -> tuple[Tensors, Tensors]:
         """Runs the model on one batch without dropout, and returns sums and counts.
 
         The batch is split over the replicas if its size is a multiple of the number of
@@ -222,7 +212,7 @@ class StepRunner:
             results = tf.nest.map_structure(
                 lambda value: tf.cast(value, tf.float64), results
             )
-            totals = _combine(totals, results)
+            totals = tuple(map(combine, totals, results))
         return totals, done, bad, origin
 
     def _continues(self, has_steps_left: Any, bad: Any, totals: Any) -> Any:
@@ -290,7 +280,7 @@ class StepRunner:
             config.num_warmup_steps,
             config.schedule,
         )
-        is_bad = tf.logical_and(~finite, self.optimizer.loss_scale_is_minimal)
+        is_bad = tf.logical_and(~finite, loss_scale <= MINIMUM_SCALE)
         context.merge_call(self._apply_or_skip, args=(clipped, rate, finite))
 
         # The reported means exclude skipped steps.
@@ -326,13 +316,13 @@ class StepRunner:
 
     def _accumulate_gradients(
         self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any
-    ) -> tuple[dict[str, Any], ...]:
+    ) -> tuple[Tensors, ...]:
         """Sums `_compute_gradients` over the parts of a replica's batch."""
         parts = self._accumulation_steps
         if parts == 1:
             return self._gradients(batch, counts, seed, loss_scale)
 
-        def of_part(index: Any) -> tuple[dict[str, Any], ...]:
+        def of_part(index: Any) -> tuple[Tensors, ...]:
             part = _part_of_batch(batch, parts, index)
             part_seed = tf.random.experimental.stateless_fold_in(seed, index)
             return self._gradients(part, counts, part_seed, loss_scale)
@@ -351,7 +341,7 @@ class StepRunner:
 
     def _compute_gradients(
         self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any
-    ) -> tuple[dict[str, Any], ...]:
+    ) -> tuple[Tensors, ...]:
         """Returns sums, dense gradients, and the squared norms of sparse ones."""
         variables = self._objective.variables
         with tf.GradientTape() as tape:
@@ -385,12 +375,12 @@ class StepRunner:
 
         tf.cond(first(finite)[0], apply, skip)
 
-    def _evaluate_on_replicas(self, batch: Tensors) -> tuple[dict[str, Any], ...]:
+    def _evaluate_on_replicas(self, batch: Tensors) -> tuple[Tensors, ...]:
         return self._of_first_replica(
             self._strategy.run(self._replica_evaluate, args=(batch,))
         )
 
-    def _replica_evaluate(self, batch: Tensors) -> tuple[dict[str, Any], ...]:
+    def _replica_evaluate(self, batch: Tensors) -> tuple[Tensors, ...]:
         context = tf.distribute.get_replica_context()
         replicas = context.num_replicas_in_sync
         replica = context.replica_id_in_sync_group
@@ -424,20 +414,7 @@ def _start(elapsed_secs: float) -> Any:
     return tf.constant(time.time() - elapsed_secs, tf.float64)
 
 
-def _combine(totals: Any, results: Any) -> tuple[Tensors, ...]:
-    return tuple(map(combine, totals, results))
-
-
-def _to_result(
-    totals: Any, steps: int, bad_in_a_row: int, bad_origin: np.ndarray, cause: str = ""
-) -> StepResult:
-    sums, counts, scalars = (
-        {name: float(value) for name, value in values.items()} for values in totals
-    )
-    return StepResult(steps, sums, counts, scalars, bad_in_a_row, bad_origin, cause)
-
-
-def _without_origin(batch: Tensors) -> dict[str, Any]:
+def _without_origin(batch: Tensors) -> Tensors:
     return {name: value for name, value in batch.items() if name != ORIGIN}
 
 
@@ -445,7 +422,7 @@ def _origin(batch: Tensors) -> Any:
     return batch.get(ORIGIN, tf.zeros([0, 2], tf.int64))
 
 
-def _all_reduce(values: Tensors, context: Any) -> dict[str, Any]:
+def _all_reduce(values: Tensors, context: Any) -> Tensors:
     """Sums scalars over the replicas in one reduction."""
     if context.num_replicas_in_sync == 1 or not values:
         return dict(values)
@@ -453,7 +430,7 @@ def _all_reduce(values: Tensors, context: Any) -> dict[str, Any]:
     return dict(zip(values, tf.unstack(stacked, num=len(values)), strict=True))
 
 
-def _part_of_batch(batch: Tensors, parts: int, index: Any) -> dict[str, Any]:
+def _part_of_batch(batch: Tensors, parts: int, index: Any) -> Tensors:
     """Splits a batch into equal parts, and returns the part with the given index."""
     if parts == 1:
         return dict(batch)

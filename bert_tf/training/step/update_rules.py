@@ -6,16 +6,17 @@ the rule for each variable on each device. The first step of a run has the numbe
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from bert_tf.training.config import TrainingConfig
+from bert_tf.training.step.objective import Tensors
 from bert_tf.training.step.rates import EPSILON
 
 
-def to_dense(gradients: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def to_dense(gradients: Tensors) -> tuple[Tensors, Tensors]:
     """Returns dense gradients, and the squared norms of the gradients that were sparse.
 
     The gradient of an embedding table is sparse, with one row for each look-up. For
@@ -42,9 +43,7 @@ def to_dense(gradients: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
     return dense, squares
 
 
-def sum_over_replicas(
-    gradients: Mapping[str, Any], squares: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def sum_over_replicas(gradients: Tensors, squares: Tensors) -> tuple[Tensors, Tensors]:
     """Sums both results of `to_dense` over all replicas.
 
     Must be called in a replica context.
@@ -57,11 +56,11 @@ def sum_over_replicas(
 
 
 def clip_gradients(
-    gradients: Mapping[str, Any],
-    squares: Mapping[str, Any],
+    gradients: Tensors,
+    squares: Tensors,
     clip_norm: float | None,
     loss_scale: Any,
-) -> tuple[dict[str, Any], Any]:
+) -> tuple[Tensors, Any]:
     """Divides gradients by the loss scale, and limits their global norm.
 
     Args:
@@ -99,7 +98,7 @@ class Update(NamedTuple):
         epsilon: The number that is added to the root of the second moment.
     """
 
-    slots: Mapping[str, Any]
+    slots: Tensors
     gradient: Any
     learning_rate: Any
     weight_decay: float

@@ -150,10 +150,8 @@ class ClassificationTask(Task):
         """Whether texts have windows: an epoch then reads each window once."""
         return self.long_texts.in_windows
 
-    @property
-    def records_share_weight(self) -> bool:
-        """Whether texts have windows; see `tasks.task.Task`."""
-        return self.long_texts.in_windows
+    # Then each text has the same weight, too.
+    records_share_weight = epochs_count_records
 
     @property
     def facts(self) -> ClassificationFacts:

@@ -106,15 +106,12 @@ class GlueReader(SplitReader):
         by_suffix = self.files.get(kind, _FILES[kind])
         if location.explicit_file(kind):
             by_suffix = dict(itertools.islice(by_suffix.items(), 1))
-        return [
-            Split(
-                kind, FileSource(location.find_file(kind, self._paths(names))), suffix
-            )
-            for suffix, names in by_suffix.items()
-        ]
-
-    def _paths(self, names: Sequence[str]) -> list[str]:
-        return [*names, *(f"{self.folder}/{name}" for name in names)]
+        splits = []
+        for suffix, names in by_suffix.items():
+            paths = [*names, *(f"{self.folder}/{name}" for name in names)]
+            source = FileSource(location.find_file(kind, paths))
+            splits.append(Split(kind, source, suffix))
+        return splits
 
     def read(self, split: Split, counts: RowCounts) -> Iterator[TextExample]:
         """Yields the examples of a file.

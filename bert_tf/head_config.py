@@ -7,19 +7,18 @@ from typing import Any, ClassVar
 from bert_tf.errors import InputError, check_between, check_choice
 
 HEADS = ("linear", "bilstm")
-# The rows of table 7 of the paper: of L blocks, the number of the first hidden state of
-# a row. The hidden states are the embeddings, with the number 0, and the outputs of the
-# blocks, with the numbers 1 to L.
-_FIRST = {
-    "embeddings": lambda blocks: 0,
-    "second_to_last": lambda blocks: blocks - 1,
-    "last": lambda blocks: blocks,
-    "weighted_sum_last_four": lambda blocks: blocks - 3,
-    "concat_last_four": lambda blocks: blocks - 3,
-    "weighted_sum_all": lambda blocks: 1,
+# The rows of table 7 of the paper: their hidden states among the embeddings, with the
+# number 0, and the outputs of the L blocks, with the numbers 1 to L.
+_LAST_FOUR = slice(-4, None)
+_STATES = {
+    "embeddings": slice(1),
+    "second_to_last": slice(-2, -1),
+    "last": slice(-1, None),
+    "weighted_sum_last_four": _LAST_FOUR,
+    "concat_last_four": _LAST_FOUR,
+    "weighted_sum_all": slice(1, None),
 }
-_SINGLE = ("embeddings", "second_to_last", "last")
-FEATURE_LAYERS = tuple(_FIRST)
+FEATURE_LAYERS = tuple(_STATES)
 # Ten times the sizes of the paper. Far larger layers end in an error of the memory.
 _MAX_LSTM_LAYERS, _MAX_LSTM_SIZE = 20, 8192
 
@@ -88,15 +87,14 @@ class HeadConfig:
             InputError: The model has too few blocks.
         """
         name = self.feature_layers or "last"
-        first = _FIRST[name](num_hidden_layers)
-        if first < (name != "embeddings"):
+        found = tuple(range(num_hidden_layers + 1)[_STATES[name]])
+        # With too few blocks, the embeddings are among the last states.
+        if 0 in found and name != "embeddings":
             raise InputError(
                 f"feature_layers={name!r} needs more blocks than the "
                 f"{num_hidden_layers} of this model. Give feature_layers='last'."
             )
-        return (
-            (first,) if name in _SINGLE else tuple(range(first, num_hidden_layers + 1))
-        )
+        return found
 
     def __str__(self) -> str:
         layers = (

@@ -6,6 +6,7 @@ import json
 import random
 
 import numpy as np
+import pytest
 from reference import squad as oracle
 from reference.tokenizer import Tokenizer
 
@@ -17,102 +18,28 @@ from bert_tf.tasks.squad.squad_task import SquadTask
 from bert_tf.tokenization import BertTokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-PIECES = [
-    "a",
-    "b",
-    "c",
-    "x",
-    "y",
-    "s",
-    "i",
-    "##b",
-    "##c",
-    "##s",
-    "the",
-    "cat",
-    "un",
-    "##able",
-    "steve",
-    "smith",
-    "who",
-    "1895",
-    "1943",
-    "(",
-    ")",
-    "-",
-    "–",
-    ",",
-    ".",
-    "?",
-    "'",
-    "’",
-    "#",
-    "猫",
-    "犬",
-    "ש",
-    "##ל",
-    "##ש",
-    "α",
-    "##σ",
-    "##ς",
-    "##α",
-]
-UNCASED = ["cafe", "ᄒ", "##ᅡ", "##ᆫ"]
-CASED = [
-    "The",
-    "Cat",
-    "Steve",
-    "Smith",
-    "CAF",
-    "##É",
-    "caf",
-    "##é",
-    "한",
-    "İ",
-    "##\u0301",
-    "\u0301",
-]
+PIECES = (
+    "a b c x y s i ##b ##c ##s the cat un ##able steve smith who 1895 1943 ( "
+    ") - – , . ? ' ’ # 猫 犬 ש ##ל ##ש α ##σ ##ς ##α"
+)
+UNCASED = "cafe ᄒ ##ᅡ ##ᆫ"
+CASED = "The Cat Steve Smith CAF ##É caf ##é 한 İ ##\u0301 \u0301"
 
 # Some words are unknown, some have no pieces, and some have pieces of another length
 # than the word.
-WORDS = [
-    "the",
-    "The",
-    "cats",
-    "Cat",
-    "unable",
-    "café",
-    "CAFÉ",
-    "cafe\u0301",
-    "(1895-1943)",
-    "1895",
-    "b.",
-    "c,",
-    "a",
-    "abc",
-    "(a)",
-    "Smith's",
-    "Steve",
-    "steve’s",
-    "zebra",
-    "猫犬",
-    "猫",
-    "한",
-    "İ",
-    "שלש",
-    "\u200b",
-    "\u0301",
-    "\ufffd",
-    "a\u200bb",
-    "#",
-    "##",
-    "x\xa0y",
-    "x\u2028y",
-    "–",
-    "z" * 201,
-]
+_WORDS = (
+    "the The cats Cat unable café CAFÉ cafe\u0301 (1895-1943) 1895 b. c, a abc "
+    "(a) Smith's Steve steve’s zebra 猫犬 猫 한 İ שלש \u200b \u0301 "
+    "\ufffd a\u200bb # ## x\xa0y x\u2028y –"
+)
+WORDS = [*_WORDS.split(" "), "z" * 201]
 # The tokenizer is slow for texts with these words.
 RARE_WORDS = ["ΑΣ", "ΑΣ-ΑΣΑ", "\uffff"]
+# Marks of tests in both versions, and with both kinds of tokenizers.
+VERSIONS = pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
+CASES = pytest.mark.parametrize(
+    "do_lower_case", [True, False], ids=["uncased", "cased"]
+)
 INPUTS = "input_ids", "input_mask", "segment_ids"
 BLANKS = [*[" "] * 8, "  ", "\t", "\n", "\r\n", "\u202f"]
 
@@ -120,7 +47,8 @@ BLANKS = [*[" "] * 8, "  ", "\t", "\n", "\r\n", "\u202f"]
 @functools.cache
 def tokenizers(do_lower_case):
     """Returns the tokenizer and the reference tokenizer with a small vocabulary."""
-    tokens = SPECIAL + PIECES + (UNCASED if do_lower_case else CASED)
+    pieces = f"{PIECES} {UNCASED if do_lower_case else CASED}"
+    tokens = SPECIAL + pieces.split(" ")
     return BertTokenizer(tokens, do_lower_case), Tokenizer(tokens, do_lower_case)
 
 

@@ -12,6 +12,10 @@ from bert_tf.modeling import depths_by_name, variables_by_name
 from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK, LABEL_WEIGHTS
 from bert_tf.training.step.losses import correct_predictions, cross_entropy, divergence
 
+# By name: the features of a batch, the outputs of a model, or sums over a batch.
+Tensors = Mapping[str, Any]
+Numbers = Mapping[str, float]
+
 
 class HeadObjective:
     """A training objective that also predicts.
@@ -37,39 +41,35 @@ class HeadObjective:
         self.variables: Mapping[str, Any] = variables_by_name(model)
         self.depths: Mapping[str, int] = depths_by_name(model)
 
-    def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def counts(self, batch: Tensors) -> Tensors:
         """Returns the number of examples in the batch."""
         return {"examples": tf.cast(tf.shape(batch["input_ids"])[0], tf.float32)}
 
-    def sums(
-        self, batch: Mapping[str, Any], training: bool, seed: Any = None
-    ) -> dict[str, Any]:
+    def sums(self, batch: Tensors, training: bool, seed: Any = None) -> Tensors:
         """Returns the sum of the losses, and the numerators of the metrics."""
         return self.sums_of_outputs(self.outputs_of_model(batch, training, seed), batch)
 
     def outputs_of_model(
-        self, batch: Mapping[str, Any], training: bool = False, seed: Any = None
-    ) -> dict[str, Any]:
+        self, batch: Tensors, training: bool = False, seed: Any = None
+    ) -> Tensors:
         """Returns the outputs of the model; the arguments are those of `sums`."""
         if training:
             with self.model.dropout_seeds.use(seed):
                 return self._run_model(batch, training=True)
         return self._run_model(batch)
 
-    def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
+    def loss(self, sums: Tensors, counts: Tensors) -> Any:
         """Returns the mean loss per example."""
         return sums["loss"] / counts["examples"]
 
-    def metrics(
-        self, sums: Mapping[str, float], counts: Mapping[str, float]
-    ) -> dict[str, float]:
+    def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
         """Returns the metrics that are computed from `sums`.
 
         By default, the accuracy.
         """
         return {"accuracy": sums["correct"] / counts["examples"]}
 
-    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def outputs(self, batch: Tensors) -> Tensors:
         """Returns the predictions of the model for a batch, by name.
 
         By default, they are `logits` and `probabilities`, float32 [B, C].
@@ -77,18 +77,14 @@ class HeadObjective:
         logits = self._run_model(batch)["logits"]
         return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
 
-    def _run_model(
-        self, batch: Mapping[str, Any], training: bool = False
-    ) -> dict[str, Any]:
+    def _run_model(self, batch: Tensors, training: bool = False) -> Tensors:
         """Returns the outputs of the model, or of its head for hidden states."""
         if CACHED_FEATURES in batch:
             states, mask = batch[CACHED_FEATURES], batch[CACHED_MASK]
             return dict(self.model.outputs_of_features(states, mask, training))
         return dict(self.model(batch, training=training))
 
-    def sums_of_outputs(
-        self, outputs: Mapping[str, Any], batch: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def sums_of_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """Returns the sum of the losses, and the numerators of the metrics.
 
         By default, they are those of a softmax over classes. `weighted` must be applied
@@ -104,7 +100,7 @@ class HeadObjective:
             "correct": tf.reduce_sum(correct_predictions(logits, labels)),
         }
 
-    def logits_to_learn(self, outputs: Mapping[str, Any]) -> Any:
+    def logits_to_learn(self, outputs: Tensors) -> Any:
         """Returns the logits of a teacher that a student learns; see `distillation`.
 
         Args:
@@ -118,9 +114,9 @@ class HeadObjective:
 
     def teacher_losses(
         self,
-        outputs: Mapping[str, Any],
+        outputs: Tensors,
         teacher: Any,
-        batch: Mapping[str, Any],
+        batch: Tensors,
         temperature: float,
     ) -> Any:
         """Returns the loss of each record with respect to a teacher: float32 [B].
@@ -136,8 +132,6 @@ class HeadObjective:
         return divergence(teacher[:, 0], outputs["logits"], temperature)
 
 
-def weighted(
-    losses: Any, batch: Mapping[str, Any], weights: str = LABEL_WEIGHTS
-) -> Any:
+def weighted(losses: Any, batch: Tensors, weights: str = LABEL_WEIGHTS) -> Any:
     """Multiplies losses by a feature of the batch with weights, if the batch has it."""
     return losses * batch[weights] if weights in batch else losses

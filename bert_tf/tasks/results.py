@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from bert_tf.storage import files
+from bert_tf.tasks.tables import Row
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_SAMPLES = 10
 # The outputs of the model for one record, by name; without the batch dimension.
 Outputs = Mapping[str, np.ndarray]
+Metrics = dict[str, float]  # by name
 
 
 class TaskResults:
@@ -55,11 +57,11 @@ class TaskResults:
         """Adds an example to the metrics; one without a label is ignored."""
         raise NotImplementedError
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> Metrics:
         """Returns the metrics, such as {"accuracy": 0.9}; {} without labels."""
         raise NotImplementedError
 
-    def baseline(self) -> dict[str, float]:
+    def baseline(self) -> Metrics:
         """Returns the metrics of a constant prediction.
 
         The prediction is the most frequent label of the split, the tag O, or no answer.
@@ -114,9 +116,7 @@ class TaskResults:
         """
         paths = [os.path.join(folder, name) for name in self.file_names]
         with contextlib.ExitStack() as stack:
-            temporary = [
-                stack.enter_context(files.atomic_replace(path)) for path in paths
-            ]
+            temporary = [*map(stack.enter_context, map(files.atomic_replace, paths))]
             opened = [
                 stack.enter_context(files.open_binary(each, "wb")) for each in temporary
             ]
@@ -147,7 +147,7 @@ class TaskResults:
             self._samples.append(text)
 
 
-def with_baselines(results: TaskResults) -> dict[str, float]:
+def with_baselines(results: TaskResults) -> Metrics:
     """Returns the metrics, and the value of each one for a constant prediction.
 
     The latter have names such as "accuracy_baseline". A baseline of 0, such as that of
@@ -159,9 +159,7 @@ def with_baselines(results: TaskResults) -> dict[str, float]:
     return {**values, **{name: value for name, value in known.items() if value}}
 
 
-def with_prediction(
-    row: Mapping[str, Any], prediction: Mapping[str, Any]
-) -> dict[str, Any]:
+def with_prediction(row: Row, prediction: Row) -> Row:
     """Returns a row with the columns of its prediction.
 
     Existing columns keep their values. A column of the prediction whose name exists

@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from bert_tf.errors import InputError, check_at_least
 from bert_tf.storage import files
@@ -59,32 +59,28 @@ class DataLocation:
 
     def __post_init__(self) -> None:
         check_at_least(0, self, "max_train_examples", "max_eval_examples")
-        shares = {
-            "eval_fraction": self.eval_fraction,
-            "test_fraction": self.test_fraction,
-        }
-        if not (min(shares.values()) >= 0 and sum(shares.values()) < 1):
+        dev, test = self.eval_fraction, self.test_fraction
+        if not (min(dev, test) >= 0 and dev + test < 1):
             raise InputError(
                 "eval_fraction and test_fraction must be at least 0, and less than 1 "
-                f"together. Received: {self.eval_fraction} and {self.test_fraction}."
+                f"together. Received: {dev} and {test}."
             )
 
         # A share of the train file cannot be a split that has a file of its own.
-        for name, file in zip(shares, ("dev_file", "test_file"), strict=True):
+        for name, file in (
+            ("eval_fraction", "dev_file"),
+            ("test_fraction", "test_file"),
+        ):
             other = "tfds_name" if self.tfds_name else file
-            if shares[name] and getattr(self, other):
+            if getattr(self, name) and getattr(self, other):
                 raise InputError(
                     f"{name} and {other} give the same split. Give one of them."
                 )
 
     def explicit_file(self, kind: str) -> str | None:
         """Returns the file that was given for a kind of split, or None."""
-        explicit = {
-            "train": self.train_file,
-            "dev": self.dev_file,
-            "test": self.test_file,
-        }
-        return explicit[kind]
+        file: str | None = getattr(self, f"{kind}_file")
+        return file
 
     def limit(self, kind: str) -> int:
         """Returns the maximum number of examples of a kind of split; 0 for all."""
@@ -169,24 +165,9 @@ class DataLocation:
         return os.path.join(folder, found[0])
 
 
-class Source(Protocol):
-    """The file, or the part of a data set, that contains the examples of a split."""
-
-    @property
-    def name(self) -> str:
-        """The path of the file, or another text for messages."""
-
-    def fingerprint(self) -> str:
-        """Returns text that differs if the content differs.
-
-        Raises:
-            InputError: The source does not exist or cannot be read.
-        """
-
-
 @dataclasses.dataclass(frozen=True)
 class FileSource:
-    """A file, or a part of it, as the `Source` of a split.
+    """A file, or a part of it, as the source of a split.
 
     Attributes:
         name: The path of the file.
@@ -235,22 +216,18 @@ class Split:
 
     Attributes:
         kind: One of `KINDS`.
-        source: The examples.
+        source: The file, or the part of a data set, that contains the examples. It has
+            a `name`, the path of the file or another text for messages, and a method
+            `fingerprint`, which returns text that differs if the content differs.
         suffix: Distinguishes splits, such as "mismatched"; usually "" for the first
             one. The suffix is also the end of the names of metrics and of output files.
         limit: The maximum number of examples to read, from the start; 0 reads all.
     """
 
     kind: str
-    source: Source
+    source: Any
     suffix: str = ""
     limit: int = 0
-
-    @property
-    def file(self) -> FileSource:
-        """The source of a split that is a file."""
-        assert isinstance(self.source, FileSource)
-        return self.source
 
     @property
     def name(self) -> str:

@@ -32,6 +32,11 @@ Check = Callable[[str, Collection[str]], None]
 # Returns the names of the columns for the fields of the first line, or None if they are
 # the names.
 Header = Callable[[Sequence[str]], Sequence[str] | None]
+Row = dict[str, Any]  # values by column, or another JSON object
+# The number of each row, and the row.
+Rows = Iterator[tuple[int, Row]]
+# The number of each row, and its fields.
+Lists = Iterator[tuple[int, list[str]]]
 # Of a Parquet file.
 _ROWS_PER_BATCH = 1024
 _BUFFER_BYTES = 1 << 19
@@ -158,7 +163,7 @@ def rows(
     header: Header | None = None,
     is_released: bool = False,
     only: Collection[str | None] | None = None,
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Rows:
     """Yields the number of each row of a table, and the row's values by column.
 
     The number of a row is the number of its first line, from 1; in a Parquet file, the
@@ -193,7 +198,7 @@ def rows(
         _check_file(path)
         return _parquet_rows(path, check, only)
     if ending == ".jsonl":
-        return _json_rows(path, check, encoding)
+        return json_lines(path, encoding, check)
 
     # Text files; without a header line, a column is its number.
     if not form.header:
@@ -256,18 +261,15 @@ def check_columns(
     )
 
 
-def _json_rows(
-    path: str, check: Check, encoding: str | None
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, row in json_lines(path, encoding):
-        check(f"{path}, line {number}", row)
-        yield number, row
-
-
 def json_lines(
-    path: str, encoding: str | None = None
-) -> Iterator[tuple[int, dict[str, Any]]]:
+    path: str, encoding: str | None = None, check: Check | None = None
+) -> Rows:
     """Yields the number and the JSON object of each line that is not empty.
+
+    Args:
+        path: The file.
+        encoding: See `files.read_lines`.
+        check: Called with the place and the keys of each line.
 
     Raises:
         InputError: A line is not a JSON object, or as in `lines`.
@@ -288,16 +290,18 @@ def json_lines(
                 f"{path}, line {number}: a JSON object is required. Received: "
                 f"{line[:60]}."
             )
+        if check:
+            check(f"{path}, line {number}", row)
         yield number, row
 
 
 def _rows_of_lists(
     path: str,
-    lists: Iterator[tuple[int, list[str]]],
+    lists: Lists,
     check: Check,
     header: Header | None,
     may_be_short: bool,
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Rows:
     number, first = next((each for each in lists if each[1] != [""]), (0, []))
     if not first:
         raise InputError(
@@ -339,7 +343,7 @@ def _different(names: Sequence[str]) -> list[str]:
 
 def tab_separated(
     path: str, encoding: str | None = None, with_empty: bool = False
-) -> Iterator[tuple[int, list[str]]]:
+) -> Lists:
     r"""Yields the number and the fields of each line.
 
     Empty lines are skipped or, with `with_empty`, have one empty field. Quotes are
@@ -355,7 +359,7 @@ def tab_separated(
 
 def comma_separated(
     path: str, encoding: str | None = None, with_empty: bool = False
-) -> Iterator[tuple[int, list[str]]]:
+) -> Lists:
     """Yields the number of each row's first line, and its fields.
 
     A quoted field may span several lines. Empty lines are skipped or, with
@@ -392,7 +396,7 @@ def _parquet_rows(
     path: str,
     check: Check,
     only: Collection[str | None] | None = None,
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Rows:
     """Yields the number of each row, from 1, and the row's values by column.
 
     Args:
@@ -422,20 +426,14 @@ def _parquet_rows(
         check(path, names)
         used = [name for name in names if only is None or name in only]
 
-        number = 0
+        numbers = itertools.count(1)
         for batch in table.iter_batches(
             _ROWS_PER_BATCH, columns=used, use_threads=False
         ):
-            columns = [_as_list(batch.column(name)) for name in used]
+            columns = {name: _as_list(batch.column(name)) for name in used}
             for place in range(batch.num_rows):  # also if there are no columns
-                number += 1
-                yield (
-                    number,
-                    {
-                        name: values[place]
-                        for name, values in zip(used, columns, strict=True)
-                    },
-                )
+                row = {name: values[place] for name, values in columns.items()}
+                yield next(numbers), row
 
 
 def _as_list(column: Any) -> list[Any]:

@@ -17,7 +17,7 @@ from bert_tf.task_facts import TaskFacts
 from bert_tf.tasks.results import Outputs as Outputs
 from bert_tf.tasks.results import TaskResults
 from bert_tf.tasks.splits import SPLIT_NAMES, DataLocation, FileSource, RowCounts, Split
-from bert_tf.tasks.tables import ENDINGS
+from bert_tf.tasks.tables import ENDINGS, Row
 from bert_tf.training.config import RunPhases
 
 if TYPE_CHECKING:
@@ -241,12 +241,12 @@ class Task:
         """Yields all examples of a split; see `read`."""
         raise NotImplementedError
 
-    def as_row(self, example: Any) -> dict[str, Any]:
+    def as_row(self, example: Any) -> Row:
         """Returns an example as JSON values; see `dev_split`.
 
         By default, `example.as_row()`.
         """
-        row: dict[str, Any] = example.as_row()
+        row: Row = example.as_row()
         return row
 
     def for_split(self, kind: str) -> "Task":

@@ -151,5 +151,5 @@ def has_max_context(starts: np.ndarray, lengths: np.ndarray, window: int) -> np.
     right = starts[:, None] + lengths[:, None] - 1 - pieces
     nearest = np.minimum(left, right)
     score = np.where(nearest >= 0, nearest + 0.01 * lengths[:, None], -np.inf)
-    best: np.ndarray = score.argmax(axis=0) == window
+    best = score.argmax(axis=0) == window
     return best

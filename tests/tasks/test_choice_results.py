@@ -5,8 +5,7 @@ import pytest
 from reference import multiple_choice as reference
 
 from bert_tf.tasks.choice.choice_examples import ChoiceExample
-from bert_tf.tasks.choice.choice_results import ChoiceResults
-from bert_tf.tasks.choice.choice_task import ChoiceTask
+from bert_tf.tasks.choice.choice_task import ChoiceResults, ChoiceTask
 from bert_tf.tasks.splits import FileSource, Split
 
 

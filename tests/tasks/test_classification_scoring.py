@@ -15,6 +15,8 @@ from bert_tf.tasks.classification.text_examples import TextExample
 
 # More than one block of examples.
 COUNT = 5000
+# Of one example with three labels.
+ZEROS = [dict.fromkeys(["logits", "probabilities"], np.zeros(3, np.float32))]
 
 
 def score(scorer, labels, outputs):
@@ -27,11 +29,15 @@ def random_logits(classes, count=COUNT, seed=0):
     return np.random.default_rng(seed).normal(size=[count, classes]).astype(np.float32)
 
 
-def classify(names, ids, logits, metrics=()):
+def classified(names, ids, logits, metrics=()):
+    """Returns the metrics, and the object that computed them."""
     outputs = [{"logits": row} for row in logits]
-    return score(
-        ClassificationResults(names, metrics), [names[i] for i in ids], outputs
-    )
+    scorer = ClassificationResults(names, metrics)
+    return score(scorer, [names[i] for i in ids], outputs), scorer
+
+
+def classify(*arguments):
+    return classified(*arguments)[0]
 
 
 @pytest.mark.parametrize("classes", [2, 5])
@@ -42,18 +48,13 @@ def test_classification_metrics_equal_scikit_learn(classes):
     found = classify(names, ids, logits, ("macro_f1", "matthews_correlation"))
     predicted = logits.argmax(-1)
     probabilities = scipy.special.softmax(logits.astype(np.float64), axis=-1)
-    assert found == {
-        "accuracy": pytest.approx(
-            sklearn.metrics.accuracy_score(ids, predicted), abs=1e-12
-        ),
-        "loss": pytest.approx(sklearn.metrics.log_loss(ids, probabilities), abs=1e-9),
-        "macro_f1": pytest.approx(
-            sklearn.metrics.f1_score(ids, predicted, average="macro"), abs=1e-12
-        ),
-        "matthews_correlation": pytest.approx(
-            sklearn.metrics.matthews_corrcoef(ids, predicted), abs=1e-12
-        ),
+    expected = {
+        "accuracy": sklearn.metrics.accuracy_score(ids, predicted),
+        "loss": sklearn.metrics.log_loss(ids, probabilities),
+        "macro_f1": sklearn.metrics.f1_score(ids, predicted, average="macro"),
+        "matthews_correlation": sklearn.metrics.matthews_corrcoef(ids, predicted),
     }
+    assert found == pytest.approx(expected, abs=1e-9)
 
 
 def test_f1_is_that_of_the_second_label():
@@ -70,12 +71,7 @@ def test_f1_is_that_of_the_second_label():
 def test_a_literal_report():
     ids = [0, 0, 0, 1, 1, 2]
     logits = np.eye(3, dtype=np.float32)[[0, 0, 1, 1, 0, 1]]
-    scorer = ClassificationResults(("cat", "horse", "owl"))
-    score(
-        scorer,
-        [("cat", "horse", "owl")[i] for i in ids],
-        [{"logits": row} for row in logits],
-    )
+    _, scorer = classified(("cat", "horse", "owl"), ids, logits)
     assert scorer.report() == (
         "accuracy 0.5000; 0.5000 if the most frequent label, cat, is always predicted\n"
         "\n"
@@ -93,28 +89,17 @@ def test_a_literal_report():
 
 
 @pytest.mark.parametrize(
-    ("ids", "predicted", "expected"),
-    [
-        (
-            [0, 0],
-            [0, 0],
-            {"accuracy": 1, "f1": 0, "macro_f1": 0.5, "matthews_correlation": 0},
-        ),
-        (
-            [1, 1],
-            [1, 1],
-            {"accuracy": 1, "f1": 1, "macro_f1": 0.5, "matthews_correlation": 0},
-        ),
-    ],
-    ids=["only_first", "only_second"],
+    ("label", "f1"), [(0, 0), (1, 1)], ids=["only_first", "only_second"]
 )
 @pytest.mark.filterwarnings("error")
-def test_one_class_gives_defined_numbers(ids, predicted, expected):
-    logits = np.eye(2, dtype=np.float32)[predicted]
+def test_one_class_gives_defined_numbers(label, f1):
+    ids = [label, label]
+    logits = np.eye(2, dtype=np.float32)[ids]
     found = classify(
         ("x", "y"), ids, logits, ("f1", "macro_f1", "matthews_correlation")
     )
     del found["loss"]
+    expected = {"accuracy": 1, "f1": f1, "macro_f1": 0.5, "matthews_correlation": 0}
     assert found == pytest.approx(expected)
 
 
@@ -139,15 +124,12 @@ def test_multi_label_metrics_equal_scikit_learn(threshold):
         )
         for k in range(3)
     ]
-    assert found == {
-        "loss": pytest.approx(np.mean(losses), abs=1e-9),
-        "micro_f1": pytest.approx(
-            sklearn.metrics.f1_score(true, predicted, average="micro"), abs=1e-12
-        ),
-        "macro_f1": pytest.approx(
-            sklearn.metrics.f1_score(true, predicted, average="macro"), abs=1e-12
-        ),
+    expected = {
+        "loss": np.mean(losses),
+        "micro_f1": sklearn.metrics.f1_score(true, predicted, average="micro"),
+        "macro_f1": sklearn.metrics.f1_score(true, predicted, average="macro"),
     }
+    assert found == pytest.approx(expected, abs=1e-9)
     report = sklearn.metrics.classification_report(
         true, predicted, target_names=names, output_dict=True, zero_division=0
     )
@@ -179,13 +161,12 @@ def test_regression_metrics_equal_scipy():
     predicted = (labels + rng.normal(size=COUNT)).astype(np.float32)
     found = regress(labels.tolist(), predicted)
     ranks = [scipy.stats.rankdata(values) for values in (labels, predicted)]
-    assert found == {
-        "loss": pytest.approx(
-            sklearn.metrics.mean_squared_error(labels, predicted), abs=1e-9
-        ),
-        "pearson": pytest.approx(np.corrcoef(labels, predicted)[0, 1], abs=1e-9),
-        "spearman": pytest.approx(np.corrcoef(*ranks)[0, 1], abs=1e-9),
+    expected = {
+        "loss": sklearn.metrics.mean_squared_error(labels, predicted),
+        "pearson": np.corrcoef(labels, predicted)[0, 1],
+        "spearman": np.corrcoef(*ranks)[0, 1],
     }
+    assert found == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -200,10 +181,7 @@ def test_correlations_without_a_definition_are_zero(labels, predicted):
 
 
 def undefined(scorer, labels, metric):
-    outputs = [
-        {"logits": np.zeros(3, np.float32), "probabilities": np.zeros(3, np.float32)}
-    ]
-    score(scorer, labels, outputs * len(labels))
+    score(scorer, labels, ZEROS * len(labels))
     return scorer.undefined(metric)
 
 
@@ -236,27 +214,21 @@ def test_examples_without_a_label_are_ignored():
 def test_the_baseline_has_the_metrics_of_the_most_frequent_label():
     ids, logits = np.array([1, 1, 0, 1]), random_logits(2, 4)
     names = ("f1", "macro_f1", "matthews_correlation")
-    scorer = ClassificationResults(("x", "y"), names)
-    score(scorer, [("x", "y")[i] for i in ids], [{"logits": row} for row in logits])
+    _, scorer = classified(("x", "y"), ids, logits, names)
     assert scorer.baseline() == pytest.approx(
         {"accuracy": 0.75, "f1": 6 / 7, "macro_f1": 3 / 7, "matthews_correlation": 0.0}
     )
 
     # A model with the same prediction for all examples has exactly the values of the
     # baseline.
-    constant = ClassificationResults(("x", "y"), names)
-    outputs = [{"logits": np.float32([0, 1])}] * 4
-    found = score(constant, [("x", "y")[i] for i in ids], outputs)
+    found, constant = classified(("x", "y"), ids, np.float32([[0, 1]] * 4), names)
     assert {"loss": found["loss"], **constant.baseline()} == found
 
 
 def test_the_multi_label_baseline_predicts_one_label_for_each_example():
     labels = [("x",), ("x", "y"), (), ("z", "x")]
     scorer = MultiLabelResults(("x", "y", "z"), ("micro_f1", "macro_f1"))
-    outputs = [
-        {"logits": np.zeros(3, np.float32), "probabilities": np.zeros(3, np.float32)}
-    ] * 4
-    score(scorer, labels, outputs)
+    score(scorer, labels, ZEROS * 4)
     true = np.array([[name in each for name in "xyz"] for each in labels])
     predicted = np.array([[True, False, False]] * 4)
     assert scorer.baseline() == pytest.approx(

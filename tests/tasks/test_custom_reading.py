@@ -59,91 +59,82 @@ NULL = "line 1: column 's' has no value"
 # is no text.
 FILES = [
     (
-        SINGLE,
         "test.tsv",
         "\ns\none\n\ntwo\n",
         [("one", None), ("", None), ("two", None)],
     ),
     (
-        SINGLE,
         "test.csv",
         "\ns\none\n\ntwo\n",
         [("one", None), ("", None), ("two", None)],
     ),
-    (SINGLE, "dev.tsv", "s\tlabel\none\ta\n\ntwo\tb\n", [("one", "a"), ("two", "b")]),
-    (SINGLE, "dev.csv", "s,label\none,a\n\ntwo,b\n", [("one", "a"), ("two", "b")]),
-    (SINGLE, "dev.csv", 's,label\n"one\ntwo",a\n', [("one\ntwo", "a")]),
-    (SINGLE, "dev.tsv", f"s\tlabel\n{LONG}\ta\n", [(LONG, "a")]),
-    (SINGLE, "dev.csv", f"s,label\n{LONG},a\n", [(LONG, "a")]),
+    ("dev.tsv", "s\tlabel\none\ta\n\ntwo\tb\n", [("one", "a"), ("two", "b")]),
+    ("dev.csv", "s,label\none,a\n\ntwo,b\n", [("one", "a"), ("two", "b")]),
+    ("dev.csv", 's,label\n"one\ntwo",a\n', [("one\ntwo", "a")]),
+    ("dev.tsv", f"s\tlabel\n{LONG}\ta\n", [(LONG, "a")]),
+    ("dev.csv", f"s,label\n{LONG},a\n", [(LONG, "a")]),
     # A row ends at a line feed only, and quotes are characters.
     (
-        SINGLE,
         "dev.tsv",
         '\ufeffs\tlabel\r\none\rtwo "\ta\r\n\r\n"\ta\r\n',
         [('one\rtwo "', "a"), ('"', "a")],
     ),
-    (SINGLE, "dev.tsv", "t\tlabel\nx\ta\n", refused(*NO_COLUMN)),
+    ("dev.tsv", "t\tlabel\nx\ta\n", refused(*NO_COLUMN)),
     (
-        SINGLE,
         "dev.tsv",
         "s\tlabel\nx\tc\n",
         refused("line 2: the label 'c' is not one of a, b"),
     ),
-    (SINGLE, "dev.tsv", "s\tlabel\nx\tA\n", refused("line 2: ", "Did you mean 'a'?")),
-    (SINGLE, "dev.tsv", "s\tlabel\nx\t\n", refused("line 2: column 'label' is empty")),
-    (SINGLE, "dev.tsv", "s\tlabel\nx\n", refused(SHORT)),
-    (SINGLE, "dev.csv", "s,label\nx,y,a\n", refused(SURPLUS)),
-    (SINGLE, "dev.csv", "s,label,s\nx,a,y\n", refused("several columns 's'")),
-    (SINGLE, "dev.csv", 's,label\n"\n",a\nx,c\n', refused("line 4: ", " 'c'")),
+    ("dev.tsv", "s\tlabel\nx\tA\n", refused("line 2: ", "Did you mean 'a'?")),
+    ("dev.tsv", "s\tlabel\nx\t\n", refused("line 2: column 'label' is empty")),
+    ("dev.tsv", "s\tlabel\nx\n", refused(SHORT)),
+    ("dev.csv", "s,label\nx,y,a\n", refused(SURPLUS)),
+    ("dev.csv", "s,label,s\nx,a,y\n", refused("several columns 's'")),
+    ("dev.csv", 's,label\n"\n",a\nx,c\n', refused("line 4: ", " 'c'")),
     (
-        SINGLE,
         "dev.csv",
         's,label\n\n"x,a\ny,a\n',
         refused("line 3 is not CSV: ", " end of"),
     ),
-    (SINGLE, "dev.jsonl", ROW + '{"s": 1', refused("line 2 is not JSON")),
+    ("dev.jsonl", ROW + '{"s": 1', refused("line 2 is not JSON")),
     (
-        SINGLE,
         "dev.jsonl",
         '\n{"s": "x"}',
         refused("line 2 has no column 'label'", "are: s."),
     ),
-    (SINGLE, "dev.jsonl", '{"s": null, "label": "a"}', refused(NULL)),
+    ("dev.jsonl", '{"s": null, "label": "a"}', refused(NULL)),
     (
-        SINGLE,
         "dev.jsonl",
         '{"s": [1], "label": "a"}',
         refused("line 1: column 's' ", "type list"),
     ),
     (
-        SINGLE,
         "dev.jsonl",
         '{"s": "x", "label": null}',
         refused("column 'label' has no value"),
     ),
     (
-        SINGLE,
         "dev.jsonl",
         '{"s": "x", "label": NaN}',
         refused("line 1: ", "the number nan"),
     ),
     (
-        SINGLE,
         "dev.csv",
         "s;label\nx;a\n",
         refused("are: s;label. Separate ", "in a .csv file"),
     ),
-    (SINGLE, "dev.csv", "s ,label\nx,a\n", refused(QUOTES)),
-    (SINGLE, "dev.tsv", "", refused("dev.tsv is empty")),
-    (SINGLE, "dev.tsv", "s\tlabel\n", refused("dev.tsv has no examples")),
+    ("dev.csv", "s ,label\nx,a\n", refused(QUOTES)),
+    ("dev.tsv", "", refused("dev.tsv is empty")),
+    ("dev.tsv", "s\tlabel\n", refused("dev.tsv has no examples")),
     (
-        SINGLE,
         "dev.tsv",
         b"s\tlabel\nok\ta\ncaf\xe9\ta\n",
         refused("UTF-8: byte 0xe9 in line 3"),
     ),
-    (SINGLE, "dev.parquet", "x", refused("dev.parquet cannot be read as Parquet")),
-    (SINGLE, "dev.xlsx", "x", refused("must end in one of .tsv, .csv")),
+    ("dev.parquet", "x", refused("dev.parquet cannot be read as Parquet")),
+    ("dev.xlsx", "x", refused("must end in one of .tsv, .csv")),
+]
+OTHER_FILES = [
     (
         SCORES,
         "dev.tsv",
@@ -167,7 +158,10 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize(("task", "name", "content", "expected"), FILES)
+@pytest.mark.parametrize(
+    ("task", "name", "content", "expected"),
+    [*((SINGLE, *each) for each in FILES), *OTHER_FILES],
+)
 def test_literal_files(tmp_path, task, name, content, expected):
     write(tmp_path / name, content)
     check(lambda path: rows_of(task, path), tmp_path / name, expected)

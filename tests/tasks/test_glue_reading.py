@@ -29,67 +29,67 @@ def read(name, kind, data_dir=None, counts=None, **location):
     return {split.suffix: list(task.reader.read(split, counts)) for split in splits}
 
 
-# For each task and kind of split: the text of the file, and the expected examples.
+# For each task and kind of split: the text of the file, and the expected example.
 LITERAL = {
     "cola-train": (
         "gj04\t0\t*\tThey drank the pub.\n",
-        [TextExample("They drank the pub.", None, "0")],
+        TextExample("They drank the pub.", None, "0"),
     ),
-    "cola-dev": ('gj04\t1\t\tIt "works.\r\n', [TextExample('It "works.', None, "1")]),
-    "cola-test": ("index\tsentence\n0\tBill left.\n", [TextExample("Bill left.")]),
-    "sst-2-train": ("sentence\tlabel\nfine \t1\n", [TextExample("fine ", None, "1")]),
+    "cola-dev": ('gj04\t1\t\tIt "works.\r\n', TextExample('It "works.', None, "1")),
+    "cola-test": ("index\tsentence\n0\tBill left.\n", TextExample("Bill left.")),
+    "sst-2-train": ("sentence\tlabel\nfine \t1\n", TextExample("fine ", None, "1")),
     "sst-2-test": (
         "index\tsentence\n0\tuneasy mishmash\n",
-        [TextExample("uneasy mishmash")],
+        TextExample("uneasy mishmash"),
     ),
     "mrpc-train": (
         '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t7\t8\tHe said " no '
         '.\t"No .\r\n',
-        [TextExample('He said " no .', '"No .', "1")],
+        TextExample('He said " no .', '"No .', "1"),
     ),
     "mrpc-test": (
         "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t7\t8\tOne .\tTwo .\n",
-        [TextExample("One .", "Two .")],
+        TextExample("One .", "Two ."),
     ),
     "qqp-train": (
         "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n5\t1\t2\tWhy?\tHow?\t0\n",
-        [TextExample("Why?", "How?", "0")],
+        TextExample("Why?", "How?", "0"),
     ),
     "qqp-test": (
         "id\tquestion1\tquestion2\n0\tWhy?\tHow?\n",
-        [TextExample("Why?", "How?")],
+        TextExample("Why?", "How?"),
     ),
     "sts-b-dev": (
         STSB_HEADER + STSB_ROW + "3.800\n",
-        [TextExample("A plane.", "An air plane.", 3.8)],
+        TextExample("A plane.", "An air plane.", 3.8),
     ),
     "sts-b-test": (
         STSB_HEADER.replace("\tscore", "") + STSB_ROW.rstrip("\t") + "\n",
-        [TextExample("A plane.", "An air plane.")],
+        TextExample("A plane.", "An air plane."),
     ),
     "mnli-train": (
         f"{MNLI_START}\tlabel1\tgold_label\n{MNLI_ROW}\tneutral\tentailment\n",
-        [TextExample("He left.", "He is gone.", "entailment")],
+        TextExample("He left.", "He is gone.", "entailment"),
     ),
     "qnli-train": (
         "index\tquestion\tsentence\tlabel\n0\tWho?\tShe did.\tnot_entailment\n",
-        [TextExample("Who?", "She did.", "not_entailment")],
+        TextExample("Who?", "She did.", "not_entailment"),
     ),
     "qnli-test": (
         "index\tquestion\tsentence\n0\tWho?\tMe.\n",
-        [TextExample("Who?", "Me.")],
+        TextExample("Who?", "Me."),
     ),
     "rte-dev": (
         "index\tsentence1\tsentence2\tlabel\n0\tA b.\tB.\tentailment\n",
-        [TextExample("A b.", "B.", "entailment")],
+        TextExample("A b.", "B.", "entailment"),
     ),
     "rte-test": (
         "index\tsentence1\tsentence2\n0\tA b.\tB.\n",
-        [TextExample("A b.", "B.")],
+        TextExample("A b.", "B."),
     ),
     "wnli-train": (
         "index\tsentence1\tsentence2\tlabel\n0\tIt hurt.\tThe carrot hurt.\t1\n",
-        [TextExample("It hurt.", "The carrot hurt.", "1")],
+        TextExample("It hurt.", "The carrot hurt.", "1"),
     ),
 }
 
@@ -99,7 +99,7 @@ def test_columns_are_found_in_the_official_layout(tmp_path, case):
     name, _, kind = case.rpartition("-")
     text, expected = LITERAL[case]
     write(tmp_path / f"{kind}.tsv", text)
-    assert read(name, kind, tmp_path) == {"": expected}
+    assert read(name, kind, tmp_path) == {"": [expected]}
 
 
 def test_mnli_has_two_dev_files_with_more_columns_than_the_train_file(tmp_path):
@@ -266,38 +266,23 @@ def test_names_and_aliases():
 def test_labels_and_metrics_of_each_task():
     # The order of the labels is that of `get_labels` in google-research/bert.
     nli, entailment = "contradiction entailment neutral", "entailment not_entailment"
+    matthews = "matthews_correlation, best by matthews_correlation"
     assert {
-        name: (
-            " ".join(task.labels),
-            task.task_type,
-            task.pair,
-            task.metric_names,
-            task.best_by[0],
-        )
+        name: f"{task.task_type} of {'pairs' if task.pair else 'texts'}: "
+        f"{' '.join(task.labels)}; {' '.join(task.metric_names)}, best by "
+        f"{task.best_by[0]}"
         for name, task in GLUE_TASKS.items()
     } == {
-        "cola": (
-            "0 1",
-            "classification",
-            False,
-            ("matthews_correlation",),
-            "matthews_correlation",
-        ),
-        "sst-2": ("0 1", "classification", False, (), "accuracy"),
-        "mrpc": ("0 1", "classification", True, ("f1",), "f1"),
-        "qqp": ("0 1", "classification", True, ("f1",), "f1"),
-        "sts-b": ("", "regression", True, ("pearson", "spearman"), "spearman"),
-        "mnli": (nli, "classification", True, (), "accuracy"),
-        "qnli": (entailment, "classification", True, (), "accuracy"),
-        "rte": (entailment, "classification", True, (), "accuracy"),
-        "wnli": ("0 1", "classification", True, (), "accuracy"),
-        "ax": (
-            nli,
-            "classification",
-            True,
-            ("matthews_correlation",),
-            "matthews_correlation",
-        ),
+        "cola": f"classification of texts: 0 1; {matthews}",
+        "sst-2": "classification of texts: 0 1; , best by accuracy",
+        "mrpc": "classification of pairs: 0 1; f1, best by f1",
+        "qqp": "classification of pairs: 0 1; f1, best by f1",
+        "sts-b": "regression of pairs: ; pearson spearman, best by spearman",
+        "mnli": f"classification of pairs: {nli}; , best by accuracy",
+        "qnli": f"classification of pairs: {entailment}; , best by accuracy",
+        "rte": f"classification of pairs: {entailment}; , best by accuracy",
+        "wnli": "classification of pairs: 0 1; , best by accuracy",
+        "ax": f"classification of pairs: {nli}; {matthews}",
     }
     assert {task.best_by[1] for task in GLUE_TASKS.values()} == {1}
 

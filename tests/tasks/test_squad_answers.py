@@ -8,7 +8,9 @@ import pytest
 from reference import squad as oracle
 from reference.tokenizer import Tokenizer, words
 from squad_data import (
+    CASES,
     RARE_WORDS,
+    VERSIONS,
     WORDS,
     Encoded,
     data_of,
@@ -59,6 +61,7 @@ def answers_by_id(task, items):
     for example, outputs in items:
         best = finder.find(example, outputs)
         chosen[example.id] = best.predicted(task.answers)
+        pairs = zip(best.answers, best.probabilities, strict=True)
         nbest[example.id] = [
             {
                 "text": answer.text,
@@ -66,9 +69,7 @@ def answers_by_id(task, items):
                 "start_logit": answer.start_logit,
                 "end_logit": answer.end_logit,
             }
-            for answer, probability in zip(
-                best.answers, best.probabilities, strict=True
-            )
+            for answer, probability in pairs
         ]
         if task.answers.version_2_with_negative:
             null_odds[example.id] = best.null_score_diff
@@ -86,8 +87,8 @@ def check_equal(found, expected):
 
 
 @pytest.mark.parametrize("rounded", [False, True], ids=["distinct", "tied"])
-@pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
-@pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
+@VERSIONS
+@CASES
 def test_random_logits(tmp_path, do_lower_case, version_2, rounded):
     chosen, null = set(), "" if version_2 else "empty"
     for seed, settings in enumerate(SETTINGS.values()):
@@ -106,7 +107,7 @@ def test_random_logits(tmp_path, do_lower_case, version_2, rounded):
     assert len(chosen) > 15
 
 
-@pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
+@VERSIONS
 def test_padding_does_not_take_part(tmp_path, version_2):
     """As the released code on the tokens only, also if padding has large logits."""
     settings = {"n_best_size": 4, "version_2_with_negative": version_2}
@@ -132,7 +133,7 @@ def cut(outputs):
     }
 
 
-@pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
+@VERSIONS
 def test_no_possible_answer(tmp_path, version_2):
     """All best starts are in the question, so that no span is possible."""
     settings = {
@@ -252,7 +253,7 @@ def random_parts(rng, text, do_lower_case):
     return base[start : start + rng.randint(1, 12)].strip(), joined
 
 
-@pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
+@CASES
 def test_final_text_of_random_texts(do_lower_case):
     rng = random.Random(0)
     characters = [*"aaBcé. ", " ", "İ", "\u0301", "\u200b", "\xa0", "猫", "\u2028", "ß"]
@@ -290,7 +291,7 @@ def as_files(parts):
     }
 
 
-@pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
+@VERSIONS
 def test_files(tmp_path, version_2):
     settings = {"version_2_with_negative": version_2, "padding_as_released": True}
     task, found = make(
@@ -327,7 +328,7 @@ def test_golden_files(test_data, tmp_path, version):
     assert sorted(files) == sorted(FILES if version == "v2.0" else FILES[:2])
 
 
-@pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
+@VERSIONS
 def test_files_without_questions(tmp_path, version_2):
     task = make_task(
         tokenizers(True)[0], WINDOWS, {"version_2_with_negative": version_2}

@@ -10,6 +10,7 @@ import tensorflow as tf
 from reference import squad as oracle
 from reference.tokenizer import Tokenizer
 from squad_data import (
+    CASES,
     Encoded,
     answers_of,
     data_of,
@@ -75,7 +76,7 @@ def encoded(path, do_lower_case, sizes, training, version_2):
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-@pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
+@CASES
 def test_generated_questions(tmp_path, do_lower_case, sizes):
     """For training with both versions, and for prediction."""
     data = random_data(str(sizes), 15, 30, True, WITHOUT_PIECES)
@@ -94,7 +95,7 @@ def test_generated_questions(tmp_path, do_lower_case, sizes):
     check_equal(encoded(path, do_lower_case, sizes, True, False))
 
 
-@pytest.mark.parametrize("do_lower_case", [True, False], ids=["uncased", "cased"])
+@CASES
 def test_truncated_questions_are_counted(tmp_path, do_lower_case):
     path = write(tmp_path / "dev.json", random_data(0, 40, 4))
     _, reference = tokenizers(do_lower_case)

@@ -10,6 +10,7 @@ import reading
 from reading import check, refused
 from reference import squad as oracle
 from squad_data import (
+    VERSIONS,
     Encoded,
     answers_of,
     data_of,
@@ -113,7 +114,7 @@ def test_f1_by_characters_of_random_texts():
     assert len(values) > 30
 
 
-@pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
+@VERSIONS
 def test_the_units_of_f1(version_2, caplog):
     """EM stays.
 
@@ -332,7 +333,7 @@ def test_the_best_answer_is_always_empty(tmp_path):
     assert (found["best_f1"], found["best_f1_thresh"]) == (75.0, 0.0)
 
 
-@pytest.mark.parametrize("version_2", [False, True])
+@VERSIONS
 def test_unlabelled_questions_do_not_count(caplog, version_2):
     unknown = SquadExample("2", "", (), "", None)
     examples = [SquadExample("1", "", (), "", ("x",)), unknown]
@@ -378,7 +379,7 @@ def check_report(report, data, predictions):
     assert lines == [text or "(no answer)" for text in expected[: len(lines)]]
 
 
-@pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
+@VERSIONS
 def test_the_scores_of_the_written_predictions(tmp_path, version_2):
     contexts = ["a b c", "the cat", "猫 x"] * 3
     data = data_of(
@@ -525,7 +526,7 @@ def test_metrics_and_the_order_of_the_data_set(tmp_path):
 
 
 @pytest.mark.parametrize("threshold", [-3.0, 2.0])
-@pytest.mark.parametrize("version_2", [False, True], ids=["v1.1", "v2.0"])
+@VERSIONS
 @pytest.mark.parametrize("n_best_size", [1, 5])
 def test_a_single_file_gives_its_own_predictions(
     tmp_path, version_2, threshold, n_best_size
@@ -566,9 +567,8 @@ ONE = {"q": {"x": 1.0}}
             ("1.json and ", "0.json have different", "'r'"),
         ),
         ([{"q": {"x": 0.6, "": 0.4}}], ("contains empty answers, as for SQuAD",)),
-        ([], ("at least one file nbest_predictions.json. Received: none.",)),
     ],
-    ids=["questions", "empty answers", "no file"],
+    ids=["questions", "empty answers"],
 )
 def test_refused_runs(tmp_path, runs, words):
     check(lambda folder: averaged(folder, runs), tmp_path, refused(*words))

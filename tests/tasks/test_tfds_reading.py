@@ -29,6 +29,24 @@ TEXT = tfds.features.Text()
 KNOWN = ("glue/ax", "glue/mnli", "glue/mrpc", "glue/rte", "glue/stsb")
 
 
+def labels_of(*names):
+    return tfds.features.ClassLabel(names=names)
+
+
+PAIR = {"sentence1": TEXT, "sentence2": TEXT}
+NLI_FEATURES = {
+    "premise": TEXT,
+    "hypothesis": TEXT,
+    "label": labels_of("entailment", "neutral", "contradiction"),
+    "idx": np.int32,
+}
+
+
+def nli_example(number, label):
+    texts = {"premise": f"p{number}", "hypothesis": f"h{number}"}
+    return {**texts, "label": label, "idx": number}
+
+
 def build(folder, name, features, examples_by_split):
     """Writes a prepared data set; the name may contain a config."""
     version = tfds.builder(name).info.version if name in KNOWN else "1.0.0"
@@ -78,7 +96,7 @@ def build_tiny(folder):
 
 def build_reviews(folder):
     """Writes a data set with five reviews to train and three to test."""
-    label = tfds.features.ClassLabel(names=["neg", "pos"])
+    label = labels_of("neg", "pos")
     rows = [{"text": f"review {n} é", "label": ("pos", "neg")[n % 2]} for n in range(5)]
     return build(
         folder,
@@ -113,19 +131,9 @@ def test_another_split_or_a_part_can_be_named(tmp_path):
 
 
 def test_glue_labels_are_mapped_by_name(tmp_path):
-    label = tfds.features.ClassLabel(names=["entailment", "neutral", "contradiction"])
-    features = {"premise": TEXT, "hypothesis": TEXT, "label": label, "idx": np.int32}
-
-    def example(number, label):
-        return {
-            "premise": f"p{number}",
-            "hypothesis": f"h{number}",
-            "label": label,
-            "idx": number,
-        }
-
+    example = nli_example
     location = build(
-        tmp_path, "glue/mnli", features,
+        tmp_path, "glue/mnli", NLI_FEATURES,
         {
             "train": [example(0, "entailment"), example(1, "neutral"), example(2, 2)],
             "validation_matched": [example(3, 0)],
@@ -161,49 +169,42 @@ def test_glue_labels_are_mapped_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("names", "labels", "expected"),
     [
-        (["not_equivalent", "equivalent"], ("0", "1"), ["0", "1"]),
-        (["not_duplicate", "duplicate"], ("0", "1"), ["0", "1"]),
-        (["unacceptable", "acceptable"], ("0", "1"), ["0", "1"]),
-        (["negative", "positive"], ("0", "1"), ["0", "1"]),
-        (["not_entailment", "entailment"], ("0", "1"), ["0", "1"]),
-        (["entailment", "not_entailment"], ("0", "1"), ["1", "0"]),
-        (["not_entailment", "entailment"], ("entailment", "not_entailment"), None),
+        ("not_equivalent equivalent", "0 1", "0 1"),
+        ("not_duplicate duplicate", "0 1", "0 1"),
+        ("unacceptable acceptable", "0 1", "0 1"),
+        ("negative positive", "0 1", "0 1"),
+        ("not_entailment entailment", "0 1", "0 1"),
+        ("entailment not_entailment", "0 1", "1 0"),
+        (
+            "not_entailment entailment",
+            "entailment not_entailment",
+            "not_entailment entailment",
+        ),
     ],
     ids=["mrpc", "qqp", "cola", "sst2", "wnli", "wnli_reversed", "rte"],
 )
 def test_names_become_the_labels_of_the_files(tmp_path, names, labels, expected):
-    features = {
-        "sentence1": TEXT,
-        "sentence2": TEXT,
-        "label": tfds.features.ClassLabel(names=names),
-    }
     rows = [{"sentence1": "a", "sentence2": "b", "label": number} for number in (0, 1)]
+    features = {**PAIR, "label": labels_of(*names.split())}
     location = build(tmp_path, "glue/any", features, {"train": rows})
-    task = read_from_tfds(task_of("any", labels), location)
+    task = read_from_tfds(task_of("any", tuple(labels.split())), location)
     (train,) = read(task, "train", location)
-    assert [example.label for example in train] == (expected or names)
+    assert [example.label for example in train] == expected.split()
 
 
 def test_ax_is_read_by_the_task_of_the_official_files(tmp_path):
-    label = tfds.features.ClassLabel(names=["entailment", "neutral", "contradiction"])
-    features = {"premise": TEXT, "hypothesis": TEXT, "label": label, "idx": np.int32}
-    row = {"premise": "p", "hypothesis": "h", "label": -1, "idx": 0}
-    location = build(tmp_path, "glue/ax", features, {"test": [row]})
+    row = nli_example(0, -1)
+    location = build(tmp_path, "glue/ax", NLI_FEATURES, {"test": [row]})
     task = read_from_tfds(GLUE_TASKS["ax"], location)
     assert task.facts == GLUE_TASKS["ax"].facts
     (split,) = task.splits("test", location)
     assert split.name == "test_ax" and split.suffix in task.submission.file_names
     assert [split.name for split in task.splits("dev", location)] == ["dev_ax"]
-    assert read(task, "test", location) == [[TextExample("p", "h", None)]]
+    assert read(task, "test", location) == [[TextExample("p0", "h0", None)]]
 
 
 def test_scores_are_read_and_test_scores_of_minus_one_are_none(tmp_path):
-    features = {
-        "sentence1": TEXT,
-        "sentence2": TEXT,
-        "label": np.float32,
-        "idx": np.int32,
-    }
+    features = {**PAIR, "label": np.float32, "idx": np.int32}
     row = {"sentence1": "a", "sentence2": "b", "idx": 0}
     location = build(
         tmp_path, "glue/stsb", features,
@@ -221,7 +222,7 @@ def test_scores_are_read_and_test_scores_of_minus_one_are_none(tmp_path):
 
 
 def test_training_examples_without_a_label_are_skipped_and_counted(tmp_path):
-    features = {"text": TEXT, "label": tfds.features.ClassLabel(names=["a", "b"])}
+    features = {"text": TEXT, "label": labels_of("a", "b")}
     rows = [{"text": f"t{n}", "label": label} for n, label in enumerate([0, -1, 1, -1])]
     location = build(tmp_path, "snli_like", features, {"train": rows})
     counts = Counter()
@@ -231,7 +232,7 @@ def test_training_examples_without_a_label_are_skipped_and_counted(tmp_path):
 
 
 def test_several_labels_and_labels_without_names(tmp_path):
-    topics = tfds.features.Sequence(tfds.features.ClassLabel(names=["x", "y", "z"]))
+    topics = tfds.features.Sequence(labels_of("x", "y", "z"))
     features = {"text": TEXT, "topics": topics, "stars": np.int64, "ok": np.bool_}
     rows = [
         {"text": "one", "topics": ["z", "x"], "stars": 5, "ok": True},
@@ -254,7 +255,7 @@ def test_several_labels_and_labels_without_names(tmp_path):
 
 
 def test_the_fingerprint_changes_with_the_content(tmp_path):
-    features = {"text": TEXT, "label": tfds.features.ClassLabel(names=["a", "b"])}
+    features = {"text": TEXT, "label": labels_of("a", "b")}
     task = labelled(["a", "b"], "text")
     found = set()
     for name in ("one", "two", "one"):

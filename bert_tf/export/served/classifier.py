@@ -177,7 +177,7 @@ class ServedClassifier(ServedModel):
             place = place_of(path, number)
             yield (
                 tuple(text_of(text, place) for text in texts),
-                self._parse_label(label, path, number),
+                self._parse_label(label, place),
             )
 
     def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.tasks import tables
-from bert_tf.tasks.tables import TableFormat, place_of
+from bert_tf.tasks.tables import Row, TableFormat, place_of
 
 UNKNOWN_IN_TEST = "test rows with an unknown label"
 # Each record has room for the choices of the example with the most choices.
@@ -52,9 +52,9 @@ class ChoiceExample:
     choices: tuple[str, ...]
     label: int | None = None
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> Row:
         """Returns the example as the JSON values of a line in a `.jsonl` file."""
-        row: dict[str, Any] = {"context": self.context, "choices": list(self.choices)}
+        row: Row = {"context": self.context, "choices": list(self.choices)}
         return row if self.label is None else {**row, "label": self.label}
 
 

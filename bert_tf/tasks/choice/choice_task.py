@@ -1,12 +1,13 @@
-"""`ChoiceTask`: the best of several texts, as in SWAG, and its loss.
+"""`ChoiceTask`: the best of several texts, as in SWAG, with its loss and results.
 
 Shape letters: B batch, N examples, C choices, S sequence length, R sequences of all
 examples.
 """
 
 import dataclasses
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from bert_tf.errors import InputError
 from bert_tf.modeling import BertMultipleChoice
 from bert_tf.task_facts import ROOM, TaskFacts
 from bert_tf.tasks.choice.choice_examples import ChoiceExample, read_examples
-from bert_tf.tasks.choice.choice_results import ChoiceResults
-from bert_tf.tasks.head_objective import HeadObjective
+from bert_tf.tasks.head_objective import HeadObjective, Tensors
+from bert_tf.tasks.results import Metrics, Outputs, TaskResults, shortest_float
 from bert_tf.tasks.splits import SPLIT_NAMES, RowCounts, Split
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
@@ -55,12 +56,86 @@ class ChoiceObjective(HeadObjective):
     4.4.
     """
 
-    def _run_model(
-        self, batch: Mapping[str, Any], training: bool = False
-    ) -> dict[str, Any]:
+    def _run_model(self, batch: Tensors, training: bool = False) -> Tensors:
         logits = super()._run_model(batch, training)["logits"]
         exists = tf.sequence_mask(batch["num_choices"], logits.shape[-1])
         return {"logits": tf.where(exists, logits, MISSING_CHOICE)}
+
+
+class ChoiceResults(TaskResults):
+    """Accuracy and mean cross entropy, and the probabilities of the choices.
+
+    The predicted choice is the one with the highest probability; of equal ones, the
+    first.
+
+    `test_results.tsv` has one line per example, with the probabilities of its choices,
+    separated by tabs. `predictions.jsonl` also has the texts and, if it is known, the
+    label.
+    """
+
+    file_names = ("test_results.tsv", "predictions.jsonl")
+    scores_predictions = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._correct, self._loss = 0, 0.0
+        self._labels: Counter[int] = Counter()
+
+    def score(self, example: ChoiceExample, prediction: Outputs) -> None:
+        """Adds an example to the metrics; one without a label is ignored."""
+        if example.label is None:
+            return
+
+        count = len(example.choices)
+        logits: np.ndarray = prediction["logits"][:count].astype(np.float64)
+        best = int(prediction["probabilities"][:count].argmax())
+        self._loss += float(np.logaddexp.reduce(logits) - logits[example.label])
+        self._correct += best == example.label
+        self._count += 1
+        self._labels[example.label] += 1
+
+        self._add_sample(
+            f"context:   {example.context}\n"
+            f"predicted: {example.choices[best]}\n"
+            f"correct:   {example.choices[example.label]}\n"
+        )
+
+    def metrics(self) -> Metrics:
+        """Returns accuracy and loss; {} if no example has a label."""
+        if not self._count:
+            return {}
+        return {
+            "accuracy": self._correct / self._count,
+            "loss": self._loss / self._count,
+        }
+
+    def baseline(self) -> Metrics:
+        """Returns the accuracy if the most frequent position is always predicted."""
+        return {"accuracy": max(self._labels.values()) / self._count}
+
+    def report(self) -> str:
+        """Returns the accuracy, and predicted and correct choices of some examples."""
+        accuracy, baseline = (
+            each["accuracy"] for each in (self.metrics(), self.baseline())
+        )
+        return (
+            f"accuracy {accuracy:.4f}; {baseline:.4f} if the choice at the most "
+            f"frequent position is always predicted\n\n{super().report()}"
+        )
+
+    def lines(self, example: ChoiceExample, prediction: Outputs) -> tuple[str, str]:
+        """Returns the line of an example in each of the two files."""
+        probabilities = prediction["probabilities"][: len(example.choices)]
+        best = int(probabilities.argmax())
+        row = {
+            **example.as_row(),
+            "predicted": best,
+            "choice": example.choices[best],
+            "probability": shortest_float(probabilities[best]),
+            "probabilities": [shortest_float(value) for value in probabilities],
+        }
+        numbers = "\t".join(map(str, probabilities))
+        return f"{numbers}\n", f"{json.dumps(row, ensure_ascii=False)}\n"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,8 +208,8 @@ class ChoiceTask(Task):
 
     def examples(self, split: Split, counts: Counter[str]) -> Iterator[ChoiceExample]:
         """Yields the examples of a split; see `read_examples`."""
-        form = split.file.table_format
-        return read_examples(split.file.name, split.kind, counts, form)
+        form = split.source.table_format
+        return read_examples(split.source.name, split.kind, counts, form)
 
     def encode(
         self,
@@ -165,17 +240,19 @@ class ChoiceTask(Task):
 
         # From sequences to examples: [R, S] -> [N, C, S]
         exists = np.arange(self.num_choices) < per_example[:, None]  # [N, C]
-        columns = {
-            "input_ids": _by_choice(
-                packed["input_ids"], exists, tokenizer.pad_id, np.int32
-            ),
-            "input_mask": _by_choice(packed["input_mask"], exists, 0, np.uint8),
-            "segment_ids": _by_choice(packed["segment_ids"], exists, 0, np.uint8),
-            "num_choices": per_example,
-            "label_ids": np.array(
-                [example.label or 0 for example in examples], np.int64
-            ),
+        paddings = {
+            "input_ids": np.int32(tokenizer.pad_id),
+            "input_mask": np.uint8(0),
+            "segment_ids": np.uint8(0),
         }
+        columns: dict[str, np.ndarray] = {}
+        for name, padding in paddings.items():
+            columns[name] = np.full([*exists.shape, max_seq_length], padding)
+            columns[name][exists] = packed[name].numpy()
+        columns["num_choices"] = per_example
+        columns["label_ids"] = np.array(
+            [example.label or 0 for example in examples], np.int64
+        )
 
         # The report counts examples, not sequences.
         lengths_a = contexts.row_lengths().numpy()[row]
@@ -195,19 +272,3 @@ class ChoiceTask(Task):
     def make_results(self, split: Split) -> ChoiceResults:
         """Returns the object that computes the metrics, and writes the predictions."""
         return ChoiceResults()
-
-
-def _by_choice(
-    packed: Any, exists: np.ndarray, padding: int, dtype: type
-) -> np.ndarray:
-    """Returns the sequences [R, S] as an array [N, C, S], with padding.
-
-    Args:
-        packed: int32 tensor [R, S], in the order of the examples and of their choices.
-        exists: bool [N, C], with R true values.
-        padding: The value for missing choices.
-        dtype: The dtype of the result.
-    """
-    columns: np.ndarray = np.full([*exists.shape, packed.shape[1]], padding, dtype)
-    columns[exists] = packed.numpy()
-    return columns

@@ -8,7 +8,7 @@ Shape letters: C labels, P pairs of a label and a predicted label, N examples.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -73,23 +73,16 @@ def _accuracy(pairs: LabelPairs) -> float:
 
 
 def _f1_of_second_label(pairs: LabelPairs) -> float:
-    import sklearn.metrics
-
-    return sklearn.metrics.f1_score(
-        pairs.true == 1,
-        pairs.predicted == 1,
-        sample_weight=pairs.counts,
-        zero_division=0,
-    )
+    return _mean_f1_of_labels(pairs, [1])
 
 
-def _mean_f1_of_labels(pairs: LabelPairs) -> float:
+def _mean_f1_of_labels(pairs: LabelPairs, labels: Sequence[int] | None = None) -> float:
     import sklearn.metrics
 
     return sklearn.metrics.f1_score(
         pairs.true,
         pairs.predicted,
-        labels=np.arange(pairs.num_labels),
+        labels=labels or range(pairs.num_labels),
         average="macro",
         sample_weight=pairs.counts,
         zero_division=0,
@@ -112,13 +105,13 @@ def _mean_f1_of_outcomes(outcomes: np.ndarray) -> float:
     return float(np.mean([binary_scores(row).f1 for row in outcomes]))
 
 
-def _correlation(name: str, true: np.ndarray, predicted: np.ndarray) -> float:
+def _correlation(name: str, scores: np.ndarray) -> float:
     """Returns a correlation of SciPy; 0 if one of the two has equal values only."""
     import scipy.stats  # type: ignore[import-untyped]
 
-    if true.min() == true.max() or predicted.min() == predicted.max():
+    if any(values.min() == values.max() for values in scores):
         return 0.0
-    return getattr(scipy.stats, name)(true, predicted).statistic
+    return getattr(scipy.stats, name)(*scores).statistic
 
 
 # Of classification: from the pairs.
@@ -133,8 +126,8 @@ OF_OUTCOMES: Mapping[str, Callable[[np.ndarray], float]] = {
     "micro_f1": _f1_of_all_decisions,
     "macro_f1": _mean_f1_of_outcomes,
 }
-# Of regression: from the correct and the predicted scores, float64 [N] each.
-OF_SCORES: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
+# Of regression: from the correct and the predicted scores, float64 [2, N].
+OF_SCORES: Mapping[str, Callable[[np.ndarray], float]] = {
     "pearson": functools.partial(_correlation, "pearsonr"),
     "spearman": functools.partial(_correlation, "spearmanr"),
 }

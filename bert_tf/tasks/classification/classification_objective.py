@@ -3,13 +3,12 @@
 Shape letters: B batch, C classes.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from bert_tf.modeling import BertClassifier
-from bert_tf.tasks.head_objective import HeadObjective, weighted
+from bert_tf.tasks.head_objective import HeadObjective, Numbers, Tensors, weighted
 from bert_tf.training.step.losses import divergence
 
 
@@ -27,9 +26,7 @@ class RegressionObjective(HeadObjective):
     B.1 (STS-B). google-research/bert has no regression.
     """
 
-    def sums_of_outputs(
-        self, outputs: Mapping[str, Any], batch: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def sums_of_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """Returns the sum of the losses, and the numerators of the metrics."""
         logits, labels = outputs["logits"], batch["label_ids"]
         return {
@@ -38,21 +35,19 @@ class RegressionObjective(HeadObjective):
 
     def teacher_losses(
         self,
-        outputs: Mapping[str, Any],
+        outputs: Tensors,
         teacher: Any,
-        batch: Mapping[str, Any],
+        batch: Tensors,
         temperature: float,
     ) -> Any:
         """Returns the squared differences from the teacher, float32 [B]."""
         return tf.square(outputs["logits"] - teacher[:, 0])[:, 0]
 
-    def metrics(
-        self, sums: Mapping[str, float], counts: Mapping[str, float]
-    ) -> dict[str, float]:
+    def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
         """Returns no metrics: the loss is the mean squared error."""
         return {}
 
-    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def outputs(self, batch: Tensors) -> Tensors:
         """Returns `logits`, float32 [B, 1], and the same as `score`, float32 [B]."""
         logits = self._run_model(batch)["logits"]
         return {"logits": logits, "score": logits[:, 0]}
@@ -74,9 +69,7 @@ class MultiLabelObjective(HeadObjective):
         super().__init__(model, best_by)
         self.threshold = threshold
 
-    def sums_of_outputs(
-        self, outputs: Mapping[str, Any], batch: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def sums_of_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """Returns the sum of the losses, and the numerators of the metrics."""
         logits, labels = outputs["logits"], batch["label_ids"]
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
@@ -89,9 +82,9 @@ class MultiLabelObjective(HeadObjective):
 
     def teacher_losses(
         self,
-        outputs: Mapping[str, Any],
+        outputs: Tensors,
         teacher: Any,
-        batch: Mapping[str, Any],
+        batch: Tensors,
         temperature: float,
     ) -> Any:
         """Returns the mean divergences of the sigmoids of the labels: float32 [B].
@@ -103,15 +96,13 @@ class MultiLabelObjective(HeadObjective):
         )
         return tf.reduce_mean(divergence(given, own, temperature), axis=-1)
 
-    def metrics(
-        self, sums: Mapping[str, float], counts: Mapping[str, float]
-    ) -> dict[str, float]:
+    def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
         """Returns the micro-averaged F1; 0 if no label occurs or is predicted."""
         positives = sums["positives"]
         micro_f1 = 2 * sums["true_positives"] / positives if positives else 0.0
         return {"micro_f1": micro_f1}
 
-    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def outputs(self, batch: Tensors) -> Tensors:
         """Returns `logits`, and `probabilities`, their sigmoids: float32 [B, C]."""
         logits = self._run_model(batch)["logits"]
         return {"logits": logits, "probabilities": tf.sigmoid(logits)}

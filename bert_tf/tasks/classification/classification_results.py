@@ -6,7 +6,6 @@ SciPy and scikit-learn are imported inside functions, because the programs show 
 help without them.
 """
 
-import array
 import json
 import logging
 import warnings
@@ -25,9 +24,15 @@ from bert_tf.tasks.classification.classification_metrics import (
 )
 from bert_tf.tasks.classification.submission import HEADER, Submission
 from bert_tf.tasks.classification.text_examples import TextExample
-from bert_tf.tasks.results import Outputs, TaskResults, shortest_float, with_prediction
+from bert_tf.tasks.results import (
+    Metrics,
+    Outputs,
+    TaskResults,
+    shortest_float,
+    with_prediction,
+)
 from bert_tf.tasks.splits import Split
-from bert_tf.tasks.tables import aligned, shortened
+from bert_tf.tasks.tables import Row, aligned, shortened
 
 _LOGGER = logging.getLogger(__name__)
 # The number of examples that are scored in one NumPy call.
@@ -66,6 +71,9 @@ class TextResults(TaskResults):
     scores_predictions = True
     # The name of the output that test_results.tsv contains.
     output = "probabilities"
+    # The metrics by name, and those that are computed always.
+    functions: Mapping[str, Callable[[Any], float]]
+    further_metrics: Sequence[str] = ()
 
     def __init__(
         self,
@@ -112,7 +120,7 @@ class TextResults(TaskResults):
 
     def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
         """Returns the logits [C] of the mean prediction of windows, [W, C]."""
-        mean: np.ndarray = logits.mean(axis=0)
+        mean = logits.mean(axis=0)
         return mean
 
     def score(self, example: TextExample, prediction: Outputs) -> None:
@@ -126,12 +134,10 @@ class TextResults(TaskResults):
     def _flush(self) -> None:
         if not self._block:
             return
-        labels = [label for label, _ in self._block]
-        names = [
-            name for name in ("logits", "probabilities") if name in self._block[0][1]
-        ]
+        labels, outputs = zip(*self._block, strict=True)
+        names = {"logits", "probabilities"} & outputs[0].keys()
         stacked = {
-            name: np.stack([each[name] for _, each in self._block]) for name in names
+            name: np.stack([each[name] for each in outputs]) for name in names
         }  # [N, C] each
 
         logits = stacked["logits"].astype(np.float64)
@@ -150,23 +156,31 @@ class TextResults(TaskResults):
         """
         raise NotImplementedError
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> Metrics:
         """Returns the loss and the metrics; {} if no example has a label."""
         self._flush()
         if not self._count:
             return {}
-        return {"loss": self._loss / self._count, **_as_floats(self._metrics)}
+        return {"loss": self._loss / self._count, **self._metrics_of(self._counted())}
 
-    def baseline(self) -> dict[str, float]:
+    def baseline(self) -> Metrics:
         """Returns the metrics if the most frequent label is always predicted."""
         self._flush()
-        return _as_floats(self._constant_metrics)
+        return self._metrics_of(self._constant())
 
-    def _metrics(self) -> Mapping[str, float]:
+    def _metrics_of(self, counted: Any) -> Metrics:
         """Returns the metrics except the loss."""
+        names = dict.fromkeys([*self.further_metrics, *self._metric_names])
+        with warnings.catch_warnings():
+            # scikit-learn and SciPy warn about metrics without a definition.
+            warnings.simplefilter("ignore")
+            return {name: float(self.functions[name](counted)) for name in names}
+
+    def _counted(self) -> Any:
+        """Returns what `functions` take, for the predictions."""
         raise NotImplementedError
 
-    def _constant_metrics(self) -> Mapping[str, float]:
+    def _constant(self) -> Any:
         raise NotImplementedError
 
     def lines(self, example: TextExample, prediction: Outputs) -> list[str]:
@@ -185,7 +199,7 @@ class TextResults(TaskResults):
             lines.append(f"{header}{self._num_lines}\t{value}")
         return [f"{line}\n" for line in lines]
 
-    def _as_json(self, values: np.ndarray) -> dict[str, Any]:
+    def _as_json(self, values: np.ndarray) -> Row:
         """Returns the prediction first, then its probability or those of all labels."""
         raise NotImplementedError
 
@@ -199,20 +213,15 @@ class TextResults(TaskResults):
             )
 
 
-def _as_floats(metrics: Callable[[], Mapping[str, float]]) -> dict[str, float]:
-    with warnings.catch_warnings():
-        # scikit-learn and SciPy warn about metrics without a definition; see
-        # `TextResults`.
-        warnings.simplefilter("ignore")
-        return {name: float(value) for name, value in metrics().items()}
-
-
 class ClassificationResults(TextResults):
     """Accuracy, the mean cross entropy, and further metrics.
 
     The names of these are "f1" (of the second label), "macro_f1" and
     "matthews_correlation".
     """
+
+    functions = OF_PAIRS
+    further_metrics = ("accuracy",)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -238,22 +247,18 @@ class ClassificationResults(TextResults):
     def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
         """Returns the logarithms of the mean probabilities, plus a constant."""
         logarithms = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
-        sums: np.ndarray = np.logaddexp.reduce(logarithms, axis=0)
+        sums = np.logaddexp.reduce(logarithms, axis=0)
         return sums
 
-    def _label_pairs(self) -> LabelPairs:
+    def _counted(self) -> LabelPairs:
         pairs = np.array(sorted(self._pairs))
         counts = np.array([self._pairs[pair] for pair in pairs.tolist()])
         num_labels = len(self._names)
         return LabelPairs(pairs // num_labels, pairs % num_labels, counts, num_labels)
 
-    def _metrics(self) -> Mapping[str, float]:
-        return self._metrics_of(self._label_pairs())
-
-    def _constant_metrics(self) -> Mapping[str, float]:
-        pairs, most_frequent = self._label_pairs(), self._frequencies().argmax()
-        predicted = np.full_like(pairs.true, most_frequent)
-        return self._metrics_of(pairs._replace(predicted=predicted))
+    def _constant(self) -> LabelPairs:
+        pairs, most_frequent = self._counted(), self._frequencies().argmax()
+        return pairs._replace(predicted=np.full_like(pairs.true, most_frequent))
 
     def undefined(self, metric: str) -> str:
         """Returns the labels without an example, if the metric needs one of them."""
@@ -266,12 +271,8 @@ class ClassificationResults(TextResults):
 
     def _frequencies(self) -> np.ndarray:
         """Returns the number of examples with each label: int64 [C]."""
-        true, _, counts, num_labels = self._label_pairs()
+        true, _, counts, num_labels = self._counted()
         return np.bincount(true, counts, num_labels).astype(np.int64)
-
-    def _metrics_of(self, pairs: LabelPairs) -> Mapping[str, float]:
-        names = dict.fromkeys(["accuracy", *self._metric_names])
-        return {name: OF_PAIRS[name](pairs) for name in names}
 
     def report(self) -> str:
         """Returns accuracy, scores of each label, and the confusion matrix.
@@ -282,7 +283,7 @@ class ClassificationResults(TextResults):
         self._flush()
         import sklearn.metrics
 
-        true, predicted, counts, num_labels = self._label_pairs()
+        true, predicted, counts, num_labels = self._counted()
         classes = np.arange(num_labels)
 
         # Accuracy, and the scores of each label.
@@ -312,7 +313,7 @@ class ClassificationResults(TextResults):
             f"{aligned([['', *self._names], *rows])}\n"
         )
 
-    def _as_json(self, values: np.ndarray) -> dict[str, Any]:
+    def _as_json(self, values: np.ndarray) -> Row:
         best = int(values.argmax())
         self._predicted[self._names[best]] += 1
         return {
@@ -336,6 +337,8 @@ class ClassificationResults(TextResults):
 
 class MultiLabelResults(TextResults):
     """The mean sigmoid cross entropy, "micro_f1" and "macro_f1"."""
+
+    functions = OF_OUTCOMES
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -369,23 +372,20 @@ class MultiLabelResults(TextResults):
         losses = np.logaddexp(0, logits) - logits * true
         return losses.mean(axis=-1).sum()
 
-    def _metrics(self) -> Mapping[str, float]:
-        return self._metrics_of(self._outcomes)
+    def _counted(self) -> np.ndarray:
+        return self._outcomes
 
-    def _constant_metrics(self) -> Mapping[str, float]:
+    def _constant(self) -> np.ndarray:
         positive = self._outcomes[:, 2:].sum(axis=1)
         outcomes = np.zeros_like(self._outcomes)
         outcomes[:, 0], outcomes[:, 2] = self._count - positive, positive
         best = positive.argmax()
         outcomes[best] = outcomes[best, [1, 0, 3, 2]]  # this label is always predicted
-        return self._metrics_of(outcomes)
+        return outcomes
 
     def undefined(self, metric: str) -> str:
         """Returns "no label" if there is none: there is no F1 then."""
         return "" if self._outcomes[:, 2:].any() else "no label"
-
-    def _metrics_of(self, outcomes: np.ndarray) -> Mapping[str, float]:
-        return {name: OF_OUTCOMES[name](outcomes) for name in self._metric_names}
 
     def report(self) -> str:
         """Returns precision, recall, F1 and support of each label."""
@@ -393,7 +393,7 @@ class MultiLabelResults(TextResults):
         scores = map(binary_scores, self._outcomes)
         return _class_report(self._names, list(zip(*scores, strict=True))) + "\n"
 
-    def _as_json(self, values: np.ndarray) -> dict[str, Any]:
+    def _as_json(self, values: np.ndarray) -> Row:
         return {
             "predicted": [
                 self._names[each] for each in np.flatnonzero(self._is_predicted(values))
@@ -408,32 +408,32 @@ class RegressionResults(TextResults):
     """The mean squared error, the correlations "pearson" and "spearman"."""
 
     output = "score"
+    functions = OF_SCORES
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._true, self._predicted = array.array("d"), array.array("f")
+        self._scores: list[np.ndarray] = []  # [2, N] each: correct and predicted
 
     def _add(
         self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs
     ) -> float:
-        true = np.array(labels, np.float64)
-        self._true.frombytes(true.tobytes())
-        self._predicted.frombytes(logits[:, 0].astype(np.float32).tobytes())
-        return np.square(logits[:, 0] - true).sum()
+        scores = logits[:, 0]
+        self._scores.append(np.stack([labels, scores.astype(np.float32)]))
+        return np.square(scores - labels).sum()
 
-    def _metrics(self) -> Mapping[str, float]:
-        scores = np.array(self._true), np.array(self._predicted, np.float64)
-        return {name: OF_SCORES[name](*scores) for name in self._metric_names}
+    def _counted(self) -> np.ndarray:
+        return np.concatenate(self._scores, axis=1)
 
     def undefined(self, metric: str) -> str:
         """Returns "equal scores" if they are: there is no correlation then."""
-        return "equal scores" if min(self._true) == max(self._true) else ""
+        true, _ = self._counted()
+        return "equal scores" if true.min() == true.max() else ""
 
-    def baseline(self) -> dict[str, float]:
+    def baseline(self) -> Metrics:
         """Returns a correlation of 0 for each metric, that of constant predictions."""
         return dict.fromkeys(self._metric_names, 0.0)
 
-    def _as_json(self, values: np.ndarray) -> dict[str, Any]:
+    def _as_json(self, values: np.ndarray) -> Row:
         return {"score": shortest_float(values[0])}
 
 

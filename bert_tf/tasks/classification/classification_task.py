@@ -12,7 +12,7 @@ import numpy as np
 
 from bert_tf import features
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError, check_choice
+from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.task_facts import DECISION, SETTING, TaskFacts
 from bert_tf.tasks.classification.classification_results import (
@@ -22,6 +22,7 @@ from bert_tf.tasks.classification.classification_results import (
 from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import DataLocation, RowCounts, Split
+from bert_tf.tasks.tables import Row
 from bert_tf.tasks.task import (
     DEV_EXAMPLES,
     RESULTS,
@@ -99,7 +100,7 @@ class ClassificationTask(Task):
         long_texts: The reading of texts that are longer than the model.
 
     Raises:
-        InputError: The task type is not known, or pairs would be split into windows.
+        InputError: Pairs would be split into windows.
     """
 
     name: str
@@ -116,7 +117,6 @@ class ClassificationTask(Task):
     long_texts: LongTexts = LongTexts()  # noqa: RUF009 it is immutable
 
     def __post_init__(self) -> None:
-        check_choice(TABLES, "task_type", self.task_type)
         if self.pair and self.long_texts.in_windows:
             raise InputError(
                 "long_texts=windows needs single texts. Received: the task "
@@ -150,10 +150,8 @@ class ClassificationTask(Task):
         """Whether texts have windows: an epoch then reads each window once."""
         return self.long_texts.in_windows
 
-    @property
-    def records_share_weight(self) -> bool:
-        """Whether texts have windows; see `tasks.task.Task`."""
-        return self.long_texts.in_windows
+    # Then each text has the same weight, too.
+    records_share_weight = epochs_count_records
 
     @property
     def facts(self) -> ClassificationFacts:
@@ -194,7 +192,7 @@ class ClassificationTask(Task):
         """Yields all examples of a split."""
         return self.reader.read(split, counts)
 
-    def as_row(self, example: TextExample) -> dict[str, Any]:
+    def as_row(self, example: TextExample) -> Row:
         """Returns the texts and the label of an example; see `tasks.task.Task`."""
         texts = {"text": example.text_a}
         if self.pair:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.tables import place_of, shortened
+from bert_tf.tasks.tables import Row, place_of, shortened
 
 Label = str | float | tuple[str, ...]
 _COLUMNS = ("text_a", "text_b", "label")
@@ -53,7 +53,7 @@ class TextExample:
             return self.label
         return (self.label,) if isinstance(self.label, str) else ()
 
-    def file_row(self) -> dict[str, Any]:
+    def file_row(self) -> Row:
         """Returns the row of the file, with the texts and a known label."""
         values = zip(self.columns, (self.text_a, self.text_b, self.label), strict=True)
         used = {
@@ -70,31 +70,13 @@ def in_order(labels: Collection[str]) -> list[str]:
     return sorted(labels, key=lambda label: (int(label.split(".")[0]), label))
 
 
-def check_one_line(label: str, place: str) -> None:
-    """Checks that files with a label a line, or a column a label, can contain a label.
-
-    Args:
-        label: The label in the file.
-        place: The file, the line and the column, for the error message.
-
-    Raises:
-        InputError: The label has a tab or a line break.
-    """
-    if "\t" in label or label.splitlines() != [label]:
-        raise InputError(
-            f"{place} has the label {label[:60]!r}, and a label must be in one line, "
-            "without tabs. Correct the label, or give another label_column."
-        )
-
-
-def check_label(label: str, labels: Sequence[str], path: str, line: int) -> None:
+def check_label(label: str, labels: Sequence[str], place: str) -> None:
     """Checks that a label is one of the labels of the task.
 
     Args:
         label: The label in the file.
         labels: The labels of the task.
-        path: The file, for the error message.
-        line: The number of the line or row, from 1, for the error message.
+        place: The file and the line, for the error message.
 
     Raises:
         InputError: The label is unknown. The message suggests the most similar known
@@ -105,7 +87,7 @@ def check_label(label: str, labels: Sequence[str], path: str, line: int) -> None
     similar = nearest(label, labels)
     suggestion = f" Did you mean {similar!r}?" if similar is not None else ""
     raise InputError(
-        f"{place_of(path, line)}: the label {label[:60]!r} is not one of "
+        f"{place}: the label {label[:60]!r} is not one of "
         f"{shortened(labels, _SHOWN_LABELS)}.{suggestion}"
     )
 
@@ -174,64 +156,55 @@ class LabelParser:
         self._column, self._separator = column, separator
         self._labels = labels
         self._known = frozenset(labels or ())
-        parsers: dict[str, Callable[[Any, str, int], Any]] = {
+        parsers: dict[str, Callable[[Any, str], Any]] = {
             "classification": self._one_label,
             "regression": self._score,
             "multi_label": self._several_labels,
         }
         self._parse = parsers[task_type]
 
-    def __call__(self, value: Any, path: str, line: int) -> Label:
+    def __call__(self, value: Any, place: str) -> Label:
         """Returns the label.
 
         Args:
             value: The value in the label column.
-            path: The file, for error messages.
-            line: The number of the line or row, from 1, for error messages.
+            place: The file and the line, for error messages.
 
         Raises:
             InputError: The value is missing, is not a known label, or is not a finite
                 float32.
         """
-        return self._parse(value, path, line)
+        return self._parse(value, place)
 
-    def _one_label(self, value: Any, path: str, line: int) -> str:
+    def _one_label(self, value: Any, place: str) -> str:
         if value.__class__ is str and value in self._known:
             return value
-        place = f"{place_of(path, line)}: column {self._column!r}"
-        label = text_of(value, place).strip()
+        column = f"{place}: column {self._column!r}"
+        label = text_of(value, column).strip()
         if not label:
-            raise InputError(f"{place} is empty. Write a label.")
-        if self._labels is None:
-            check_one_line(label, place)
-        elif label not in self._known:
-            check_label(label, self._labels, path, line)
+            raise InputError(f"{column} is empty. Write a label.")
+        # Files have a label a line, or a column a label.
+        if self._labels is None and ("\t" in label or label.splitlines() != [label]):
+            raise InputError(
+                f"{column} has the label {label[:60]!r}, and a label must be in one "
+                "line, without tabs. Correct the label, or give another label_column."
+            )
+        if self._labels is not None and label not in self._known:
+            check_label(label, self._labels, place)
         return label
 
-    def _several_labels(self, value: Any, path: str, line: int) -> tuple[str, ...]:
+    def _several_labels(self, value: Any, place: str) -> tuple[str, ...]:
         # One column a label.
         if isinstance(value, dict):
-            value = [
-                name for name in value if self._is_set(name, value[name], path, line)
-            ]
+            value = [name for name in value if _is_set(name, value[name], place)]
         # One text with all labels; other programs write lists.
         if not isinstance(value, (list, tuple)):
-            text = text_of(value, f"{place_of(path, line)}: column {self._column!r}")
+            text = text_of(value, f"{place}: column {self._column!r}")
             value = filter(None, map(str.strip, text.split(self._separator)))
-        return tuple(dict.fromkeys(self._one_label(part, path, line) for part in value))
+        return tuple(dict.fromkeys(self._one_label(part, place) for part in value))
 
-    def _is_set(self, name: str, value: Any, path: str, line: int) -> bool:
-        """Returns whether the column of a label has 1, in any spelling."""
-        place = f"{place_of(path, line)}: column {name!r}"
-        text = text_of(value, place).strip().lower().removesuffix(".0")
-        if text not in ("0", "1", "false", "true"):
-            raise InputError(
-                f"{place} of a label must have 0 or 1. Received: {value!r:.60}."
-            )
-        return text in ("1", "true")
-
-    def _score(self, value: Any, path: str, line: int) -> float:
-        place = f"{place_of(path, line)}: column {self._column!r}"
+    def _score(self, value: Any, place: str) -> float:
+        place = f"{place}: column {self._column!r}"
         text = str(value) if isinstance(value, float) else text_of(value, place)
         try:
             score = math.nan if isinstance(value, bool) or "_" in text else float(text)
@@ -244,6 +217,17 @@ class LabelParser:
                 f"{_HIGHEST_SCORE:.2g}."
             )
         return score
+
+
+def _is_set(name: str, value: Any, place: str) -> bool:
+    """Returns whether the column of a label has 1, in any spelling."""
+    place = f"{place}: column {name!r}"
+    text = text_of(value, place).strip().lower().removesuffix(".0")
+    if text not in ("0", "1", "false", "true"):
+        raise InputError(
+            f"{place} of a label must have 0 or 1. Received: {value!r:.60}."
+        )
+    return text in ("1", "true")
 
 
 def examples_of_rows(
@@ -275,29 +259,20 @@ def examples_of_rows(
     column_a, column_b, _ = columns
     number = 0
     for number, (text_a, text_b, value, *others) in rows:
-        # Most values are texts already.
-        if text_a.__class__ is not str:
-            text_a = text_of(text_a, f"{place_of(path, number)}: column {column_a!r}")
-        if column_b is not None and text_b.__class__ is not str:
-            text_b = text_of(text_b, f"{place_of(path, number)}: column {column_b!r}")
+        place = place_of(path, number)
+        text_a = text_of(text_a, f"{place}: column {column_a!r}")
+        if column_b is not None:
+            text_b = text_of(text_b, f"{place}: column {column_b!r}")
 
-        if kind == "test":
-            label = _label_of_test(value, path, number, parse_label, counts)
-        else:
-            label = parse_label(value, path, number)
+        label: Label | None = None
+        if kind != "test":
+            label = parse_label(value, place)
+        elif value is not None:
+            try:
+                label = parse_label(value, place)
+            except InputError:
+                counts[UNKNOWN_IN_TEST] += bool(str(value).strip())
         yield TextExample(text_a, text_b, label, columns, *others)
 
     if not number:
         raise InputError(f"{path} has no examples. Give a file with at least one.")
-
-
-def _label_of_test(
-    value: Any, path: str, line: int, parse_label: LabelParser, counts: Counter[str]
-) -> Label | None:
-    if value is None:
-        return None
-    try:
-        return parse_label(value, path, line)
-    except InputError:
-        counts[UNKNOWN_IN_TEST] += bool(str(value).strip())
-        return None

@@ -222,17 +222,33 @@ def find_layout(
             end = end if line.endswith(end) else ""
     if not first:
         return None
-    layout = _layout_of(first, end, path, columns, needs_tags=kind != "test")
-    layout = dataclasses.replace(layout, encoding=encoding)
+
+    separator = "\t" if "\t" in first else " "
+    width = len(_fields(first.removesuffix(end), separator))
+    token = _index(columns.token_column, width)
+    label = _index(columns.label_column, width)
+    if token is None:
+        raise InputError(
+            f"{path} has {_num_columns(width)}. token_column must be from {-width} to "
+            f"{width - 1}. Received: {columns.token_column}."
+        )
+
+    # The last column of a file with one column has words.
+    label = None if label == token else label
+    if label is None and kind != "test":
+        raise InputError(
+            f"{path} has {_num_columns(width)}, of which column {token} has the words, "
+            f"and no column for tags. Received: label_column={columns.label_column}. "
+            "Give the index of another column, from 0 or, from the end, from -1."
+        )
+    layout = Layout(separator, width, token, label, end, encoding)
 
     # The notation is that of most tags, so all are read.
     tags: Counter[str] = Counter()
-    if layout.label is not None:
+    if label is not None:
         for sentence in _sentences(path, layout):
             rows = map(layout.fields, sentence.lines)
-            tags.update(
-                row[layout.label].strip() for row in rows if len(row) == layout.width
-            )
+            tags.update(row[label].strip() for row in rows if len(row) == width)
     return dataclasses.replace(layout, notation=Notation.of(tags, scheme))
 
 
@@ -267,43 +283,6 @@ def _lines(path: str, encoding: str) -> Iterator[tuple[int, str]]:
             sentence = value
         previous = number
         yield number, "\t".join(re.sub(r"[\t\r\n]", " ", field) for field in fields)
-
-
-def _layout_of(
-    line: str, end: str, path: str, columns: Columns, needs_tags: bool
-) -> Layout:
-    """Returns the form of the lines of a file.
-
-    Args:
-        line: The first line with a word.
-        end: See `Layout`.
-        path: The file.
-        columns: The columns of the words and of the tags.
-        needs_tags: Whether the column of the tags must exist. Otherwise, a file without
-            this column has no tags.
-
-    Raises:
-        InputError: A column does not exist.
-    """
-    separator = "\t" if "\t" in line else " "
-    width = len(_fields(line.removesuffix(end), separator))
-    token = _index(columns.token_column, width)
-    label = _index(columns.label_column, width)
-    if token is None:
-        raise InputError(
-            f"{path} has {_num_columns(width)}. token_column must be from {-width} to "
-            f"{width - 1}. Received: {columns.token_column}."
-        )
-
-    # The last column of a file with one column has words.
-    label = None if label == token else label
-    if label is None and needs_tags:
-        raise InputError(
-            f"{path} has {_num_columns(width)}, of which column {token} has the words, "
-            f"and no column for tags. Received: label_column={columns.label_column}. "
-            "Give the index of another column, from 0 or, from the end, from -1."
-        )
-    return Layout(separator, width, token, label, end)
 
 
 def _index(column: int, width: int) -> int | None:

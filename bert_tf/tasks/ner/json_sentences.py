@@ -19,7 +19,7 @@ import itertools
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from bert_tf.tasks.ner.ner_examples import (
 )
 from bert_tf.tasks.ner.schemes import Entity, Notation, find_entities, is_tag, to_tags
 from bert_tf.tasks.splits import RowCounts
-from bert_tf.tasks.tables import json_lines
+from bert_tf.tasks.tables import Row, json_lines
 from bert_tf.tasks.windows import is_word_start
 from bert_tf.tokenization import BertTokenizer
 
@@ -56,6 +56,7 @@ _FORMS = (
 )
 
 Span = tuple[int, int]  # first character, and the one after the last
+_WordsAndTags = tuple[tuple[str, ...], tuple[str, ...] | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +70,7 @@ class JsonSentence:
         notation: How the tags of lines with words are written.
     """
 
-    row: Mapping[str, Any]
+    row: Row
     spans: tuple[Span, ...] | None
     notation: Notation
 
@@ -80,7 +81,7 @@ class JsonSentence:
         return {}
 
 
-def _value(row: Mapping[str, Any], key: str) -> Any:
+def _value(row: Row, key: str) -> Any:
     """Returns the value of a key, or a list with another name of it.
 
     None if there is none.
@@ -120,15 +121,20 @@ def read_examples(
 
         for number, row in block:
             line = _Line(f"{path}, line {number}", row, notation, kind != "test")
+            places = next(spans) if _has_text(row) else None
             try:
-                if _has_text(row):
-                    yield line.with_text(next(spans), counts)
-                else:
-                    yield line.with_tokens()
+                words, tags = (
+                    line.with_tokens()
+                    if places is None
+                    else line.with_text(places, counts)
+                )
             except MalformedSentenceError as error:
                 if kind != "train":
                     raise
                 counts.add(SKIPPED, str(error), is_skipped=True)
+            else:
+                origin = JsonSentence(row, places, notation)
+                yield NerExample(words, tags, origin, words)
 
 
 def find_notation(path: str, scheme: str | None, encoding: str) -> Notation:
@@ -151,7 +157,7 @@ def find_notation(path: str, scheme: str | None, encoding: str) -> Notation:
     return Notation.of(tags, scheme)
 
 
-def _has_text(row: Mapping[str, Any]) -> bool:
+def _has_text(row: Row) -> bool:
     return _value(row, "tokens") is None and isinstance(row.get("text"), str)
 
 
@@ -178,8 +184,8 @@ def _find_words(
     )
 
     # The pieces that start a word, and the place of each text among them.
-    splits: np.ndarray = ids.row_splits.numpy()
-    first: np.ndarray = np.flatnonzero(starts_word[ids.values.numpy()])
+    splits = ids.row_splits.numpy()
+    first = np.flatnonzero(starts_word[ids.values.numpy()])
     places = [int(np.searchsorted(first, split)) for split in splits]
 
     found = []
@@ -213,12 +219,12 @@ class _Line:
     """
 
     place: str
-    row: Mapping[str, Any]
+    row: Row
     notation: Notation
     needs_tags: bool
 
-    def with_tokens(self) -> NerExample:
-        """Returns a line with words.
+    def with_tokens(self) -> _WordsAndTags:
+        """Returns the words and tags of a line with words.
 
         Raises:
             InputError: The line has no list of words.
@@ -248,25 +254,22 @@ class _Line:
                     "Write a tag for each word."
                 )
             known_tags = tuple(read_tag(tag, self.notation, self.place) for tag in tags)
-
-        origin = JsonSentence(self.row, None, self.notation)
-        return NerExample(tuple(words), known_tags, origin, tuple(words))
+        return tuple(words), known_tags
 
     def _list_of_texts(self, key: str) -> list[str] | None:
         """Returns the value of a key, or None if it is missing or null."""
         values = _value(self.row, key)
         if values is None:
             return None
-        is_list = isinstance(values, list)
-        if not is_list or not all(isinstance(value, str) for value in values):
+        if not isinstance(values, list) or {*map(type, values)} - {str}:
             shown = json.dumps(values)[:60]
             raise InputError(
                 f"{self.place}: {key!r} must be a list of texts. Received: {shown}."
             )
         return values
 
-    def with_text(self, spans: tuple[Span, ...], counts: RowCounts) -> NerExample:
-        """Returns a line with a text.
+    def with_text(self, spans: tuple[Span, ...], counts: RowCounts) -> _WordsAndTags:
+        """Returns the words and tags of a line with a text.
 
         Args:
             spans: The places of the words.
@@ -296,9 +299,7 @@ class _Line:
             raise InputError(
                 f"{self.place} has no entities, which this split needs. {_FORMS}"
             )
-
-        origin = JsonSentence(self.row, spans, self.notation)
-        return NerExample(words, tags, origin, words)
+        return words, tags
 
     def _entities(self, text: str, rows: Any) -> Iterator[Entity]:
         """Yields the entities, with `start` and `end` in characters."""

@@ -73,9 +73,13 @@ def encode(
     # R windows, and the window of each word: [W]
     windows = _Windows.of(texts, room, document_context)
     owner = _owners(texts, windows)
-    windows, owner, per_example = _drop_windows_without_labels(
-        windows, owner, len(examples)
-    )
+
+    # Windows without labels give no record.
+    used: np.ndarray = np.zeros(len(windows.example), bool)
+    used[owner] = True
+    windows = _Windows(windows.example[used], windows.start[used], windows.end[used])
+    owner = (np.cumsum(used) - 1)[owner]
+    per_example = np.bincount(windows.example, minlength=len(examples))
     columns = _inputs(texts.pieces.ids, windows, tokenizer, max_seq_length)
 
     # The labels of the first pieces of words: [R, S]
@@ -273,20 +277,6 @@ def _owners(texts: _Texts, windows: _Windows) -> np.ndarray:
             chosen = owner[words][inside]  # a view
             chosen[best[places[inside] - start]] = own.start + window
     return owner
-
-
-def _drop_windows_without_labels(
-    windows: _Windows, owner: np.ndarray, num_examples: int
-) -> tuple[_Windows, np.ndarray, np.ndarray]:
-    """Returns the windows that own a word, the new owners, and counts.
-
-    The counts are the numbers of windows of each example.
-    """
-    used: np.ndarray = np.zeros(len(windows.example), bool)
-    used[owner] = True
-    kept = _Windows(windows.example[used], windows.start[used], windows.end[used])
-    per_example = np.bincount(kept.example, minlength=num_examples)
-    return kept, (np.cumsum(used) - 1)[owner], per_example
 
 
 def _inputs(

@@ -14,16 +14,17 @@ import tensorflow as tf
 
 from bert_tf import features
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError, check_choice
+from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertTagger
 from bert_tf.task_facts import SETTING, TaskFacts
-from bert_tf.tasks.head_objective import HeadObjective, weighted
+from bert_tf.tasks.head_objective import HeadObjective, Numbers, Tensors, weighted
 from bert_tf.tasks.ner import conll, json_sentences, ner_encoding, schemes
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.ner_examples import NerExample, SplitSummary
 from bert_tf.tasks.ner.ner_results import NerResults
 from bert_tf.tasks.splits import DataLocation, RowCounts, Split
+from bert_tf.tasks.tables import Row
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.step.losses import correct_predictions, cross_entropy, divergence
@@ -60,13 +61,11 @@ class NerObjective(HeadObjective):
     ignored.
     """
 
-    def counts(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def counts(self, batch: Tensors) -> Tensors:
         """Returns the number of words with a label; each record has at least one."""
         return {"words": tf.reduce_sum(_has_label(batch))}
 
-    def sums_of_outputs(
-        self, outputs: Mapping[str, Any], batch: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def sums_of_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """Returns the sum of the losses, and the numerators of the metrics."""
         logits, has_label = outputs["logits"], _has_label(batch)
         labels = tf.maximum(batch["label_ids"] - 1, 0)
@@ -77,32 +76,30 @@ class NerObjective(HeadObjective):
             "correct": tf.reduce_sum(has_label * correct_predictions(logits, labels)),
         }
 
-    def logits_to_learn(self, outputs: Mapping[str, Any]) -> Any:
+    def logits_to_learn(self, outputs: Tensors) -> Any:
         """Returns the logits of all positions, float32 [B, S, C]."""
         return outputs["logits"]
 
     def teacher_losses(
         self,
-        outputs: Mapping[str, Any],
+        outputs: Tensors,
         teacher: Any,
-        batch: Mapping[str, Any],
+        batch: Tensors,
         temperature: float,
     ) -> Any:
         """Returns the sums of the divergences of the words: float32 [B]."""
         losses = divergence(teacher, outputs["logits"], temperature)
         return tf.reduce_sum(_has_label(batch) * losses, axis=-1)
 
-    def loss(self, sums: Mapping[str, Any], counts: Mapping[str, Any]) -> Any:
+    def loss(self, sums: Tensors, counts: Tensors) -> Any:
         """Returns the mean loss per word."""
         return sums["loss"] / counts["words"]
 
-    def metrics(
-        self, sums: Mapping[str, float], counts: Mapping[str, float]
-    ) -> dict[str, float]:
+    def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
         """Returns the share of words with the correct tag."""
         return {"accuracy": sums["correct"] / counts["words"]}
 
-    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def outputs(self, batch: Tensors) -> Tensors:
         """Returns `predictions` and `label_ids`: int32 [B, S] each.
 
         A prediction is the index of the best tag.
@@ -112,7 +109,7 @@ class NerObjective(HeadObjective):
         return {"predictions": predictions, "label_ids": batch["label_ids"]}
 
 
-def _has_label(batch: Mapping[str, Any]) -> Any:
+def _has_label(batch: Tensors) -> Any:
     """Returns 1.0 at positions with a label, else 0.0: float32 [B, S]."""
     return tf.cast(batch["label_ids"] > 0, tf.float32)
 
@@ -139,8 +136,6 @@ class NerTask(Task):
             windows.
         head: The layers between the encoder and the output layer.
 
-    Raises:
-        InputError: A scheme is unknown.
     """
 
     tokenizer: BertTokenizer = None  # type: ignore[assignment]
@@ -167,12 +162,6 @@ class NerTask(Task):
     )
     split_names = _STEMS
     endings = _ENDINGS
-
-    def __post_init__(self) -> None:
-        check_choice(schemes.SCHEMES, "scheme", self.scheme)
-        check_choice(
-            (schemes.DETECT, *schemes.SCHEMES), "input_scheme", self.input_scheme
-        )
 
     def prepare(self, inputs: TaskInputs) -> "NerTask":
         """Returns the task with its tokenizer and labels; see `tasks.task.Task`.
@@ -253,7 +242,7 @@ class NerTask(Task):
 
     def examples(self, split: Split, counts: RowCounts) -> Iterator[NerExample]:
         """Yields all sentences of a split; see `read`."""
-        path, encoding = split.file.name, split.file.table_format.encoding
+        path, encoding = split.source.name, split.source.table_format.encoding
         kind, scheme = split.kind, self._file_scheme
         if _is_json(path):
             notation = json_sentences.find_notation(path, scheme, encoding)
@@ -264,7 +253,7 @@ class NerTask(Task):
         layout = conll.find_layout(path, kind, self.columns, scheme, encoding)
         return conll.read_examples(path, kind, layout, self.document_context, counts)
 
-    def as_row(self, example: NerExample) -> dict[str, Any]:
+    def as_row(self, example: NerExample) -> Row:
         """Returns the words and, in the scheme of the model, the tags."""
         row = {"tokens": list(example.words)}
         if example.tags is not None:

@@ -248,7 +248,7 @@ class SchemeEvidence:
     """
 
     def __init__(self) -> None:
-        self._forbidden = dict.fromkeys(SCHEMES, 0)
+        self._forbidden: Counter[str] = Counter()
 
     def add(self, tags: Iterable[str]) -> None:
         """Adds the tags of a sentence."""
@@ -256,19 +256,13 @@ class SchemeEvidence:
         for tag in (*tags, OUTSIDE):
             if tag != OUTSIDE or last != OUTSIDE:
                 prefix, entity_type = split_tag(tag)
-                self._add_pair(last, prefix, last_type == entity_type)
+                needs_more, is_more = last in "BI", prefix in "IE"
+                starts = not needs_more or last_type != entity_type
+                count, only_iobes = self._forbidden, prefix in "ES"
+                count["iob2"] += only_iobes or (prefix == "I" and starts)
+                count["iob1"] += only_iobes or (prefix == "B" and starts)
+                count["iobes"] += (needs_more or is_more) and (starts or not is_more)
                 last, last_type = prefix, entity_type
-
-    def _add_pair(self, last: str, prefix: str, same_type: bool) -> None:
-        """Adds the prefixes of two successive words, whose types may be equal."""
-        continues = last in "BI" and same_type
-        only_iobes = prefix in "ES"
-        self._forbidden["iob2"] += only_iobes or (prefix == "I" and not continues)
-        self._forbidden["iob1"] += only_iobes or (prefix == "B" and not continues)
-        needs_more, is_more = last in "BI", prefix in "IE"
-        self._forbidden["iobes"] += (needs_more or is_more) and not (
-            continues and is_more
-        )
 
     def scheme(self) -> str:
         """Returns the detected scheme, one of `SCHEMES`."""

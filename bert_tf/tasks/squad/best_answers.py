@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from bert_tf.errors import InputError, check_at_least, check_choice
+from bert_tf.errors import check_at_least, check_choice
 from bert_tf.tasks.results import Outputs
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.squad.squad_metrics import UNITS
@@ -57,10 +57,6 @@ class AnswerSettings:
     def __post_init__(self) -> None:
         check_at_least(1, self, "n_best_size", "max_answer_length")
         check_choice(UNITS, "f1_by", self.f1_by)
-        if math.isnan(self.null_score_diff_threshold):
-            raise InputError(
-                "null_score_diff_threshold must be a number. Received: nan."
-            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,13 +111,13 @@ class Context:
     """
 
     def __init__(self, words: tuple[str, ...], tokenizer: "BertTokenizer") -> None:
-        self._words, self._tokenizer = words, tokenizer
+        self.words, self._tokenizer = words, tokenizer
         (self.pieces,) = tokenize_words([words], tokenizer)
         self._word_of_piece = self.pieces.words().tolist()
 
     @functools.cached_property
     def _normalized(self) -> list[str]:
-        rows = self._tokenizer.words(list(self._words)).to_list()
+        rows = self._tokenizer.words(list(self.words)).to_list()
         return [b" ".join(row).decode() for row in rows]
 
     def text(self, first: int, last: int, tokens: Sequence[str]) -> str:
@@ -135,7 +131,7 @@ class Context:
         begin, end = self._word_of_piece[first], self._word_of_piece[last] + 1
         joined = " ".join(tokens).replace(" ##", "").replace("##", "")
         normalized = " ".join(filter(None, self._normalized[begin:end]))
-        original = " ".join(self._words[begin:end])
+        original = " ".join(self.words[begin:end])
         return final_text(" ".join(joined.split()), original, normalized)
 
 
@@ -157,7 +153,7 @@ class AnswerFinder:
         self._settings = settings
         self._doc_stride = doc_stride
         self._vocabulary = tokenizer.vocabulary
-        self._last: tuple[tuple[str, ...], Context] | None = None
+        self._last: Context | None = None
 
     def find(self, example: SquadExample, outputs: Sequence[Outputs]) -> BestAnswers:
         """Returns the best answers to a question.
@@ -167,13 +163,11 @@ class AnswerFinder:
             outputs: For each window, `input_ids`, `input_mask`, `segment_ids`,
                 `start_logits` and `end_logits`, each [S].
         """
-        context, settings = self._context(example), self._settings
         null, null_score = _null_answer(outputs)
-        spans = self.candidates(example, outputs)
         answers = _distinct(
-            self._answers(spans, null, context, outputs), settings.n_best_size
+            self._answers(example, null, outputs), self._settings.n_best_size
         )
-        return _with_probabilities(answers, null, null_score, settings)
+        return _with_probabilities(answers, null, null_score, self._settings)
 
     def candidates(
         self, example: SquadExample, outputs: Sequence[Outputs]
@@ -189,51 +183,43 @@ class AnswerFinder:
             the index of the first piece in the context, and both logits. The order is
             that of the windows.
         """
-        windows = enumerate(self._windows(self._context(example), outputs))
-        found = [
-            _candidates(number, window, self._settings) for number, window in windows
-        ]
-        return np.concatenate([np.zeros(0, _SPAN), *found])
-
-    def _context(self, example: SquadExample) -> Context:
-        """Returns the context of an example; successive examples share it."""
-        if self._last is None or self._last[0] is not example.words:
-            self._last = example.words, Context(example.words, self._tokenizer)
-        return self._last[1]
-
-    def _windows(
-        self, context: Context, outputs: Sequence[Outputs]
-    ) -> Iterator["_Window"]:
-        """Yields the windows of a context, with their logits."""
-        if not outputs:
-            return
-        offset = int(outputs[0]["segment_ids"].argmax())
-        # Only the last window can be shorter than the first one.
-        room = int(outputs[0]["segment_ids"].sum()) - 1
-        starts, lengths = windows(len(context.pieces.ids), room, self._doc_stride)
+        context = self._context(example)
+        found: list[np.ndarray] = [np.zeros(0, _SPAN)]
+        if outputs:
+            offset = int(outputs[0]["segment_ids"].argmax())
+            # Only the last window can be shorter than the first one.
+            room = int(outputs[0]["segment_ids"].sum()) - 1
+            starts, lengths = windows(len(context.pieces.ids), room, self._doc_stride)
 
         for number, output in enumerate(outputs):
             padded = self._settings.padding_as_released
             end = None if padded else int(output["input_mask"].sum())
-            yield _Window(
-                offset,
-                int(starts[number]),
-                has_max_context(starts, lengths, number),
+            spans = _candidates(
                 output["start_logits"][:end],
                 output["end_logits"][:end],
+                offset,
+                has_max_context(starts, lengths, number),
+                self._settings,
             )
+            spans["window"] = number
+            spans["first_piece"] += starts[number]
+            found.append(spans)
+        return np.concatenate(found)
+
+    def _context(self, example: SquadExample) -> Context:
+        """Returns the context of an example; successive examples share it."""
+        if self._last is None or self._last.words is not example.words:
+            self._last = Context(example.words, self._tokenizer)
+        return self._last
 
     def _answers(
-        self,
-        spans: np.ndarray,
-        null: Answer,
-        context: Context,
-        outputs: Sequence[Outputs],
+        self, example: SquadExample, null: Answer, outputs: Sequence[Outputs]
     ) -> Iterator[Answer]:
         """Yields the answers by descending score.
 
-        The order of equal scores is that of `spans`.
+        The order of equal scores is that of `candidates`.
         """
+        context, spans = self._context(example), self.candidates(example, outputs)
         scores = spans["start_logit"] + spans["end_logit"]
         order = np.argsort(-scores, kind="stable")
         has_null = self._settings.version_2_with_negative
@@ -249,25 +235,6 @@ class AnswerFinder:
             yield Answer(text, start_logit, end_logit)
         if has_null:
             yield null
-
-
-@dataclasses.dataclass(frozen=True)
-class _Window:
-    """A window with the outputs of the model.
-
-    Attributes:
-        offset: Position of the first piece of the context in the sequence.
-        first_piece: Index of this piece in the context.
-        has_max_context: bool, for each piece in the window; see
-            `windows.has_max_context`.
-        start_logits, end_logits: float32, for each position.
-    """
-
-    offset: int
-    first_piece: int
-    has_max_context: np.ndarray
-    start_logits: np.ndarray
-    end_logits: np.ndarray
 
 
 # A span of tokens: window, first and last position in the sequence, index of the first
@@ -295,28 +262,46 @@ def _null_answer(outputs: Sequence[Outputs]) -> tuple[Answer, float]:
     return null, lowest
 
 
-def _candidates(number: int, window: _Window, settings: AnswerSettings) -> np.ndarray:
-    """Returns the possible answers in a window, in the order of start and end logit."""
+def _candidates(
+    start_logits: np.ndarray,
+    end_logits: np.ndarray,
+    offset: int,
+    has_max_context: np.ndarray,
+    settings: AnswerSettings,
+) -> np.ndarray:
+    """Returns the possible answers in a window, in the order of start and end logit.
+
+    Args:
+        start_logits: float32, for each position.
+        end_logits: The same.
+        offset: Position of the first piece of the context in the sequence.
+        has_max_context: bool, for each piece in the window; see
+            `windows.has_max_context`.
+        settings: The settings of the answers.
+
+    Returns:
+        As in `AnswerFinder.candidates`, but pieces are counted from the start of the
+        window.
+    """
     # All pairs of one of the best starts and one of the best ends.
-    starts = _largest(window.start_logits, settings.n_best_size)
-    ends = _largest(window.end_logits, settings.n_best_size)
+    starts = _largest(start_logits, settings.n_best_size)
+    ends = _largest(end_logits, settings.n_best_size)
     start: np.ndarray = np.repeat(starts, len(ends))
-    end: np.ndarray = np.tile(ends, len(starts))
+    end = np.tile(ends, len(starts))
 
     # Those in the context, in the right order, not too long, and with most context.
-    piece: np.ndarray = start - window.offset
-    length = len(window.has_max_context)
-    inside = (piece >= 0) & (piece < length) & (end - window.offset < length)
+    piece: np.ndarray = start - offset
+    length = len(has_max_context)
+    inside = (piece >= 0) & (piece < length) & (end - offset < length)
     inside &= (start <= end) & (end - start < settings.max_answer_length)
-    inside[inside] = window.has_max_context[piece[inside]]
+    inside[inside] = has_max_context[piece[inside]]
 
     spans = np.zeros(np.count_nonzero(inside), _SPAN)
-    spans["window"] = number
     spans["start"] = start[inside]
     spans["end"] = end[inside]
-    spans["first_piece"] = window.first_piece + piece[inside]
-    spans["start_logit"] = window.start_logits[spans["start"]]
-    spans["end_logit"] = window.end_logits[spans["end"]]
+    spans["first_piece"] = piece[inside]
+    spans["start_logit"] = start_logits[spans["start"]]
+    spans["end_logit"] = end_logits[spans["end"]]
     return spans
 
 
@@ -330,15 +315,12 @@ def _largest(values: np.ndarray, count: int) -> np.ndarray:
 
 def _distinct(answers: Iterator[Answer], count: int) -> list[Answer]:
     """Returns the first answers with different texts."""
-    seen: set[str] = set()
-    chosen: list[Answer] = []
+    chosen: dict[str, Answer] = {}
     for answer in answers:
         if len(chosen) >= count:
             break
-        if answer.text not in seen:
-            seen.add(answer.text)
-            chosen.append(answer)
-    return chosen
+        chosen.setdefault(answer.text, answer)
+    return [*chosen.values()]
 
 
 def _with_probabilities(
@@ -411,4 +393,4 @@ def _position(text: str, number: int) -> int:
             return start + number
         number -= len(word)
         start += len(word) + 1
-    raise IndexError(f"text has fewer characters than {number + 1}")
+    raise IndexError(number)

@@ -10,11 +10,12 @@ from typing import Any
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
 from bert_tf.storage.replacement import check_is_not_input
-from bert_tf.tasks.results import with_baselines
+from bert_tf.tasks.results import Metrics, with_baselines
 from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.squad.best_answers import Answer, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
 from bert_tf.tasks.squad.squad_results import FILES, SquadResults
+from bert_tf.tasks.tables import Row
 
 OUTPUTS = (*FILES, "eval_results.txt")
 _MIN_PROBABILITY = 1e-38
@@ -26,7 +27,7 @@ def average(
     settings: AnswerSettings,
     data_file: str | None = None,
     limit: int = 0,
-) -> dict[str, float]:
+) -> Metrics:
     """Writes the files of `SquadResults`, with the mean probabilities of several runs.
 
     An answer that is not in the n-best list of a run has the probability 0 there. Each
@@ -48,11 +49,6 @@ def average(
 
     Source: paper, section 4.2 (the ensemble).
     """
-    if not paths:
-        raise InputError(
-            "An ensemble needs at least one file nbest_predictions.json. Received: "
-            "none."
-        )
     runs = [_read(path, settings.version_2_with_negative) for path in paths]
     for path, run in zip(paths, runs, strict=True):
         if run.keys() != runs[0].keys():
@@ -82,7 +78,7 @@ def average(
     return results
 
 
-def _read(path: str, version_2_with_negative: bool) -> dict[str, list[dict[str, Any]]]:
+def _read(path: str, version_2_with_negative: bool) -> dict[str, list[Row]]:
     """Reads an n-best file.
 
     Raises:
@@ -135,9 +131,7 @@ def _questions(
     return examples
 
 
-def _mean(
-    runs: Sequence[list[dict[str, Any]]], settings: AnswerSettings
-) -> BestAnswers:
+def _mean(runs: Sequence[list[Row]], settings: AnswerSettings) -> BestAnswers:
     """Returns the n-best list of a question, from its lists in several runs."""
     totals: collections.Counter[str] = collections.Counter()
     for run in runs:

@@ -73,73 +73,37 @@ def encode(
     per_example = count_windows(num_pieces, room, settings.doc_stride)
 
     # One record for each window.
-    records = _Records(int(per_example.sum()), max_seq_length, tokenizer)
-    for number, example in enumerate(examples):
-        context, stride = contexts[number], int(min(room[number], settings.doc_stride))
-        for start in range(0, per_example[number] * stride, stride):
-            window = context.ids[start : start + room[number]]
-            records.add(
-                questions[number], window, start, answers[number], example.is_impossible
-            )
-    return Encoded(records.columns, per_example, {"with a truncated question": is_cut})
-
-
-class _Records:
-    """The arrays of the records of a block.
-
-    Args:
-        count: R.
-        length: S.
-        tokenizer: Has the ids of the special tokens.
-    """
-
-    def __init__(self, count: int, length: int, tokenizer: "BertTokenizer") -> None:
-        self._cls, self._sep, self._row = tokenizer.cls_id, tokenizer.sep_id, 0
-        self.columns: dict[str, np.ndarray] = {
-            "input_ids": np.full([count, length], tokenizer.pad_id, np.int32),
-            "input_mask": np.zeros([count, length], np.uint8),
-            "segment_ids": np.zeros([count, length], np.uint8),
-            "start_positions": np.zeros(count, np.int32),
-            "end_positions": np.zeros(count, np.int32),
-            "is_impossible": np.zeros(count, np.uint8),
-        }
-
-    def add(
-        self,
-        question: np.ndarray,
-        window: np.ndarray,
-        start: int,
-        answer: tuple[int, int] | None,
-        is_impossible: bool,
-    ) -> None:
-        """Adds a record.
-
-        Args:
-            question: The ids of the question.
-            window: The ids of the window.
-            start: The index of the window's first piece in the context.
-            answer: The first and last piece of the answer in the context, or None.
-            is_impossible: Whether the question has no answer.
-        """
-        columns, row = self.columns, self._row
+    shape = [int(per_example.sum()), max_seq_length]  # [R, S]
+    columns: dict[str, np.ndarray] = {
+        "input_ids": np.full(shape, tokenizer.pad_id, np.int32),
+        "input_mask": np.zeros(shape, np.uint8),
+        "segment_ids": np.zeros(shape, np.uint8),
+        "start_positions": np.zeros(shape[0], np.int32),
+        "end_positions": np.zeros(shape[0], np.int32),
+        "is_impossible": np.repeat(
+            [np.uint8(example.is_impossible) for example in examples], per_example
+        ),
+    }
+    row, sep = 0, [tokenizer.sep_id]
+    for number, question in enumerate(questions):
+        ids, stride = contexts[number].ids, int(min(room[number], settings.doc_stride))
         offset = len(question) + 2  # [CLS] question [SEP]
-        end = offset + len(window)
+        for start in range(0, per_example[number] * stride, stride):
+            window = ids[start : start + room[number]]
+            end = offset + len(window) + 1
+            columns["input_ids"][row, :end] = np.concatenate(
+                [[tokenizer.cls_id], question, sep, window, sep]
+            )
+            columns["input_mask"][row, :end] = 1
+            columns["segment_ids"][row, offset:end] = 1
 
-        ids = columns["input_ids"][row]
-        ids[0] = self._cls
-        ids[1 : offset - 1] = question
-        ids[offset - 1] = self._sep
-        ids[offset:end] = window
-        ids[end] = self._sep
-        columns["input_mask"][row, : end + 1] = 1
-        columns["segment_ids"][row, offset : end + 1] = 1
-        columns["is_impossible"][row] = is_impossible
-
-        # The positions stay 0, those of [CLS], if the answer is not in the window.
-        if answer and answer[0] >= start and answer[1] < start + len(window):
-            columns["start_positions"][row] = answer[0] - start + offset
-            columns["end_positions"][row] = answer[1] - start + offset
-        self._row += 1
+            # The positions stay 0, those of [CLS], if the answer is not in the window.
+            first, last = answers[number] or (-1, -1)
+            if start <= first and last < start + len(window):
+                columns["start_positions"][row] = first - start + offset
+                columns["end_positions"][row] = last - start + offset
+            row += 1
+    return Encoded(columns, per_example, {"with a truncated question": is_cut})
 
 
 def _token_ids(texts: list[str], tokenizer: "BertTokenizer") -> list[np.ndarray]:

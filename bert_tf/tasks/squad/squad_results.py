@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_tf.storage import files
-from bert_tf.tasks.results import Outputs, TaskResults
+from bert_tf.tasks.results import Metrics, Outputs, TaskResults
 from bert_tf.tasks.squad import squad_metrics
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.squad_examples import SquadExample
@@ -74,7 +74,7 @@ class AnswerMetrics:
         ]
         self._rows.append((*em_f1, *others))
 
-    def results(self) -> dict[str, float]:
+    def results(self) -> Metrics:
         """Returns the metrics; {} if no question has known answers."""
         if self._num_unknown and self._rows:
             _LOGGER.warning(
@@ -90,10 +90,10 @@ class AnswerMetrics:
                 "says little. Set f1_by=characters."
             )
 
-        table = np.array(self._rows)
-        if not self._settings.version_2_with_negative:
-            return {"exact_match": _percent(table[:, 0]), "f1": _percent(table[:, 1])}
-        em, f1, best_em, best_f1, null_diffs, has_text, has_answer = table.T
+        em, f1, *others = np.array(self._rows).T
+        if not others:
+            return {"exact_match": _percent(em), "f1": _percent(f1)}
+        best_em, best_f1, null_diffs, has_text, has_answer = others
         results = {"exact": _percent(em), "f1": _percent(f1)}
 
         # Those of questions with and without answers.
@@ -111,7 +111,7 @@ class AnswerMetrics:
             results[f"best_{name}_thresh"] = threshold
         return results
 
-    def baseline(self) -> dict[str, float]:
+    def baseline(self) -> Metrics:
         """Returns the metrics of no answer at all; {} in version 1.1."""
         if not self._settings.version_2_with_negative or not self._rows:
             return {}
@@ -190,14 +190,14 @@ class SquadResults(TaskResults):
             f"correct:   {' | '.join(correct) or _NO_ANSWER}\n"
         )
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> Metrics:
         """Returns the metrics of all questions, in percent.
 
         See `AnswerMetrics.results`.
         """
         return self._metrics.results()
 
-    def baseline(self) -> dict[str, float]:
+    def baseline(self) -> Metrics:
         """Returns the metrics if no question is answered.
 
         See `AnswerMetrics.baseline`.

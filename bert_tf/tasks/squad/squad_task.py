@@ -5,7 +5,7 @@ Shape letters: B batch, S sequence.
 
 import dataclasses
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -16,13 +16,14 @@ from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertSpanPredictor
 from bert_tf.task_facts import DECISION, SETTING, TaskFacts
-from bert_tf.tasks.head_objective import HeadObjective, weighted
+from bert_tf.tasks.head_objective import HeadObjective, Numbers, Tensors, weighted
 from bert_tf.tasks.splits import DataLocation, FileSource, RowCounts, Split
 from bert_tf.tasks.squad import squad_encoding
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import SPECIAL_TOKENS, WindowSettings
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
 from bert_tf.tasks.squad.squad_results import FILES, SquadResults
+from bert_tf.tasks.tables import Row
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.step.losses import correct_predictions, divergence
@@ -70,9 +71,7 @@ class SquadObjective(HeadObjective):
         super().__init__(model, best_by)
         self.full_length = padding_as_released
 
-    def sums_of_outputs(
-        self, outputs: Mapping[str, Any], batch: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def sums_of_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """Returns the sum of the losses, and the numerators of the metrics."""
         sums = {"loss": 0.0}
         for name in ("start", "end"):
@@ -89,15 +88,15 @@ class SquadObjective(HeadObjective):
             )
         return sums
 
-    def logits_to_learn(self, outputs: Mapping[str, Any]) -> Any:
+    def logits_to_learn(self, outputs: Tensors) -> Any:
         """Returns the start and end logits of all positions, float32 [B, S, 2]."""
         return tf.stack([outputs["start_logits"], outputs["end_logits"]], axis=-1)
 
     def teacher_losses(
         self,
-        outputs: Mapping[str, Any],
+        outputs: Tensors,
         teacher: Any,
-        batch: Mapping[str, Any],
+        batch: Tensors,
         temperature: float,
     ) -> Any:
         """Returns the mean divergences of start and end: float32 [B].
@@ -112,16 +111,14 @@ class SquadObjective(HeadObjective):
         )  # [B, 2, S] each
         return tf.reduce_mean(divergence(given, own, temperature), axis=-1)
 
-    def metrics(
-        self, sums: Mapping[str, float], counts: Mapping[str, float]
-    ) -> dict[str, float]:
+    def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
         """Returns the shares of correct first and last positions."""
         return {
             f"{name}_accuracy": sums[f"{name}_correct"] / counts["examples"]
             for name in ("start", "end")
         }
 
-    def outputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def outputs(self, batch: Tensors) -> Tensors:
         """Returns `start_logits` and `end_logits`, float32 [B, S], and the inputs."""
         inputs = {
             name: batch[name] for name in ("input_ids", "input_mask", "segment_ids")
@@ -224,7 +221,7 @@ class SquadTask(Task):
                 )
             yield example
 
-    def as_row(self, example: SquadExample) -> dict[str, Any]:
+    def as_row(self, example: SquadExample) -> Row:
         """Returns the question, the context and the answers; see `tasks.task.Task`."""
         return {
             "question": example.question,

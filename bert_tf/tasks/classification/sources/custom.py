@@ -150,7 +150,7 @@ class CustomReader(SplitReader):
         """Yields the examples of a split; see `examples_of_rows`."""
         if isinstance(split.source, TfdsSource):
             return self._tfds().read(split, counts)
-        path, columns, is_test = split.file.name, self.columns, split.kind == "test"
+        path, columns, is_test = split.source.name, self.columns, split.kind == "test"
         texts, labels = (columns.text_a, columns.text_b), self._label_columns
 
         rows = column_values(
@@ -159,7 +159,7 @@ class CustomReader(SplitReader):
             labels if is_test else (),
             ("text_a_column", "text_b_column", *["label_column"] * len(labels)),
             with_row=is_test,
-            table_format=split.file.table_format,
+            table_format=split.source.table_format,
         )
         names: tuple[str | None, ...] = columns.names
         if len(labels) > 1:
@@ -167,11 +167,9 @@ class CustomReader(SplitReader):
             rows = ((number, _with_one_label(row, labels)) for number, row in rows)
 
         # The split may be a part of the train file.
-        if split.file.part:
-            (first, last), num_texts = (
-                split.file.part,
-                1 if columns.text_b is None else 2,
-            )
+        if split.source.part:
+            first, last = split.source.part
+            num_texts = 1 if columns.text_b is None else 2
             rows = (
                 (n, row)
                 for n, row in rows
@@ -185,8 +183,12 @@ class CustomReader(SplitReader):
         return examples_of_rows(rows, path, split.kind, names, parser, counts)
 
     def _tfds(self) -> TfdsReader:
-        separator = self.columns.label_separator
-        return TfdsReader(*self.columns.names, self.labels, self.task_type, separator)
+        return TfdsReader(
+            self.columns.names,
+            self.labels,
+            self.task_type,
+            self.columns.label_separator,
+        )
 
 
 def _with_one_label(row: Sequence[Any], labels: Sequence[str]) -> list[Any]:

@@ -1,12 +1,15 @@
 """The tasks of the GLUE benchmark, read from the official files.
 
+`released_rows` reads the tab-separated files of public data sets, whose columns have
+known names.
+
 Labels are in the order of google-research/bert and the Model Garden.
 """
 
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
@@ -16,23 +19,20 @@ from bert_tf.tasks.classification.classification_task import (
     SplitReader,
 )
 from bert_tf.tasks.classification.sources import tfds_reader
-from bert_tf.tasks.classification.sources.released_files import first_row, released_rows
 from bert_tf.tasks.classification.submission import Submission
 from bert_tf.tasks.classification.text_examples import TextExample, check_label, nearest
-from bert_tf.tasks.splits import DataLocation, FileSource, RowCounts, Split
+from bert_tf.tasks.splits import KINDS, DataLocation, FileSource, RowCounts, Split
+from bert_tf.tasks.tables import column_values, tab_separated
 from bert_tf.tasks.task import TaskInputs
 
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
 NLI = ("contradiction", "entailment", "neutral")
+SHORT_ROWS = "short rows skipped"
 LOWEST_SCORE, HIGHEST_SCORE = 0.0, 5.0
 # Values in the label column of a test file whose labels are not public.
 _HIDDEN_LABELS = (None, "", "-1")
-_FILES = {
-    "train": {"": ("train.tsv",)},
-    "dev": {"": ("dev.tsv",)},
-    "test": {"": ("test.tsv",)},
-}
+_FILES = {kind: {"": (f"{kind}.tsv",)} for kind in KINDS}
 _MNLI_FILES = {
     "train": {"": ("train.tsv",)},
     "dev": {"": ("dev_matched.tsv",), "mismatched": ("dev_mismatched.tsv",)},
@@ -106,15 +106,12 @@ class GlueReader(SplitReader):
         by_suffix = self.files.get(kind, _FILES[kind])
         if location.explicit_file(kind):
             by_suffix = dict(itertools.islice(by_suffix.items(), 1))
-        return [
-            Split(
-                kind, FileSource(location.find_file(kind, self._paths(names))), suffix
-            )
-            for suffix, names in by_suffix.items()
-        ]
-
-    def _paths(self, names: Sequence[str]) -> list[str]:
-        return [*names, *(f"{self.folder}/{name}" for name in names)]
+        splits = []
+        for suffix, names in by_suffix.items():
+            paths = [*names, *(f"{self.folder}/{name}" for name in names)]
+            source = FileSource(location.find_file(kind, paths))
+            splits.append(Split(kind, source, suffix))
+        return splits
 
     def read(self, split: Split, counts: RowCounts) -> Iterator[TextExample]:
         """Yields the examples of a file.
@@ -143,23 +140,77 @@ class GlueReader(SplitReader):
         rows = released_rows(path, columns, optional, header=header, counts=skipped)
         for number, (text_a, text_b, text) in rows:
             is_hidden = is_test and text in _HIDDEN_LABELS
-            label = None if is_hidden else self._label(text, path, number)
+            label, place = None if is_hidden else text, f"{path}, line {number}"
+            if label is not None and self.labels:
+                check_label(text, self.labels, place)
+            elif label is not None:
+                label = read_score(text, place)
             yield TextExample(text_a, text_b, label, columns)
 
-    def _label(self, text: str, path: str, line: int) -> str | float:
-        if not self.labels:
-            return read_score(text, path, line)
-        check_label(text, self.labels, path, line)
-        return text
+
+def first_row(path: str) -> list[str]:
+    """Returns the fields of the first line of a file; [] if it is empty."""
+    return next(tab_separated(path), (0, []))[1]
 
 
-def read_score(text: str, path: str, line: int) -> float:
+def released_rows(
+    path: str,
+    columns: Sequence[str | None],
+    optional: Collection[str],
+    *,
+    header: Sequence[str] | None = None,
+    counts: RowCounts | None = None,
+) -> Iterator[tuple[int, list[Any]]]:
+    """Yields the line number of each row, and its values in some columns.
+
+    Args:
+        path: The file, of any name.
+        columns: The names of the columns; the value of None is None.
+        optional: The columns that a file or a row may lack; a missing value is None.
+        header: The names of the columns of a file without a header line.
+        counts: Receives the number of rows that lack a value, which are skipped. If it
+            is None, such a row is an error.
+
+    Raises:
+        InputError: A column is missing, or a row is malformed.
+    """
+    required = [name for name in columns if name is not None and name not in optional]
+    remedy = (
+        f"Give the official file of this task, with {', '.join(required)} in its first "
+        "line."
+    )
+    names = (lambda _: header) if header else None
+    rows = column_values(
+        path, columns, optional, header=names, remedy=remedy, is_released=True
+    )
+
+    for number, values in rows:
+        # A short row lacks its last values.
+        missing = [
+            name
+            for name, value in zip(columns, values, strict=True)
+            if value is None and name in required
+        ]
+        place = f"{path}, line {number}"
+        if not missing:
+            yield number, values
+        elif counts is not None:
+            counts.add(
+                SHORT_ROWS, f"{place}: {missing[0]!r} is missing", is_skipped=True
+            )
+        else:
+            raise InputError(
+                f"{place} has too few columns: {missing[0]!r} is missing. Remove the "
+                "line, or separate its fields with tabs."
+            )
+
+
+def read_score(text: str, place: str) -> float:
     """Converts the text of a similarity score.
 
     Args:
         text: The text in the column of the score.
-        path: The file, for the error message.
-        line: The number of the line, from 1, for the error message.
+        place: The file and the line, for the error message.
 
     Raises:
         InputError: The text is not a number from 0 to 5.
@@ -171,7 +222,7 @@ def read_score(text: str, path: str, line: int) -> float:
     if LOWEST_SCORE <= score <= HIGHEST_SCORE:
         return score
     raise InputError(
-        f"{path}, line {line}: the score {text[:60]!r} is not a number from "
+        f"{place}: the score {text[:60]!r} is not a number from "
         f"{LOWEST_SCORE:g} to {HIGHEST_SCORE:g}."
     )
 

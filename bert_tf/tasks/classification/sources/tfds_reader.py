@@ -53,7 +53,7 @@ WITHOUT_LABEL = "examples without a label skipped"
 
 @dataclasses.dataclass(frozen=True)
 class TfdsSource:
-    """A split of a data set as the `splits.Source` of a split.
+    """A split of a data set as the source of a split; see `splits.Split`.
 
     Attributes:
         name: The name of the data set with its version, a colon, and the name of the
@@ -85,10 +85,8 @@ class TfdsReader(SplitReader):
     """Reads a data set of tensorflow-datasets.
 
     Attributes:
-        text_a: Name of the feature with the sentence, or with the first sentence of a
-            pair.
-        text_b: Name of the feature with the second sentence of a pair, or None.
-        label: Name of the feature with the label.
+        columns: The names of the features with the sentence, or with the first sentence
+            of a pair; with the second sentence of a pair, or None; and with the label.
         labels: The labels of the task; None accepts any label.
         task_type: "classification", "regression" or "multi_label".
         label_separator: The text between the labels of an example, for "multi_label".
@@ -97,9 +95,7 @@ class TfdsReader(SplitReader):
         suffix: The suffix of the first dev split and the first test split.
     """
 
-    text_a: str
-    text_b: str | None
-    label: str
+    columns: tuple[str, str | None, str]
     labels: tuple[str, ...] | None
     task_type: str = "classification"
     label_separator: str = ","
@@ -122,7 +118,7 @@ class TfdsReader(SplitReader):
                 feature of these names.
         """
         builder = _builder(location, prepare=True)
-        _check_features(builder, self._columns)
+        _check_features(builder, self.columns)
         existing = builder.info.splits
         conventional = next(
             (name for name in _SPLITS[kind] if name in existing), _SPLITS[kind][0]
@@ -136,21 +132,24 @@ class TfdsReader(SplitReader):
         if is_matched and mismatched in existing:
             names["mismatched"] = mismatched
         for name in names.values():
-            _check_split(name, builder, location, kind)
+            try:
+                existing[name]
+            except (KeyError, ValueError) as error:
+                raise InputError(
+                    f"{location.tfds_name} has no split {name!r}. Its splits are: "
+                    f"{', '.join(existing)}. Give the name of one of them, or a part "
+                    f"such as 'train[90%:]', as {kind}_file."
+                ) from error
 
         data_set = builder.info.full_name
         return [
             Split(
                 kind,
-                TfdsSource(f"{data_set}:{name}", builder, name, self._columns),
+                TfdsSource(f"{data_set}:{name}", builder, name, self.columns),
                 suffix,
             )
             for suffix, name in names.items()
         ]
-
-    @property
-    def _columns(self) -> tuple[str, str | None, str]:
-        return self.text_a, self.text_b, self.label
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
         """Yields the examples of a split; see `examples_of_rows`.
@@ -158,36 +157,33 @@ class TfdsReader(SplitReader):
         Examples without a label in a train or dev split are skipped and counted.
         """
         parser = LabelParser(
-            self.label, self.task_type, self.labels, self.label_separator
+            self.columns[2], self.task_type, self.labels, self.label_separator
         )
         name, rows = split.source.name, self._rows(split, counts)
-        return examples_of_rows(rows, name, split.kind, self._columns, parser, counts)
+        return examples_of_rows(rows, name, split.kind, self.columns, parser, counts)
 
     def _rows(
         self, split: Split, counts: Counter[str]
     ) -> Iterator[tuple[int, tuple[str, str | None, Any]]]:
         """Yields the number of each example, from 1, its texts, and its label."""
-        source = split.source
-        assert isinstance(source, TfdsSource)
+        source, (text_a, text_b, label) = split.source, self.columns
         convert = self._label_converter(source.builder, split.kind)
         number = 0
-        for batch in _batches(source, list(filter(None, self._columns))):
-            labels, texts_a = _as_list(batch[self.label]), _texts(batch[self.text_a])
-            texts_b = (
-                _texts(batch[self.text_b]) if self.text_b else [None] * len(labels)
-            )
+        for batch in _batches(source, list(filter(None, self.columns))):
+            labels, texts = _as_list(batch[label]), _texts(batch[text_a])
+            others = _texts(batch[text_b]) if text_b else [None] * len(labels)
 
-            for text_a, text_b, value in zip(texts_a, texts_b, labels, strict=True):
+            for text, other, value in zip(texts, others, labels, strict=True):
                 number += 1
-                label = convert(value)
-                if label is None and split.kind != "test":
+                converted = convert(value)
+                if converted is None and split.kind != "test":
                     counts[WITHOUT_LABEL] += 1
                 else:
-                    yield number, (text_a, text_b, label)
+                    yield number, (text, other, converted)
 
     def label_names(self, builder: Any) -> list[str]:
         """Returns the names of the labels of a data set; [] without names."""
-        feature = builder.info.features[self.label]
+        feature = builder.info.features[self.columns[2]]
         names = getattr(getattr(feature, "feature", feature), "names", None)
         return [self._own_label(name) for name in names or ()]
 
@@ -228,9 +224,9 @@ def find_text_features(location: DataLocation) -> tuple[str, str | None]:
     for pair in _PAIRS:
         if texts.issuperset(pair):
             return pair
-    for name in ("sentence", "text", *texts):
-        if name in texts and (name in ("sentence", "text") or len(texts) == 1):
-            return name, None
+    usual = [name for name in ("sentence", "text") if name in texts]
+    if usual or len(texts) == 1:
+        return [*usual, *texts][0], None
 
     raise InputError(
         f"The text features of {location.tfds_name} are: "
@@ -260,9 +256,7 @@ def read_from_tfds(
     text_a, text_b = find_text_features(location)
     suffix = next(iter(task.submission.file_names), "") if task.submission else ""
     reader = TfdsReader(
-        text_a,
-        text_b,
-        "label",
+        (text_a, text_b, "label"),
         task.labels or None,
         task.task_type,
         label_by_name=_GLUE_LABELS,
@@ -280,17 +274,6 @@ def read_from_tfds(
             f"{', '.join(sorted(names)) or '(scores)'}. Give the data set of this task."
         )
     return dataclasses.replace(task, reader=reader)
-
-
-def _check_split(name: str, builder: Any, location: DataLocation, kind: str) -> None:
-    try:
-        builder.info.splits[name]
-    except (KeyError, ValueError) as error:
-        raise InputError(
-            f"{location.tfds_name} has no split {name!r}. Its splits are: "
-            f"{', '.join(builder.info.splits)}. Give the name of one of them, or a "
-            f"part such as 'train[90%:]', as {kind}_file."
-        ) from error
 
 
 def _batches(source: TfdsSource, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:

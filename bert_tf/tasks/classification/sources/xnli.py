@@ -10,11 +10,10 @@ from bert_tf.tasks.classification.classification_task import (
     ClassificationTask,
     SplitReader,
 )
-from bert_tf.tasks.classification.sources.released_files import first_row, released_rows
+from bert_tf.tasks.classification.sources.glue import NLI, first_row, released_rows
 from bert_tf.tasks.classification.text_examples import TextExample, check_label
 from bert_tf.tasks.splits import DataLocation, FileSource, Split
 
-LABELS = ("contradiction", "entailment", "neutral")
 _LANGUAGE = "language"
 _EVALUATION_COLUMNS = ("sentence1", "sentence2", "gold_label", _LANGUAGE)
 _TRAIN_COLUMNS = ("premise", "hypo", "label", _LANGUAGE)
@@ -38,7 +37,7 @@ def xnli(language: str = "zh") -> ClassificationTask:
     Source: google-research/bert `run_classifier.XnliProcessor`.
     """
     return ClassificationTask(
-        name="xnli", labels=LABELS, pair=True, reader=XnliReader(language)
+        name="xnli", labels=NLI, pair=True, reader=XnliReader(language)
     )
 
 
@@ -92,7 +91,7 @@ class XnliReader(SplitReader):
                 # The train files call "contradiction" "contradictory".
                 label = "contradiction" if text == "contradictory" else text
                 if label is not None:
-                    check_label(label, LABELS, path, number)
+                    check_label(label, NLI, f"{path}, line {number}")
                 yield TextExample(text_a, text_b, label, columns[:3])
 
         if not languages & {None, self.language}:

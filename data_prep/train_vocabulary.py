@@ -86,10 +86,8 @@ def _warnings(
             "--vocab_size to cover more."
         )
 
-    total, remedy = (
-        counts.words.total(),
-        "The vocabulary needs to cover more characters",
-    )
+    total = counts.words.total()
+    remedy = "The vocabulary needs to cover more characters"
     if warning := unknown_warning(learned.unknown, total, "words of the text", remedy):
         yield warning
 

@@ -5,7 +5,6 @@ in flags take a fraction of a second.
 """
 
 import contextlib
-import dataclasses
 import importlib.metadata
 import inspect
 import io
@@ -26,7 +25,8 @@ from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.program import startup
 from bert_tf.program.help_text import REQUIRED, help_text, name_programs
 
-EXIT_OK, EXIT_INPUT = 0, 2
+EXIT_OK = 0
+EXIT_INPUT = 2
 # The name of the flag for each library parameter whose flag has another name.
 FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
 # The names of the flags that have paths as values.
@@ -234,12 +234,6 @@ def show_log_records() -> None:
         own.setLevel(own.level or logging.INFO)
     if sys.stderr.isatty():
         progress.draw_bars()
-
-
-def flag_values(config_class: type) -> dict[str, Any]:
-    """Returns the values of the flags with the names of a dataclass's fields."""
-    names = (field.name for field in dataclasses.fields(config_class))
-    return {name: flags.FLAGS[name].value for name in names if name in flags.FLAGS}
 
 
 def fail(message: str) -> NoReturn:

@@ -18,12 +18,15 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from bert_tf.errors import InputError
-from bert_tf.storage.atomic_files import atomic_folder as atomic_folder
-from bert_tf.storage.atomic_files import atomic_replace, reason_of
-from bert_tf.storage.atomic_files import explain_write_errors as explain_write_errors
-from bert_tf.storage.atomic_files import gfile as gfile
-from bert_tf.storage.atomic_files import make_folder as make_folder
-from bert_tf.storage.atomic_files import remove as remove
+from bert_tf.storage.atomic_files import (  # noqa: F401 (available here too)
+    atomic_folder,
+    atomic_replace,
+    explain_write_errors,
+    gfile,
+    make_folder,
+    reason_of,
+    remove,
+)
 from bert_tf.storage.paths import check_is_regular, check_no_file_scheme, is_inside
 
 _CHUNK_BYTES = 1 << 20
@@ -178,36 +181,23 @@ def path_without_globs(path: str) -> Iterator[str]:
     r"""Yields a path at which TensorFlow can read a checkpoint or a SavedModel.
 
     TensorFlow reads such paths as globs, and finds no files if they contain [, ] or \.
-    These files are read through links in a temporary folder; those of an object store
-    are copied there.
+    Local files are read through links in a temporary folder.
 
     Args:
         path: A file, a folder, or the prefix of the files `<path>.<ending>`.
     """
-    if not _GLOB.search(path):
+    if "://" in path or not _GLOB.search(path):
         yield path
         return
 
-    is_remote = "://" in path
-    folder, name = os.path.split(path if is_remote else os.path.abspath(path))
+    folder, name = os.path.split(os.path.abspath(path))
 
     with tempfile.TemporaryDirectory() as place:
         plain_path = f"{place}/{_GLOB.sub('_', name)}"
         for each in list_folder(folder):
             if each == name or each.startswith(f"{name}."):
-                link = _copy if is_remote else os.symlink
-                link(f"{folder}/{each}", plain_path + each.removeprefix(name))
+                os.symlink(f"{folder}/{each}", plain_path + each.removeprefix(name))
         yield plain_path
-
-
-def _copy(source: str, target: str) -> None:
-    """Copies a file or a folder."""
-    if not gfile().isdir(source):
-        gfile().copy(source, target)
-        return
-    gfile().makedirs(target)
-    for name in list_folder(source):
-        _copy(f"{source}/{name}", f"{target}/{name}")
 
 
 def read_text(path: str) -> str:
@@ -376,22 +366,20 @@ def check_lines(path: str, start: bytes) -> None:
         start: The first bytes of the file.
 
     Raises:
-        InputError: The file is encoded in UTF-16 or UTF-32, or its line ends are CR.
+        InputError: The file is encoded in UTF-16, or in UTF-32 with a byte-order mark,
+            or its line ends are CR.
     """
     check_byte_order_mark(path, start)
     # Without a mark, most zero bytes of UTF-16 are at even or at odd positions. Other
     # text has few zero bytes, which the tokenizer drops.
-    even, odd = start[::2].count(0), start[1::2].count(0)
+    even = start[::2].count(0)
+    odd = start[1::2].count(0)
     if even + odd >= max(len(start) // 100, 4) and max(even, odd) > 4 * min(even, odd):
         kind = "UTF-16BE" if even > odd else "UTF-16LE"
         raise InputError(
             f"{path} is {kind}. Convert it to UTF-8: iconv -f {kind} -t UTF-8."
         )
 
-    if even + odd > len(start) // 2:
-        raise InputError(
-            f"{path} is not UTF-8 text (UTF-32?): most of its bytes are zero."
-        )
     if start[:-1].count(b"\r") > 2 * start.count(b"\n"):
         raise InputError(
             f"{path} has the line ends CR, not LF. Convert them: tr '\\r' '\\n'."

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.errors import InputError, plain_message
+from bert_tf.errors import InputError
 from bert_tf.storage.weights import vocabulary_sha256
 from bert_tf.tokenization import packing
 from bert_tf.tokenization.basic_tokenizer import (
@@ -128,7 +128,7 @@ class BertTokenizer(tf.Module):
             Ragged int32 [N, None]; for one text int32 [None].
 
         Raises:
-            InputError: `texts` are not texts.
+            TypeError, ValueError: `texts` are not texts.
         """
         texts, single = texts_as_batch(texts)
         ids, _, _ = self._wordpiece(self._basic.normalize(texts))
@@ -148,7 +148,7 @@ class BertTokenizer(tf.Module):
             offsets in bytes to offsets in characters.
 
         Raises:
-            InputError: `texts` are not texts.
+            TypeError, ValueError: `texts` are not texts.
         """
         texts, single = texts_as_batch(texts)
         normalized, origins = self._basic.normalize_with_offsets(texts)
@@ -177,7 +177,8 @@ class BertTokenizer(tf.Module):
             Offsets in characters, int64, with the shape of `byte_offsets`.
 
         Raises:
-            InputError: `texts` are not texts, or the offsets are not integers.
+            InputError: The offsets are not integers.
+            TypeError, ValueError: `texts` are not texts.
         """
         texts, single = texts_as_batch(texts)
         byte_offsets, _ = ids_as_ragged(byte_offsets, tf.int64)
@@ -225,7 +226,7 @@ class BertTokenizer(tf.Module):
             Ragged string [N, None]; for one text string [None].
 
         Raises:
-            InputError: `texts` are not texts.
+            TypeError, ValueError: `texts` are not texts.
         """
         texts, single = texts_as_batch(texts)
         words = self._basic.words(texts)
@@ -254,8 +255,9 @@ class BertTokenizer(tf.Module):
             [B, S]; for one text or pair [S].
 
         Raises:
-            InputError: A value is not a text, the numbers of texts differ, or
-                `seq_length` is not valid (see `pack`).
+            InputError: The numbers of texts differ, or `seq_length` is not valid (see
+                `pack`).
+            TypeError, ValueError: A value is not a text.
         """
         ids_a = self.tokenize(texts_a)
         ids_b = None if texts_b is None else self.tokenize(texts_b)
@@ -317,16 +319,11 @@ class BertTokenizer(tf.Module):
             string [N]; for one text a scalar string.
 
         Raises:
-            InputError: The ids are not integers, or an id is not in the vocabulary.
+            InputError: The ids are not integers.
+            tf.errors.InvalidArgumentError: An id is not in the vocabulary.
         """
         ids, single = ids_as_ragged(ids, tf.int64)
-        try:
-            tokens = tf.gather(tf.constant(self._detokenized), ids.values)
-        except tf.errors.InvalidArgumentError as error:
-            raise InputError(
-                f"Ids must be in the vocabulary of {self.vocab_size} tokens. Received: "
-                f"{plain_message(error)}."
-            ) from error
+        tokens = tf.gather(tf.constant(self._detokenized), ids.values)
 
         # Each token begins with a space; "##" joins a token to the one before it.
         joined = tf.strings.reduce_join(ids.with_values(tokens), axis=-1)

@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import shuffling, stages
-from bert_tf.data_prep.runners.preparation import create_records
-from bert_tf.data_prep.runners.runner import Runner, Task, unfinished
+from bert_tf.data_prep.runners.runner import Runner, Task, create_records, unfinished
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.errors import InputError
 from bert_tf.program import startup

@@ -7,7 +7,6 @@ output and work folder lie on a file system that all workers see under the same 
 import dataclasses
 import functools
 import importlib.metadata
-import logging
 import os
 import socket
 import sys
@@ -15,16 +14,15 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import stages
-from bert_tf.data_prep.runners.preparation import create_records
-from bert_tf.data_prep.runners.runner import Runner
-from bert_tf.data_prep.runners.workers import WorkerKilledError, use_one_core
+from bert_tf.data_prep.runners.local import use_one_core
+from bert_tf.data_prep.runners.records_job import WorkerKilledError
+from bert_tf.data_prep.runners.runner import Runner, create_records
 from bert_tf.errors import InputError
 from bert_tf.program import startup
 from bert_tf.storage import files
 
-_LOGGER = logging.getLogger(__name__)
 _POLL_SECS = 5
 _SAME_COMMAND = "Run the same command again."
 
@@ -119,7 +117,7 @@ class DaskRunner(Runner):
         """Checks the versions and threads of all workers, and that they see a folder.
 
         A worker that joins later is checked before its first call, except for its
-        threads. One that is lost meanwhile is left out.
+        threads.
 
         Raises:
             WorkerKilledError: A worker has other versions, several threads, or another
@@ -137,14 +135,7 @@ class DaskRunner(Runner):
         self._marker = os.path.join(folder, f"program-{uuid.uuid4().hex}")
         files.write_text(self._marker, _versions())
         try:
-            answers = self._client.run(_begin_run, self._marker, on_error="return")
-            for worker, answer in answers.items():
-                if isinstance(answer, OSError):  # of the connection
-                    _LOGGER.warning(
-                        "warning: the worker %s was lost; the others go on.", worker
-                    )
-                elif isinstance(answer, Exception):
-                    raise answer
+            self._client.run(_begin_run, self._marker)
         except InputError:
             raise
         except Exception as error:  # such as a missing package

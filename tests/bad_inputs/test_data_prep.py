@@ -16,7 +16,7 @@ import tensorflow as tf
 from run_programs import Result, assert_refused
 
 from bert_tf.data_prep.corpus import text_blocks
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import local
 from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_data
 from bert_tf.errors import InputError

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 from tiny_corpus import MANY_SEGMENTS, contents, corpus, text_of, vocabulary_file
 
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import inspection, local
 
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from tiny_corpus import corpus, make, text_of, write_records
 
-from bert_tf.data_prep.runners import record_reading
+from bert_tf.data_prep.runners import inspection
 from bert_tf.errors import InputError
 
 # These bytes are neither a valid protobuf nor valid UTF-8.
@@ -82,7 +82,7 @@ def starts(raw):
 def test_the_damaged_record_is_reported_and_the_records_before_it_are_read(
     tmp_path, monkeypatch, inspect, good, kind, number
 ):
-    monkeypatch.setattr(record_reading, "_BATCH", 4)
+    monkeypatch.setattr(inspection, "_BATCH", 4)
     write_records(tmp_path / "a", good)
     raw = bytearray((tmp_path / "a").read_bytes())
     start = starts(raw)[number]

@@ -140,25 +140,6 @@ def test_workers_that_differ_are_refused(job, tmp_path, tmp_path_factory, cluste
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_lost_during_the_check_is_left_out(
-    job, tmp_path, tmp_path_factory, cluster, caplog
-):
-    preload = tmp_path_factory.mktemp("preload") / "lost.py"
-    preload.write_text(
-        "import os\nfrom bert_tf.data_prep.runners import dask\n"
-        "dask._begin_run = lambda marker: os._exit(1)\n"
-    )
-    cluster.add_worker("--no-nanny", f"--preload={preload}")
-    with distributed.Client(scheduler_file=cluster.file) as client:
-        client.wait_for_workers(1, timeout=60)
-        cluster.add_worker()
-        client.wait_for_workers(2, timeout=60)
-    create(job, tmp_path / "a.tfrecord", cluster)
-    assert contents(tmp_path) == job.expected
-    assert re.search(r"warning: the worker tcp\S+ was lost", caplog.text)
-
-
-@pytest.mark.slow
 def test_a_worker_that_does_not_see_the_folder_is_refused(job, tmp_path, cluster):
     mount = f'mount -t tmpfs tmpfs {tmp_path} && exec "$0" "$@"'
     prefix = ["unshare", "--mount", "sh", "-c", mount]
@@ -177,11 +158,11 @@ class Run:
 
     def __init__(self, job, output, cluster):
         (script := output.parent / "run.py").write_text(
-            "import sys\nfrom bert_tf.data_prep.pretraining_data.settings import "
+            "import sys\nfrom bert_tf.data_prep.pretraining_data.records_config import "
             "RecordsConfig\nfrom bert_tf.data_prep.runners import dask, "
-            "preparation\nfrom bert_tf.errors import InputError\nprepare = "
-            "preparation.prepare\ndef begin(*arguments):\n    print('ready', "
-            "flush=True)\n    return prepare(*arguments)\npreparation.prepare = begin\n"
+            "runner\nfrom bert_tf.errors import InputError\nprepare = "
+            "runner.prepare\ndef begin(*arguments):\n    print('ready', "
+            "flush=True)\n    return prepare(*arguments)\nrunner.prepare = begin\n"
             f"try:\n    config = RecordsConfig({job.config.vocab_file!r}, "
             f"**{MANY_SEGMENTS!r})\n    dask.create(config, {job.source!r}, "
             f"[{str(output)!r}], {cluster.file!r}, 5)\nexcept InputError as error:\n"

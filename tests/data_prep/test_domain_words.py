@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reference import new_words as reference
 
 from bert_tf.data_prep import domain_words, word_counts
-from bert_tf.data_prep.corpus import held_out, text_blocks
+from bert_tf.data_prep.corpus import text_blocks
 from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
 
@@ -138,7 +138,7 @@ def test_every_tenth_document_of_a_text_is_held_out(lines, chunk_bytes):
     for is_held_out, expected in zip(
         (False, True), reference.split(documents), strict=True
     ):
-        part = held_out.DocumentFilter(is_held_out)
+        part = text_blocks.DocumentFilter(is_held_out)
         kept = b"".join(part.counted(chunks, False)).decode()
         assert reference.documents(kept) == expected
         assert kept.count("\n") == text.count("\n")
@@ -152,7 +152,7 @@ def test_files_and_rows_are_documents_of_their_own(tmp_path):
         "".join(f'{{"text": "row{n}\\n\\nx"}}\n' for n in range(9))
     )
     source = text_blocks.TextSource(f"{tmp_path}/*")
-    part = held_out.DocumentFilter(True)
+    part = text_blocks.DocumentFilter(True)
     blocks = list(text_blocks.read_blocks(source, counter=part)[0])
     assert b"".join(block.text for block in blocks).split() == [b"text9", b"row7", b"x"]
     assert part.documents == 21

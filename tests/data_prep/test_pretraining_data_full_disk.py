@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 ON_A_SMALL_DISK = """
 import json, os, subprocess, sys
 from bert_tf.errors import InputError
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import local
 vocabulary, source, folder, flags = json.loads(sys.argv[1])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", folder], check=True)

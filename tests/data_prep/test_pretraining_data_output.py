@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from tiny_corpus import VOCABULARY, WORDS, corpus, make, parsed, text_of
 
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import job, local
 from bert_tf.errors import InputError
 

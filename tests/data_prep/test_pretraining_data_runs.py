@@ -15,23 +15,23 @@ import time
 import pytest
 from tiny_corpus import MANY_SEGMENTS, contents
 
-from bert_tf.data_prep.runners import local, stages, work_folder
-from bert_tf.data_prep.runners.workers import WorkerKilledError
+from bert_tf.data_prep.runners import local, records_job, stages
+from bert_tf.data_prep.runners.records_job import WorkerKilledError
 from bert_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = """
 import sys
 from bert_tf.errors import InputError
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local, preparation
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.data_prep.runners import local, runner
 if __name__ == "__main__":
     local._BYTES_PER_WORKER = 1
-    prepare = preparation.prepare
+    prepare = runner.prepare
     def begin(*arguments):
         print("ready", flush=True)
         return prepare(*arguments)
-    preparation.prepare = begin
+    runner.prepare = begin
     flags = {flags!r}
     try:
         config = RecordsConfig({vocabulary!r}, **flags)
@@ -180,9 +180,9 @@ def test_a_work_folder_shows_what_it_is_until_its_end(tmp_path, monkeypatch):
         (tmp_path / name).write_text(name)
     with monkeypatch.context() as context:
         context.setattr("shutil.rmtree", lambda *_, **__: None)  # as if killed
-        work_folder.remove(str(tmp_path))
+        records_job.remove_work_folder(str(tmp_path))
     assert os.listdir(tmp_path) == ["lock"]
-    work_folder.remove(str(tmp_path))
+    records_job.remove_work_folder(str(tmp_path))
     assert not tmp_path.exists()
 
 

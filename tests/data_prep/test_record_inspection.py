@@ -24,8 +24,8 @@ from bert_tf.data_prep.pretraining_data import (
     record_rules,
     stats,
 )
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import record_reading, stages
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.data_prep.runners import inspection, stages
 from bert_tf.tokenization import BertTokenizer
 
 
@@ -271,7 +271,7 @@ def test_compressed_records_of_the_model_garden_are_read(tmp_path, vocab_file):
     path = write_records(
         tmp_path / "garden.tfrecord", [example(8, 2, instance, v2=True)], "GZIP"
     )
-    (batch,) = record_reading.read_records(path, None, 0)
+    (batch,) = inspection.read_records(path, None, 0)
     broken_rules = record_rules.broken_rules(
         batch.columns, stages.vocabulary(RecordsConfig(vocab_file))
     )

@@ -17,10 +17,10 @@ from run_programs import run_mains
 from tiny_corpus import corpus
 
 from bert_tf.data_prep import word_counts
-from bert_tf.data_prep.corpus import formats, text_blocks
-from bert_tf.data_prep.pretraining_data import segments
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local, preparation
+from bert_tf.data_prep.corpus import text_blocks, text_formats
+from bert_tf.data_prep.pretraining_data import documents
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.data_prep.runners import local, runner
 from bert_tf.errors import InputError
 
 ENDINGS = [
@@ -115,11 +115,11 @@ def test_a_resumed_run_does_not_unpack_again(tmp_path, vocab_file, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(segments, "cut", interrupt)
+        patched.setattr(documents, "cut", interrupt)
         with pytest.raises(KeyboardInterrupt):
             create(*arguments, **SMALL_SEGMENTS)
     assert list(tmp_path.glob("out/.a.work/*/unpacked-000000"))
-    monkeypatch.setattr(preparation, "unpack", interrupt)
+    monkeypatch.setattr(runner, "unpack", interrupt)
     assert create(*arguments, **SMALL_SEGMENTS) == expected
 
 
@@ -169,8 +169,8 @@ def test_formats_may_be_mixed(tmp_path, vocab_file):
     ],
 )  # fmt: skip
 def test_the_file_name_decides_the_format(name, expected):
-    assert formats.format_of(name) == expected
-    assert formats.format_of(name, "jsonl") == "jsonl"
+    assert text_formats.format_of(name) == expected
+    assert text_formats.format_of(name, "jsonl") == "jsonl"
 
 
 def test_input_format_overrides_the_file_name(tmp_path, vocab_file):
@@ -210,10 +210,10 @@ BLOCKS = [
 
 @pytest.mark.parametrize(("lines", "expected"), BLOCKS)
 def test_blocks_of_wikiextractor(tmp_path, monkeypatch, lines, expected):
-    monkeypatch.setattr(formats, "CHUNK_BYTES", 16)
+    monkeypatch.setattr(text_formats, "CHUNK_BYTES", 16)
     path = tmp_path / "wiki_00"
     path.write_text("\n".join(lines) + "\n", newline="")
-    documents = formats.read_documents(str(path), "wikiextractor", "text")
+    documents = text_formats.read_documents(str(path), "wikiextractor", "text")
     if isinstance(expected, list):
         assert [each.decode() for each in documents] == expected
         return
@@ -249,7 +249,7 @@ def test_the_programs_read_the_output_of_wikiextractor(tmp_path, test_data, voca
     assert "2 documents, 3 sentences" in created.out
     # The start of a pipe is not examined before it is read.
     with pytest.raises(InputError, match=r"<doc id=\. Give input_format=wikiextractor"):
-        next(formats.read_text(str(source), "auto"))
+        next(text_formats.read_text(str(source), "auto"))
 
 
 # Text, and words of the hint about it, or "".
@@ -284,14 +284,14 @@ HINTS = [
 def test_text_that_is_not_prose_gets_a_hint(tmp_path, capsys, text, words):
     for name, content in (("a.txt", text), ("b.jsonl", json.dumps({"text": text}))):
         (tmp_path / name).write_text(content, newline="")
-        formats.input_files(str(tmp_path / name), "auto", "text")
+        text_formats.input_files(str(tmp_path / name), "auto", "text")
         err = capsys.readouterr().err
         assert words.replace("PATH", str(tmp_path / name)) in err if words else not err
 
 
 @pytest.mark.parametrize("name", ["books.txt", "wikitext2_heldout.txt"])
 def test_real_prose_gets_no_hint(test_data, capsys, name):
-    formats.input_files(str(test_data / "data/corpora" / name), "auto", "text")
+    text_formats.input_files(str(test_data / "data/corpora" / name), "auto", "text")
     assert not capsys.readouterr().err
 
 
@@ -343,15 +343,15 @@ def test_documents_without_text_are_empty(tmp_path, vocab_file):
 def test_a_document_that_is_too_large_is_named_by_its_source(
     tmp_path, vocab_file, monkeypatch
 ):
-    monkeypatch.setattr(segments, "MAX_DOCUMENT_BYTES", 3000)
-    documents = ["\n".join([word] * 100) for word in ("wab", "wac")] + [
+    monkeypatch.setattr(documents, "MAX_DOCUMENT_BYTES", 3000)
+    texts = ["\n".join([word] * 100) for word in ("wab", "wac")] + [
         "wad\n" * 3000,
         "wae",
     ]
     for ending, place in ((".txt.gz", "line 203 of"), (".parquet", "^Row 3 of"),
                           (".tfrecord", "^Record 3 of"),
                           (".jsonl.gz", "^Line 3 of")):  # fmt: skip
-        path = text_files.write(tmp_path / f"text{ending}", documents)
+        path = text_files.write(tmp_path / f"text{ending}", texts)
         with pytest.raises(
             InputError, match=rf"{place} \S*/text{ending}.* larger than"
         ):
@@ -359,7 +359,7 @@ def test_a_document_that_is_too_large_is_named_by_its_source(
 
 
 def test_a_json_line_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(formats.files, "MAX_LINE_BYTES", 1 << 20)
+    monkeypatch.setattr(text_formats.files, "MAX_LINE_BYTES", 1 << 20)
     (tmp_path / "a.jsonl").write_text('{"text": "' + "wab " * (1 << 20))
     with pytest.raises(
         InputError, match=r"a.jsonl has a line of more than 1 MiB. Split it"

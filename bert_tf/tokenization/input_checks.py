@@ -22,7 +22,8 @@ def texts_as_batch(texts: Any) -> tuple[Any, bool]:
         string [N], and whether `texts` is a single text.
 
     Raises:
-        TypeError, ValueError: `texts` has another type or rank.
+        TypeError, ValueError: `texts` are not texts. If only the rank differs, the
+            error is tf.errors.InvalidArgumentError.
     """
     try:
         texts = tf.convert_to_tensor(texts, tf.string)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tiny_corpus import VOCABULARY, WORDS, corpus, make, parsed, text_of
 
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.runners import job, local
+from bert_tf.data_prep.runners import local, records_job
 from bert_tf.errors import InputError
 
 
@@ -182,10 +182,10 @@ def test_overwrite_keeps_a_listed_file_whose_content_has_changed(tmp_path, vocab
 
 
 def test_outputs_that_differ_only_after_tfrecord_have_separate_files():
-    stems = [job.output_stem(f"out/part.tfrecord-{number}") for number in (0, 1)]
+    stems = [records_job.output_stem(f"out/part.tfrecord-{number}") for number in (0, 1)]
     assert stems == ["out/part-0", "out/part-1"]
     config = RecordsConfig("", num_output_shards=2, eval_fraction=0.3)
-    assert job.shard_paths(["out/more.tfrecord-7"], config) == {
+    assert records_job.shard_paths(["out/more.tfrecord-7"], config) == {
         "train": [f"out/more-0000{number}-of-00002.tfrecord-7" for number in (0, 1)],
         "eval": ["out/more.eval-00000-of-00001.tfrecord-7"],
     }

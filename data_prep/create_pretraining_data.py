@@ -35,7 +35,7 @@ import sys
 from absl import flags
 
 from bert_tf.data_prep.pretraining_data import records_config, stats
-from bert_tf.data_prep.runners import beam, dask, local
+from bert_tf.data_prep.runners import beam, dask, local, runner
 from bert_tf.errors import InputError
 from bert_tf.program import command_line, config_flags
 
@@ -104,15 +104,17 @@ def main() -> None:
     ] or [""]
     arguments = config, values.input_file or "", paths
 
+    chosen: runner.Runner
     if values.runner == "beam":
-        reports = beam.create(*arguments, values.beam_options, values.overwrite)
+        chosen = beam.BeamRunner(values.beam_options)
     elif values.runner == "dask":
-        scheduler = values.dask_scheduler
-        timeout_secs = values.dask_timeout_secs
-        reports = dask.create(*arguments, scheduler, timeout_secs, values.overwrite)
+        arguments = dask.shared_paths(*arguments)
+        chosen = dask.DaskRunner(values.dask_scheduler, values.dask_timeout_secs)
     else:
         workers = values.num_workers or os.cpu_count() or 1
-        reports = local.create(*arguments, workers, values.overwrite)
+        chosen = local.runner_for(*arguments[:2], workers)
+    with chosen:
+        reports = runner.create_records(chosen, *arguments, values.overwrite)
 
     if not reports:
         print(

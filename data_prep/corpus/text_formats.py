@@ -136,12 +136,9 @@ def input_files(
         hint = hint or hint_about(path, start)
 
     if blocks:
-        line = (
-            f"{len(blocks):,} of {len(found):,} input files, such as {blocks[0]}, "
-            "begin with"
-        )
         print(
-            f"{line} <doc id= and are read as --input_format=wikiextractor.",
+            f"{len(blocks):,} of {len(found):,} input files, such as {blocks[0]}, "
+            "begin with <doc id= and are read as --input_format=wikiextractor.",
             file=sys.stderr,
         )
     if hint:

@@ -179,19 +179,12 @@ class DistributionCheck:
         # A random token is [MASK] with probability 1/V, and is the token to predict
         # with probability 1/V.
         chance = config.random_token_prob / self._vocabulary.size
-        rest = 1 - config.mask_token_prob - config.random_token_prob
+        mask = config.mask_token_prob
+        replaced = config.random_token_prob
         for name, count, probability in (
-            (
-                "[MASK] at a prediction",
-                self.stats.masked,
-                config.mask_token_prob + chance,
-            ),
-            (
-                "a random token",
-                self.stats.replaced,
-                config.random_token_prob - 2 * chance,
-            ),
-            ("the token itself", self.stats.kept, rest + chance),
+            ("[MASK] at a prediction", self.stats.masked, mask + chance),
+            ("a random token", self.stats.replaced, replaced - 2 * chance),
+            ("the token itself", self.stats.kept, 1 - mask - replaced + chance),
         ):
             yield _compare_share(name, count, total, probability, group)
 

@@ -67,21 +67,17 @@ class Stats:
         )
 
     def __add__(self, other: "Stats") -> "Stats":
-        names = [
-            field.name for field in dataclasses.fields(self) if field.name != "sample"
-        ]
-        sums: dict[str, Any] = {
-            name: getattr(self, name) + getattr(other, name) for name in names
+        sums = {
+            name: value + getattr(other, name)
+            for name, value in vars(self).items()
+            if name != "sample"
         }
         return Stats(**sums, sample=join_hashes(self.sample, other.sample))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Stats":
         """Restores the counts from the array of each attribute."""
-        values: dict[str, Any] = {
-            k: v if v.ndim else v.item() for k, v in arrays.items()
-        }
-        return cls(**values)
+        return cls(**{k: v if v.ndim else v.item() for k, v in arrays.items()})
 
     def report(self) -> dict[str, Any]:
         """Returns the content of stats.json: counts, and shares in [0, 1]."""

@@ -12,14 +12,14 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners.records_job import WorkerKilledError
-from bert_tf.data_prep.runners.runner import Runner, create_records
+from bert_tf.data_prep.runners.runner import Runner
 from bert_tf.program import startup
 
 # There is one worker, and one more for each full block of this many bytes. The text is
@@ -28,34 +28,19 @@ from bert_tf.program import startup
 _BYTES_PER_WORKER = 16 << 20
 
 
-def create(
-    config: RecordsConfig,
-    input_file: str,
-    output_files: Sequence[str],
-    num_workers: int,
-    overwrite: bool = False,
-) -> dict[str, Any]:
-    """Creates records, or resumes a run that was interrupted.
+def runner_for(
+    config: RecordsConfig, input_file: str, num_workers: int
+) -> "LocalRunner":
+    """Returns a runner with as many processes as the input is worth.
 
     Args:
-        config: The settings that determine the bytes of the records.
+        config: The settings of the records.
         input_file: Comma-separated list of globs; not used if the input format is
             "tfds".
-        output_files: Paths of the shards, or one path to which the shard numbers are
-            added.
         num_workers: Largest number of processes, at least 1.
-        overwrite: Whether existing records that were created with other settings may be
-            replaced.
-
-    Returns:
-        The report for each split; empty if the records were already complete.
-
-    Raises:
-        InputError: Input or output cannot be used; the message names the remedy.
     """
     size = _local_input_bytes(input_file) * config.dupe_factor
-    with LocalRunner(min(num_workers, 1 + size // _BYTES_PER_WORKER)) as runner:
-        return create_records(runner, config, input_file, output_files, overwrite)
+    return LocalRunner(min(num_workers, 1 + size // _BYTES_PER_WORKER))
 
 
 def _local_input_bytes(patterns: str) -> int:

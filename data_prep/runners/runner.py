@@ -105,7 +105,7 @@ def create_records(
     config: RecordsConfig,
     input_file: str,
     output_files: Sequence[str],
-    overwrite: bool,
+    overwrite: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Runs all steps, from the input to the manifest.
 

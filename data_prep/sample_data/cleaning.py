@@ -64,14 +64,31 @@ def extract_prose(docstring: str) -> tuple[Text, ...]:
 
 # --- Sections -------------------------------------------------------------------------
 
+_TERMS = (
+    "args",
+    "arguments",
+    "parameters",
+    "other parameters",
+    "keyword arguments",
+    "call arguments",
+    "attributes",
+    "properties",
+    "fields",
+)
+_RESULTS = ("returns", "return", "yields", "raises", "warns", "receives")
+_SKIPPED = (
+    "see also",
+    "references",
+    "reference",
+    "methods",
+    "usage",
+    "input shape",
+    "output shape",
+)
 _KINDS = {
-    **dict.fromkeys(("args", "arguments", "parameters", "other parameters"), "terms"),
-    **dict.fromkeys(("keyword arguments", "call arguments"), "terms"),
-    **dict.fromkeys(("attributes", "properties", "fields"), "terms"),
-    **dict.fromkeys(("returns", "return", "yields"), "results"),
-    **dict.fromkeys(("raises", "warns", "receives"), "results"),
-    **dict.fromkeys(("see also", "references", "reference"), "skipped"),
-    **dict.fromkeys(("methods", "usage", "input shape", "output shape"), "skipped"),
+    **dict.fromkeys(_TERMS, "terms"),
+    **dict.fromkeys(_RESULTS, "results"),
+    **dict.fromkeys(_SKIPPED, "skipped"),
 }
 # A fenced code block, or a doctest up to the next blank line.
 _CODE_BLOCK = re.compile(

@@ -1,9 +1,9 @@
 """Damaged and changed checkpoints of training: one line wherever they are read."""
 
-import json
 import shutil
 
 import pytest
+from golden_checkpoints import edit_json
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import read_weights
@@ -43,14 +43,7 @@ def valid(tmp_path_factory):
 def edit(name, **values):
     """Changes values in a JSON file; None removes a key."""
 
-    def change(folder):
-        after = {**json.loads((folder / name).read_text()), **values}
-        text = json.dumps(
-            {key: value for key, value in after.items() if value is not None}
-        )
-        (folder / name).write_text(text)
-
-    return change
+    return lambda folder: edit_json(folder / name, **values)
 
 
 def older(**values):

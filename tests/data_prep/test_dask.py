@@ -11,10 +11,12 @@ import sys
 import time
 
 import pytest
+import tiny_corpus
 from run_programs import assert_refused, run_mains
 from tiny_corpus import MANY_SEGMENTS, VOCABULARY, contents
 
-from bert_tf.data_prep.runners import dask, local
+from bert_tf.data_prep.runners import dask
+from bert_tf.data_prep.runners.runner import create_records
 from bert_tf.errors import InputError
 
 distributed = pytest.importorskip("distributed", reason="needs the [dask] extra")
@@ -81,7 +83,9 @@ def cluster(tmp_path_factory):
 
 
 def create(job, output, cluster, secs=60):
-    return dask.create(job.config, job.source, [str(output)], cluster.file, secs)
+    arguments = dask.shared_paths(job.config, job.source, [str(output)])
+    with dask.DaskRunner(cluster.file, secs) as runner:
+        return create_records(runner, *arguments)
 
 
 def test_dask_writes_the_same_bytes(job, tmp_path, cluster, monkeypatch):
@@ -164,8 +168,9 @@ class Run:
             "runner.prepare\ndef begin(*arguments):\n    print('ready', "
             "flush=True)\n    return prepare(*arguments)\nrunner.prepare = begin\n"
             f"try:\n    config = RecordsConfig({job.config.vocab_file!r}, "
-            f"**{MANY_SEGMENTS!r})\n    dask.create(config, {job.source!r}, "
-            f"[{str(output)!r}], {cluster.file!r}, 5)\nexcept InputError as error:\n"
+            f"**{MANY_SEGMENTS!r})\n    each = dask.DaskRunner({cluster.file!r}, 5)\n"
+            f"    runner.create_records(each, config, {job.source!r}, "
+            f"[{str(output)!r}])\nexcept InputError as error:\n"
             "    sys.exit(str(error))\n"
         )
         self.process = subprocess.Popen(
@@ -250,7 +255,7 @@ def test_workers_read_a_vocabulary_that_has_changed(job, tmp_path, cluster):
     ]:
         (tmp_path / "vocab.txt").write_text("\n".join(entries) + "\n")
         create(job._replace(config=changed), tmp_path / name / "a.tfrecord", cluster)
-        local.create(changed, job.source, [f"{tmp_path}/local-{name}/a.tfrecord"], 1)
+        tiny_corpus.create(changed, job.source, tmp_path / f"local-{name}/a.tfrecord")
         expected = shards(tmp_path / f"local-{name}")
         assert len(expected) == 4 and shards(tmp_path / name) == expected
 

@@ -10,13 +10,12 @@ import sys
 import numpy as np
 import pytest
 import text_files
-from tiny_corpus import make
+from tiny_corpus import create, make
 
 from bert_tf.data_prep.corpus import text_formats
 from bert_tf.data_prep.corpus.sources import seekable_files
 from bert_tf.data_prep.pretraining_data import documents
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.runners import local
 from bert_tf.errors import InputError
 
 
@@ -112,9 +111,9 @@ def test_a_document_over_the_size_limit_is_named(tmp_path, vocab_file, monkeypat
     with pytest.raises(
         InputError, match=r"line 1 of .*/part0 .*break_documents_at_files"
     ):
-        local.create(config, str(tmp_path / "part*"), output, 1)
+        create(config, tmp_path / "part*", *output)
     config = RecordsConfig(vocab_file, break_documents_at_files=True, **flags)
-    assert local.create(config, str(tmp_path / "part*"), output, 1)
+    assert create(config, tmp_path / "part*", *output)
     long = json.dumps({"text": line * 500})
     with pytest.raises(
         InputError, match=r"^Line 3 of .*/corpus.txt, a document, is larger"
@@ -158,7 +157,7 @@ def test_tensorflow_datasets_are_cut_into_segments_and_read(tmp_path, vocab_file
         "wah",
     ]
     output = str(tmp_path / "tfds.tfrecord")
-    assert local.create(config, "", [output], 1)["train"]["examples"] > 0
+    assert create(config, "", output)["train"]["examples"] > 0
 
 
 def test_white_space_of_several_bytes_ends_sentences_as_a_space_does(test_data):

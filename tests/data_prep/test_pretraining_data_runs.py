@@ -13,10 +13,11 @@ import sys
 import time
 
 import pytest
-from tiny_corpus import MANY_SEGMENTS, contents
+from tiny_corpus import MANY_SEGMENTS, contents, create
 
 from bert_tf.data_prep.runners import local, records_job, stages
 from bert_tf.data_prep.runners.records_job import WorkerKilledError
+from bert_tf.data_prep.runners.runner import create_records
 from bert_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -35,7 +36,8 @@ if __name__ == "__main__":
     flags = {flags!r}
     try:
         config = RecordsConfig({vocabulary!r}, **flags)
-        local.create(config, {source!r}, [{output!r}], int(sys.argv[1]))
+        with local.runner_for(config, {source!r}, int(sys.argv[1])) as each:
+            runner.create_records(each, config, {source!r}, [{output!r}])
     except InputError as error:
         sys.exit(str(error))
 """
@@ -44,7 +46,7 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_two_workers_write_the_same_bytes(job, tmp_path, monkeypatch):
     monkeypatch.setattr(local, "_BYTES_PER_WORKER", 1)
-    local.create(job.config, job.source, [f"{tmp_path}/a.tfrecord"], 2)
+    create(job.config, job.source, f"{tmp_path}/a.tfrecord", workers=2)
     assert hidden_folders(tmp_path) == [] and contents(tmp_path) == job.expected
 
 
@@ -62,9 +64,10 @@ def beam():
 
 def test_beam_writes_the_same_bytes(job, tmp_path, beam):
     arguments = job.config, job.source, [f"{tmp_path}/a.tfrecord"]
-    assert beam.create(*arguments, "--runner=DirectRunner")["train"]["examples"] > 1000
+    runner = beam.BeamRunner("--runner=DirectRunner")
+    assert create_records(runner, *arguments)["train"]["examples"] > 1000
     assert hidden_folders(tmp_path) == [] and contents(tmp_path) == job.expected
-    assert beam.create(*arguments, "") == {}
+    assert create_records(runner, *arguments) == {}
 
 
 @pytest.mark.slow
@@ -73,7 +76,8 @@ def test_beam_in_several_processes_writes_the_same_bytes(job, tmp_path, beam):
         "--runner=FnApiRunner --direct_running_mode=multi_processing "
         "--direct_num_workers=2"
     )
-    beam.create(job.config, job.source, [f"{tmp_path}/a.tfrecord"], options)
+    runner = beam.BeamRunner(options)
+    create_records(runner, job.config, job.source, [f"{tmp_path}/a.tfrecord"])
     assert contents(tmp_path) == job.expected
 
 
@@ -81,10 +85,9 @@ def test_beam_in_several_processes_writes_the_same_bytes(job, tmp_path, beam):
     ("options", "reason"),
     [("--runner=NoRunner", ".*NoRunner"), ("--x='", "No closing quotation")],
 )
-def test_beam_refuses_options_that_it_cannot_use(job, tmp_path, beam, options, reason):
+def test_beam_refuses_options_that_it_cannot_use(beam, options, reason):
     with pytest.raises(InputError, match=f"beam_options cannot be used: {reason}"):
-        beam.create(job.config, job.source, [f"{tmp_path}/new/a"], options)
-    assert not (tmp_path / "new").exists()
+        beam.BeamRunner(options)
 
 
 def test_beam_reports_bad_input_in_one_line(job, tmp_path, beam):
@@ -92,7 +95,9 @@ def test_beam_reports_bad_input_in_one_line(job, tmp_path, beam):
     with pytest.raises(
         InputError, match=r"^\S*latin.txt is not UTF-8: .* Convert it first\.$"
     ):
-        beam.create(job.config, f"{tmp_path}/latin.txt", [f"{tmp_path}/a"], "")
+        create_records(
+            beam.BeamRunner(""), job.config, f"{tmp_path}/latin.txt", [f"{tmp_path}/a"]
+        )
 
 
 def killed(*_):
@@ -118,15 +123,16 @@ def assemble_any_shard(*arguments):
 def test_a_run_keeps_text_and_shards_of_an_interrupted_run(
     job, tmp_path, monkeypatch, request, runner
 ):
-    create, last = local.create, 1
     if runner == "beam":
-        create, last = request.getfixturevalue("beam").create, ""
-    arguments = job.config, job.source, [f"{tmp_path}/a.tfrecord"], last
+        runner = request.getfixturevalue("beam").BeamRunner("")
+    else:
+        runner = local.LocalRunner(1)
+    arguments = runner, job.config, job.source, [f"{tmp_path}/a.tfrecord"]
     ASSEMBLED.clear()
     with monkeypatch.context() as patched:
         patched.setattr(stages, "assemble_shard", assemble_two_shards)
         with pytest.raises(RuntimeError, match="a machine is lost"):
-            create(*arguments)
+            create_records(*arguments)
     assert not (tmp_path / "a.COMPLETED").exists()
     first, second = ASSEMBLED
     second.write_bytes(second.read_bytes()[:-1])
@@ -134,7 +140,7 @@ def test_a_run_keeps_text_and_shards_of_an_interrupted_run(
     for name in ("read_segment", "pair_segment"):
         monkeypatch.setattr(stages, name, killed)
     monkeypatch.setattr(stages, "assemble_shard", assemble_any_shard)
-    assert create(*arguments)
+    assert create_records(*arguments)
     assert len(ASSEMBLED) == 3 and second in ASSEMBLED and first not in ASSEMBLED
     assert hidden_folders(tmp_path) == [] and contents(tmp_path) == job.expected
 
@@ -149,7 +155,7 @@ def test_counts_that_differ_from_the_plan_end_the_run(job, tmp_path, monkeypatch
     with pytest.raises(
         InputError, match=r"examples of train were planned, [\d,]+ were made"
     ):
-        local.create(job.config, job.source, [f"{tmp_path}/a.tfrecord"], 1)
+        create(job.config, job.source, f"{tmp_path}/a.tfrecord")
     assert not (tmp_path / "a.COMPLETED").exists()
 
 
@@ -161,8 +167,8 @@ def test_intermediate_files_of_another_job_are_not_used(job, tmp_path, monkeypat
             with pytest.raises(
                 InputError, match="killed It resumes where this run stopped"
             ):
-                local.create(config, job.source, output, 1)
-    local.create(job.config, job.source, output, 1)
+                create(config, job.source, *output)
+    create(job.config, job.source, *output)
     assert contents(tmp_path) == job.expected
 
 
@@ -171,7 +177,7 @@ def test_a_second_run_of_the_same_output_is_refused(job, tmp_path):
     with open(tmp_path / ".a.work" / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="Another process is writing"):
-            local.create(job.config, job.source, [f"{tmp_path}/a.tfrecord"], 1)
+            create(job.config, job.source, f"{tmp_path}/a.tfrecord")
     assert os.listdir(tmp_path) == [".a.work"]
 
 

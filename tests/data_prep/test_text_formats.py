@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 import tensorflow as tf
 import text_files
+import tiny_corpus
 from run_programs import run_mains
 from tiny_corpus import corpus
 
@@ -20,7 +21,7 @@ from bert_tf.data_prep import word_counts
 from bert_tf.data_prep.corpus import text_blocks, text_formats
 from bert_tf.data_prep.pretraining_data import documents
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.runners import local, runner
+from bert_tf.data_prep.runners import runner
 from bert_tf.errors import InputError
 
 ENDINGS = [
@@ -49,7 +50,7 @@ def count(input_file, **source):
 def create(vocab_file, input_file, output, **flags):
     """Returns the bytes of the created records, or None if complete ones existed."""
     config = RecordsConfig(vocab_file, **flags)
-    reports = local.create(config, str(input_file), [str(output)], 1)
+    reports = tiny_corpus.create(config, input_file, output)
     return output.read_bytes() if reports else None
 
 
@@ -131,7 +132,8 @@ def test_beam_reads_packed_input(tmp_path, vocab_file, name):
     path = text_files.write(tmp_path / name, texts(60))
     expected = create(vocab_file, path, tmp_path / "local/a.tfrecord", **SMALL_SEGMENTS)
     output = tmp_path / "beam/a.tfrecord"
-    beam.create(RecordsConfig(vocab_file, **SMALL_SEGMENTS), path, [str(output)], "")
+    config = RecordsConfig(vocab_file, **SMALL_SEGMENTS)
+    runner.create_records(beam.BeamRunner(""), config, path, [str(output)])
     assert output.read_bytes() == expected
     assert not list(output.parent.glob(".*"))
 

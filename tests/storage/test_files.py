@@ -40,12 +40,6 @@ def test_a_folder_is_replaced_atomically(tmp_path):
     assert os.listdir(tmp_path) == ["folder"]
 
 
-def test_a_file_with_the_name_of_a_folder_is_refused(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written: "):
-        files.write_text(str(tmp_path / "file/inside/a.txt"), "x")
-
-
 def test_expand_globs(tmp_path):
     for name in ("b.txt", "a.txt", "c[1].txt"):
         (tmp_path / name).write_text("")
@@ -268,10 +262,3 @@ def test_a_new_folder_does_not_replace_one_that_appears_meanwhile(tmp_path):
         (tmp_path / "out/a").write_text("of another program, which does not wait")
     assert (tmp_path / "out/a").read_text().startswith("of another program")
     assert os.listdir(tmp_path) == ["out"]
-
-
-def test_a_folder_does_not_replace_a_file(tmp_path):
-    (tmp_path / "out").write_text("old")
-    with pytest.raises(InputError, match="out is a file"):
-        write("folder", tmp_path / "out", "new")
-    assert (tmp_path / "out").read_text() == "old"

@@ -366,8 +366,7 @@ def check_lines(path: str, start: bytes) -> None:
         start: The first bytes of the file.
 
     Raises:
-        InputError: The file is encoded in UTF-16, or in UTF-32 with a byte-order mark,
-            or its line ends are CR.
+        InputError: The file is encoded in UTF-16 or UTF-32, or its line ends are CR.
     """
     check_byte_order_mark(path, start)
     # Without a mark, most zero bytes of UTF-16 are at even or at odd positions. Other
@@ -380,6 +379,10 @@ def check_lines(path: str, start: bytes) -> None:
             f"{path} is {kind}. Convert it to UTF-8: iconv -f {kind} -t UTF-8."
         )
 
+    if even + odd > len(start) // 2:
+        raise InputError(
+            f"{path} is not UTF-8 text (UTF-32?): most of its bytes are zero."
+        )
     if start[:-1].count(b"\r") > 2 * start.count(b"\n"):
         raise InputError(
             f"{path} has the line ends CR, not LF. Convert them: tr '\\r' '\\n'."

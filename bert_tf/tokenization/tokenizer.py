@@ -64,9 +64,8 @@ class BertTokenizer(tf.Module):
         vocabulary_sha256: Hexadecimal SHA-256 of the UTF-8 tokens, joined by \n.
 
     Raises:
-        InputError: The vocabulary is not valid (see `load_vocabulary`), `do_lower_case`
-            is not a bool or None, or it differs from the casing in the file next to the
-            `vocab.txt`.
+        InputError: The vocabulary is not valid (see `load_vocabulary`), or
+            `do_lower_case` differs from the casing in the file next to the `vocab.txt`.
 
     Source: google-research/bert `tokenization.FullTokenizer`.
     """
@@ -78,11 +77,6 @@ class BertTokenizer(tf.Module):
         special_tokens_in_text: bool = False,
     ) -> None:
         super().__init__(name="bert_tokenizer")
-        if do_lower_case not in (True, False, None):
-            raise InputError(
-                f"do_lower_case must be True or False. Received: {do_lower_case!r}."
-            )
-
         # The vocabulary, its casing and its special tokens.
         tokens = to_token_list(vocab)
         source = os.fspath(vocab) if isinstance(vocab, (str, os.PathLike)) else tokens

@@ -116,6 +116,7 @@ def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> N
             )
         seen[token] = line
 
+    # A file of another kind has valid lines, but no special tokens.
     missing = [token for token in SPECIAL_TOKENS if token not in seen]
     if missing:
         raise InputError(

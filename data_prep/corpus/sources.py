@@ -1,4 +1,4 @@
-"""What record creation reads: splits of tensorflow-datasets, and seekable files.
+"""Sources of record creation: splits of tensorflow-datasets, and seekable files.
 
 A seekable file is uncompressed text or JSON lines, which can be read from any position.
 All other input, such as packed files and Parquet, is first unpacked to such a file.

@@ -108,6 +108,8 @@ def input_files(
     found = {path: format_of(path, input_format) for path in paths}
     blocks = []
     hint = ""
+
+    # The start of each file is checked, except that of a pipe.
     for path, file_format in found.items():
         if tf.io.gfile.isdir(path):
             raise InputError(
@@ -483,6 +485,7 @@ def hint_about(path: str, start: bytes) -> str:
             "the sentences."
         )
 
+    # Lines that an editor has wrapped end inside of sentences.
     wrapped = sum(
         len(each) in _WRAPPED and each.rstrip(_CLOSING)[-1:] not in _SENTENCE_ENDS
         for each in lines

@@ -150,6 +150,8 @@ def _too_large(config: RecordsConfig, pieces: Sequence[Piece]) -> InputError:
         for match in _document_end_pattern(piece.file).finditer(text):
             file = piece.file
             start = piece.start + match.end() - 1
+
+    # The message names the place in the file that the user gave.
     limit = f"larger than {MAX_DOCUMENT_BYTES >> 20} MiB, the limit for a document"
     line = line_number(file.path, start)
     if file.format != "text":

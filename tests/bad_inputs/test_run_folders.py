@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 from golden_checkpoints import edit_json
+from refusals import refused_with
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import read_weights
-from bert_tf.errors import InputError
 from bert_tf.modeling import BertEncoder, arrays_by_name
 from bert_tf.storage import weights
 from bert_tf.training.config import to_json_dict
@@ -86,11 +86,8 @@ def test_changed_checkpoints_are_refused(valid, tmp_path, row, caplog):
     run = tmp_path / "run"
     shutil.copytree(valid, run)
     change(run / STEP)
-    with pytest.raises(InputError) as error:
+    with refused_with(*words):
         read_weights(str(run / STEP))
-    message = str(error.value)
-    assert all(word in message for word in words), message
-    assert "\n" not in message
     assert RunFolder(str(run)).latest_checkpoint() is None
     assert all(word in caplog.text for word in words), caplog.text
 

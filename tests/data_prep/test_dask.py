@@ -12,12 +12,12 @@ import time
 
 import pytest
 import tiny_corpus
+from refusals import refused
 from run_programs import assert_refused, run_mains
 from tiny_corpus import MANY_SEGMENTS, VOCABULARY, contents
 
 from bert_tf.data_prep.runners import dask
 from bert_tf.data_prep.runners.runner import create_records
-from bert_tf.errors import InputError
 
 distributed = pytest.importorskip("distributed", reason="needs the [dask] extra")
 ROOT = pathlib.Path(__file__).parents[2]
@@ -125,7 +125,7 @@ def test_bad_clusters_are_refused_in_one_line(job, tmp_path):
 
 @pytest.mark.slow
 def test_workers_that_differ_are_refused(job, tmp_path, tmp_path_factory, cluster):
-    with pytest.raises(InputError, match="has no scheduler or no worker after 2 s"):
+    with refused("has no scheduler or no worker after 2 s"):
         create(job, tmp_path / "a.tfrecord", cluster, secs=2)
     preload = tmp_path_factory.mktemp("preload") / "other.py"
     preload.write_text(OTHER_VERSION)
@@ -137,7 +137,7 @@ def test_workers_that_differ_are_refused(job, tmp_path, tmp_path_factory, cluste
         ),
     ]:
         cluster.add_worker(*settings.pop("flags", []), **settings)
-        with pytest.raises(InputError, match=words):
+        with refused(words):
             create(job, tmp_path / "a.tfrecord", cluster)
         cluster.kill(-1)
     assert contents(tmp_path) == {}
@@ -150,9 +150,7 @@ def test_a_worker_that_does_not_see_the_folder_is_refused(job, tmp_path, cluster
     if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
         pytest.skip("needs the right to mount a file system")
     cluster.add_worker(prefix=prefix)
-    with pytest.raises(
-        InputError, match=f"does not see {tmp_path}/.a.work/.* Give an output_file"
-    ):
+    with refused(f"does not see {tmp_path}/.a.work/.* Give an output_file"):
         create(job, tmp_path / "a.tfrecord", cluster)
     assert contents(tmp_path) == {}
 
@@ -237,9 +235,7 @@ def test_bad_input_ends_the_run_at_once(job, tmp_path, cluster):
     before = sorted(os.listdir(tmp_path))
     bad = job._replace(source=f"{tmp_path}/a.txt,{tmp_path}/b*.txt")
     for _ in range(3):
-        with pytest.raises(
-            InputError, match=r"a.txt is not UTF-8: .* Convert it first\.$"
-        ):
+        with refused(r"a.txt is not UTF-8: .* Convert it first\.$"):
             create(bad, tmp_path / "a.tfrecord", cluster)
         assert [
             name for name in sorted(os.listdir(tmp_path)) if name[0] != "."

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import new_words as reference
+from refusals import refused
 
 from bert_tf.data_prep import domain_words, word_counts
 from bert_tf.data_prep.corpus import text_blocks
-from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
 
 SPECIAL = ["[PAD]", "[unused5]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused1]"]
@@ -113,13 +113,11 @@ def test_each_new_word_is_one_token(do_lower_case):
 
 
 def test_texts_without_new_words_are_refused():
-    with pytest.raises(
-        InputError, match="All 2 distinct words of the text are in the vocabulary"
-    ):
+    with refused("All 2 distinct words of the text are in the vocabulary"):
         choose({"a": 3, "cab": 1}, True)
-    with pytest.raises(InputError, match="There are no words in the text"):
+    with refused("There are no words in the text"):
         choose({}, True)
-    with pytest.raises(InputError, match="num_words must be at least 1"):
+    with refused("num_words must be at least 1"):
         domain_words.NewWordsConfig(0)
     assert domain_words.cost_of({}, tokenizer(True)) == domain_words.TextCost(0, 0, 0)
 

@@ -10,13 +10,13 @@ import sys
 import numpy as np
 import pytest
 import text_files
+from refusals import refused
 from tiny_corpus import create, make
 
 from bert_tf.data_prep.corpus import text_formats
 from bert_tf.data_prep.corpus.sources import seekable_files
 from bert_tf.data_prep.pretraining_data import documents
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.errors import InputError
 
 
 def cut(config, paths):
@@ -96,11 +96,9 @@ def test_a_document_over_the_size_limit_is_named(tmp_path, vocab_file, monkeypat
         "examples"
     ]
     above = before + line * (4100 // len(line)) + "\n" + line * 9
-    with pytest.raises(
-        InputError, match=r"starts in line 201 of .*/corpus.txt is larger"
-    ):
+    with refused(r"starts in line 201 of .*/corpus.txt is larger"):
         make(tmp_path, vocab_file, above, **flags)
-    with pytest.raises(InputError, match=r"blank lines .* missing"):
+    with refused(r"blank lines .* missing"):
         make(tmp_path, vocab_file, line * 500, **flags)
     # As in google-research/bert, a file without a blank line at its end continues in
     # the next file.
@@ -108,16 +106,12 @@ def test_a_document_over_the_size_limit_is_named(tmp_path, vocab_file, monkeypat
         (tmp_path / f"part{number}").write_text(line * 50)
     config = RecordsConfig(vocab_file, **flags)
     output = [str(tmp_path / "files.tfrecord")]
-    with pytest.raises(
-        InputError, match=r"line 1 of .*/part0 .*break_documents_at_files"
-    ):
+    with refused(r"line 1 of .*/part0 .*break_documents_at_files"):
         create(config, tmp_path / "part*", *output)
     config = RecordsConfig(vocab_file, break_documents_at_files=True, **flags)
     assert create(config, tmp_path / "part*", *output)
     long = json.dumps({"text": line * 500})
-    with pytest.raises(
-        InputError, match=r"^Line 3 of .*/corpus.txt, a document, is larger"
-    ):
+    with refused(r"^Line 3 of .*/corpus.txt, a document, is larger"):
         make(
             tmp_path,
             vocab_file,

@@ -13,12 +13,12 @@ import sys
 import time
 
 import pytest
+from refusals import refused
 from tiny_corpus import MANY_SEGMENTS, contents, create
 
 from bert_tf.data_prep.runners import local, records_job, stages
 from bert_tf.data_prep.runners.records_job import WorkerKilledError
 from bert_tf.data_prep.runners.runner import create_records
-from bert_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = """
@@ -86,15 +86,13 @@ def test_beam_in_several_processes_writes_the_same_bytes(job, tmp_path, beam):
     [("--runner=NoRunner", ".*NoRunner"), ("--x='", "No closing quotation")],
 )
 def test_beam_refuses_options_that_it_cannot_use(beam, options, reason):
-    with pytest.raises(InputError, match=f"beam_options cannot be used: {reason}"):
+    with refused(f"beam_options cannot be used: {reason}"):
         beam.BeamRunner(options)
 
 
 def test_beam_reports_bad_input_in_one_line(job, tmp_path, beam):
     (tmp_path / "latin.txt").write_bytes(b"waa\nwab\n\nwac\xe9\n")
-    with pytest.raises(
-        InputError, match=r"^\S*latin.txt is not UTF-8: .* Convert it first\.$"
-    ):
+    with refused(r"^\S*latin.txt is not UTF-8: .* Convert it first\.$"):
         create_records(
             beam.BeamRunner(""), job.config, f"{tmp_path}/latin.txt", [f"{tmp_path}/a"]
         )
@@ -152,9 +150,7 @@ def test_counts_that_differ_from_the_plan_end_the_run(job, tmp_path, monkeypatch
         write_part(files, split, number, rows[[*range(len(rows)), 0]])
 
     monkeypatch.setattr(stages, "write_part", write_a_row_twice)
-    with pytest.raises(
-        InputError, match=r"examples of train were planned, [\d,]+ were made"
-    ):
+    with refused(r"examples of train were planned, [\d,]+ were made"):
         create(job.config, job.source, f"{tmp_path}/a.tfrecord")
     assert not (tmp_path / "a.COMPLETED").exists()
 
@@ -164,9 +160,7 @@ def test_intermediate_files_of_another_job_are_not_used(job, tmp_path, monkeypat
     with monkeypatch.context() as patched:
         patched.setattr(stages, "mask_part", killed)
         for config in (job.config, dataclasses.replace(job.config, random_seed=1)):
-            with pytest.raises(
-                InputError, match="killed It resumes where this run stopped"
-            ):
+            with refused("killed It resumes where this run stopped"):
                 create(config, job.source, *output)
     create(job.config, job.source, *output)
     assert contents(tmp_path) == job.expected
@@ -176,7 +170,7 @@ def test_a_second_run_of_the_same_output_is_refused(job, tmp_path):
     (tmp_path / ".a.work").mkdir()
     with open(tmp_path / ".a.work" / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="Another process is writing"):
+        with refused("Another process is writing"):
             create(job.config, job.source, f"{tmp_path}/a.tfrecord")
     assert os.listdir(tmp_path) == [".a.work"]
 

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 import text_files
 import tiny_corpus
+from refusals import refused
 from run_programs import run_mains
 from tiny_corpus import corpus
 
@@ -22,7 +23,6 @@ from bert_tf.data_prep.corpus import text_blocks, text_formats
 from bert_tf.data_prep.pretraining_data import documents
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import runner
-from bert_tf.errors import InputError
 
 ENDINGS = [
     *text_files.TEXT_ENDINGS, *text_files.WIKIEXTRACTOR_ENDINGS,
@@ -219,9 +219,7 @@ def test_blocks_of_wikiextractor(tmp_path, monkeypatch, lines, expected):
     if isinstance(expected, list):
         assert [each.decode() for each in documents] == expected
         return
-    with pytest.raises(
-        InputError, match=re.escape(expected.replace("PATH", str(path)))
-    ):
+    with refused(re.escape(expected.replace("PATH", str(path)))):
         list(documents)
 
 
@@ -250,7 +248,7 @@ def test_the_programs_read_the_output_of_wikiextractor(tmp_path, test_data, voca
     assert "The text has 2 documents and 3 sentences." in trained.out
     assert "2 documents, 3 sentences" in created.out
     # The start of a pipe is not examined before it is read.
-    with pytest.raises(InputError, match=r"<doc id=\. Give input_format=wikiextractor"):
+    with refused(r"<doc id=\. Give input_format=wikiextractor"):
         next(text_formats.read_text(str(source), "auto"))
 
 
@@ -303,9 +301,7 @@ def test_a_place_that_is_not_utf8_is_named(tmp_path, vocab_file):
     for name, place in (("a.tfrecord", "record"), ("a.txt.gz", "line")):
         # Vocabulary training ignores bytes that are not valid UTF-8.
         assert count(tmp_path / name) == {"wab": 1, "wa": 1}
-        with pytest.raises(
-            InputError, match=rf"{name} is not UTF-8: byte 0xff in {place} 2"
-        ):
+        with refused(rf"{name} is not UTF-8: byte 0xff in {place} 2"):
             create(vocab_file, tmp_path / name, tmp_path / "out/a.tfrecord")
 
 
@@ -354,18 +350,14 @@ def test_a_document_that_is_too_large_is_named_by_its_source(
                           (".tfrecord", "^Record 3 of"),
                           (".jsonl.gz", "^Line 3 of")):  # fmt: skip
         path = text_files.write(tmp_path / f"text{ending}", texts)
-        with pytest.raises(
-            InputError, match=rf"{place} \S*/text{ending}.* larger than"
-        ):
+        with refused(rf"{place} \S*/text{ending}.* larger than"):
             create(vocab_file, path, tmp_path / "out/a.tfrecord", segment_bytes=1000)
 
 
 def test_a_json_line_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(text_formats.files, "MAX_LINE_BYTES", 1 << 20)
     (tmp_path / "a.jsonl").write_text('{"text": "' + "wab " * (1 << 20))
-    with pytest.raises(
-        InputError, match=r"a.jsonl has a line of more than 1 MiB. Split it"
-    ):
+    with refused(r"a.jsonl has a line of more than 1 MiB. Split it"):
         count(tmp_path / "a.jsonl")
 
 
@@ -379,9 +371,7 @@ def test_paths_of_other_file_systems(tmp_path):
 def test_pipes_are_for_vocabulary_training_only(tmp_path, vocab_file):
     os.mkfifo(tmp_path / "pipe")
     for name in ("-", f"{tmp_path}/pipe"):
-        with pytest.raises(
-            InputError, match=rf"input_file {name} is a pipe.*Write it to a file"
-        ):
+        with refused(rf"input_file {name} is a pipe.*Write it to a file"):
             create(vocab_file, name, tmp_path / "out/a.tfrecord")
     content = b"wab wac\n" * 100_000
     writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[content])

@@ -181,23 +181,36 @@ def path_without_globs(path: str) -> Iterator[str]:
     r"""Yields a path at which TensorFlow can read a checkpoint or a SavedModel.
 
     TensorFlow reads such paths as globs, and finds no files if they contain [, ] or \.
-    Local files are read through links in a temporary folder.
+    These files are read through links in a temporary folder; those of an object store
+    are copied there.
 
     Args:
         path: A file, a folder, or the prefix of the files `<path>.<ending>`.
     """
-    if "://" in path or not _GLOB.search(path):
+    if not _GLOB.search(path):
         yield path
         return
 
-    folder, name = os.path.split(os.path.abspath(path))
+    is_remote = "://" in path
+    folder, name = os.path.split(path if is_remote else os.path.abspath(path))
 
     with tempfile.TemporaryDirectory() as place:
         plain_path = f"{place}/{_GLOB.sub('_', name)}"
         for each in list_folder(folder):
             if each == name or each.startswith(f"{name}."):
-                os.symlink(f"{folder}/{each}", plain_path + each.removeprefix(name))
+                link = _copy if is_remote else os.symlink
+                link(f"{folder}/{each}", plain_path + each.removeprefix(name))
         yield plain_path
+
+
+def _copy(source: str, target: str) -> None:
+    """Copies a file or a folder."""
+    if not gfile().isdir(source):
+        gfile().copy(source, target)
+        return
+    gfile().makedirs(target)
+    for name in list_folder(source):
+        _copy(f"{source}/{name}", f"{target}/{name}")
 
 
 def read_text(path: str) -> str:

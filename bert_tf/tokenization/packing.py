@@ -103,6 +103,8 @@ def pack(
             f"seq_length must be an integer of at least {specials}. Received: "
             f"{seq_length!r}."
         )
+    if seq_length is not None:
+        seq_length = int(seq_length)  # it may be a number of NumPy
 
     # The number of tokens of A and B, and of the packed sequence: each [B, 1].
     a_start, a_length = _row_spans(ids_a)

@@ -49,7 +49,7 @@ def test_metrics_of_own_files_may_be_nan(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rule", "accepted", "refused"),
+    ("rule", "accepted", "wrong"),
     [
         (TEXT, ["", "a"], [1, True, ["a"], {}]),
         (TRUTH, [True, False], [0, 1, "true"]),
@@ -59,10 +59,10 @@ def test_metrics_of_own_files_may_be_nan(tmp_path):
         (TEXTS, [[], ["a"]], ["a", [1], [None], {"a": "b"}]),
     ],
 )
-def test_rules_accept_and_refuse(rule, accepted, refused):
+def test_rules_accept_and_refuse(rule, accepted, wrong):
     for value in [*accepted, None]:
         json_files.check({"key": value, "other": object()}, {"key": rule}, "x")
-    for value in refused:
+    for value in wrong:
         with refused(r"x: key must be .* Received: "):
             json_files.check({"key": value}, {"key": rule}, "x")
 

@@ -89,7 +89,7 @@ def test_every_kind_of_ids_of_one_text_is_accepted(tokenizer, ids):
     packed = tokenizer.pack(ids, seq_length=7)
     assert packed["input_ids"].numpy().tolist() == [CLS, UN, AFF, ABLE, MASK, SEP, PAD]
     assert packed["input_mask"].numpy().tolist() == [1] * 6 + [0]
-    of_tensors = tokenizer.pack([tf.constant(each) for each in ids], seq_length=7)
+    of_tensors = tokenizer.pack([tf.constant(int(each)) for each in ids], seq_length=7)
     assert np.array_equal(of_tensors["input_ids"], packed["input_ids"])
     pair = tokenizer.pack(ids, ids, seq_length=None)
     assert pair["segment_ids"].numpy().tolist() == [0] * 6 + [1] * 5

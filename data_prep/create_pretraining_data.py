@@ -34,8 +34,8 @@ import sys
 
 from absl import flags
 
-from bert_tf.data_prep.pretraining_data import settings, stats
-from bert_tf.data_prep.runners import beam, dask, local
+from bert_tf.data_prep.pretraining_data import records_config, stats
+from bert_tf.data_prep.runners import beam, dask, local, runner
 from bert_tf.errors import InputError
 from bert_tf.program import command_line, config_flags
 
@@ -49,7 +49,9 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "vocab_file", None, "Vocabulary file, one token per line.", required=True
 )
-config_flags.define(settings.RecordsConfig, without=("segment_bytes", "pool_bytes"))
+config_flags.define(
+    records_config.RecordsConfig, without=("segment_bytes", "pool_bytes")
+)
 flags.DEFINE_integer("num_workers", 0, "Limit of processes; 0: one per core.", 0, 256)
 flags.DEFINE_enum(
     "runner",
@@ -92,7 +94,7 @@ def main() -> None:
             "--runner=dask and --dask_scheduler go together; give both or neither."
         )
 
-    config = config_flags.build(settings.RecordsConfig)
+    config = config_flags.build(records_config.RecordsConfig)
     if warning := config.warning(config.max_seq_length):
         print(warning, file=sys.stderr)
 
@@ -102,14 +104,17 @@ def main() -> None:
     ] or [""]
     arguments = config, values.input_file or "", paths
 
+    chosen: runner.Runner
     if values.runner == "beam":
-        reports = beam.create(*arguments, values.beam_options, values.overwrite)
+        chosen = beam.BeamRunner(values.beam_options)
     elif values.runner == "dask":
-        scheduler, timeout_secs = values.dask_scheduler, values.dask_timeout_secs
-        reports = dask.create(*arguments, scheduler, timeout_secs, values.overwrite)
+        arguments = dask.shared_paths(*arguments)
+        chosen = dask.DaskRunner(values.dask_scheduler, values.dask_timeout_secs)
     else:
         workers = values.num_workers or os.cpu_count() or 1
-        reports = local.create(*arguments, workers, values.overwrite)
+        chosen = local.runner_for(*arguments[:2], workers)
+    with chosen:
+        reports = runner.create_records(chosen, *arguments, values.overwrite)
 
     if not reports:
         print(

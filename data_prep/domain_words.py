@@ -65,7 +65,8 @@ class TextCost:
     unknown: int
 
     def __str__(self) -> str:
-        tokens, unknown = self.tokens / self.words, self.unknown / self.words
+        tokens = self.tokens / self.words
+        unknown = self.unknown / self.words
         return f"{tokens:.3f} tokens per word, {unknown:.2%} [UNK]"
 
 

@@ -30,7 +30,7 @@ import sys
 
 from absl import flags
 
-from bert_tf.data_prep.pretraining_data import settings
+from bert_tf.data_prep.pretraining_data import records_config
 from bert_tf.program import command_line, config_flags, startup
 
 flags.DEFINE_string(
@@ -40,22 +40,19 @@ flags.DEFINE_string("vocab_file", None, "The vocabulary of the records.", requir
 flags.DEFINE_integer("num_examples", 3, "Number of records to print.", lower_bound=0)
 # The settings with which the records are expected to have been created.
 config_flags.define(
-    settings.RecordsConfig,
+    records_config.RecordsConfig,
     (
-        *(
-            "objective",
-            "do_lower_case",
-            "masked_lm_prob",
-            "short_seq_prob",
-            "mask_token_prob",
-        ),
-        *(
-            "random_token_prob",
-            "do_whole_word_mask",
-            "max_ngram_size",
-            "replace_whole_words",
-        ),
-        *("max_seq_length", "max_predictions_per_seq"),
+        "objective",
+        "do_lower_case",
+        "masked_lm_prob",
+        "short_seq_prob",
+        "mask_token_prob",
+        "random_token_prob",
+        "do_whole_word_mask",
+        "max_ngram_size",
+        "replace_whole_words",
+        "max_seq_length",
+        "max_predictions_per_seq",
     ),
     texts={
         "max_seq_length": "Length of the sequences of records of --masking=dynamic.",
@@ -69,7 +66,7 @@ config_flags.define(
 def main() -> None:
     """Builds the expected settings from the flags and inspects the records."""
     values = flags.FLAGS
-    config = config_flags.build(settings.RecordsConfig)
+    config = config_flags.build(records_config.RecordsConfig)
     startup.import_tensorflow()
     from bert_tf.data_prep.runners import inspection
 

@@ -53,6 +53,7 @@ def main() -> None:
     source = config_flags.build(text_blocks.TextSource)
     check_output_file(values.output_file)
 
+    # The text is read once: its words, documents and sentences are counted together.
     startup.import_tensorflow()
     counter = text_blocks.TextCounter()
     blocks, total_bytes = text_blocks.read_blocks(source, values.output_file, counter)
@@ -86,10 +87,8 @@ def _warnings(
             "--vocab_size to cover more."
         )
 
-    total, remedy = (
-        counts.words.total(),
-        "The vocabulary needs to cover more characters",
-    )
+    total = counts.words.total()
+    remedy = "The vocabulary needs to cover more characters"
     if warning := unknown_warning(learned.unknown, total, "words of the text", remedy):
         yield warning
 

@@ -278,8 +278,13 @@ def _learn_subwords(words: Sequence[tuple[str, int]], threshold: int) -> list[st
 
     # Most settings are for the learner's own search of a threshold.
     settings = dict.fromkeys(learner.Params._fields)
-    settings.update(num_iterations=4, max_token_length=LONGEST_WORD, reserved_tokens=[])
-    settings.update(include_joiner_token=True, joiner="##")
+    settings.update(
+        num_iterations=4,
+        max_token_length=LONGEST_WORD,
+        reserved_tokens=[],
+        include_joiner_token=True,
+        joiner="##",
+    )
     subwords = learner.learn_with_thresh(words, threshold, learner.Params(**settings))
     return [
         subword

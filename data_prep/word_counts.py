@@ -63,7 +63,9 @@ def count_words(
         num_workers: Number of blocks counted in parallel, at most 8.
     """
     words: collections.Counter[bytes] = collections.Counter()
-    invalid, last, first_invalid = 0, "", ""
+    invalid = 0
+    last = ""
+    first_invalid = ""
     with Progress("counting words", total_bytes, "bytes") as progress:
         for block, found, invalid_lines in _counted(blocks, do_lower_case, num_workers):
             for word, occurrences in found:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from bert_tf.data_prep import domain_words, word_counts
-from bert_tf.data_prep.corpus import formats, held_out, text_blocks
+from bert_tf.data_prep.corpus import text_blocks, text_formats
 from bert_tf.errors import InputError
 from bert_tf.program import command_line, config_flags, startup
 from bert_tf.program.help_text import name_programs
@@ -122,8 +122,10 @@ def _count(
 ) -> tuple[Mapping[str, int], int]:
     """Counts the words of the held-out or the other documents, and all documents."""
     if source.input_file:  # a pipe cannot be read twice
-        formats.input_files(source.input_file, source.input_format, source.text_feature)
-    documents = held_out.DocumentFilter(is_held_out)
+        text_formats.input_files(
+            source.input_file, source.input_format, source.text_feature
+        )
+    documents = text_blocks.DocumentFilter(is_held_out)
     blocks, _ = text_blocks.read_blocks(source, counter=documents)
     counts = word_counts.count_words(
         blocks, None, tokenizer.do_lower_case, os.cpu_count() or 1
@@ -159,7 +161,7 @@ def _costs(
         )
 
     before, after = domain_words.cost_of(counts, old), domain_words.cost_of(counts, new)
-    held = documents // held_out.DOCUMENTS_PER_HELD_OUT
+    held = documents // text_blocks.DOCUMENTS_PER_HELD_OUT
     return (
         f"{held:,} of {documents:,} documents are held out, with {before.words:,} "
         f"words.\n  before: {before}\n  after: {after}"

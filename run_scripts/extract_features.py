@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 
 from absl import flags
 
-from bert_tf.data_prep.corpus import formats
+from bert_tf.data_prep.corpus import text_formats
 from bert_tf.errors import LARGEST_INT32, InputError
 from bert_tf.feature_extraction.extraction_config import FORMATS, ExtractionConfig
 from bert_tf.program import command_line, config_flags, startup
@@ -77,7 +77,7 @@ def read_lines(paths: Iterable[str]) -> list[str]:
     """
     lines: list[str] = []
     for path in paths:
-        for text, _ in formats.read_lines(path):
+        for text, _ in text_formats.read_lines(path):
             lines += text.removesuffix("\n").split("\n")
     if not lines:
         raise InputError(f"There is no text in {FLAGS.input_file}.")
@@ -102,7 +102,7 @@ def main() -> None:
     from bert_tf.feature_extraction.extractor import FeatureExtractor, LineFeatures
     from bert_tf.modeling import BertEncoder
 
-    found = formats.input_files(FLAGS.input_file, "text", "", allow_pipes=True)
+    found = text_formats.input_files(FLAGS.input_file, "text", "", allow_pipes=True)
     lines = read_lines(found)
 
     # Check the output before the model is loaded.

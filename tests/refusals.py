@@ -13,3 +13,12 @@ def refused(message):
     with pytest.raises(InputError, match=message) as caught:
         yield caught
     assert "\n" not in str(caught.value)
+
+
+@contextlib.contextmanager
+def refused_with(*words):
+    """Checks that a block raises InputError with a message that contains all words."""
+    with refused(".") as caught:
+        yield
+    message = str(caught.value)
+    assert all(word in message for word in words), message

@@ -6,8 +6,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import features
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import local
+from bert_tf.data_prep.runners.runner import create_records
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
@@ -89,10 +90,17 @@ def write_records(path, records, compression=""):
     return str(path)
 
 
+def create(config, source, *outputs, workers=1, overwrite=False):
+    """Creates records on this machine; returns their statistics."""
+    paths = [str(path) for path in outputs]
+    with local.runner_for(config, str(source), workers) as runner:
+        return create_records(runner, config, str(source), paths, overwrite)
+
+
 def make(tmp_path, vocab_file, text, name="out/data.tfrecord", workers=1, **flags):
     """Creates records of a text; returns their statistics and the output paths."""
     source = tmp_path / "corpus.txt"
     source.write_bytes(text if isinstance(text, bytes) else text.encode())
     config = RecordsConfig(vocab_file, **flags)
     outputs = [str(tmp_path / each) for each in name.split(",")]
-    return local.create(config, str(source), outputs, workers, False), outputs
+    return create(config, source, *outputs, workers=workers), outputs

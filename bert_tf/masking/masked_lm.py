@@ -94,7 +94,7 @@ def from_columns(columns: Mapping[str, np.ndarray], vocab_size: int) -> np.ndarr
     ids = columns[name]  # [B, S]
     lengths = columns["lengths"]  # [B, 2]
 
-    rows: np.ndarray = np.zeros(len(ids), row_dtype(ids.shape[1], vocab_size))
+    rows = np.zeros(len(ids), row_dtype(ids.shape[1], vocab_size))
     rows["ids"] = ids
     rows["length_a"], rows["length_b"] = lengths[:, 0], lengths[:, 1]
     rows["random_next"] = columns["next_sentence_labels"][:, 0]
@@ -121,7 +121,7 @@ def mask_rows(
 
     # Find the tokens, and those that may be masked: all but [CLS] and [SEP]. int16 can
     # hold every position, and its comparisons are four times as fast as those of int64.
-    column: np.ndarray = np.arange(ids.shape[1], dtype=np.int16)  # [S]
+    column = np.arange(ids.shape[1], dtype=np.int16)  # [S]
     first_sep: np.ndarray = (rows["length_a"].astype(np.int16) + 1)[:, None]  # [B, 1]
     length: np.ndarray = rows["length_a"].astype(np.int64) + 2  # [B]
     length += np.where(rows["length_b"], rows["length_b"] + 1, 0)  # B and its [SEP]
@@ -422,7 +422,8 @@ def _shuffle_ngrams(
     # `is_ngram` [B, S]: whether an n-gram of the present size starts at a word.
     is_ngram = sizes[:, :-1] > 0
     ngram_sizes = sizes  # [B, S + 1]
-    orders, all_sizes = [], []
+    orders = []
+    all_sizes = []
     for n in range(1, largest + 1):
         ngram_keys = random.derive_keys(keys, Purpose.NGRAM_ORDER, n)
         orders.append(_shuffle(ngram_keys, Purpose.NGRAM_ORDER, is_ngram))

@@ -86,7 +86,8 @@ class MaskingConfig:
 
     def warning(self, max_seq_length: int) -> str:
         """Returns a warning if P is too small for the share of masked tokens, or ""."""
-        length, limit = max_seq_length, self.max_predictions_per_seq
+        length = max_seq_length
+        limit = self.max_predictions_per_seq
         masks = round(length * self.masked_share)
         if limit >= 0.9 * masks:
             return ""

@@ -5,7 +5,6 @@ in flags take a fraction of a second.
 """
 
 import contextlib
-import dataclasses
 import importlib.metadata
 import inspect
 import io
@@ -26,7 +25,8 @@ from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.program import startup
 from bert_tf.program.help_text import REQUIRED, help_text, name_programs
 
-EXIT_OK, EXIT_INPUT = 0, 2
+EXIT_OK = 0
+EXIT_INPUT = 2
 # The name of the flag for each library parameter whose flag has another name.
 FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
 # The names of the flags that have paths as values.
@@ -117,7 +117,9 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
         stop_signals = StopSignals()
         try:
             with stop_signals.handled(), _explained_stdout_errors():
-                if _has_remote_path():
+                # A check of the flags may need TensorFlow's file systems.
+                paths = (str(flags.FLAGS[name].value) for name in _path_flags())
+                if any("://" in path for path in paths):
                     startup.import_tensorflow()
                 main(argv[1:]) if takes_command else main()
         except InputError as error:
@@ -143,24 +145,15 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
 def _explain_interruption() -> None:
     # The program may have removed the earlier files already, or not yet.
     without = ", without --overwrite if the earlier files are removed already"
+    is_given = "overwrite" in flags.FLAGS and bool(flags.FLAGS["overwrite"].value)
     print(
-        "Interrupted. To continue, give the same "
-        f"command{without * _is_given('overwrite')}.",
+        f"Interrupted. To continue, give the same command{without * is_given}.",
         file=sys.stderr,
     )
 
 
-def _has_remote_path() -> bool:
-    """Returns whether a check of the flags may need TensorFlow's file systems."""
-    return any("://" in str(flags.FLAGS[name].value) for name in _path_flags())
-
-
 def _path_flags() -> Iterator[str]:
     return filter(_PATH_FLAG.search, flags.FLAGS)
-
-
-def _is_given(flag: str) -> bool:
-    return flag in flags.FLAGS and bool(flags.FLAGS[flag].value)
 
 
 @contextlib.contextmanager
@@ -234,12 +227,6 @@ def show_log_records() -> None:
         own.setLevel(own.level or logging.INFO)
     if sys.stderr.isatty():
         progress.draw_bars()
-
-
-def flag_values(config_class: type) -> dict[str, Any]:
-    """Returns the values of the flags with the names of a dataclass's fields."""
-    names = (field.name for field in dataclasses.fields(config_class))
-    return {name: flags.FLAGS[name].value for name in names if name in flags.FLAGS}
 
 
 def fail(message: str) -> NoReturn:

@@ -11,8 +11,6 @@ from typing import Any
 
 from absl import flags
 
-from bert_tf.program import command_line
-
 flags.disclaim_key_flags()  # --help then lists the flags of `define` with the program's
 _DEFINE = {
     bool: flags.DEFINE_bool,
@@ -26,9 +24,9 @@ def define(
     config_class: Any,
     names: Collection[str] = (),
     without: Collection[str] = (),
-    flag_names: Mapping[str, str] | None = None,
-    defaults: Mapping[str, Any] | None = None,
-    texts: Mapping[str, str] | None = None,
+    flag_names: Mapping[str, str] = {},
+    defaults: Mapping[str, Any] = {},
+    texts: Mapping[str, str] = {},
 ) -> None:
     """Defines a flag for each field of a dataclass, with its default and description.
 
@@ -43,15 +41,15 @@ def define(
         defaults: Defaults of flags that differ from those of the fields.
         texts: Descriptions of flags that differ from those of the fields.
     """
-    described = {**descriptions(config_class, flag_names or {}), **(texts or {})}
+    described = {**descriptions(config_class, flag_names), **texts}
     choices = getattr(config_class, "CHOICES", {})
     for field in dataclasses.fields(config_class):
         if field.name in without or field.default is dataclasses.MISSING:
             continue
         if names and field.name not in names:
             continue
-        flag = (flag_names or {}).get(field.name, field.name)
-        default = (defaults or {}).get(field.name, field.default)
+        flag = flag_names.get(field.name, field.name)
+        default = defaults.get(field.name, field.default)
         kind = _kind(field.type)
         if field.name in choices:
             flags.DEFINE_enum(flag, default, choices[field.name], described[field.name])
@@ -99,4 +97,6 @@ def build(config_class: Any, **values: Any) -> Any:
         config_class: The dataclass.
         **values: Values of fields that the flags do not give.
     """
-    return config_class(**{**command_line.flag_values(config_class), **values})
+    names = (field.name for field in dataclasses.fields(config_class))
+    given = {name: flags.FLAGS[name].value for name in names if name in flags.FLAGS}
+    return config_class(**{**given, **values})

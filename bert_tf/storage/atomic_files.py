@@ -26,7 +26,8 @@ from bert_tf.errors import InputError, plain_message
 from bert_tf.storage import locks
 from bert_tf.storage.paths import is_stdout, resolve_output
 
-_TEMPORARY, _OLD = ".bert_tf.tmp", ".bert_tf.old"  # ends of names
+_TEMPORARY = ".bert_tf.tmp"
+_OLD = ".bert_tf.old"  # ends of names
 # TensorFlow's errors about a path, by name, because TensorFlow may not be imported. It
 # raises OutOfRangeError for a file that is larger than the limit of the process.
 _REFUSALS = (

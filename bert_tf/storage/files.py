@@ -19,12 +19,15 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from bert_tf.errors import InputError
-from bert_tf.storage.atomic_files import atomic_folder as atomic_folder
-from bert_tf.storage.atomic_files import atomic_replace, reason_of
-from bert_tf.storage.atomic_files import explain_write_errors as explain_write_errors
-from bert_tf.storage.atomic_files import gfile as gfile
-from bert_tf.storage.atomic_files import make_folder as make_folder
-from bert_tf.storage.atomic_files import remove as remove
+from bert_tf.storage.atomic_files import (  # noqa: F401 (available here too)
+    atomic_folder,
+    atomic_replace,
+    explain_write_errors,
+    gfile,
+    make_folder,
+    reason_of,
+    remove,
+)
 from bert_tf.storage.paths import check_is_regular, check_no_file_scheme, is_inside
 
 _CHUNK_BYTES = 1 << 20
@@ -383,7 +386,8 @@ def check_lines(path: str, start: bytes) -> None:
     check_byte_order_mark(path, start)
     # Without a mark, most zero bytes of UTF-16 are at even or at odd positions. Other
     # text has few zero bytes, which the tokenizer drops.
-    even, odd = start[::2].count(0), start[1::2].count(0)
+    even = start[::2].count(0)
+    odd = start[1::2].count(0)
     if even + odd >= max(len(start) // 100, 4) and max(even, odd) > 4 * min(even, odd):
         kind = "UTF-16BE" if even > odd else "UTF-16LE"
         raise InputError(

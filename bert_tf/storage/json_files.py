@@ -46,7 +46,8 @@ class Rule:
 
 
 Schema = Mapping[str, Rule]
-TEXT, TRUTH = Rule("a string", (str,)), Rule("true or false", (bool,))
+TEXT = Rule("a string", (str,))
+TRUTH = Rule("true or false", (bool,))
 COUNT = Rule("a whole number from 0 to 2^63", (int,), minimum=0, maximum=1 << 63)
 LENGTH = Rule("a whole number from 1 to 2^31", (int,), minimum=1, maximum=1 << 31)
 NUMBER = Rule("a number", (float,))
@@ -100,7 +101,12 @@ def parse(text: str, source: str) -> Any:
     try:
         value = json.loads(text, object_pairs_hook=unique_keys)
         if _SURROGATE.search(text):
-            _check_strings(value)
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        place = shorten(error.object[error.start :])
+        raise InputError(
+            f"{source} is not JSON: {place} has a lone surrogate."
+        ) from error
     except ValueError as error:
         raise InputError(f"{source} is not JSON: {error}.") from error
     return value
@@ -149,15 +155,3 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         (repeated, _), *_ = collections.Counter(key for key, _ in pairs).most_common(1)
         raise ValueError(f"the key {shorten(repeated)} occurs twice")
     return values
-
-
-def _check_strings(value: Any) -> None:
-    """Raises `ValueError` for a string that UTF-8 cannot encode."""
-    items = [*value, *value.values()] if isinstance(value, dict) else value
-    for each in items if isinstance(items, list) else ():
-        _check_strings(each)
-    if isinstance(value, str) and not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(f"{shorten(value)} has a lone surrogate") from error

@@ -13,7 +13,9 @@ from typing import Any
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
 
-SUFFIX, STATS_SUFFIX, COMPLETED_SUFFIX = ".manifest.json", ".stats.json", ".COMPLETED"
+SUFFIX = ".manifest.json"
+STATS_SUFFIX = ".stats.json"
+COMPLETED_SUFFIX = ".COMPLETED"
 _FORMAT = {"format": "bert_tf pretraining records", "version": 1}
 
 

@@ -152,7 +152,8 @@ def check_output_file(path: str, inputs: Iterable[str] = ()) -> None:
     """
     target = path if is_stdout(path) else resolve_output(path)
     for each in inputs if "://" in path or os.path.exists(target) else ():
-        if each == path or _is_same_file(each, target):
+        is_local = os.path.isfile(each) and os.path.isfile(target)
+        if each == path or (is_local and os.path.samefile(each, target)):
             raise InputError(f"output_file {path} is an input too. Give another name.")
 
     if "://" in target or is_stdout(target):
@@ -180,8 +181,3 @@ def check_output_folder(folder: str, name: str) -> None:
         InputError: See `check_output_file`; or the path is not that of a folder.
     """
     check_output_file(os.path.join(resolve_output(folder, is_folder=True), name))
-
-
-def _is_same_file(one: str, two: str) -> bool:
-    """Returns whether two paths are the same local regular file, through links too."""
-    return os.path.isfile(one) and os.path.isfile(two) and os.path.samefile(one, two)

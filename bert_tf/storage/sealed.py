@@ -79,7 +79,8 @@ def verify_facts(path: str, facts: Mapping[str, Any]) -> None:
     Raises:
         InputError: Their checksum is missing or differs.
     """
-    actual, expected = sha256_of_values(facts), facts.get(FACTS_SHA256)
+    actual = sha256_of_values(facts)
+    expected = facts.get(FACTS_SHA256)
     verify_checksum(path, actual, expected, os.path.basename(path))
 
 

@@ -18,7 +18,8 @@ from bert_tf.errors import InputError
 from bert_tf.storage import files
 from bert_tf.storage.paths import check_is_regular
 
-HEADER, CHECKSUM = struct.Struct("<QI"), struct.Struct("<I")
+HEADER = struct.Struct("<QI")
+CHECKSUM = struct.Struct("<I")
 _GZIP_MAGIC = b"\x1f\x8b\x08"  # as the length of a record, more than half a megabyte
 
 

@@ -94,7 +94,8 @@ EMBEDDING_SCHEMA = {
 ENCODER_FACTS = ("embedding", "max_seq_length")
 _NOT_OF_HEADS = (*RESERVED_FACTS, "step", "eval", "head", "embedding", "task")
 MODEL_FACTS = tuple(name for name in FACTS_SCHEMA if name not in _NOT_OF_HEADS)
-_FORMAT, _WITHOUT_CHECKSUMS = 2, 1
+_FORMAT = 2
+_WITHOUT_CHECKSUMS = 1
 # White space is not stripped from these two entries of the released Chinese vocabulary,
 # since stripping would change them to "" and "##".
 _UNSTRIPPED_ENTRIES = ("\u2028", "##\u2028")

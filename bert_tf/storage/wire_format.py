@@ -16,7 +16,9 @@ import numpy as np
 
 PACKED = ("uint16", "int32")  # the dtypes of numbers that are packed into a string
 _BYTES = 2  # wire type of a length-delimited field
-_BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3  # field numbers in tensorflow.Feature
+_BYTES_LIST = 1
+_FLOAT_LIST = 2
+_INT64_LIST = 3  # field numbers in tensorflow.Feature
 
 
 def encode(columns: Sequence[tuple[str, str, np.ndarray]]) -> list[bytes]:
@@ -78,12 +80,15 @@ def _entry(name: str, dtype: str, values: np.ndarray) -> list[_Block]:
     """Encodes an entry of the map of features: the name, then a `Feature`."""
     values = values.reshape(len(values), -1)
     if dtype == "int64":
-        kind, numbers = _INT64_LIST, _varints(values)
+        kind = _INT64_LIST
+        numbers = _varints(values)
     elif dtype in PACKED:
-        kind, numbers = _BYTES_LIST, _packed(values, dtype)
+        kind = _BYTES_LIST
+        numbers = _packed(values, dtype)
     else:
         raw = np.ascontiguousarray(values, "<f4").view(np.uint8)
-        kind, numbers = _FLOAT_LIST, _all_used(raw)
+        kind = _FLOAT_LIST
+        numbers = _all_used(raw)
     key = _constant(len(values), name.encode())
     return [*_field(1, [key]), *_field(2, _field(kind, _field(1, [numbers])))]
 

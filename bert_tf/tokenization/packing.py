@@ -5,7 +5,6 @@ Shape letters: B batch, S sequence length.
 
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import InputError
@@ -64,7 +63,8 @@ def check_pairs(
         return ids_a, ids_b
 
     # The numbers are known only when the graph runs.
-    rows_a, rows_b = ids_a.nrows(), ids_b.nrows()
+    rows_a = ids_a.nrows()
+    rows_b = ids_b.nrows()
     message = (f"{_NOT_PAIRS}. Received: batches of", rows_a, "and", rows_b)
     with tf.control_dependencies([tf.debugging.Assert(rows_a == rows_b, message)]):
         # With tf.identity, not only the values but also the row splits depend on the
@@ -94,17 +94,17 @@ def pack(
         `input_ids`, `input_mask` and `segment_ids`, int32 [B, S].
 
     Raises:
-        InputError: `seq_length` is not an integer, or too short for the special tokens.
+        InputError: `seq_length` is too short for the special tokens.
     """
     cls_id, sep_id, pad_id = special_ids
     specials = 2 if ids_b is None else 3
+    if seq_length is not None and seq_length < specials:
+        raise InputError(
+            f"seq_length must be an integer of at least {specials}. Received: "
+            f"{seq_length!r}."
+        )
     if seq_length is not None:
-        if not isinstance(seq_length, (int, np.integer)) or seq_length < specials:
-            raise InputError(
-                f"seq_length must be an integer of at least {specials}. Received: "
-                f"{seq_length!r}."
-            )
-        seq_length = int(seq_length)
+        seq_length = int(seq_length)  # it may be a number of NumPy
 
     # The number of tokens of A and B, and of the packed sequence: each [B, 1].
     a_start, a_length = _row_spans(ids_a)

@@ -14,7 +14,9 @@ import tensorflow as tf
 
 from bert_tf.tokenization import unicode_tables
 
-_CAPITAL_SIGMA, _SMALL_SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C3, 0x3C2
+_CAPITAL_SIGMA = 0x3A3
+_SMALL_SIGMA = 0x3C3
+_FINAL_SIGMA = 0x3C2
 
 
 def ordinary_text_pattern(do_lower_case: bool) -> str:
@@ -109,7 +111,9 @@ def _decode(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
         texts, "UTF-8", errors="ignore"
     )
     # For each character of all texts, [C]: its text, code point and offset.
-    rows, codes, starts = codes.value_rowids(), codes.values, starts.values
+    rows = codes.value_rowids()
+    codes = codes.values
+    starts = starts.values
 
     if do_lower_case:
         # The rules for adjacent characters ignore characters that the normalizer
@@ -200,7 +204,8 @@ def _order_combining_characters(
 def _decompose(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
     """Decomposes the characters in the table `reorderable` of `unicode_tables`."""
     arrays = unicode_tables.load()
-    characters, lengths = arrays["reorderable"], arrays["decomposition_lengths"]
+    characters = arrays["reorderable"]
+    lengths = arrays["decomposition_lengths"]
     firsts = (np.cumsum(lengths) - lengths).astype(np.int32)
 
     # [C]: the index of each code point in the table, if it is found there, and the

@@ -12,7 +12,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.errors import InputError
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 
 # Each of these characters has 3 bytes in UTF-8, so that a placeholder between two
@@ -33,20 +32,11 @@ class SpecialTokenFinder:
     Attributes:
         placeholders: Dict from each special token, in the order of `SPECIAL_TOKENS`, to
             its placeholder.
-
-    Raises:
-        InputError: The vocabulary contains nearly all 6,400 private-use characters.
     """
 
     def __init__(self, tokens: Iterable[str] = ()) -> None:
         used = set().union(*tokens)
         free = [chr(code) for code in _PRIVATE_USE if chr(code) not in used]
-        if len(free) <= len(SPECIAL_TOKENS):
-            raise InputError(
-                f"special_tokens_in_text needs {len(SPECIAL_TOKENS) + 1} characters "
-                "from U+E000 to U+F8FF that no token contains. Received: a vocabulary "
-                f"that leaves {len(free)}. Remove tokens with such characters."
-            )
         *placeholders, substitute = free[: len(SPECIAL_TOKENS) + 1]
         self.placeholders = dict(zip(SPECIAL_TOKENS, placeholders, strict=True))
         self._substitute = substitute

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.errors import InputError, plain_message
+from bert_tf.errors import InputError
 from bert_tf.storage.weights import vocabulary_sha256
 from bert_tf.tokenization import packing
 from bert_tf.tokenization.basic_tokenizer import (
@@ -64,9 +64,8 @@ class BertTokenizer(tf.Module):
         vocabulary_sha256: Hexadecimal SHA-256 of the UTF-8 tokens, joined by \n.
 
     Raises:
-        InputError: The vocabulary is not valid (see `load_vocabulary`), `do_lower_case`
-            is not a bool or None, or it differs from the casing in the file next to the
-            `vocab.txt`.
+        InputError: The vocabulary is not valid (see `load_vocabulary`), or
+            `do_lower_case` differs from the casing in the file next to the `vocab.txt`.
 
     Source: google-research/bert `tokenization.FullTokenizer`.
     """
@@ -78,11 +77,6 @@ class BertTokenizer(tf.Module):
         special_tokens_in_text: bool = False,
     ) -> None:
         super().__init__(name="bert_tokenizer")
-        if do_lower_case not in (True, False, None):
-            raise InputError(
-                f"do_lower_case must be True or False. Received: {do_lower_case!r}."
-            )
-
         # The vocabulary, its casing and its special tokens.
         tokens = to_token_list(vocab)
         source = os.fspath(vocab) if isinstance(vocab, (str, os.PathLike)) else tokens
@@ -128,7 +122,7 @@ class BertTokenizer(tf.Module):
             Ragged int32 [N, None]; for one text int32 [None].
 
         Raises:
-            InputError: `texts` are not texts.
+            TypeError, ValueError: `texts` are not texts.
         """
         texts, single = texts_as_batch(texts)
         ids, _, _ = self._wordpiece(self._basic.normalize(texts))
@@ -148,7 +142,7 @@ class BertTokenizer(tf.Module):
             offsets in bytes to offsets in characters.
 
         Raises:
-            InputError: `texts` are not texts.
+            TypeError, ValueError: `texts` are not texts.
         """
         texts, single = texts_as_batch(texts)
         normalized, origins = self._basic.normalize_with_offsets(texts)
@@ -177,7 +171,8 @@ class BertTokenizer(tf.Module):
             Offsets in characters, int64, with the shape of `byte_offsets`.
 
         Raises:
-            InputError: `texts` are not texts, or the offsets are not integers.
+            InputError: The offsets are not integers.
+            TypeError, ValueError: `texts` are not texts.
         """
         texts, single = texts_as_batch(texts)
         byte_offsets, _ = ids_as_ragged(byte_offsets, tf.int64)
@@ -225,7 +220,7 @@ class BertTokenizer(tf.Module):
             Ragged string [N, None]; for one text string [None].
 
         Raises:
-            InputError: `texts` are not texts.
+            TypeError, ValueError: `texts` are not texts.
         """
         texts, single = texts_as_batch(texts)
         words = self._basic.words(texts)
@@ -254,8 +249,9 @@ class BertTokenizer(tf.Module):
             [B, S]; for one text or pair [S].
 
         Raises:
-            InputError: A value is not a text, the numbers of texts differ, or
-                `seq_length` is not valid (see `pack`).
+            InputError: The numbers of texts differ, or `seq_length` is not valid (see
+                `pack`).
+            TypeError, ValueError: A value is not a text.
         """
         ids_a = self.tokenize(texts_a)
         ids_b = None if texts_b is None else self.tokenize(texts_b)
@@ -317,16 +313,11 @@ class BertTokenizer(tf.Module):
             string [N]; for one text a scalar string.
 
         Raises:
-            InputError: The ids are not integers, or an id is not in the vocabulary.
+            InputError: The ids are not integers.
+            tf.errors.InvalidArgumentError: An id is not in the vocabulary.
         """
         ids, single = ids_as_ragged(ids, tf.int64)
-        try:
-            tokens = tf.gather(tf.constant(self._detokenized), ids.values)
-        except tf.errors.InvalidArgumentError as error:
-            raise InputError(
-                f"Ids must be in the vocabulary of {self.vocab_size} tokens. Received: "
-                f"{plain_message(error)}."
-            ) from error
+        tokens = tf.gather(tf.constant(self._detokenized), ids.values)
 
         # Each token begins with a space; "##" joins a token to the one before it.
         joined = tf.strings.reduce_join(ids.with_values(tokens), axis=-1)

@@ -13,7 +13,9 @@ PATH = os.path.join(os.path.dirname(__file__), "unicode_14.npz")
 # The class of a character is a number: its canonical combining class in bits 0 to 7,
 # and the flags below. CASED is set only for cased characters that are not
 # case-ignorable.
-REMOVED, CASED, CASE_IGNORABLE = 1 << 8, 1 << 9, 1 << 10
+REMOVED = 1 << 8
+CASED = 1 << 9
+CASE_IGNORABLE = 1 << 10
 # First and last code point of each block of CJK characters.
 CJK = (
     (0x4E00, 0x9FFF),

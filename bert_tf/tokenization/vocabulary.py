@@ -30,7 +30,8 @@ _LINE_ENDS = re.compile(r"[\n\r\x00]")
 # Entries in brackets, such as [MASK] and <S>, do not count. The released vocabularies:
 # uncased 0 of 29,523, Chinese 0 of 21,022, cased 8,366 of 28,890 (29 %), multilingual
 # cased 18,992 of 119,441 (16 %).
-_CASED_SHARE, _CASED_ENTRIES = 0.01, 20
+_CASED_SHARE = 0.01
+_CASED_ENTRIES = 20
 _IN_BRACKETS = re.compile(r"\[.*\]|<.*>")
 _CASING = {"do_lower_case": json_files.TRUTH, "vocabulary_sha256": json_files.TEXT}
 _LOG = logging.getLogger(__name__)
@@ -115,12 +116,7 @@ def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> N
             )
         seen[token] = line
 
-    # The reader of a `vocab.txt` drops empty lines at its end.
-    if tokens and not tokens[-1]:
-        raise InputError(
-            f"{source}: line {len(tokens)} is empty, and is the last one. Leave out "
-            "empty lines at the end."
-        )
+    # A file of another kind has valid lines, but no special tokens.
     missing = [token for token in SPECIAL_TOKENS if token not in seen]
     if missing:
         raise InputError(
@@ -218,13 +214,7 @@ def recorded_casing(path: str) -> bool | None:
         InputError: The file next to the `vocab.txt` has another content.
     """
     for casing_file in filter(files.is_file, _casing_files(path)):
-        try:
-            content = json_files.read(casing_file, _CASING, required=True)
-        except InputError as error:
-            raise InputError(
-                f"{error} The file holds the casing of {path}. Delete it, or train the "
-                "vocabulary again."
-            ) from error
+        content = json_files.read(casing_file, _CASING, required=True)
         if content["vocabulary_sha256"] == vocabulary_sha256(read_vocabulary(path)):
             return bool(content["do_lower_case"])
         _LOG.info(

@@ -14,7 +14,6 @@ from tensorflow_text.core.pybinds import (
     pywrap_fast_wordpiece_tokenizer_model_builder as builder,
 )
 
-from bert_tf.errors import InputError
 from bert_tf.tokenization import unicode_tables
 
 MAX_CHARACTERS = 200  # `max_input_chars_per_word` of the released WordpieceTokenizer
@@ -36,30 +35,20 @@ class WordPiece(tf.Module):
     Args:
         tokens: The vocabulary, in the order of the ids.
         unk_id: Id of [UNK].
-
-    Raises:
-        InputError: tensorflow_text cannot use the vocabulary.
     """
 
     def __init__(self, tokens: Sequence[str], unk_id: int) -> None:
         super().__init__()
         self._unk_id = unk_id
 
-        try:
-            buffer = builder.build_fast_wordpiece_model(
-                _with_placeholders(tokens),
-                MAX_CHARACTERS,
-                "##",
-                tokens[unk_id],
-                False,
-                False,
-            )
-        except RuntimeError as error:
-            reason = str(error).rstrip(".")
-            raise InputError(
-                f"tensorflow_text cannot use the vocabulary: {reason}. Give a BERT's "
-                "vocab.txt."
-            ) from error
+        buffer = builder.build_fast_wordpiece_model(
+            _with_placeholders(tokens),
+            MAX_CHARACTERS,
+            "##",
+            tokens[unk_id],
+            False,
+            False,
+        )
 
         # The graph holds the model once, with a limit of 200 bytes; the model with
         # another limit is computed from it.

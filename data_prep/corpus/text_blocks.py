@@ -1,10 +1,13 @@
-"""Reads the input of vocabulary training in blocks of bounded size."""
+"""Reads the input of vocabulary training in blocks of bounded size.
+
+`DocumentFilter` keeps every tenth document of a text, or all others.
+"""
 
 import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from bert_tf.data_prep.corpus import formats, tfds_splits
+from bert_tf.data_prep.corpus import sources, text_formats
 from bert_tf.errors import InputError
 from bert_tf.storage import files
 from bert_tf.storage.paths import check_output_file
@@ -50,7 +53,7 @@ class TextSource:
         InputError: Neither `input_file` nor `tfds_name` is given, or both are given.
     """
 
-    CHOICES: ClassVar = {"input_format": ("auto", *formats.FORMATS)}
+    CHOICES: ClassVar = {"input_format": ("auto", *text_formats.FORMATS)}
     input_file: str | None = None
     input_format: str = "auto"
     tfds_name: str | None = None
@@ -76,22 +79,25 @@ class TextCounter:
 
     def counted(self, texts: Iterable[bytes], documents: bool) -> Iterator[bytes]:
         """Counts and yields the texts of a file: each a document, or a part of one."""
-        self._before, self._current = (
-            (self._before or self._current) and not documents,
-            False,
-        )
+        self._before = (self._before or self._current) and not documents
+        self._current = False
         for text in texts:
             lines = text.split(b"\n")
             if documents:
                 lines = [*filter(bytes.strip, lines), b"", b""]
             for number, line in enumerate(lines):
-                if number:
-                    self._before, self._current = self._current, False
-                if not self._current and line.strip():
-                    self._current = True
-                    self.sentences += 1
-                    self.documents += not self._before
+                self._count(line, is_next=number > 0)
             yield text
+
+    def _count(self, line: bytes, is_next: bool) -> None:
+        """Counts a line, or one more part of the last line."""
+        if is_next:
+            self._before = self._current
+            self._current = False
+        if not self._current and line.strip():
+            self._current = True
+            self.sentences += 1
+            self.documents += not self._before
 
 
 def read_blocks(
@@ -113,9 +119,11 @@ def read_blocks(
         InputError: No file matches, a file cannot be read, or a file has no text under
             `text_feature`. The error can also be raised while the blocks are read.
     """
-    feature, found, counter = source.text_feature, {}, counter or TextCounter()
+    feature = source.text_feature
+    found = {}
+    counter = counter or TextCounter()
     if source.input_file:
-        found = formats.input_files(
+        found = text_formats.input_files(
             source.input_file, source.input_format, feature, True
         )
 
@@ -124,15 +132,15 @@ def read_blocks(
         check_output_file(output_file, found)
         check_casing_file(output_file, found)
     if source.tfds_name:
-        split = tfds_splits.TfdsSplit(source.tfds_name, source.tfds_data_dir, feature)
+        split = sources.TfdsSplit(source.tfds_name, source.tfds_data_dir, feature)
         texts = counter.counted(split.texts(), True)
         return cut_into_blocks(map(_as_line, texts), source.tfds_name), None
 
     # The size is known for plain text only: other files are unpacked as they are read.
     plain = all(
         file_format == "text"
-        and not path.endswith((*formats.PACKED,))
-        and not formats.is_pipe(path)
+        and not path.endswith((*text_formats.PACKED,))
+        and not text_formats.is_pipe(path)
         for path, file_format in found.items()
     )
     size = sum(files.gfile().stat(path).length for path in found) if plain else None
@@ -148,8 +156,8 @@ def _chunks(
     path: str, file_format: str, source: TextSource, counter: TextCounter
 ) -> Iterable[bytes]:
     if file_format == "text":
-        return counter.counted(formats.read_text(path, source.input_format), False)
-    texts = formats.read_documents(path, file_format, source.text_feature)
+        return counter.counted(text_formats.read_text(path, source.input_format), False)
+    texts = text_formats.read_documents(path, file_format, source.text_feature)
     return map(_as_line, counter.counted(texts, True))
 
 
@@ -168,7 +176,8 @@ def cut_into_blocks(chunks: Iterable[bytes], source: str) -> Iterator[Block]:
         chunks: The text, in chunks of any size.
         source: Name of the file or data set.
     """
-    line, rest = 1, bytearray()
+    line = 1
+    rest = bytearray()
     for chunk in chunks:
         for start in range(0, len(chunk), BLOCK_BYTES):
             rest += chunk[start : start + BLOCK_BYTES]
@@ -192,3 +201,46 @@ def _end_of_block(text: bytearray) -> int:
         )
         end = next(starts, len(text))
     return end
+
+
+# The last of each ten documents is held out.
+DOCUMENTS_PER_HELD_OUT = 10
+
+
+class DocumentFilter(TextCounter):
+    """Keeps every tenth document of a text, or all others, while the text is read.
+
+    In a text file, a blank line ends a document, and so does the end of the file. The
+    lines of the other documents become empty, so that line numbers are those of the
+    file.
+
+    Args:
+        held_out: Whether to keep every tenth document, from the tenth on, or all
+            others.
+
+    Attributes:
+        documents: Number of documents so far, kept or not.
+    """
+
+    def __init__(self, held_out: bool) -> None:
+        super().__init__()
+        self._held_out = held_out
+
+    def counted(self, texts: Iterable[bytes], documents: bool) -> Iterator[bytes]:
+        """Yields the texts of a file: each a document, or a part, with its lines."""
+        if documents:
+            for text in texts:
+                self.documents += 1
+                yield text if self._is_kept() else b""
+            return
+
+        self._before = self._current = False
+        for text in texts:
+            kept = []
+            for number, line in enumerate(text.split(b"\n")):
+                self._count(line, is_next=number > 0)
+                kept.append(line if self._is_kept() else b"")
+            yield b"\n".join(kept)
+
+    def _is_kept(self) -> bool:
+        return (self.documents % DOCUMENTS_PER_HELD_OUT == 0) == self._held_out

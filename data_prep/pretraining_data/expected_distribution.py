@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_tf.data_prep.pretraining_data import stats
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.masking import masked_lm
 from bert_tf.masking.masked_lm import Vocabulary
 from bert_tf.tokenization.vocabulary import UNKNOWN_LIMIT
@@ -73,11 +73,13 @@ class DistributionCheck:
         vocabulary: Vocabulary,
         columns: Mapping[str, np.ndarray],
     ) -> None:
-        length, most = columns["input_ids"].shape[1], columns["masked_lm_ids"].shape[1]
+        length = columns["input_ids"].shape[1]
+        most = columns["masked_lm_ids"].shape[1]
         config = dataclasses.replace(
             config, max_seq_length=length, max_predictions_per_seq=most
         )
-        self._config, self._vocabulary = config, vocabulary
+        self._config = config
+        self._vocabulary = vocabulary
         self.stats = stats.Stats.empty(config)
         # If single tokens are masked, the length of a record determines the record's
         # number of predictions.
@@ -89,17 +91,18 @@ class DistributionCheck:
         self._wrong_counts = dict.fromkeys(_ROUNDING, 0)
         self._labels = np.zeros(vocabulary.size)
         self._random_tokens = np.zeros(vocabulary.size)
-        self._positions, self._expected_positions = np.zeros(length), np.zeros(length)
+        self._positions = np.zeros(length)
+        self._expected_positions = np.zeros(length)
         self._record_hashes: np.ndarray = np.zeros(0, np.uint64)
 
     def add(self, columns: Mapping[str, np.ndarray]) -> None:
         """Adds a batch of records that break no rule of `record_rules`."""
-        ids, positions = columns["input_ids"], columns["masked_lm_positions"]
-        labels, is_prediction = (
-            columns["masked_lm_ids"],
-            columns["masked_lm_weights"] > 0,
-        )
-        lengths, counts = columns["input_mask"].sum(axis=1), is_prediction.sum(axis=1)
+        ids = columns["input_ids"]
+        positions = columns["masked_lm_positions"]
+        labels = columns["masked_lm_ids"]
+        is_prediction = columns["masked_lm_weights"] > 0
+        lengths = columns["input_mask"].sum(axis=1)
+        counts = is_prediction.sum(axis=1)
         vocabulary = self._vocabulary
         self.stats += stats.measure(columns, vocabulary)
 
@@ -149,7 +152,8 @@ class DistributionCheck:
         yield from self._compare_sequences()
 
     def _compare_prediction_counts(self) -> Comparison:
-        config, total = self._config, int(self.stats.lengths.sum())
+        config = self._config
+        total = int(self.stats.lengths.sum())
         rounding, wrong = min(self._wrong_counts.items(), key=lambda item: item[1])
         measured = (
             f"{total - wrong:,} of {total:,} records have this number, rounded "
@@ -164,7 +168,8 @@ class DistributionCheck:
         return Comparison("predictions for each length", measured, expected, wrong == 0)
 
     def _compare_predictions(self) -> Iterator[Comparison]:
-        config, total = self._config, int(self._labels.sum())
+        config = self._config
+        total = int(self._labels.sum())
         group = (
             _MAX_TOKENS_PER_WORD * config.max_ngram_size
             if config.replace_whole_words
@@ -174,19 +179,12 @@ class DistributionCheck:
         # A random token is [MASK] with probability 1/V, and is the token to predict
         # with probability 1/V.
         chance = config.random_token_prob / self._vocabulary.size
-        rest = 1 - config.mask_token_prob - config.random_token_prob
+        mask = config.mask_token_prob
+        replaced = config.random_token_prob
         for name, count, probability in (
-            (
-                "[MASK] at a prediction",
-                self.stats.masked,
-                config.mask_token_prob + chance,
-            ),
-            (
-                "a random token",
-                self.stats.replaced,
-                config.random_token_prob - 2 * chance,
-            ),
-            ("the token itself", self.stats.kept, rest + chance),
+            ("[MASK] at a prediction", self.stats.masked, mask + chance),
+            ("a random token", self.stats.replaced, replaced - 2 * chance),
+            ("the token itself", self.stats.kept, 1 - mask - replaced + chance),
         ):
             yield _compare_share(name, count, total, probability, group)
 
@@ -256,10 +254,12 @@ def _compare_share(
     """
     import scipy.stats  # type: ignore[import-untyped]
 
-    draws, share = max(math.ceil(total / group), 1), count / max(total, 1)
+    draws = max(math.ceil(total / group), 1)
+    share = count / max(total, 1)
     probability = min(max(probability, 0.0), 1.0)
     least, most = scipy.stats.binom.interval(1 - _FALSE_ALARM_RATE, draws, probability)
-    least, most = least / draws, 1.0 if note else most / draws
+    least = least / draws
+    most = 1.0 if note else most / draws
     as_expected = bool(not total or least <= share <= most)
     expected = f"{probability:.2%} ({least:.2%} to {most:.2%}){note}"
     return Comparison(name, f"{share:.2%}", expected, as_expected)
@@ -278,7 +278,8 @@ def _compare_histograms(
     expected = expected * (observed.sum() / max(expected.sum(), 1e-9))
 
     # A cell begins at each index in `starts`.
-    starts, cell_count = [0], 0.0
+    starts = [0]
+    cell_count = 0.0
     for index, count in enumerate(expected.tolist()):
         if cell_count >= _MIN_EXPECTED_COUNT:
             starts.append(index)

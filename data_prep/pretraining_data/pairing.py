@@ -3,7 +3,7 @@
 A chunk is a run of consecutive sentences of one document. Each chunk is divided into
 two texts, A and B. B is either the rest of the chunk or a random next sentence. A
 random next sentence is text of a document that is drawn from the pool. The pool is a
-set of segments (groups of whole documents, see `segments`). Without next-sentence
+set of segments (groups of whole documents, see `documents`). Without next-sentence
 prediction, A is the complete chunk, and there is no B.
 
 The first sentence of a chunk determines the end of the chunk, the end of A, whether B
@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bert_tf.data_prep.pretraining_data.documents import Documents
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.masking import counter_based_random as random
 from bert_tf.masking.counter_based_random import Purpose
 from bert_tf.masking.masked_lm import Vocabulary, row_dtype
@@ -128,10 +128,8 @@ def pair_documents(
     document_keys = random.derive_keys(
         pass_key, Purpose.DOCUMENT, documents.ids[:pool_start]
     )
-    first, last = (
-        documents.documents[:pool_start],
-        documents.documents[1 : pool_start + 1],
-    )
+    first = documents.documents[:pool_start]
+    last = documents.documents[1 : pool_start + 1]
 
     # The arrays below have an entry for each sentence at which a chunk could start.
     sentence = np.arange(last[-1])
@@ -149,7 +147,7 @@ def pair_documents(
     # document. A is one or more of its sentences, but not all, if there are several.
     end = np.searchsorted(documents.sentences, documents.sentences[sentence] + target)
     end = np.minimum(end, last[document])
-    splits: np.ndarray = end - sentence - 1  # number of sentences after which A can end
+    splits = end - sentence - 1  # number of sentences after which A can end
     end_a = sentence + 1 + random.integers(keys, Purpose.SPLIT, np.maximum(splits, 1))
 
     # With a random next sentence, the next chunk starts after A: the rest of this one
@@ -175,7 +173,9 @@ def _target_lengths(config: RecordsConfig, document_keys: np.ndarray) -> np.ndar
 
 def _chunk_starts(next_start: np.ndarray) -> np.ndarray:
     """Returns 0, next_start[0], next_start[next_start[0]], ... up to the end."""
-    following, starts, start = next_start.tolist(), [], 0
+    following = next_start.tolist()
+    starts = []
+    start = 0
     while start < len(following):
         starts.append(start)
         start = following[start]
@@ -209,9 +209,11 @@ def _add_next(
         The spans, with dtype `SPAN_DTYPE`.
     """
     start_a, start_b, end_b = documents.sentences[bounds]
-    length_a, label = start_b - start_a, is_random.copy()
+    length_a = start_b - start_a
+    label = is_random.copy()
     rows = np.flatnonzero(is_random)
-    other, pool = document[rows], documents.ids[pool_start:]
+    other = document[rows]
+    pool = documents.ids[pool_start:]
     if len(pool):
         other = pool_start + _draw_other(config, keys[rows], documents.ids[other], pool)
 
@@ -291,7 +293,8 @@ def _truncate(
     from_b = excess - from_a
     start_a = start_a + random.count_heads(keys, Purpose.TRIM_A, from_a)
     start_b = start_b + random.count_heads(keys, Purpose.TRIM_B, from_b)
-    length_a, length_b = length_a - from_a, length_b - from_b
+    length_a = length_a - from_a
+    length_b = length_b - from_b
     columns = (keys, start_a, length_a, start_b, length_b, random_next, excess)
     return np.rec.fromarrays(columns, dtype=SPAN_DTYPE)
 
@@ -343,7 +346,8 @@ def _copy_tokens(
         out[name] = spans[name]
 
     column: np.ndarray = np.arange(config.max_seq_length, dtype=np.int32)
-    start_a, length_a = spans["start_a"], spans["length_a"]
+    start_a = spans["start_a"]
+    length_a = spans["length_a"]
     first_sep: np.ndarray = (length_a + 1).astype(np.int32)[:, None]
     # Column c holds token start_a + c - 1 in A, and start_b + c - (length_a + 2) in B.
     jump = (spans["start_b"] - length_a - 1 - start_a).astype(np.int32)[:, None]

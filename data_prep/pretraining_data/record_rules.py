@@ -55,15 +55,16 @@ def broken_rules(
         For each rule, bool [B], True for the records that break the rule. The keys are
         the descriptions of the violations.
     """
-    ids, segments, mask = (
-        columns["input_ids"],
-        columns["segment_ids"],
-        columns["input_mask"],
-    )
-    positions, weights = columns["masked_lm_positions"], columns["masked_lm_weights"]
-    labels, next_label = columns["masked_lm_ids"], columns["next_sentence_labels"]
+    ids = columns["input_ids"]
+    segments = columns["segment_ids"]
+    mask = columns["input_mask"]
+    positions = columns["masked_lm_positions"]
+    weights = columns["masked_lm_weights"]
+    labels = columns["masked_lm_ids"]
+    next_label = columns["next_sentence_labels"]
     size = vocabulary.size
-    is_token, is_prediction = mask > 0, weights > 0
+    is_token = mask > 0
+    is_prediction = weights > 0
 
     # int64 [B, 1]; the arrays below are [B, S] for tokens and [B, P] for predictions.
     length = is_token.sum(axis=1)[:, None]

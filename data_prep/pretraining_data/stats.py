@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.masking.counter_based_random import splitmix64
 from bert_tf.masking.masked_lm import Vocabulary
 from bert_tf.tokenization.vocabulary import count_unknown, unknown_warning
@@ -67,11 +67,10 @@ class Stats:
         )
 
     def __add__(self, other: "Stats") -> "Stats":
-        names = [
-            field.name for field in dataclasses.fields(self) if field.name != "sample"
-        ]
-        sums: dict[str, Any] = {
-            name: getattr(self, name) + getattr(other, name) for name in names
+        sums = {
+            name: value + getattr(other, name)
+            for name, value in vars(self).items()
+            if name != "sample"
         }
         return Stats(**sums, sample=join_hashes(self.sample, other.sample))
 
@@ -135,8 +134,10 @@ def measure(columns: Mapping[str, np.ndarray], words: Vocabulary) -> Stats:
         columns: The columns of `bert_tf.features.PRETRAINING`.
         words: The special ids.
     """
-    ids, positions = columns["input_ids"], columns["masked_lm_positions"]
-    labels, is_prediction = columns["masked_lm_ids"], columns["masked_lm_weights"] > 0
+    ids = columns["input_ids"]
+    positions = columns["masked_lm_positions"]
+    labels = columns["masked_lm_ids"]
+    is_prediction = columns["masked_lm_weights"] > 0
 
     # Each prediction shows [MASK], the token itself, or a random token.
     shown = np.take_along_axis(ids, positions, 1)
@@ -145,10 +146,8 @@ def measure(columns: Mapping[str, np.ndarray], words: Vocabulary) -> Stats:
 
     lengths = columns["input_mask"].sum(axis=1)
     unmasked = unmasked_ids(ids, positions, labels, is_prediction)
-    tokens, special_ids = (
-        unmasked[columns["input_mask"] > 0],
-        (words.cls_id, words.sep_id),
-    )
+    tokens = unmasked[columns["input_mask"] > 0]
+    special_ids = (words.cls_id, words.sep_id)
     return Stats(
         lengths=np.bincount(lengths, minlength=ids.shape[1] + 1),
         predictions=np.bincount(

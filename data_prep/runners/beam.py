@@ -15,13 +15,10 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
 from bert_tf.data_prep.runners import shuffling, stages
-from bert_tf.data_prep.runners.preparation import create_records
 from bert_tf.data_prep.runners.runner import Runner, Task, unfinished
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.errors import InputError
@@ -32,60 +29,33 @@ Parts = Mapping[Key, shuffling.Part]
 NumberedRows = tuple[int, np.ndarray]  # index of a segment, and rows of it
 
 
-def create(
-    config: RecordsConfig,
-    input_file: str,
-    output_files: Sequence[str],
-    beam_options: str,
-    overwrite: bool = False,
-) -> dict[str, Any]:
-    """Creates the same records as `local.create`.
-
-    Args:
-        config: The settings that determine the bytes of the records.
-        input_file: Comma-separated list of globs.
-        output_files: Paths of the shards, or one path to which the shard numbers are
-            added.
-        beam_options: Options of Beam, such as "--runner=FlinkRunner --parallelism=16".
-        overwrite: Whether existing records that were created with other settings may be
-            replaced.
-
-    Returns:
-        The report for each split; empty if the records were already complete.
-
-    Raises:
-        InputError: Beam is not installed, or input or output cannot be used.
-    """
-    try:
-        import apache_beam as beam
-    except ImportError as error:
-        raise InputError(
-            'runner=beam needs Apache Beam: pip install "bert-tf[beam]".'
-        ) from error
-    try:
-        options = beam.options.pipeline_options.PipelineOptions(
-            shlex.split(beam_options)
-        )
-        beam.Pipeline(options=options)
-    except ValueError as error:
-        raise InputError(f"beam_options cannot be used: {error}") from error
-    startup.import_tensorflow()
-    return create_records(
-        BeamRunner(options), config, input_file, output_files, overwrite
-    )
-
-
 class BeamRunner(Runner):
     """Runs each stage as a pipeline, and `call` in this process.
 
     Args:
-        options: The options of the pipelines.
+        beam_options: Options of Beam, such as "--runner=FlinkRunner --parallelism=16".
+
+    Raises:
+        InputError: Beam is not installed, or the options cannot be used.
     """
 
     has_local_files = False
 
-    def __init__(self, options: Any) -> None:
-        self._options = options
+    def __init__(self, beam_options: str) -> None:
+        try:
+            import apache_beam as beam
+        except ImportError as error:
+            raise InputError(
+                'runner=beam needs Apache Beam: pip install "bert-tf[beam]".'
+            ) from error
+        try:
+            self._options = beam.options.pipeline_options.PipelineOptions(
+                shlex.split(beam_options)
+            )
+            beam.Pipeline(options=self._options)
+        except ValueError as error:
+            raise InputError(f"beam_options cannot be used: {error}") from error
+        startup.import_tensorflow()
 
     def run(
         self, name: str, unit: str, stage: Callable[..., None], tasks: Sequence[Task]

@@ -7,7 +7,6 @@ output and work folder lie on a file system that all workers see under the same 
 import dataclasses
 import functools
 import importlib.metadata
-import logging
 import os
 import socket
 import sys
@@ -15,48 +14,28 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import stages
-from bert_tf.data_prep.runners.preparation import create_records
+from bert_tf.data_prep.runners.local import use_one_core
+from bert_tf.data_prep.runners.records_job import WorkerKilledError
 from bert_tf.data_prep.runners.runner import Runner
-from bert_tf.data_prep.runners.workers import WorkerKilledError, use_one_core
 from bert_tf.errors import InputError
 from bert_tf.program import startup
 from bert_tf.storage import files
 
-_LOGGER = logging.getLogger(__name__)
 _POLL_SECS = 5
 _SAME_COMMAND = "Run the same command again."
 
 
-def create(
-    config: RecordsConfig,
-    input_file: str,
-    output_files: Sequence[str],
-    scheduler: str,
-    timeout_secs: float,
-    overwrite: bool = False,
-) -> dict[str, Any]:
-    """Creates the same records as `local.create`, on a Dask cluster.
+def shared_paths(
+    config: RecordsConfig, input_file: str, output_files: Sequence[str]
+) -> tuple[RecordsConfig, str, list[str]]:
+    """Returns the arguments with absolute paths.
 
-    Args:
-        config: The settings that determine the bytes of the records.
-        input_file: Comma-separated list of globs.
-        output_files: Paths of the shards, or one path to which the shard numbers are
-            added.
-        scheduler: Address of the scheduler, such as "tcp://host:8786", or its scheduler
-            file.
-        timeout_secs: How long the run waits for the scheduler, and while there is no
-            worker.
-        overwrite: Whether existing records that were created with other settings may be
-            replaced.
-
-    Returns:
-        The report for each split; empty if the records were already complete.
+    A worker may have another working directory.
 
     Raises:
-        InputError: Dask is not installed, the cluster cannot be used, or as in
-            `local.create`.
+        InputError: A path is remote, which Dask's workers do not read.
     """
     paths = (config.vocab_file, input_file, *output_files)
     if remote := [path for path in paths if "://" in path]:
@@ -65,22 +44,21 @@ def create(
             f"Received: {remote[0]}. Give paths of a shared file system, or "
             "runner=beam."
         )
-    # A worker may have another working directory.
     vocabulary, *outputs = map(os.path.abspath, (config.vocab_file, *output_files))
     patterns = ",".join(
         os.path.abspath(each.strip()) for each in input_file.split(",") if each
     )
-    config = dataclasses.replace(config, vocab_file=vocabulary)
-    with DaskRunner(scheduler, timeout_secs) as runner:
-        return create_records(runner, config, patterns, outputs, overwrite)
+    return dataclasses.replace(config, vocab_file=vocabulary), patterns, outputs
 
 
 class DaskRunner(Runner):
     """Runs the stages on the workers of a Dask cluster, and `call` in this process.
 
     Args:
-        scheduler: As in `create`.
-        timeout_secs: As in `create`.
+        scheduler: Address of the scheduler, such as "tcp://host:8786", or its scheduler
+            file.
+        timeout_secs: How long the run waits for the scheduler, and while there is no
+            worker.
 
     Raises:
         InputError: Dask is not installed, or there is no scheduler or no worker.
@@ -119,7 +97,7 @@ class DaskRunner(Runner):
         """Checks the versions and threads of all workers, and that they see a folder.
 
         A worker that joins later is checked before its first call, except for its
-        threads. One that is lost meanwhile is left out.
+        threads.
 
         Raises:
             WorkerKilledError: A worker has other versions, several threads, or another
@@ -137,14 +115,7 @@ class DaskRunner(Runner):
         self._marker = os.path.join(folder, f"program-{uuid.uuid4().hex}")
         files.write_text(self._marker, _versions())
         try:
-            answers = self._client.run(_begin_run, self._marker, on_error="return")
-            for worker, answer in answers.items():
-                if isinstance(answer, OSError):  # of the connection
-                    _LOGGER.warning(
-                        "warning: the worker %s was lost; the others go on.", worker
-                    )
-                elif isinstance(answer, Exception):
-                    raise answer
+            self._client.run(_begin_run, self._marker)
         except InputError:
             raise
         except Exception as error:  # such as a missing package

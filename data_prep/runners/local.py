@@ -6,15 +6,21 @@ TensorFlow, because the import takes seconds. A part is a range of the shuffled 
 (see `shuffling`).
 """
 
+import functools
 import glob
+import multiprocessing
 import os
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners.preparation import create_records
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.data_prep.runners.records_job import WorkerKilledError
 from bert_tf.data_prep.runners.runner import Runner
-from bert_tf.data_prep.runners.workers import Workers
+from bert_tf.program import startup
 
 # There is one worker, and one more for each full block of this many bytes. The text is
 # counted `dupe_factor` times. For less text, one more worker would take more time to
@@ -22,34 +28,19 @@ from bert_tf.data_prep.runners.workers import Workers
 _BYTES_PER_WORKER = 16 << 20
 
 
-def create(
-    config: RecordsConfig,
-    input_file: str,
-    output_files: Sequence[str],
-    num_workers: int,
-    overwrite: bool = False,
-) -> dict[str, Any]:
-    """Creates records, or resumes a run that was interrupted.
+def runner_for(
+    config: RecordsConfig, input_file: str, num_workers: int
+) -> "LocalRunner":
+    """Returns a runner with as many processes as the input is worth.
 
     Args:
-        config: The settings that determine the bytes of the records.
+        config: The settings of the records.
         input_file: Comma-separated list of globs; not used if the input format is
             "tfds".
-        output_files: Paths of the shards, or one path to which the shard numbers are
-            added.
         num_workers: Largest number of processes, at least 1.
-        overwrite: Whether existing records that were created with other settings may be
-            replaced.
-
-    Returns:
-        The report for each split; empty if the records were already complete.
-
-    Raises:
-        InputError: Input or output cannot be used; the message names the remedy.
     """
     size = _local_input_bytes(input_file) * config.dupe_factor
-    with LocalRunner(min(num_workers, 1 + size // _BYTES_PER_WORKER)) as runner:
-        return create_records(runner, config, input_file, output_files, overwrite)
+    return LocalRunner(min(num_workers, 1 + size // _BYTES_PER_WORKER))
 
 
 def _local_input_bytes(patterns: str) -> int:
@@ -65,8 +56,103 @@ def _local_input_bytes(patterns: str) -> int:
     return sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
 
 
+# A terminal sends these signals to all processes. This process handles them for the
+# workers.
+_TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGHUP)
+
+
+def use_one_core() -> None:
+    """Imports TensorFlow, and makes it use one core."""
+    startup.import_tensorflow(report_unused_gpus=False)
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
+class Workers:
+    """Runs functions in `count` processes, or in this process if `count` is 1.
+
+    The processes are spawned, because a forked process hangs if TensorFlow was imported
+    before the fork. They end at once at the end of a `with` statement, so that they
+    write no more files after an error; and when this process ends, even if it is
+    killed. If a worker process was killed, the `with` statement raises
+    `WorkerKilledError`.
+
+    Args:
+        count: Number of processes, at least 1.
+        set_up: A function at module level that each worker process calls first.
+    """
+
+    def __init__(self, count: int, set_up: Callable[[], None] = use_one_core) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+        if count == 1:
+            startup.import_tensorflow()
+            return
+        spawn = multiprocessing.get_context("spawn")
+        # The new processes inherit the blocked signals.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINAL_SIGNALS)
+        try:
+            self._pool = ProcessPoolExecutor(count, spawn, _begin, (set_up,))
+            # Python unblocked SIGINT when it started its process that tracks resources.
+            signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINAL_SIGNALS)
+            for _ in range(count):
+                self._pool.submit(int)  # starts a process
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMINAL_SIGNALS)
+
+    def submit(
+        self, function: Callable[..., Any], *arguments: Any
+    ) -> Callable[[], Any]:
+        """Starts a call in a worker process.
+
+        With one worker, the call runs in this process when the returned function is
+        called.
+
+        Args:
+            function: A function at module level.
+            *arguments: The arguments of the function.
+
+        Returns:
+            A function that waits for the result of the call, and returns the result.
+            The function may be called only once.
+        """
+        if self._pool is None:
+            return functools.partial(function, *arguments)
+        return self._pool.submit(function, *arguments).result
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Runs one call and returns its result."""
+        return self.submit(function, *arguments)()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, error_type: Any, error: Any, traceback: Any) -> None:
+        if self._pool is not None:
+            for process in list((self._pool._processes or {}).values()):
+                process.kill()
+            self._pool.shutdown(cancel_futures=True)
+        if isinstance(error, BrokenProcessPool):
+            raise WorkerKilledError(
+                "A worker process was killed, most likely because memory ran out "
+                "(`dmesg` reports it then). Run the same command again with a smaller "
+                "num_workers."
+            ) from error
+
+
 class LocalRunner(Workers, Runner):
     """Runs the stages in processes of this machine; a single one is this process."""
 
-    def __enter__(self) -> "LocalRunner":
-        return self
+
+def _begin(set_up: Callable[[], None]) -> None:
+    """Prepares a worker process, which ends when its parent process does."""
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    set_up()
+
+
+def _exit_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

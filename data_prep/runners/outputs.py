@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.data_prep.corpus import formats
+from bert_tf.data_prep.corpus import text_formats
 from bert_tf.data_prep.pretraining_data import stats
-from bert_tf.data_prep.pretraining_data.segments import tfds_split
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import shuffling, stages, work_folder
-from bert_tf.data_prep.runners.job import RecordsJob, output_stem, shard_paths
+from bert_tf.data_prep.pretraining_data.documents import tfds_split
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.data_prep.runners import records_job, shuffling, stages
+from bert_tf.data_prep.runners.records_job import RecordsJob, output_stem, shard_paths
 from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
@@ -69,7 +69,8 @@ def plan_job(
 
     # The facts about the input, which identify it.
     if config.tfds_name:
-        split, paths = tfds_split(config), []
+        split = tfds_split(config)
+        paths = []
         inputs = [
             {
                 "path": config.tfds_name,
@@ -78,10 +79,11 @@ def plan_job(
             }
         ]
     else:
-        found = formats.input_files(
+        found = text_formats.input_files(
             input_file, config.input_format, config.text_feature
         )
-        paths, config = list(found), config.with_format_of(found.values())
+        paths = list(found)
+        config = config.with_format_of(found.values())
         facts = ((path, *files.size_and_sha256(path)) for path in paths)
         inputs = [
             {"path": path, "bytes": size, "sha256": digest}
@@ -90,20 +92,16 @@ def plan_job(
         if config.input_format == "auto":
             inputs = [{**each, "format": found[each["path"]]} for each in inputs]
 
-    stem, fingerprint = (
-        output_stem(output_files[0]),
-        config.fingerprint(vocabulary.sha256, inputs),
-    )
-    shards, folder = (
-        shard_paths(output_files, config),
-        work_folder.path_of(stem, is_local),
-    )
+    stem = output_stem(output_files[0])
+    fingerprint = config.fingerprint(vocabulary.sha256, inputs)
+    shards = shard_paths(output_files, config)
+    folder = records_job.work_folder_path(stem, is_local)
     job = RecordsJob(config, stem, fingerprint, tuple(inputs), shards, folder)
 
     _check_output_paths(job, paths, input_file)
     if _is_complete(job):
-        if work_folder.belongs_to(job):
-            work_folder.remove(folder)
+        if records_job.has_intermediate_files(job):
+            records_job.remove_work_folder(folder)
         return None
     if not overwrite:
         _check_no_other_records(job)
@@ -145,7 +143,8 @@ def check_documents(job: RecordsJob, counts: Mapping[str, np.ndarray]) -> None:
         InputError: A split has no document, or only one if random next sentences are
             drawn.
     """
-    required, hint = 2 if job.config.paired else 1, ""
+    required = 2 if job.config.paired else 1
+    hint = ""
     if len(job.inputs) > 1 and not job.config.documents_end_at_files:
         hint = (
             " A document continues in the next file unless a blank line ends it. If "
@@ -169,7 +168,8 @@ def check_documents(job: RecordsJob, counts: Mapping[str, np.ndarray]) -> None:
             )
 
     # Files that were meant to be documents have no blank lines at their ends.
-    documents, inputs = sum(count for count, _ in counts.values()), len(job.inputs)
+    documents = sum(count for count, _ in counts.values())
+    inputs = len(job.inputs)
     if hint and documents < inputs:
         print(
             f"warning: {inputs:,} files gave {documents:,} documents.{hint}",
@@ -188,7 +188,8 @@ def check_truncation(job: RecordsJob, tokens: np.ndarray) -> None:
         InputError: It removes more than half of them, or more than 95 % if a sequence
             has less than 64 tokens, and `allow_truncation` is false.
     """
-    length, removed = job.config.max_seq_length, tokens[1] / max(tokens.sum(), 1)
+    length = job.config.max_seq_length
+    removed = tokens[1] / max(tokens.sum(), 1)
     message = (
         f"Truncation to --max_seq_length={length} removes {removed:.1%} of the tokens "
         f"of {job.input_names}. If its lines are paragraphs, give --split_sentences, "
@@ -240,9 +241,10 @@ def _shards_to_remove(job: RecordsJob) -> list[str]:
 def _check_no_other_records(job: RecordsJob) -> None:
     """Checks that no output file exists, unless an earlier run of this job wrote it."""
     existing = [path for path in job.output_paths if files.exists(path)]
-    manifest, removed = _existing_manifest(job), _shards_to_remove(job)
+    manifest = _existing_manifest(job)
+    removed = _shards_to_remove(job)
     is_same = manifest.facts.get("fingerprint") == job.fingerprint and not removed
-    if existing and not is_same and not work_folder.belongs_to(job):
+    if existing and not is_same and not records_job.has_intermediate_files(job):
         warning = f"; that also removes {', '.join(removed)}" if removed else ""
         raise InputError(
             f"{existing[0]} exists and was created with {_difference(job, manifest)}. "
@@ -291,7 +293,8 @@ def completed_shards(
     """
     # A network file system may go on to report a file as missing that a call has looked
     # for.
-    completed, existing = {}, {*files.list_folder(intermediate.folder)}
+    completed = {}
+    existing = {*files.list_folder(intermediate.folder)}
     for split, number in job.shard_keys:
         marker = intermediate.path("shard", split, number)
         if os.path.basename(marker) in existing:
@@ -331,7 +334,8 @@ def write_manifest(
     Raises:
         InputError: The shards do not contain all rows.
     """
-    config, vocabulary = job.config, stages.vocabulary(job.config)
+    config = job.config
+    vocabulary = stages.vocabulary(job.config)
     is_static = config.masking == "static"
 
     # The statistics of a split are the sum of those of its parts.

@@ -1,7 +1,7 @@
 """Shuffles rows on disk: reads ranges of the order without loading all rows.
 
 A row is an unmasked sequence, and has a random 64-bit key. The shuffled order is the
-order of the keys. A segment is a group of whole documents (see `segments`). The rows of
+order of the keys. A segment is a group of whole documents (see `documents`). The rows of
 each segment are stored in one file, sorted by key. So a range of the shuffled order
 consists of one slice of each file.
 
@@ -23,7 +23,8 @@ from bert_tf.storage import files
 _BIN_BITS = 20
 _BIN_SHIFT = 64 - _BIN_BITS
 _PARTS = 2048
-_MIN_PART, _MAX_PART_BYTES = 1 << 14, 1 << 25
+_MIN_PART = 1 << 14
+_MAX_PART_BYTES = 1 << 25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +70,8 @@ def plan_parts(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
     size = max(min(max(total // _PARTS, _MIN_PART), _MAX_PART_BYTES // row_bytes), 1)
     parts = []
     for shard in range(shards):
-        first, last = total * shard // shards, total * (shard + 1) // shards
+        first = total * shard // shards
+        last = total * (shard + 1) // shards
         for start in range(first, max(last, first + 1), size):
             rows = min(size, last - start)
             low = int(np.searchsorted(before, start, "right")) - 1
@@ -109,7 +111,7 @@ def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:
         path: The path without the extension.
         batches: Arrays of rows. All rows are in ascending order of their keys.
     """
-    keys: list[np.ndarray] = []
+    keys = []
     tokens: np.ndarray = np.zeros(2, np.int64)
     with (
         files.atomic_replace(path + ".rows") as temporary,
@@ -157,7 +159,8 @@ def load_part(paths: Sequence[str], part: Part, dtype: np.dtype) -> np.ndarray:
             continue  # np.memmap does not accept an empty file
         mine = slice_of_part(np.memmap(path + ".keys", np.uint64, "r"), part)
         if mine.stop > mine.start:
-            count, offset = mine.stop - mine.start, mine.start * dtype.itemsize
+            count = mine.stop - mine.start
+            offset = mine.start * dtype.itemsize
             slices.append(np.fromfile(path + ".rows", dtype, count, offset=offset))
     return sort_part(np.concatenate(slices), part)
 

@@ -20,16 +20,19 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from bert_tf import features
-from bert_tf.data_prep.pretraining_data import pairing, sentences, stats
-from bert_tf.data_prep.pretraining_data.documents import Documents, tokenize
-from bert_tf.data_prep.pretraining_data.segments import Segment
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data import pairing, stats
+from bert_tf.data_prep.pretraining_data.documents import (
+    Documents,
+    Segment,
+    read_sentences,
+    tokenize,
+)
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import shuffling
 from bert_tf.masking import masked_lm
 from bert_tf.storage.files import (
@@ -129,7 +132,7 @@ def read_segment(files: IntermediateFiles, number: int, segment: Segment) -> Non
     """Tokenizes a segment of text and writes `documents-<split>-<number>`."""
     config = files.config
     tokenize_batch = tokenizer(config.vocab_file, config.do_lower_case).tokenize
-    blocks = sentences.read(config, segment)
+    blocks = read_sentences(config, segment)
     documents = tokenize(number, blocks, tokenize_batch, vocabulary(config).size)
     by_split = {"train": documents}
     if config.eval_fraction:
@@ -147,7 +150,8 @@ def pair_segment(files: IntermediateFiles, split: str, number: int) -> None:
     pool = pairing.pool_segments(files.config, number, files.segment_sizes)
     paths = [files.path("documents", split, each) for each in (number, *pool)]
     parts = [Documents(**shuffling.load_arrays(path)) for path in paths]
-    documents, count = Documents.joined(parts), len(parts[0])
+    documents = Documents.joined(parts)
+    count = len(parts[0])
     rows = pairing.paired_rows(files.config, documents, count, vocabulary(files.config))
     shuffling.save_rows(files.path("rows", split, number), rows)
 
@@ -177,7 +181,8 @@ def write_part(
     """
     import tensorflow as tf
 
-    words, is_static = vocabulary(files.config), files.config.masking == "static"
+    words = vocabulary(files.config)
+    is_static = files.config.masking == "static"
     table = features.PRETRAINING if is_static else features.unmasked(words.size)
     total = stats.Stats.empty(files.config)
     with atomic_replace(files.path("part", split, number)) as temporary:
@@ -221,23 +226,17 @@ def assemble_shard(
         return  # Beam and Dask may repeat a call
     paths = [files.path("part", split, part) for part in parts]
     with atomic_replace(path) as temporary:
-        with (
-            open_binary(temporary, "wb") as file,
-            _packed(file, files.config) as target,
-        ):
-            for part in paths:
-                with open_binary(part, "rb") as source:
-                    shutil.copyfileobj(source, target, _COPY_BYTES)
+        with open_binary(temporary, "wb") as file:
+            # Without file name and time in the gzip header, equal content gives equal
+            # bytes.
+            is_packed = files.config.compression
+            target: Any = gzip.GzipFile("", "wb", 6, file, 0) if is_packed else file
+            with target:
+                for part in paths:
+                    with open_binary(part, "rb") as source:
+                        shutil.copyfileobj(source, target, _COPY_BYTES)
         size, sha256 = size_and_sha256(temporary)
     facts = {"examples": sum(parts.values()), "bytes": size, "sha256": sha256}
     write_bytes(marker, json.dumps(facts).encode())
     for part in paths:
         remove(part)
-
-
-def _packed(file: Any, config: RecordsConfig) -> Any:
-    """Returns a context manager that yields the file to write to."""
-    # Without file name and time in the gzip header, equal content gives equal bytes.
-    return (
-        gzip.GzipFile("", "wb", 6, file, 0) if config.compression else nullcontext(file)
-    )

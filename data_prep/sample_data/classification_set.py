@@ -15,7 +15,8 @@ LIBRARY_NAMES = re.compile(
     re.I,
 )
 CLASSIFICATION_COLUMNS = ("sentence", "label")
-_MIN_WORDS, _MAX_WORDS = 20, 100
+_MIN_WORDS = 20
+_MAX_WORDS = 100
 
 
 def classification_rows(

@@ -52,7 +52,8 @@ def extract_prose(docstring: str) -> tuple[Text, ...]:
     for section in _sections(text.splitlines()):
         for term, lines in _entries(section):
             for field, paragraph in _paragraphs(lines):
-                name, term = field or term, ""
+                name = field or term
+                term = ""
                 plain, code = strip_inline_markup(
                     f"`{name}`: {paragraph}" if name else paragraph
                 )
@@ -63,14 +64,31 @@ def extract_prose(docstring: str) -> tuple[Text, ...]:
 
 # --- Sections -------------------------------------------------------------------------
 
+_TERMS = (
+    "args",
+    "arguments",
+    "parameters",
+    "other parameters",
+    "keyword arguments",
+    "call arguments",
+    "attributes",
+    "properties",
+    "fields",
+)
+_RESULTS = ("returns", "return", "yields", "raises", "warns", "receives")
+_SKIPPED = (
+    "see also",
+    "references",
+    "reference",
+    "methods",
+    "usage",
+    "input shape",
+    "output shape",
+)
 _KINDS = {
-    **dict.fromkeys(("args", "arguments", "parameters", "other parameters"), "terms"),
-    **dict.fromkeys(("keyword arguments", "call arguments"), "terms"),
-    **dict.fromkeys(("attributes", "properties", "fields"), "terms"),
-    **dict.fromkeys(("returns", "return", "yields"), "results"),
-    **dict.fromkeys(("raises", "warns", "receives"), "results"),
-    **dict.fromkeys(("see also", "references", "reference"), "skipped"),
-    **dict.fromkeys(("methods", "usage", "input shape", "output shape"), "skipped"),
+    **dict.fromkeys(_TERMS, "terms"),
+    **dict.fromkeys(_RESULTS, "results"),
+    **dict.fromkeys(_SKIPPED, "skipped"),
 }
 # A fenced code block, or a doctest up to the next blank line.
 _CODE_BLOCK = re.compile(
@@ -224,7 +242,8 @@ def _blocks(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
             is_blank or marker or directive or _begins_paragraph(line, block)
         ):
             yield name, block
-            name, block = "", []
+            name = ""
+            block = []
 
         directive_indent = _indent(line) if directive else None
         if marker:
@@ -236,7 +255,8 @@ def _blocks(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
 
 def _begins_paragraph(line: str, block: list[str]) -> bool:
     """Whether a line begins a new paragraph because its indentation changes."""
-    depth, last = _indent(line), _indent(block[-1])
+    depth = _indent(line)
+    last = _indent(block[-1])
     if depth == last:
         return False
     ended = block[-1].rstrip().endswith((".", ":", "?", "!"))

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bert_tf.data_prep.runners.workers import Workers
+from bert_tf.data_prep.runners.local import Workers
 from bert_tf.data_prep.sample_data.cleaning import Document, extract_prose
 from bert_tf.progress import Progress
 
@@ -26,36 +26,38 @@ PYTHON = "python"
 # The packages that bert-tf requires, directly or indirectly. The list is fixed so that
 # other installed packages (a test runner, for example) do not change the text.
 DISTRIBUTIONS = (
-    *("keras", "numpy", "scipy", "scikit-learn", "tensorflow", "tensorflow-text"),
-    *(
-        "tensorflow-datasets",
-        "tensorboard",
-        "absl-py",
-        "attrs",
-        "einops",
-        "etils",
-        "fsspec",
-    ),
-    *(
-        "grpcio",
-        "h5py",
-        "joblib",
-        "Markdown",
-        "narwhals",
-        "optree",
-        "packaging",
-        "pillow",
-    ),
-    *(
-        "protobuf",
-        "psutil",
-        "pyarrow",
-        "Pygments",
-        "requests",
-        "rich",
-        "simple-parsing",
-    ),
-    *("tqdm", "urllib3", "Werkzeug", "wrapt"),
+    "keras",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "tensorflow",
+    "tensorflow-text",
+    "tensorflow-datasets",
+    "tensorboard",
+    "absl-py",
+    "attrs",
+    "einops",
+    "etils",
+    "fsspec",
+    "grpcio",
+    "h5py",
+    "joblib",
+    "Markdown",
+    "narwhals",
+    "optree",
+    "packaging",
+    "pillow",
+    "protobuf",
+    "psutil",
+    "pyarrow",
+    "Pygments",
+    "requests",
+    "rich",
+    "simple-parsing",
+    "tqdm",
+    "urllib3",
+    "Werkzeug",
+    "wrapt",
 )
 # The libraries with the most documentation, and their labels in the classification set.
 LABELS = {name: name for name in (PYTHON, "tensorflow", "keras", "numpy", "scipy")}

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from golden_checkpoints import edit_json
+from refusals import refused, refused_with
 from run_programs import assert_refused, run_mains
 from tiny_bert import VOCABULARY
 
 import bert_tf
 from bert_tf.config import BertConfig
 from bert_tf.conversion import CheckpointContents, convert, read_weights, write_weights
-from bert_tf.errors import InputError
 from bert_tf.modeling import BertEncoder, arrays_by_name
 
 CONFIG = BertConfig(9, 8, 1, 2, 8, max_position_embeddings=16, type_vocab_size=2)
@@ -192,11 +192,8 @@ def test_reading_refuses_damaged_checkpoints(valid, folder, row):
     source = folder / ("a.zip" if name == "zip" else "a")
     copy(valid, name, source)
     change(source)
-    with pytest.raises(InputError) as error:
+    with refused_with(*words):
         read_weights(str(source), slots=True)
-    message = str(error.value)
-    assert all(word in message for word in words), message
-    assert "\n" not in message
 
 
 def test_sizes_are_compared_with_the_weights_before_a_model_is_built(
@@ -210,9 +207,7 @@ def test_sizes_are_compared_with_the_weights_before_a_model_is_built(
         bert_tf.load,
         lambda path: convert(path, str(folder / "out"), "bert-tf"),
     ):
-        with pytest.raises(
-            InputError, match="lacks weights of this encoder, such as bert"
-        ):
+        with refused("lacks weights of this encoder, such as bert"):
             read(str(folder / "a"))
 
 

@@ -9,36 +9,24 @@ import shutil
 import subprocess
 import sys
 
-import pyarrow
-import pyarrow.parquet
 import pytest
-import tensorflow as tf
+import text_files
+from refusals import refused, refused_with
 from run_programs import Result, assert_refused
+from tiny_corpus import create
 
 from bert_tf.data_prep.corpus import text_blocks
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_data
-from bert_tf.errors import InputError
 from bert_tf.tokenization.vocabulary import write_vocabulary
 
 RECORDS = "bert_tf.data_prep.create_pretraining_data"
 TEXT = "a b c. a b\nc a b\n\nb b a c\na c\n\n" * 9
 
 
-def write_tfrecord(path, key):
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for text in TEXT.split("\n\n"):
-            value = {key: {"bytes_list": {"value": [text.encode()]}}}
-            writer.write(
-                tf.train.Example(features={"feature": value}).SerializeToString()
-            )
-
-
 def write_files(folder):
     """Writes the wrong files; a name says what is wrong with its file."""
     raw = TEXT.encode()
-    lines = [json.dumps({"text": text}) for text in TEXT.split("\n\n")]
     contents = {
         "good.txt": raw,
         "empty.txt": b"",
@@ -48,7 +36,6 @@ def write_files(folder):
         "chinese.txt": ("汉语是世界上使用人数多的" * 90).encode("utf-16-le"),
         "umlauts.txt": ("der Bär frißt gern süße Äpfel\n" * 9).encode("latin-1"),
         "latin1.txt": b"a\n\n\xe9t\xe9\n",
-        "jsonl.txt": "\n".join(lines).encode(),
         "array.json": json.dumps([{"text": "a"}], indent=1).encode(),
         "gzip.txt": gzip.compress(raw),
         "cut.gz": gzip.compress(raw * 99)[:99],
@@ -66,10 +53,9 @@ def write_files(folder):
         (folder / name).write_bytes(content)
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "."]
     write_vocabulary(str(folder / "vocab.txt"), vocabulary, True)
-    pyarrow.parquet.write_table(
-        pyarrow.table({"text": TEXT.split("\n\n")}), folder / "parquet.txt"
-    )
-    write_tfrecord(folder / "tfrecord.txt", "text")
+    for kind in ("jsonl", "parquet", "tfrecord"):
+        path = text_files.write(folder / f"a.{kind}", TEXT.split("\n\n"))
+        os.rename(path, folder / f"{kind}.txt")
     (folder / "folder").mkdir()
     os.mkfifo(folder / "pipe")
     (folder / "link.tfrecord").symlink_to("good.txt")
@@ -196,18 +182,14 @@ def test_content_that_is_not_text_is_refused(
     folder, monkeypatch, name, words, refused_for_vocabulary
 ):
     monkeypatch.chdir(folder)
-    calls = [
-        lambda: local.create(RecordsConfig("vocab.txt"), name, ["out/a.tfrecord"], 1)
-    ]
+    calls = [lambda: create(RecordsConfig("vocab.txt"), name, "out/a.tfrecord")]
     if refused_for_vocabulary:
         calls.append(
             lambda: list(text_blocks.read_blocks(text_blocks.TextSource(name))[0])
         )
     for call in calls:
-        with pytest.raises(InputError) as caught:
+        with refused_with(*words):
             call()
-        assert all(each in str(caught.value) for each in words), caught.value
-        assert "\n" not in str(caught.value)
 
 
 def test_flags_are_refused_before_tensorflow_is_imported(folder):
@@ -226,9 +208,8 @@ def test_flags_are_refused_before_tensorflow_is_imported(folder):
 
 @pytest.mark.parametrize(("settings", "words"), SETTINGS)
 def test_settings_that_cannot_work_are_refused(settings, words):
-    with pytest.raises(InputError) as caught:
+    with refused_with(words):
         RecordsConfig("vocab.txt", **settings)
-    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(("output", "patterns", "settings", "words"), OUTPUTS)
@@ -237,30 +218,25 @@ def test_an_output_that_would_replace_another_file_is_refused(
 ):
     monkeypatch.chdir(folder)
     config = RecordsConfig(**{"vocab_file": "vocab.txt", **settings})
-    with pytest.raises(InputError) as caught:
-        local.create(config, patterns, output.split(","), 1, overwrite=True)
-    assert words in str(caught.value) and "\n" not in str(caught.value)
+    with refused_with(words):
+        create(config, patterns, *output.split(","), overwrite=True)
 
 
 def test_statistics_of_another_program_are_not_overwritten(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    with pytest.raises(InputError, match=r"data.stats.json exists .* overwrite=True"):
-        local.create(RecordsConfig("vocab.txt"), "good.txt", ["data.tfrecord"], 1)
+    with refused(r"data.stats.json exists .* overwrite=True"):
+        create(RecordsConfig("vocab.txt"), "good.txt", "data.tfrecord")
 
 
 def test_shards_of_the_same_job_with_other_names_are_kept(folder, tmp_path):
     config, source = RecordsConfig(f"{folder}/vocab.txt"), f"{folder}/good.txt"
-    local.create(
-        config, source, [f"{tmp_path}/a.tfrecord", f"{tmp_path}/b.tfrecord"], 1
-    )
+    create(config, source, f"{tmp_path}/a.tfrecord", f"{tmp_path}/b.tfrecord")
     before = snapshot(tmp_path)
     names = [f"{tmp_path}/a.tfrecord", f"{tmp_path}/c.tfrecord"]
-    with pytest.raises(
-        InputError, match=r"with other names of its files.*removes .*b\.tfrecord"
-    ):
-        local.create(config, source, names, 1)
+    with refused(r"with other names of its files.*removes .*b\.tfrecord"):
+        create(config, source, *names)
     assert snapshot(tmp_path) == before
-    assert local.create(config, source, names, 1, overwrite=True)
+    assert create(config, source, *names, overwrite=True)
     assert {each.name for each in tmp_path.glob("*.tfrecord")} == {
         "a.tfrecord",
         "c.tfrecord",
@@ -272,9 +248,9 @@ def test_a_file_is_read_once(folder, tmp_path, monkeypatch):
     shutil.copy(folder / "good.txt", "good.txt")
     os.symlink("good.txt", "link.txt")
     config = RecordsConfig(f"{folder}/vocab.txt")
-    once = local.create(config, "good.txt", ["a.tfrecord"], 1)
+    once = create(config, "good.txt", "a.tfrecord")
     patterns = f"good.txt,./good.txt,link.txt,{tmp_path}/good.txt,g*.txt"
-    assert local.create(config, patterns, ["b.tfrecord"], 1) == once
+    assert create(config, patterns, "b.tfrecord") == once
 
 
 def test_unusual_inputs_are_read(folder, tmp_path):
@@ -288,16 +264,14 @@ def test_unusual_inputs_are_read(folder, tmp_path):
     for number, (name, content) in enumerate(contents.items()):
         (tmp_path / name).write_bytes(content)
         output = tmp_path / f"out/{number}.tfrecord"
-        local.create(
-            RecordsConfig(f"{folder}/vocab.txt"), str(tmp_path / name), [str(output)], 1
-        )
+        create(RecordsConfig(f"{folder}/vocab.txt"), tmp_path / name, output)
         found.add(output.read_bytes())
     assert len(found) == 1
 
 
 def test_shards_without_examples_are_reported(folder, tmp_path, capfd):
     config = RecordsConfig(f"{folder}/vocab.txt", num_output_shards=60, dupe_factor=1)
-    local.create(config, f"{folder}/good.txt", [f"{tmp_path}/a.tfrecord"], 1)
+    create(config, f"{folder}/good.txt", f"{tmp_path}/a.tfrecord")
     assert "of 60 shards are empty" in capfd.readouterr().err
 
 
@@ -316,7 +290,7 @@ def test_make_sample_data_keeps_other_files(tmp_path, monkeypatch, name):
         (tmp_path / path).write_text(text)
     before = snapshot(tmp_path)
     for overwrite, words in ((False, "already exists"), (True, "is not deleted")):
-        with pytest.raises(InputError, match=words):
+        with refused(words):
             build_sample_data(
                 SampleDataConfig(name, max_documents=1, overwrite=overwrite)
             )

@@ -4,8 +4,8 @@ import json
 
 import linear_runs as runs
 import pytest
+from refusals import refused
 
-from bert_tf.errors import InputError
 from bert_tf.fine_tuning import record_files
 from bert_tf.tasks.squad import ensemble
 from bert_tf.tasks.squad.best_answers import AnswerSettings
@@ -38,7 +38,7 @@ def test_files_of_other_programs_are_not_replaced(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
     before = contents(tmp_path)
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         runs.run(tmp_path, overwrite=overwrite)
     path = tmp_path / "run.lock"
     assert {
@@ -60,9 +60,7 @@ def test_files_that_no_run_writes_are_kept(tmp_path):
 def test_a_run_without_its_settings_file_is_resumed_only_with_equal_settings(tmp_path):
     runs.run(tmp_path)
     (tmp_path / "training_config.json").unlink()
-    with pytest.raises(
-        InputError, match=r"contains a run with learning_rate=0\.1, but this run"
-    ):
+    with refused(r"contains a run with learning_rate=0\.1, but this run"):
         runs.run(tmp_path, learning_rate=0.2)
     runs.run(tmp_path)
     assert (
@@ -76,9 +74,7 @@ def test_record_files_of_other_programs_are_not_replaced(tmp_path):
     path.write_bytes(b"mine")
     before = contents(tmp_path)
     records = record_files.RecordFile("none", None)
-    with pytest.raises(
-        InputError, match="would be replaced, but no run has written it"
-    ):
+    with refused("would be replaced, but no run has written it"):
         record_files.move(records, str(path))
     assert contents(tmp_path) == before
 

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 from ner_data import make_task
+from refusals import refused_with
 
-from bert_tf.errors import InputError
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.classification.sources.glue import glue_task
 from bert_tf.tasks.classification.sources.xnli import xnli
@@ -93,9 +93,5 @@ def test_files_are_refused_with_their_name(tmp_path, row):
     task, name, contents, *words = row
     path = tmp_path / name
     path.write_bytes(contents)
-    with pytest.raises(InputError) as error:
+    with refused_with(str(path), *words):
         read(TASKS[task], path)
-    message = str(error.value)
-    assert "\n" not in message and len(message) < 600
-    for word in (str(path), *words):
-        assert word in message, message

@@ -3,10 +3,17 @@
 from typing import NamedTuple
 
 import pytest
-from tiny_corpus import MANY_SEGMENTS, contents, corpus, text_of, vocabulary_file
+from tiny_corpus import (
+    MANY_SEGMENTS,
+    contents,
+    corpus,
+    create,
+    text_of,
+    vocabulary_file,
+)
 
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import inspection, local
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.data_prep.runners import inspection
 
 
 @pytest.fixture
@@ -65,5 +72,5 @@ def job(tmp_path_factory):
     config = RecordsConfig(vocabulary_file(folder), **MANY_SEGMENTS)
     source = folder / "corpus.txt"
     source.write_text(text_of(corpus(200)), encoding="utf-8")
-    local.create(config, str(source), [f"{folder}/expected/a.tfrecord"], 1)
+    create(config, source, f"{folder}/expected/a.tfrecord")
     return Job(config, str(source), contents(folder / "expected"))

@@ -11,11 +11,13 @@ import sys
 import time
 
 import pytest
+import tiny_corpus
+from refusals import refused
 from run_programs import assert_refused, run_mains
 from tiny_corpus import MANY_SEGMENTS, VOCABULARY, contents
 
-from bert_tf.data_prep.runners import dask, local
-from bert_tf.errors import InputError
+from bert_tf.data_prep.runners import dask
+from bert_tf.data_prep.runners.runner import create_records
 
 distributed = pytest.importorskip("distributed", reason="needs the [dask] extra")
 ROOT = pathlib.Path(__file__).parents[2]
@@ -81,7 +83,9 @@ def cluster(tmp_path_factory):
 
 
 def create(job, output, cluster, secs=60):
-    return dask.create(job.config, job.source, [str(output)], cluster.file, secs)
+    arguments = dask.shared_paths(job.config, job.source, [str(output)])
+    with dask.DaskRunner(cluster.file, secs) as runner:
+        return create_records(runner, *arguments)
 
 
 def test_dask_writes_the_same_bytes(job, tmp_path, cluster, monkeypatch):
@@ -121,7 +125,7 @@ def test_bad_clusters_are_refused_in_one_line(job, tmp_path):
 
 @pytest.mark.slow
 def test_workers_that_differ_are_refused(job, tmp_path, tmp_path_factory, cluster):
-    with pytest.raises(InputError, match="has no scheduler or no worker after 2 s"):
+    with refused("has no scheduler or no worker after 2 s"):
         create(job, tmp_path / "a.tfrecord", cluster, secs=2)
     preload = tmp_path_factory.mktemp("preload") / "other.py"
     preload.write_text(OTHER_VERSION)
@@ -133,29 +137,10 @@ def test_workers_that_differ_are_refused(job, tmp_path, tmp_path_factory, cluste
         ),
     ]:
         cluster.add_worker(*settings.pop("flags", []), **settings)
-        with pytest.raises(InputError, match=words):
+        with refused(words):
             create(job, tmp_path / "a.tfrecord", cluster)
         cluster.kill(-1)
     assert contents(tmp_path) == {}
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_lost_during_the_check_is_left_out(
-    job, tmp_path, tmp_path_factory, cluster, caplog
-):
-    preload = tmp_path_factory.mktemp("preload") / "lost.py"
-    preload.write_text(
-        "import os\nfrom bert_tf.data_prep.runners import dask\n"
-        "dask._begin_run = lambda marker: os._exit(1)\n"
-    )
-    cluster.add_worker("--no-nanny", f"--preload={preload}")
-    with distributed.Client(scheduler_file=cluster.file) as client:
-        client.wait_for_workers(1, timeout=60)
-        cluster.add_worker()
-        client.wait_for_workers(2, timeout=60)
-    create(job, tmp_path / "a.tfrecord", cluster)
-    assert contents(tmp_path) == job.expected
-    assert re.search(r"warning: the worker tcp\S+ was lost", caplog.text)
 
 
 @pytest.mark.slow
@@ -165,9 +150,7 @@ def test_a_worker_that_does_not_see_the_folder_is_refused(job, tmp_path, cluster
     if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
         pytest.skip("needs the right to mount a file system")
     cluster.add_worker(prefix=prefix)
-    with pytest.raises(
-        InputError, match=f"does not see {tmp_path}/.a.work/.* Give an output_file"
-    ):
+    with refused(f"does not see {tmp_path}/.a.work/.* Give an output_file"):
         create(job, tmp_path / "a.tfrecord", cluster)
     assert contents(tmp_path) == {}
 
@@ -177,14 +160,15 @@ class Run:
 
     def __init__(self, job, output, cluster):
         (script := output.parent / "run.py").write_text(
-            "import sys\nfrom bert_tf.data_prep.pretraining_data.settings import "
+            "import sys\nfrom bert_tf.data_prep.pretraining_data.records_config import "
             "RecordsConfig\nfrom bert_tf.data_prep.runners import dask, "
-            "preparation\nfrom bert_tf.errors import InputError\nprepare = "
-            "preparation.prepare\ndef begin(*arguments):\n    print('ready', "
-            "flush=True)\n    return prepare(*arguments)\npreparation.prepare = begin\n"
+            "runner\nfrom bert_tf.errors import InputError\nprepare = "
+            "runner.prepare\ndef begin(*arguments):\n    print('ready', "
+            "flush=True)\n    return prepare(*arguments)\nrunner.prepare = begin\n"
             f"try:\n    config = RecordsConfig({job.config.vocab_file!r}, "
-            f"**{MANY_SEGMENTS!r})\n    dask.create(config, {job.source!r}, "
-            f"[{str(output)!r}], {cluster.file!r}, 5)\nexcept InputError as error:\n"
+            f"**{MANY_SEGMENTS!r})\n    each = dask.DaskRunner({cluster.file!r}, 5)\n"
+            f"    runner.create_records(each, config, {job.source!r}, "
+            f"[{str(output)!r}])\nexcept InputError as error:\n"
             "    sys.exit(str(error))\n"
         )
         self.process = subprocess.Popen(
@@ -251,9 +235,7 @@ def test_bad_input_ends_the_run_at_once(job, tmp_path, cluster):
     before = sorted(os.listdir(tmp_path))
     bad = job._replace(source=f"{tmp_path}/a.txt,{tmp_path}/b*.txt")
     for _ in range(3):
-        with pytest.raises(
-            InputError, match=r"a.txt is not UTF-8: .* Convert it first\.$"
-        ):
+        with refused(r"a.txt is not UTF-8: .* Convert it first\.$"):
             create(bad, tmp_path / "a.tfrecord", cluster)
         assert [
             name for name in sorted(os.listdir(tmp_path)) if name[0] != "."
@@ -269,7 +251,7 @@ def test_workers_read_a_vocabulary_that_has_changed(job, tmp_path, cluster):
     ]:
         (tmp_path / "vocab.txt").write_text("\n".join(entries) + "\n")
         create(job._replace(config=changed), tmp_path / name / "a.tfrecord", cluster)
-        local.create(changed, job.source, [f"{tmp_path}/local-{name}/a.tfrecord"], 1)
+        tiny_corpus.create(changed, job.source, tmp_path / f"local-{name}/a.tfrecord")
         expected = shards(tmp_path / f"local-{name}")
         assert len(expected) == 4 and shards(tmp_path / name) == expected
 

@@ -14,7 +14,7 @@ from reference import pretraining_data as released
 
 from bert_tf.data_prep.pretraining_data import pairing
 from bert_tf.data_prep.pretraining_data.documents import Documents, offsets
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.masking import counter_based_random, masked_lm
 from bert_tf.masking.counter_based_random import Purpose
 

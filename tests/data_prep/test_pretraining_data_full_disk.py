@@ -8,10 +8,10 @@ import sys
 
 import pytest
 import tensorflow as tf
-from tiny_corpus import MANY_SEGMENTS, contents
+from refusals import refused
+from tiny_corpus import MANY_SEGMENTS, contents, create
 
-from bert_tf.data_prep.runners import local, outputs, stages
-from bert_tf.errors import InputError
+from bert_tf.data_prep.runners import outputs, stages
 
 ROOT = pathlib.Path(__file__).parents[2]
 # This program creates records on a small tmpfs and enlarges the tmpfs after each
@@ -19,14 +19,16 @@ ROOT = pathlib.Path(__file__).parents[2]
 ON_A_SMALL_DISK = """
 import json, os, subprocess, sys
 from bert_tf.errors import InputError
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.data_prep.runners import local, runner
 vocabulary, source, folder, flags = json.loads(sys.argv[1])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", folder], check=True)
 steps, size = [], 16
 while True:
     try:
-        local.create(RecordsConfig(vocabulary, **flags), source, [folder + "/a.tfrecord"], 1)
+        config = RecordsConfig(vocabulary, **flags)
+        with local.LocalRunner(1) as each:
+            runner.create_records(each, config, source, [folder + "/a.tfrecord"])
         break
     except InputError as error:
         steps.append([str(error), [name for name in os.listdir(folder) if name[0] != "."]])
@@ -62,13 +64,13 @@ def test_a_full_disk_in_a_stage_is_reported_and_the_run_resumes(
         calls.append(name)
         return (real if len(calls) == 1 else error)(*args, **kwargs)
 
-    arguments = job.config, job.source, [f"{tmp_path}/a.tfrecord"], 1
+    arguments = job.config, job.source, f"{tmp_path}/a.tfrecord"
     with monkeypatch.context() as patched:
         patched.setattr(module, name, limited)
-        with pytest.raises(InputError, match=r"^The disk is full.*resumes where"):
-            local.create(*arguments)
+        with refused(r"^The disk is full.*resumes where"):
+            create(*arguments)
     assert contents(tmp_path).items() <= job.expected.items()
-    local.create(*arguments)
+    create(*arguments)
     assert contents(tmp_path) == job.expected
 
 

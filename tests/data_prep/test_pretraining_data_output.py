@@ -7,13 +7,12 @@ import os
 import pathlib
 
 import numpy as np
-import pytest
 import tensorflow as tf
-from tiny_corpus import VOCABULARY, WORDS, corpus, make, parsed, text_of
+from refusals import refused
+from tiny_corpus import VOCABULARY, WORDS, corpus, create, make, parsed, text_of
 
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import job, local
-from bert_tf.errors import InputError
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.data_prep.runners import records_job
 
 
 def test_the_manifest_lists_the_shards_with_sizes_and_checksums(tmp_path, vocab_file):
@@ -123,18 +122,18 @@ def test_overwrite_replaces_all_old_files(tmp_path, vocab_file):
     config = RecordsConfig(vocab_file, dupe_factor=2)
     output = str(tmp_path / "out/data.tfrecord")
     source = str(tmp_path / "corpus.txt")
-    with pytest.raises(InputError, match="dupe_factor=10, not 2"):
-        local.create(config, source, [output], 1)
+    with refused("dupe_factor=10, not 2"):
+        create(config, source, output)
     (tmp_path / "one.txt").write_text("wab\n")
-    with pytest.raises(InputError, match="created with another input"):
+    with refused("created with another input"):
         make(tmp_path, vocab_file, "wab wac\n\nwad wae\n", num_output_shards=3)
     (tmp_path / "corpus.txt").write_text(text)
-    with pytest.raises(InputError, match="one document"):
-        local.create(config, str(tmp_path / "one.txt"), [output], 1, overwrite=True)
+    with refused("one document"):
+        create(config, tmp_path / "one.txt", output, overwrite=True)
     assert len(os.listdir(tmp_path / "out")) == 6, (
         "refused input must not remove records"
     )
-    local.create(config, source, [output], 1, overwrite=True)
+    create(config, source, output, overwrite=True)
     names = ["data.COMPLETED", "data.manifest.json", "data.stats.json", "data.tfrecord"]
     assert sorted(os.listdir(tmp_path / "out")) == names
 
@@ -152,13 +151,11 @@ def test_outputs_in_several_folders_are_found_and_replaced(
     assert make(tmp_path, vocab_file, text, names)[0] == {}, "complete"
     source = str(tmp_path / "corpus.txt")
     relative = ["x/a.tfrecord", "./y/b.tfrecord", str(tmp_path / "z/a.tfrecord")]
-    assert local.create(RecordsConfig(vocab_file), source, relative, 1) == {}, (
-        "complete"
-    )
+    assert create(RecordsConfig(vocab_file), source, *relative) == {}, "complete"
     # x/b.tfrecord is a file of another program. y/b.tfrecord has the same base name.
     (tmp_path / "x/b.tfrecord").write_bytes(b"other")
     config = RecordsConfig(vocab_file, dupe_factor=2)
-    local.create(config, source, ["x/a.tfrecord"], 1, overwrite=True)
+    create(config, source, "x/a.tfrecord", overwrite=True)
     assert (tmp_path / "x/b.tfrecord").read_bytes() == b"other"
     assert not os.path.exists("y/b.tfrecord") and not os.path.exists("z/a.tfrecord")
     assert os.path.exists("x/a.tfrecord")
@@ -170,22 +167,18 @@ def test_overwrite_keeps_a_listed_file_whose_content_has_changed(tmp_path, vocab
     content = b"x" * other.stat().st_size
     other.write_bytes(content)
     output = [str(tmp_path / "out/data.tfrecord")]
-    local.create(
-        RecordsConfig(vocab_file),
-        str(tmp_path / "corpus.txt"),
-        output,
-        1,
-        overwrite=True,
-    )
+    create(RecordsConfig(vocab_file), tmp_path / "corpus.txt", *output, overwrite=True)
     assert other.read_bytes() == content
     assert not (tmp_path / "out/data-00001-of-00002.tfrecord").exists()
 
 
 def test_outputs_that_differ_only_after_tfrecord_have_separate_files():
-    stems = [job.output_stem(f"out/part.tfrecord-{number}") for number in (0, 1)]
+    stems = [
+        records_job.output_stem(f"out/part.tfrecord-{number}") for number in (0, 1)
+    ]
     assert stems == ["out/part-0", "out/part-1"]
     config = RecordsConfig("", num_output_shards=2, eval_fraction=0.3)
-    assert job.shard_paths(["out/more.tfrecord-7"], config) == {
+    assert records_job.shard_paths(["out/more.tfrecord-7"], config) == {
         "train": [f"out/more-0000{number}-of-00002.tfrecord-7" for number in (0, 1)],
         "eval": ["out/more.eval-00000-of-00001.tfrecord-7"],
     }

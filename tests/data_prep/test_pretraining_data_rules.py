@@ -19,6 +19,8 @@ from tiny_corpus import (
     text_of,
 )  # fmt: skip
 
+from bert_tf.tokenization import BertTokenizer
+
 
 def starts_by_token(documents):
     """Returns by token: (document number, token index, tokens of the document)."""
@@ -46,8 +48,6 @@ def test_each_record_obeys_the_rules(tmp_path, vocab_file, whole_words):
         dupe_factor=3,
     )
     records = parsed(paths, 128, 20)
-    from bert_tf.tokenization import BertTokenizer
-
     starts = starts_by_token(ids_of(documents, BertTokenizer(VOCABULARY)))
     continues = {VOCABULARY.index(piece) for piece in PIECES}
     assert len(records["input_ids"]) > 500
@@ -92,6 +92,14 @@ def test_each_record_obeys_the_rules(tmp_path, vocab_file, whole_words):
             assert {n for n, _ in places_a} & {n for n, _ in places_b}
 
 
+def unmasked(records):
+    """Returns the ids before masking, of records with one prediction."""
+    ids = records["input_ids"].copy()
+    positions, labels = records["masked_lm_positions"], records["masked_lm_ids"]
+    np.put_along_axis(ids, positions[:, :1], labels[:, :1], 1)
+    return ids
+
+
 def test_random_next_sentences_are_from_another_document(tmp_path, vocab_file):
     # No two documents have a word in common.
     documents = [
@@ -99,15 +107,8 @@ def test_random_next_sentences_are_from_another_document(tmp_path, vocab_file):
     ]
     _, paths = make(tmp_path, vocab_file, text_of(documents), masked_lm_prob=1e-9)
     records = parsed(paths, 128, 20)
-    unmasked = records["input_ids"].copy()
-    np.put_along_axis(
-        unmasked,
-        records["masked_lm_positions"][:, :1],
-        records["masked_lm_ids"][:, :1],
-        1,
-    )
     for ids, segment, label in zip(
-        unmasked,
+        unmasked(records),
         records["segment_ids"],
         records["next_sentence_labels"][:, 0],
         strict=True,
@@ -133,10 +134,7 @@ def test_ten_draws_of_the_same_document_give_the_label_of_the_setting(
         max_seq_length=9, masked_lm_prob=1e-9, dupe_factor=6,
     )  # fmt: skip
     records = parsed(paths, 9, 20)
-    ids = records["input_ids"].copy()
-    np.put_along_axis(
-        ids, records["masked_lm_positions"][:, :1], records["masked_lm_ids"][:, :1], 1
-    )
+    ids = unmasked(records)
     of_a, of_b = ids[:, 1], ids[np.arange(len(ids)), records["segment_ids"].argmax(1)]
     is_same = (of_a - 5) // 10 == (of_b - 5) // 10
     is_random = records["next_sentence_labels"][:, 0] == 1
@@ -154,8 +152,6 @@ def test_sequences_without_b_contain_each_token_once(tmp_path, vocab_file, objec
         short_seq_prob=0.0,
     )  # fmt: skip
     records = parsed(paths, 128, 20)
-    from bert_tf.tokenization import BertTokenizer
-
     tokens = sum(
         len(s)
         for document in ids_of(documents, BertTokenizer(VOCABULARY))

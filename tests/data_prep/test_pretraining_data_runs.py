@@ -13,29 +13,31 @@ import sys
 import time
 
 import pytest
-from tiny_corpus import MANY_SEGMENTS, contents
+from refusals import refused
+from tiny_corpus import MANY_SEGMENTS, contents, create
 
-from bert_tf.data_prep.runners import local, stages, work_folder
-from bert_tf.data_prep.runners.workers import WorkerKilledError
-from bert_tf.errors import InputError
+from bert_tf.data_prep.runners import local, records_job, stages
+from bert_tf.data_prep.runners.records_job import WorkerKilledError
+from bert_tf.data_prep.runners.runner import create_records
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = """
 import sys
 from bert_tf.errors import InputError
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local, preparation
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.data_prep.runners import local, runner
 if __name__ == "__main__":
     local._BYTES_PER_WORKER = 1
-    prepare = preparation.prepare
+    prepare = runner.prepare
     def begin(*arguments):
         print("ready", flush=True)
         return prepare(*arguments)
-    preparation.prepare = begin
+    runner.prepare = begin
     flags = {flags!r}
     try:
         config = RecordsConfig({vocabulary!r}, **flags)
-        local.create(config, {source!r}, [{output!r}], int(sys.argv[1]))
+        with local.runner_for(config, {source!r}, int(sys.argv[1])) as each:
+            runner.create_records(each, config, {source!r}, [{output!r}])
     except InputError as error:
         sys.exit(str(error))
 """
@@ -44,7 +46,7 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_two_workers_write_the_same_bytes(job, tmp_path, monkeypatch):
     monkeypatch.setattr(local, "_BYTES_PER_WORKER", 1)
-    local.create(job.config, job.source, [f"{tmp_path}/a.tfrecord"], 2)
+    create(job.config, job.source, f"{tmp_path}/a.tfrecord", workers=2)
     assert hidden_folders(tmp_path) == [] and contents(tmp_path) == job.expected
 
 
@@ -62,9 +64,10 @@ def beam():
 
 def test_beam_writes_the_same_bytes(job, tmp_path, beam):
     arguments = job.config, job.source, [f"{tmp_path}/a.tfrecord"]
-    assert beam.create(*arguments, "--runner=DirectRunner")["train"]["examples"] > 1000
+    runner = beam.BeamRunner("--runner=DirectRunner")
+    assert create_records(runner, *arguments)["train"]["examples"] > 1000
     assert hidden_folders(tmp_path) == [] and contents(tmp_path) == job.expected
-    assert beam.create(*arguments, "") == {}
+    assert create_records(runner, *arguments) == {}
 
 
 @pytest.mark.slow
@@ -73,7 +76,8 @@ def test_beam_in_several_processes_writes_the_same_bytes(job, tmp_path, beam):
         "--runner=FnApiRunner --direct_running_mode=multi_processing "
         "--direct_num_workers=2"
     )
-    beam.create(job.config, job.source, [f"{tmp_path}/a.tfrecord"], options)
+    runner = beam.BeamRunner(options)
+    create_records(runner, job.config, job.source, [f"{tmp_path}/a.tfrecord"])
     assert contents(tmp_path) == job.expected
 
 
@@ -81,18 +85,17 @@ def test_beam_in_several_processes_writes_the_same_bytes(job, tmp_path, beam):
     ("options", "reason"),
     [("--runner=NoRunner", ".*NoRunner"), ("--x='", "No closing quotation")],
 )
-def test_beam_refuses_options_that_it_cannot_use(job, tmp_path, beam, options, reason):
-    with pytest.raises(InputError, match=f"beam_options cannot be used: {reason}"):
-        beam.create(job.config, job.source, [f"{tmp_path}/new/a"], options)
-    assert not (tmp_path / "new").exists()
+def test_beam_refuses_options_that_it_cannot_use(beam, options, reason):
+    with refused(f"beam_options cannot be used: {reason}"):
+        beam.BeamRunner(options)
 
 
 def test_beam_reports_bad_input_in_one_line(job, tmp_path, beam):
     (tmp_path / "latin.txt").write_bytes(b"waa\nwab\n\nwac\xe9\n")
-    with pytest.raises(
-        InputError, match=r"^\S*latin.txt is not UTF-8: .* Convert it first\.$"
-    ):
-        beam.create(job.config, f"{tmp_path}/latin.txt", [f"{tmp_path}/a"], "")
+    with refused(r"^\S*latin.txt is not UTF-8: .* Convert it first\.$"):
+        create_records(
+            beam.BeamRunner(""), job.config, f"{tmp_path}/latin.txt", [f"{tmp_path}/a"]
+        )
 
 
 def killed(*_):
@@ -118,15 +121,16 @@ def assemble_any_shard(*arguments):
 def test_a_run_keeps_text_and_shards_of_an_interrupted_run(
     job, tmp_path, monkeypatch, request, runner
 ):
-    create, last = local.create, 1
     if runner == "beam":
-        create, last = request.getfixturevalue("beam").create, ""
-    arguments = job.config, job.source, [f"{tmp_path}/a.tfrecord"], last
+        runner = request.getfixturevalue("beam").BeamRunner("")
+    else:
+        runner = local.LocalRunner(1)
+    arguments = runner, job.config, job.source, [f"{tmp_path}/a.tfrecord"]
     ASSEMBLED.clear()
     with monkeypatch.context() as patched:
         patched.setattr(stages, "assemble_shard", assemble_two_shards)
         with pytest.raises(RuntimeError, match="a machine is lost"):
-            create(*arguments)
+            create_records(*arguments)
     assert not (tmp_path / "a.COMPLETED").exists()
     first, second = ASSEMBLED
     second.write_bytes(second.read_bytes()[:-1])
@@ -134,7 +138,7 @@ def test_a_run_keeps_text_and_shards_of_an_interrupted_run(
     for name in ("read_segment", "pair_segment"):
         monkeypatch.setattr(stages, name, killed)
     monkeypatch.setattr(stages, "assemble_shard", assemble_any_shard)
-    assert create(*arguments)
+    assert create_records(*arguments)
     assert len(ASSEMBLED) == 3 and second in ASSEMBLED and first not in ASSEMBLED
     assert hidden_folders(tmp_path) == [] and contents(tmp_path) == job.expected
 
@@ -146,10 +150,8 @@ def test_counts_that_differ_from_the_plan_end_the_run(job, tmp_path, monkeypatch
         write_part(files, split, number, rows[[*range(len(rows)), 0]])
 
     monkeypatch.setattr(stages, "write_part", write_a_row_twice)
-    with pytest.raises(
-        InputError, match=r"examples of train were planned, [\d,]+ were made"
-    ):
-        local.create(job.config, job.source, [f"{tmp_path}/a.tfrecord"], 1)
+    with refused(r"examples of train were planned, [\d,]+ were made"):
+        create(job.config, job.source, f"{tmp_path}/a.tfrecord")
     assert not (tmp_path / "a.COMPLETED").exists()
 
 
@@ -158,11 +160,9 @@ def test_intermediate_files_of_another_job_are_not_used(job, tmp_path, monkeypat
     with monkeypatch.context() as patched:
         patched.setattr(stages, "mask_part", killed)
         for config in (job.config, dataclasses.replace(job.config, random_seed=1)):
-            with pytest.raises(
-                InputError, match="killed It resumes where this run stopped"
-            ):
-                local.create(config, job.source, output, 1)
-    local.create(job.config, job.source, output, 1)
+            with refused("killed It resumes where this run stopped"):
+                create(config, job.source, *output)
+    create(job.config, job.source, *output)
     assert contents(tmp_path) == job.expected
 
 
@@ -170,8 +170,8 @@ def test_a_second_run_of_the_same_output_is_refused(job, tmp_path):
     (tmp_path / ".a.work").mkdir()
     with open(tmp_path / ".a.work" / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="Another process is writing"):
-            local.create(job.config, job.source, [f"{tmp_path}/a.tfrecord"], 1)
+        with refused("Another process is writing"):
+            create(job.config, job.source, f"{tmp_path}/a.tfrecord")
     assert os.listdir(tmp_path) == [".a.work"]
 
 
@@ -180,9 +180,9 @@ def test_a_work_folder_shows_what_it_is_until_its_end(tmp_path, monkeypatch):
         (tmp_path / name).write_text(name)
     with monkeypatch.context() as context:
         context.setattr("shutil.rmtree", lambda *_, **__: None)  # as if killed
-        work_folder.remove(str(tmp_path))
+        records_job.remove_work_folder(str(tmp_path))
     assert os.listdir(tmp_path) == ["lock"]
-    work_folder.remove(str(tmp_path))
+    records_job.remove_work_folder(str(tmp_path))
     assert not tmp_path.exists()
 
 

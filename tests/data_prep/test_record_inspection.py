@@ -24,8 +24,8 @@ from bert_tf.data_prep.pretraining_data import (
     record_rules,
     stats,
 )
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import record_reading, stages
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.data_prep.runners import inspection, stages
 from bert_tf.tokenization import BertTokenizer
 
 
@@ -108,6 +108,10 @@ EQUAL = "records of 32 tokens and more that equal another"
 NEXT = "random next sentences"
 
 
+def write(path, instances):
+    return write_records(path, [example(64, 10, each) for each in instances])
+
+
 def with_label(random_next, instances):
     return [each for each in instances if each["random"] == random_next]
 
@@ -142,7 +146,7 @@ def test_unexpected_figures_of_records_are_reported(
     tmp_path, inspect, released_instances, change, flags, unexpected
 ):
     instances = change(released_instances)
-    path = write_records(tmp_path / "a", [example(64, 10, each) for each in instances])
+    path = write(tmp_path / "a", instances)
     assert inspect(path, **flags).unexpected == unexpected
 
 
@@ -151,7 +155,7 @@ def test_too_few_short_sequences_are_reported(
 ):
     monkeypatch.setattr(expected_distribution, "_MAX_SEQUENCES_PER_DOCUMENT", 4)
     full = [each for each in released_instances if len(each["unmasked"]) == 64]
-    path = write_records(tmp_path / "a", [example(64, 10, each) for each in full])
+    path = write(tmp_path / "a", full)
     assert inspect(path).unexpected == {"sequences below 64 tokens"}
     assert inspect(path, short_seq_prob=0.0).passed
 
@@ -161,11 +165,9 @@ def test_equal_records_are_found_in_a_sample(
 ):
     monkeypatch.setattr(stats, "MAX_HASHES", 500)
     good = released_instances
-    once = write_records(tmp_path / "a", [example(64, 10, each) for each in good])
+    once = write(tmp_path / "a", good)
     assert inspect(once).passed
-    again = write_records(
-        tmp_path / "b", [example(64, 10, each) for each in good + good[:200]]
-    )
+    again = write(tmp_path / "b", good + good[:200])
     assert inspect(again).unexpected == {EQUAL}
 
 
@@ -182,13 +184,9 @@ def test_both_ways_of_rounding_are_accepted_but_not_both_in_the_same_records(
         )
         up += mask_again([each], seed, prob)
     assert sum(len(each["unmasked"]) == 30 for each in up)
-    even = inspect(
-        write_records(tmp_path / "e", [example(64, 10, e) for e in released_instances])
-    )
+    even = inspect(write(tmp_path / "e", released_instances))
     assert "half to even, as Python 3" in even.out and even.passed
-    half_up = inspect(
-        write_records(tmp_path / "u", [example(64, 10, each) for each in up])
-    )
+    half_up = inspect(write(tmp_path / "u", up))
     assert "half up, as Python 2" in half_up.out and half_up.passed
     assert inspect(f"{tmp_path}/e,{tmp_path}/u").unexpected == {
         "predictions for each length"
@@ -199,9 +197,7 @@ def test_both_ways_of_rounding_are_accepted_but_not_both_in_the_same_records(
 def test_the_exit_code_shows_whether_the_records_are_as_expected(
     tmp_path, vocab_file, released_instances
 ):
-    path = write_records(
-        tmp_path / "a", [example(64, 10, each) for each in released_instances]
-    )
+    path = write(tmp_path / "a", released_instances)
     flags = [f"--input_file={path}", f"--vocab_file={vocab_file}"]
     good, wrong, missing = run_main(
         "bert_tf.data_prep.inspect_records",
@@ -271,7 +267,7 @@ def test_compressed_records_of_the_model_garden_are_read(tmp_path, vocab_file):
     path = write_records(
         tmp_path / "garden.tfrecord", [example(8, 2, instance, v2=True)], "GZIP"
     )
-    (batch,) = record_reading.read_records(path, None, 0)
+    (batch,) = inspection.read_records(path, None, 0)
     broken_rules = record_rules.broken_rules(
         batch.columns, stages.vocabulary(RecordsConfig(vocab_file))
     )

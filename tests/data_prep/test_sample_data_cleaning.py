@@ -92,25 +92,21 @@ def test_google_sections():
     ]
 
 
-def test_numpy_attributes():
-    paragraphs = cleaning.extract_prose(
-        "Does it.\n\nAttributes\n----------\nsize_ : int\n    How many.\n"
-    )
-    assert [each.text for each in paragraphs] == [
-        "Does it.",
-        "size_: How many.",
-    ]
-
-
-def test_sphinx_fields():
-    paragraphs = cleaning.extract_prose(
-        "Opens it.\n\n:param str path: Where it is.\n:return: The file.\n"
-    )
-    assert [each.text for each in paragraphs] == [
-        "Opens it.",
-        "path: Where it is.",
-        "The file.",
-    ]
+@pytest.mark.parametrize(
+    ("docstring", "expected"),
+    [
+        ("Does it.\n\nAttributes\n----------\nsize_ : int\n    How many.\n",
+         "Does it.|size_: How many."),
+        ("Opens it.\n\n:param str path: Where it is.\n:return: The file.\n",
+         "Opens it.|path: Where it is.|The file."),
+        ("Go.\n\n.. note::\n    Mind the gap.\n\nStay.\n", "Go.|Mind the gap.|Stay."),
+        ("Either\n\n- this, which is\n  long\n- or that\n1. or both\n",
+         "Either|this, which is long|or that|or both"),
+    ],
+    ids=["attributes of NumPy", "fields of Sphinx", "admonition", "lists"],
+)  # fmt: skip
+def test_terms_and_lists_become_paragraphs(docstring, expected):
+    assert "|".join(prose(docstring)) == expected
 
 
 @pytest.mark.parametrize(
@@ -134,23 +130,6 @@ def test_code_tables_and_directives_are_removed(removed):
         if not each.startswith("This happens")
     ]
     assert kept == [before, after]
-
-
-def test_text_of_admonitions_is_kept():
-    assert prose("Go.\n\n.. note::\n    Mind the gap.\n\nStay.\n") == [
-        "Go.",
-        "Mind the gap.",
-        "Stay.",
-    ]
-
-
-def test_lists_become_paragraphs():
-    assert prose("Either\n\n- this, which is\n  long\n- or that\n1. or both\n") == [
-        "Either",
-        "this, which is long",
-        "or that",
-        "or both",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,16 @@ import pyarrow.parquet
 import pytest
 import tensorflow as tf
 import text_files
+import tiny_corpus
+from refusals import refused
 from run_programs import run_mains
 from tiny_corpus import corpus
 
 from bert_tf.data_prep import word_counts
-from bert_tf.data_prep.corpus import formats, text_blocks
-from bert_tf.data_prep.pretraining_data import segments
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
-from bert_tf.data_prep.runners import local, preparation
-from bert_tf.errors import InputError
+from bert_tf.data_prep.corpus import text_blocks, text_formats
+from bert_tf.data_prep.pretraining_data import documents
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.data_prep.runners import runner
 
 ENDINGS = [
     *text_files.TEXT_ENDINGS, *text_files.WIKIEXTRACTOR_ENDINGS,
@@ -49,7 +50,7 @@ def count(input_file, **source):
 def create(vocab_file, input_file, output, **flags):
     """Returns the bytes of the created records, or None if complete ones existed."""
     config = RecordsConfig(vocab_file, **flags)
-    reports = local.create(config, str(input_file), [str(output)], 1)
+    reports = tiny_corpus.create(config, input_file, output)
     return output.read_bytes() if reports else None
 
 
@@ -115,11 +116,11 @@ def test_a_resumed_run_does_not_unpack_again(tmp_path, vocab_file, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(segments, "cut", interrupt)
+        patched.setattr(documents, "cut", interrupt)
         with pytest.raises(KeyboardInterrupt):
             create(*arguments, **SMALL_SEGMENTS)
     assert list(tmp_path.glob("out/.a.work/*/unpacked-000000"))
-    monkeypatch.setattr(preparation, "unpack", interrupt)
+    monkeypatch.setattr(runner, "unpack", interrupt)
     assert create(*arguments, **SMALL_SEGMENTS) == expected
 
 
@@ -131,7 +132,8 @@ def test_beam_reads_packed_input(tmp_path, vocab_file, name):
     path = text_files.write(tmp_path / name, texts(60))
     expected = create(vocab_file, path, tmp_path / "local/a.tfrecord", **SMALL_SEGMENTS)
     output = tmp_path / "beam/a.tfrecord"
-    beam.create(RecordsConfig(vocab_file, **SMALL_SEGMENTS), path, [str(output)], "")
+    config = RecordsConfig(vocab_file, **SMALL_SEGMENTS)
+    runner.create_records(beam.BeamRunner(""), config, path, [str(output)])
     assert output.read_bytes() == expected
     assert not list(output.parent.glob(".*"))
 
@@ -169,8 +171,8 @@ def test_formats_may_be_mixed(tmp_path, vocab_file):
     ],
 )  # fmt: skip
 def test_the_file_name_decides_the_format(name, expected):
-    assert formats.format_of(name) == expected
-    assert formats.format_of(name, "jsonl") == "jsonl"
+    assert text_formats.format_of(name) == expected
+    assert text_formats.format_of(name, "jsonl") == "jsonl"
 
 
 def test_input_format_overrides_the_file_name(tmp_path, vocab_file):
@@ -210,16 +212,14 @@ BLOCKS = [
 
 @pytest.mark.parametrize(("lines", "expected"), BLOCKS)
 def test_blocks_of_wikiextractor(tmp_path, monkeypatch, lines, expected):
-    monkeypatch.setattr(formats, "CHUNK_BYTES", 16)
+    monkeypatch.setattr(text_formats, "CHUNK_BYTES", 16)
     path = tmp_path / "wiki_00"
     path.write_text("\n".join(lines) + "\n", newline="")
-    documents = formats.read_documents(str(path), "wikiextractor", "text")
+    documents = text_formats.read_documents(str(path), "wikiextractor", "text")
     if isinstance(expected, list):
         assert [each.decode() for each in documents] == expected
         return
-    with pytest.raises(
-        InputError, match=re.escape(expected.replace("PATH", str(path)))
-    ):
+    with refused(re.escape(expected.replace("PATH", str(path)))):
         list(documents)
 
 
@@ -248,8 +248,8 @@ def test_the_programs_read_the_output_of_wikiextractor(tmp_path, test_data, voca
     assert "The text has 2 documents and 3 sentences." in trained.out
     assert "2 documents, 3 sentences" in created.out
     # The start of a pipe is not examined before it is read.
-    with pytest.raises(InputError, match=r"<doc id=\. Give input_format=wikiextractor"):
-        next(formats.read_text(str(source), "auto"))
+    with refused(r"<doc id=\. Give input_format=wikiextractor"):
+        next(text_formats.read_text(str(source), "auto"))
 
 
 # Text, and words of the hint about it, or "".
@@ -284,14 +284,14 @@ HINTS = [
 def test_text_that_is_not_prose_gets_a_hint(tmp_path, capsys, text, words):
     for name, content in (("a.txt", text), ("b.jsonl", json.dumps({"text": text}))):
         (tmp_path / name).write_text(content, newline="")
-        formats.input_files(str(tmp_path / name), "auto", "text")
+        text_formats.input_files(str(tmp_path / name), "auto", "text")
         err = capsys.readouterr().err
         assert words.replace("PATH", str(tmp_path / name)) in err if words else not err
 
 
 @pytest.mark.parametrize("name", ["books.txt", "wikitext2_heldout.txt"])
 def test_real_prose_gets_no_hint(test_data, capsys, name):
-    formats.input_files(str(test_data / "data/corpora" / name), "auto", "text")
+    text_formats.input_files(str(test_data / "data/corpora" / name), "auto", "text")
     assert not capsys.readouterr().err
 
 
@@ -301,9 +301,7 @@ def test_a_place_that_is_not_utf8_is_named(tmp_path, vocab_file):
     for name, place in (("a.tfrecord", "record"), ("a.txt.gz", "line")):
         # Vocabulary training ignores bytes that are not valid UTF-8.
         assert count(tmp_path / name) == {"wab": 1, "wa": 1}
-        with pytest.raises(
-            InputError, match=rf"{name} is not UTF-8: byte 0xff in {place} 2"
-        ):
+        with refused(rf"{name} is not UTF-8: byte 0xff in {place} 2"):
             create(vocab_file, tmp_path / name, tmp_path / "out/a.tfrecord")
 
 
@@ -343,27 +341,23 @@ def test_documents_without_text_are_empty(tmp_path, vocab_file):
 def test_a_document_that_is_too_large_is_named_by_its_source(
     tmp_path, vocab_file, monkeypatch
 ):
-    monkeypatch.setattr(segments, "MAX_DOCUMENT_BYTES", 3000)
-    documents = ["\n".join([word] * 100) for word in ("wab", "wac")] + [
+    monkeypatch.setattr(documents, "MAX_DOCUMENT_BYTES", 3000)
+    texts = ["\n".join([word] * 100) for word in ("wab", "wac")] + [
         "wad\n" * 3000,
         "wae",
     ]
     for ending, place in ((".txt.gz", "line 203 of"), (".parquet", "^Row 3 of"),
                           (".tfrecord", "^Record 3 of"),
                           (".jsonl.gz", "^Line 3 of")):  # fmt: skip
-        path = text_files.write(tmp_path / f"text{ending}", documents)
-        with pytest.raises(
-            InputError, match=rf"{place} \S*/text{ending}.* larger than"
-        ):
+        path = text_files.write(tmp_path / f"text{ending}", texts)
+        with refused(rf"{place} \S*/text{ending}.* larger than"):
             create(vocab_file, path, tmp_path / "out/a.tfrecord", segment_bytes=1000)
 
 
 def test_a_json_line_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(formats.files, "MAX_LINE_BYTES", 1 << 20)
+    monkeypatch.setattr(text_formats.files, "MAX_LINE_BYTES", 1 << 20)
     (tmp_path / "a.jsonl").write_text('{"text": "' + "wab " * (1 << 20))
-    with pytest.raises(
-        InputError, match=r"a.jsonl has a line of more than 1 MiB. Split it"
-    ):
+    with refused(r"a.jsonl has a line of more than 1 MiB. Split it"):
         count(tmp_path / "a.jsonl")
 
 
@@ -377,9 +371,7 @@ def test_paths_of_other_file_systems(tmp_path):
 def test_pipes_are_for_vocabulary_training_only(tmp_path, vocab_file):
     os.mkfifo(tmp_path / "pipe")
     for name in ("-", f"{tmp_path}/pipe"):
-        with pytest.raises(
-            InputError, match=rf"input_file {name} is a pipe.*Write it to a file"
-        ):
+        with refused(rf"input_file {name} is a pipe.*Write it to a file"):
             create(vocab_file, name, tmp_path / "out/a.tfrecord")
     content = b"wab wac\n" * 100_000
     writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[content])

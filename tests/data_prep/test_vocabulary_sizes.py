@@ -18,21 +18,8 @@ STEMS = (
     "leb leg lern lieb mach mal press rauch reis sag schau schick schreib spiel such "
     "tanz wander zahl"
 )
-ENDINGS = (
-    "e",
-    "est",
-    "et",
-    "en",
-    "end",
-    "ung",
-    "ungen",
-    "te",
-    "ten",
-    "ende",
-    "enden",
-    "barkeit",
-)
-FORMS = [stem + ending for stem in STEMS.split() for ending in ENDINGS]
+ENDINGS = "e est et en end ung ungen te ten ende enden barkeit"
+FORMS = [stem + ending for stem in STEMS.split() for ending in ENDINGS.split()]
 TRAINING = {
     form: 5 if index % 31 == 0 else 1 for index, form in enumerate(FORMS) if index % 3
 }

@@ -12,7 +12,7 @@ from run_programs import assert_each_refused, read, run_lines, run_well
 
 from bert_tf import features
 from bert_tf.data_prep.pretraining_data.expected_distribution import DistributionCheck
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import inspection, stages
 from bert_tf.errors import InputError
 from bert_tf.masking.masked_lm import DynamicMasks

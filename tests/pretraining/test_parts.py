@@ -11,7 +11,7 @@ import pytest
 import tiny_corpus
 
 from bert_tf import features
-from bert_tf.data_prep.pretraining_data.settings import RecordsConfig
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import stages
 from bert_tf.masking.masked_lm import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig

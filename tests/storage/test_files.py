@@ -10,8 +10,8 @@ import sys
 import threading
 
 import pytest
+from refusals import refused
 
-from bert_tf.errors import InputError
 from bert_tf.storage import atomic_files, files
 
 
@@ -40,12 +40,6 @@ def test_a_folder_is_replaced_atomically(tmp_path):
     assert os.listdir(tmp_path) == ["folder"]
 
 
-def test_a_file_with_the_name_of_a_folder_is_refused(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written: "):
-        files.write_text(str(tmp_path / "file/inside/a.txt"), "x")
-
-
 def test_expand_globs(tmp_path):
     for name in ("b.txt", "a.txt", "c[1].txt"):
         (tmp_path / name).write_text("")
@@ -53,17 +47,17 @@ def test_expand_globs(tmp_path):
         f"{tmp_path}/b.txt, {tmp_path}/?.txt,{tmp_path}/c[1].txt"
     )
     assert [os.path.basename(path) for path in found] == ["b.txt", "a.txt", "c[1].txt"]
-    with pytest.raises(InputError, match=r"No text file matches .*nothing"):
+    with refused(r"No text file matches .*nothing"):
         files.expand_globs(f"{tmp_path}/nothing*", "text")
-    with pytest.raises(InputError, match="No input file was given"):
+    with refused("No input file was given"):
         files.expand_globs(" ,")
 
 
 def test_invalid_utf8_is_reported_with_byte_and_line(tmp_path):
     (tmp_path / "a").write_bytes(b"one\ntwo\xff\n")
-    with pytest.raises(InputError, match="byte 0xff in line 2"):
+    with refused("byte 0xff in line 2"):
         files.read_text(str(tmp_path / "a"))
-    with pytest.raises(InputError, match="is a folder"):
+    with refused("is a folder"):
         files.read_text(str(tmp_path))
 
 
@@ -77,7 +71,7 @@ def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
         (tmp_path / "b.txt", r"^Line 1 of .*b.txt has more than 2 MiB"),
         ("/dev/zero", r"^/dev/zero is not UTF-8 text"),
     ):
-        with pytest.raises(InputError, match=message):
+        with refused(message):
             list(files.read_lines(str(each)))
 
 
@@ -260,7 +254,7 @@ def test_of_a_link_only_the_link_is_removed(tmp_path):
 
 def test_a_new_folder_does_not_replace_one_that_appears_meanwhile(tmp_path):
     with (
-        pytest.raises(InputError, match="Another program has written"),
+        refused("Another program has written"),
         files.atomic_folder(str(tmp_path / "out"), "a", replace=False) as temporary,
     ):
         files.write_text(f"{temporary}/a", "new")
@@ -268,10 +262,3 @@ def test_a_new_folder_does_not_replace_one_that_appears_meanwhile(tmp_path):
         (tmp_path / "out/a").write_text("of another program, which does not wait")
     assert (tmp_path / "out/a").read_text().startswith("of another program")
     assert os.listdir(tmp_path) == ["out"]
-
-
-def test_a_folder_does_not_replace_a_file(tmp_path):
-    (tmp_path / "out").write_text("old")
-    with pytest.raises(InputError, match="out is a file"):
-        write("folder", tmp_path / "out", "new")
-    assert (tmp_path / "out").read_text() == "old"

@@ -7,8 +7,8 @@ import os
 
 import pytest
 import tensorflow as tf
+from refusals import refused
 
-from bert_tf.errors import InputError
 from bert_tf.storage import files, manifest
 from bert_tf.storage.manifest import Manifest, Shard
 
@@ -45,7 +45,7 @@ def test_globs_leave_out_the_files_next_to_records(tmp_path):
     assert manifest.find_records(f"{tmp_path}/a.stats.json") == [
         f"{tmp_path}/a.stats.json"
     ]
-    with pytest.raises(InputError, match=r"No record file matches .*a\.m\*"):
+    with refused(r"No record file matches .*a\.m\*"):
         manifest.find_records(f"{tmp_path}/a.m*")
 
 
@@ -61,18 +61,6 @@ def test_the_file_has_the_released_format(tmp_path):
              "sha256": hashlib.sha256(b"12345").hexdigest()},
         ],
     }  # fmt: skip
-
-
-def test_reading_returns_what_was_written(tmp_path):
-    shards = (
-        shard_of(tmp_path / "a.tfrecord"),
-        shard_of(tmp_path / "b.tfrecord", split="eval"),
-    )
-    read = Manifest.read(written(tmp_path, *shards))
-    assert read.shards == shards
-    assert {name: read.facts[name] for name in FACTS} == FACTS
-    read.write()
-    assert Manifest.read(read.path) == read
 
 
 def test_paths_follow_the_folder_of_the_manifest(tmp_path):
@@ -122,7 +110,7 @@ def test_size_and_checksum_of_a_changed_file_differ(tmp_path):
     assert not shard.has_recorded_size()
     (tmp_path / "a.tfrecord").unlink()
     assert not shard.has_recorded_size()
-    with pytest.raises(InputError, match=r"a\.tfrecord cannot be read: No such file"):
+    with refused(r"a\.tfrecord cannot be read: No such file"):
         shard.has_recorded_checksum()
 
 
@@ -134,10 +122,10 @@ def test_size_and_checksum_of_a_changed_file_differ(tmp_path):
 def test_a_damaged_manifest_is_refused_or_skipped(tmp_path, content):
     damaged = tmp_path / "b.manifest.json"
     damaged.write_text(content)
-    with pytest.raises(InputError, match=r"b\.manifest\.json is damaged"):
+    with refused(r"b\.manifest\.json is damaged"):
         Manifest.read(str(damaged))
     good = written(tmp_path, shard_of(tmp_path / "a.tfrecord"))
-    with pytest.raises(InputError, match=r"b\.manifest\.json is damaged"):
+    with refused(r"b\.manifest\.json is damaged"):
         manifest.manifests_next_to([str(tmp_path / "a.tfrecord")])
     found = manifest.manifests_next_to(
         [str(tmp_path / "a.tfrecord")], skip_damaged=True

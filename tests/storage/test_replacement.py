@@ -1,8 +1,7 @@
 """Which files and folders an output may replace."""
 
-import pytest
+from refusals import refused
 
-from bert_tf.errors import InputError
 from bert_tf.storage.replacement import check_is_own, first_foreign, names_in
 
 
@@ -21,7 +20,7 @@ def test_an_output_is_replaced_if_it_has_a_mark(tmp_path):
     outputs, marks = ["x", "y"], ["lock", "index"]
     check_is_own(folder, outputs, marks, "no", "Move it")
     (tmp_path / "y").symlink_to("nowhere")
-    with pytest.raises(InputError, match=r"y would be replaced, but no\. Move it\.$"):
+    with refused(r"y would be replaced, but no\. Move it\.$"):
         check_is_own(folder, outputs, marks, "no", "Move it")
     (tmp_path / "index").write_text("")
     check_is_own(folder, outputs, marks, "no", "Move it")

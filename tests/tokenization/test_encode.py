@@ -71,9 +71,8 @@ def test_pack_and_encode_follow_the_released_rules(
 def test_pack_refuses_a_length_without_room_for_special_tokens(tokenizer):
     with refused(r"at least 3\. Received: 2"):
         tokenizer.pack([[A]], [[B]], seq_length=2)
-    for length in ("8", 8.0, -1):
-        with refused(rf"an integer of at least 2\. Received: {length!r}"):
-            tokenizer.pack([[A]], seq_length=length)
+    with refused(r"an integer of at least 2\. Received: -1"):
+        tokenizer.pack([[A]], seq_length=-1)
     assert tokenizer.pack([A], seq_length=np.int64(3))["input_ids"].shape == [3]
 
 

@@ -17,7 +17,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bert_tf.data_prep.corpus.prose import hint_about
 from bert_tf.errors import InputError
 from bert_tf.storage import files, tfrecords
 from bert_tf.storage.json_files import unique_keys
@@ -53,7 +52,8 @@ _NOT_TEXT = {
     "parquet": rb"PAR1\x15",
     "tfrecord": rb".{4}\0{4}.{4}\n",
 }
-_BLOCK_START, _BLOCK_END = "<doc id=", "</doc>"  # of WikiExtractor
+_BLOCK_START = "<doc id="
+_BLOCK_END = "</doc>"  # of WikiExtractor
 _BLOCKS = re.compile(rb"(\xef\xbb\xbf)?\s*" + _BLOCK_START.encode())
 _JSON = re.compile(rb'(\xef\xbb\xbf)?\s*(\{\s*"[^"\n]*"\s*:|\[\s*[{"])')
 
@@ -106,7 +106,10 @@ def input_files(
     names = (name.strip() for name in patterns.split(","))
     paths = files.expand_globs(_STDIN if name == "-" else name for name in names)
     found = {path: format_of(path, input_format) for path in paths}
-    blocks, hint = [], ""
+    blocks = []
+    hint = ""
+
+    # The start of each file is checked, except that of a pipe.
     for path, file_format in found.items():
         if tf.io.gfile.isdir(path):
             raise InputError(
@@ -135,12 +138,9 @@ def input_files(
         hint = hint or hint_about(path, start)
 
     if blocks:
-        line = (
-            f"{len(blocks):,} of {len(found):,} input files, such as {blocks[0]}, "
-            "begin with"
-        )
         print(
-            f"{line} <doc id= and are read as --input_format=wikiextractor.",
+            f"{len(blocks):,} of {len(found):,} input files, such as {blocks[0]}, "
+            "begin with <doc id= and are read as --input_format=wikiextractor.",
             file=sys.stderr,
         )
     if hint:
@@ -254,7 +254,8 @@ def read_lines(
                 )
                 raise not_utf8(source or path, f"line {line}", error) from error
             yield text, start
-            start, rest = start + length, rest[length:]
+            start = start + length
+            rest = rest[length:]
         if len(rest) > files.MAX_LINE_BYTES:
             raise InputError(
                 f"{path} has a line of more than {files.MAX_LINE_BYTES >> 20} MiB. "
@@ -351,12 +352,16 @@ def _articles(path: str) -> Iterator[str]:
 
     Source: https://github.com/attardi/wikiextractor, `Extractor.extract`.
     """
-    start, first_line, body = "", 0, [""]
+    start = ""
+    first_line = 0
+    body = [""]
     texts = (text.removesuffix("\n") for text, _ in read_lines(path))
     lines = (line.strip() for text in texts for line in text.split("\n"))
     for number, line in enumerate(lines, 1):
         if line.startswith(_BLOCK_START) and not start:
-            start, first_line, body = html.unescape(line), number, []
+            start = html.unescape(line)
+            first_line = number
+            body = []
             continue
         if line.startswith(_BLOCK_START):
             break
@@ -443,3 +448,53 @@ def no_text(source: str, kind: str, feature: str, names: Iterable[str]) -> Input
         f"{source} has no text in a {kind} {feature!r}. It has: "
         f"{', '.join(sorted(names))}. Set text_feature."
     )
+
+
+_SAMPLE_BYTES = 1 << 16
+_LEAST_LINES = 5
+_TIME_CODE = re.compile(r"\d:\d\d[:.,]\d\d")  # as in 00:01:02,345 and [01:02.34]
+_WRAPPED = range(55, 81)  # characters of a line
+_SENTENCE_ENDS = ".!?:;…。！？।۔"
+_CLOSING = "\"'”’»)]*_ "
+
+
+def hint_about(path: str, start: bytes) -> str:
+    """Returns a line about text that is not prose or is hard-wrapped, or "".
+
+    A text is not prose if more than a quarter of its lines have no letter or have a
+    time code. Its lines are wrapped if most of them have 55 to 80 characters and end
+    inside of a sentence.
+
+    Args:
+        path: The file, for the message.
+        start: The start of its text, UTF-8. The first 64 KiB are examined.
+    """
+    text = start[:_SAMPLE_BYTES].decode(errors="ignore")
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if len(lines) < _LEAST_LINES:
+        return ""
+
+    other = sum(
+        not re.search(r"[^\W\d_]", each) or bool(_TIME_CODE.search(each))
+        for each in lines
+    )
+    if other > len(lines) / 4:
+        return (
+            f"hint: {other:,} of the first {len(lines):,} lines of {path} have no "
+            "letter or have a time code. If they are subtitles or tables, keep only "
+            "the sentences."
+        )
+
+    # Lines that an editor has wrapped end inside of sentences.
+    wrapped = sum(
+        len(each) in _WRAPPED and each.rstrip(_CLOSING)[-1:] not in _SENTENCE_ENDS
+        for each in lines
+    )
+    if wrapped > len(lines) / 2:
+        return (
+            f"hint: {wrapped:,} of the first {len(lines):,} lines of {path} end inside "
+            "of a sentence, but each line is read as a sentence. Join the lines of "
+            "each paragraph, and create the records with --split_sentences "
+            "(docs/pretraining_data.md)."
+        )
+    return ""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from bert_tf.data_prep.corpus import formats
+from bert_tf.data_prep.corpus import text_formats
 from bert_tf.errors import InputError, check_between, check_choice
 from bert_tf.masking.masking_config import MaskingConfig
 
@@ -84,7 +84,7 @@ class RecordsConfig(MaskingConfig):
     CHOICES: ClassVar = {
         "masking": ("static", "dynamic"),
         "objective": OBJECTIVES,
-        "input_format": ("auto", *formats.FORMATS, "tfds"),
+        "input_format": ("auto", *text_formats.FORMATS, "tfds"),
         "compression": ("", "gzip"),
         "same_document_label": ("random", "next", "never"),
     }

@@ -21,6 +21,7 @@ BEAM = ["apache-beam>=2.70"]
 DASK = ["distributed>=2024.8"]
 HUB = ["huggingface_hub>=0.30"]
 PARQUET = ["pyarrow>=14"]
+KERAS_HUB = ["keras-hub>=0.32; python_version>='3.11'"]  # a peer for comparison
 DOCS = [
     "sphinx>=8",
     "myst-nb>=1.4",
@@ -123,6 +124,7 @@ setuptools.setup(
             *DASK,
             *HUB,
             *PARQUET,
+            *KERAS_HUB,
             *DOCS,
             *SERVING,
             *LITE,

@@ -36,7 +36,6 @@ TOKENIZER_FILE, PREPROCESSOR_FILE = "tokenizer.json", "preprocessor.json"
 # The places of the vocabulary in a preset and in a .keras file.
 _VOCABULARY = "assets/tokenizer/vocabulary.txt"
 _VOCABULARY_OF_TASK = "assets/preprocessor/tokenizer/vocabulary.txt"
-_OBJECT = {"config": json_files.OBJECT}
 
 # The arguments of `BertBackbone`, by field of `BertConfig`.
 _ARGUMENTS = {
@@ -148,9 +147,8 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
 
     # A preset has a file for each object, a .keras file one for all.
     is_preset = "backbone" not in values["config"]
-    task = _read_json(folder, TASK_FILE) if is_preset else values
-    settings = task["config"]
-    backbone = values if is_preset else settings["backbone"]
+    settings = (_read_json(folder, TASK_FILE) if is_preset else values)["config"]
+    backbone = settings.get("backbone", values)
     preprocessor = settings.get("preprocessor") or _read_json(folder, PREPROCESSOR_FILE)
     texts = preprocessor["config"]
     tokenizer = texts.get("tokenizer") or _read_json(folder, TOKENIZER_FILE)
@@ -201,7 +199,7 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
 def _read_json(folder: str, name: str) -> dict[str, Any]:
     """Reads the description of an object of Keras; an absent one has no settings."""
     path = find_file(folder, name)
-    return {"config": {}, **(json_files.read(path, _OBJECT) if path else {})}
+    return {"config": {}, **(json_files.read(path) if path else {})}
 
 
 def _read_arrays(
@@ -265,44 +263,48 @@ def write(folder: str, contents: CheckpointContents) -> str:
         The path of the folder.
     """
     config = contents.require_config()
-    arrays = _variables(contents.arrays, config)
-    encoder = {
-        path.removeprefix(_ENCODER): array
-        for path, array in arrays.items()
-        if path.startswith(_ENCODER)
-    }
-    head = {path: arrays[path] for path in arrays if not path.startswith(_ENCODER)}
+    head = "BertMaskedLM" if _MASKED_LM in contents.arrays else "BertTextClassifier"
+    lower = bool(contents.do_lower_case)
+    length = contents.extra.get("max_seq_length", config.max_position_embeddings)
 
-    # The objects of keras-hub, and their arguments.
+    # Keras's descriptions of the objects.
     arguments = {name: getattr(config, field) for field, name in _ARGUMENTS.items()}
     backbone = _described("BertBackbone", arguments)
-    lower = bool(contents.do_lower_case)
     tokenizer = _described(
         "BertTokenizer", {"lowercase": lower, "strip_accents": lower}
     )
-    length = contents.extra.get("max_seq_length", config.max_position_embeddings)
-    texts = {"tokenizer": tokenizer, "sequence_length": length}
-    name = "BertMaskedLM" if _MASKED_LM in contents.arrays else "BertTextClassifier"
-    preprocessor = _described(f"{name}Preprocessor", texts)
-    task: dict[str, Any] = {"backbone": backbone, "preprocessor": preprocessor}
-    if _OUTPUT in contents.arrays:
-        task["num_classes"] = len(contents.arrays[_OUTPUT])
-
+    preprocessor = _described(
+        f"{head}Preprocessor", {"tokenizer": tokenizer, "sequence_length": length}
+    )
     objects = {
         CONFIG_FILE: backbone,
         TOKENIZER_FILE: tokenizer,
         PREPROCESSOR_FILE: preprocessor,
     }
+
+    # Keras divides the weights into those of the encoder and of the head.
+    arrays = _variables(contents.arrays, config)
+    encoder = {path for path in arrays if path.startswith(_ENCODER)}
+    if len(encoder) < len(arrays):
+        task: dict[str, Any] = {"backbone": backbone, "preprocessor": preprocessor}
+        if _OUTPUT in contents.arrays:
+            task["num_classes"] = len(contents.arrays[_OUTPUT])
+        objects[TASK_FILE] = _described(head, task)
+        hdf5.write_arrays(
+            posixpath.join(folder, TASK_WEIGHTS_FILE),
+            {path: arrays[path] for path in arrays.keys() - encoder},
+        )
+
+    for name, values in objects.items():
+        files.write_json(posixpath.join(folder, name), values)
     if contents.vocabulary:
         path = posixpath.join(folder, _VOCABULARY)
         files.make_folder(posixpath.dirname(path))
         files.write_bytes(path, vocabulary_text(contents.vocabulary))
-    if head:
-        objects[TASK_FILE] = _described(name, task)
-        hdf5.write_arrays(posixpath.join(folder, TASK_WEIGHTS_FILE), head)
-    for file, values in objects.items():
-        files.write_json(posixpath.join(folder, file), values)
-    hdf5.write_arrays(posixpath.join(folder, WEIGHTS_FILE), encoder)
+    hdf5.write_arrays(
+        posixpath.join(folder, WEIGHTS_FILE),
+        {path.removeprefix(_ENCODER): arrays[path] for path in encoder},
+    )
     return folder
 
 

@@ -227,8 +227,9 @@ def _reason_for_no_checkpoint(path: str) -> str:
     without_config = [each for each in paths if each.endswith(".weights.h5")]
     if without_config:
         return (
-            f"{without_config[0]} has weights of Keras, but no architecture. Give the "
-            "folder that save_to_preset of keras-hub wrote, or a .keras file."
+            f"{without_config[0]} has weights of Keras, but not the architecture. Give "
+            "a .keras file, or a preset of keras-hub: the folder that save_to_preset "
+            "wrote, with config.json and model.weights.h5."
         )
 
     if path.endswith((".keras", ".h5")):

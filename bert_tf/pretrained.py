@@ -321,8 +321,10 @@ def _load_keras_model(path: str) -> keras.Model:
     try:
         return keras.saving.load_model(path)
     except TypeError as error:
-        reason, found, _ = str(error).partition(" Full object config")
-        if not found:
+        # Keras describes the whole model before the reason, or after it.
+        reason = str(error).rpartition("Exception encountered: ")[2]
+        reason = reason.partition(" Full object config")[0]
+        if not reason.startswith("Could not"):
             raise
         raise InputError(
             f"{path} cannot be loaded: {reason} Import the module of the class first."

@@ -26,14 +26,16 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
     links: dict[str, object] = {}
     arrays = {}
     try:
-        with files.explain_read_errors(path, " as HDF5"), h5py.File(content) as file:
+        with h5py.File(content) as file:
             file.visititems_links(links.__setitem__)
             for name, link in links.items():
                 is_link = not isinstance(link, h5py.HardLink)
                 if is_link or isinstance(file[name], h5py.Dataset):
                     _check_stored(path, name, None if is_link else file[name])
                     arrays[name] = _array(file[name])
-    except (KeyError, RuntimeError, TypeError) as error:  # of h5py, for damaged files
+    except InputError:
+        raise
+    except Exception as error:  # h5py raises many types for damaged files
         raise InputError(f"{path} cannot be read as HDF5: {error}.") from error
     return arrays
 

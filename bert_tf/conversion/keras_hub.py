@@ -164,7 +164,8 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
             "checkpoint with bert_tf.save_checkpoint."
         )
 
-    fields = {field: backbone["config"].get(name) for field, name in _ARGUMENTS.items()}
+    sizes = backbone["config"]
+    fields = {field: sizes[name] for field, name in _ARGUMENTS.items() if name in sizes}
     arrays, unknown = _read_arrays(folder, is_preset)
     labels = [f"LABEL_{i}" for i in range(len(arrays.get("output_bias", ())))]
     extra: dict[str, Any] = {"labels": labels} if labels else {}

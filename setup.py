@@ -23,6 +23,7 @@ HUB = ["huggingface_hub>=0.30"]
 # Keras also runs on PyTorch, if torch is installed.
 BACKENDS = ["jax>=0.5"]
 PARQUET = ["pyarrow>=14"]
+KERAS_HUB = ["keras-hub>=0.32; python_version>='3.11'"]  # a peer for comparison
 DOCS = [
     "sphinx>=8",
     "myst-nb>=1.4",
@@ -126,6 +127,7 @@ setuptools.setup(
             *DASK,
             *HUB,
             *PARQUET,
+            *KERAS_HUB,
             *DOCS,
             *SERVING,
             *LITE,

@@ -22,6 +22,7 @@ from bert_tf.conversion import (
     CheckpointContents,
     assign,
     choose_head,
+    keras_hub,
     read_config_or_size,
     read_weights,
     write_weights,
@@ -289,8 +290,9 @@ def load(
 
     Args:
         init_checkpoint: A path that `conversion.read_weights` accepts: a checkpoint of
-            google-research/bert (folder, prefix or .zip), of the Model Garden or of
-            Hugging Face, a weights folder or an output folder of bert-tf, or
+            google-research/bert (folder, prefix or .zip), of the Model Garden, of
+            Hugging Face or of keras-hub, a weights folder or an output folder of
+            bert-tf, or
             `hf://owner/name`. None for random weights; `bert_config_file` is then
             necessary.
         bert_config_file: The architecture: a bert_config.json, or a key of
@@ -303,8 +305,8 @@ def load(
 
     Returns:
         The checkpoint. Its tokenizer is built when it is first used, which raises the
-        errors of the vocabulary. For a `.keras` file: the Keras model, as
-        `keras.saving.load_model` returns it.
+        errors of the vocabulary. For a `.keras` file that is not one of keras-hub: the
+        Keras model, as `keras.saving.load_model` returns it.
 
     Raises:
         InputError: The checkpoint is missing or cannot be read, or the architecture is
@@ -312,19 +314,25 @@ def load(
             version of Keras cannot be read.
     """
     path = os.fspath(init_checkpoint or "")
-    if path.endswith(".keras") and files.is_file(path):
-        if "://" not in path and not zipfile.is_zipfile(path):
-            raise InputError(
-                f"{path} is incomplete or damaged. Copy it again from its source."
-            )
-        return _load_keras_file(path)
+    is_keras_file = path.endswith(".keras") and files.is_file(path)
+    if is_keras_file and not keras_hub.is_model_file(path):
+        return _load_keras_model(path)
     return read_pretrained(init_checkpoint, bert_config_file, vocab_file, do_lower_case)
 
 
-def _load_keras_file(path: str) -> keras.Model:
+def _load_keras_model(path: str) -> keras.Model:
     try:
         return keras.saving.load_model(path)
     except (TypeError, ValueError) as error:
+        # Keras describes the whole model before the reason, or after it.
+        reason = str(error).rpartition("Exception encountered: ")[2]
+        reason = reason.partition(" Full object config")[0]
+        if reason.startswith("Could not"):
+            raise InputError(
+                f"{path} cannot be loaded: {reason} Import the module of the class "
+                "first."
+            ) from error
+
         with files.gfile().GFile(path, "rb") as file, zipfile.ZipFile(file) as parts:
             saved = json.loads(parts.read("metadata.json"))["keras_version"]
         if saved == keras.__version__:
@@ -369,6 +377,8 @@ def read_pretrained(
         # Unknown keys are reported because an unknown key may be a misspelled key. The
         # default of the correctly spelled key is then used.
         _LOG.warning("%s: ignoring unknown keys: %s.", source, ", ".join(config.extra))
+    for note in contents.notes if contents else ():
+        _LOG.warning("%s: %s.", source, note)
     return Pretrained(
         config, contents, os.fspath(vocab_file) if vocab_file else None, do_lower_case
     )
@@ -391,7 +401,7 @@ def save_checkpoint(
             checkpoint of the same dialect and no other files; this checkpoint is
             replaced.
         dialect: One of `conversion.WRITABLE_DIALECTS`: "bert-tf" (a weights folder),
-            "hugging_face" or "google".
+            "hugging_face", "keras_hub" or "google".
         **facts: JSON values to store with the weights. `labels` (list of str) is known
             to all readers. The default of a fact that exports need, such as `labels`,
             `max_seq_length` or `embedding` (pooling and normalization), is the value in

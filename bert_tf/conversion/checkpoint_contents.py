@@ -51,6 +51,8 @@ class CheckpointContents:
         tied_masked_lm: Whether the output layer of the masked LM is the word
             embeddings. The models of bert-tf do not have another output layer. If
             false, `arrays` contains the other weights of the masked-LM head.
+        notes: How models of bert-tf with these contents differ from those of the
+            program that wrote the checkpoint, for the user.
     """
 
     source: str
@@ -68,6 +70,7 @@ class CheckpointContents:
         default_factory=dict, repr=False
     )
     tied_masked_lm: bool = True
+    notes: tuple[str, ...] = ()
 
     def vocabulary_for_tokenizer(self) -> list[str] | None:
         """Returns the vocabulary, or None if the checkpoint has no vocabulary.

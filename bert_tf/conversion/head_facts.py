@@ -237,15 +237,15 @@ def _difference_of_head(contents: CheckpointContents, facts: Mapping[str, Any]) 
 def _known_labels(contents: CheckpointContents) -> list[str] | None:
     """Returns the labels of a checkpoint, or None if it does not state them.
 
-    The names that transformers uses by default (LABEL_0 and so on) are no labels. A
-    model of transformers with one output is a regression model, so the name of that
-    output is no label.
+    The names that transformers uses by default (LABEL_0 and so on) are no labels;
+    presets of keras-hub have no others. A model of transformers with one output is a
+    regression model, so the name of that output is no label.
     """
     labels = contents.extra.get("labels")
     if labels is None:
         return None
     default = [f"LABEL_{i}" for i in range(len(labels))]
-    if contents.dialect == "hugging_face" and (labels == default or len(labels) == 1):
+    if contents.dialect != "bert-tf" and (labels == default or len(labels) == 1):
         return None
     return list(labels)
 

@@ -163,7 +163,7 @@ def _extract(path: str, folder: str) -> None:
         InputError: The archive is damaged, or has a link or a name that leads outside of
             the folder.
     """
-    is_zip = path.endswith(".zip")
+    is_zip = path.endswith(dialects.ZIP_FILES)
     with (
         files.explain_read_errors(path, f" as a {'zip' if is_zip else 'tar.gz'} file"),
         gfile.GFile(path, "rb") as file,
@@ -222,6 +222,14 @@ def _reason_for_no_checkpoint(path: str) -> str:
             f"{pickled[0]} is pickled, and loading it can execute arbitrary code. "
             "Convert it first: load the model with transformers, call "
             "save_pretrained(folder, safe_serialization=True), and give that folder."
+        )
+
+    without_config = [each for each in paths if each.endswith(".weights.h5")]
+    if without_config:
+        return (
+            f"{without_config[0]} has weights of Keras, but not the architecture. Give "
+            "a .keras file, or a preset of keras-hub: the folder that save_to_preset "
+            "wrote, with config.json and model.weights.h5."
         )
 
     if path.endswith((".keras", ".h5")):

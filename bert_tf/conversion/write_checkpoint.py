@@ -85,9 +85,10 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
         raise _refusal(folder, f"{reason}: it has no {written.last_file}")
 
     # The files of another model have these names too.
-    if dialect == "hugging_face" and "config.json" in names:
-        kind = json_files.read(f"{target}/config.json").get("model_type")
-        if kind not in (None, "bert"):
+    if "config.json" in names:
+        values = json_files.read(f"{target}/config.json")
+        kind = values.get("model_type", values.get("class_name"))
+        if kind not in (None, "bert", "BertBackbone"):
             raise _refusal(
                 folder, f"config.json is that of a model of the type {kind!r}"
             )
@@ -241,6 +242,7 @@ def convert(
         "bit for bit.",
         f"Greatest difference of the outputs on a fixed input: {difference}.",
         *_warnings(contents, report, dialect),
+        *dict.fromkeys(f"Note: {note}." for note in contents.notes + written.notes),
     ]
     return "\n".join(lines)
 

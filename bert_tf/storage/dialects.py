@@ -130,6 +130,21 @@ DIALECTS = {
         files=r"saved_model\.pb",
         hub_files=("saved_model.pb", "variables/variables.*", "assets/*"),
     ),
+    "keras_hub": Dialect(
+        module="keras_hub",
+        author="keras-hub",
+        source="a preset or a .keras file of keras-hub",
+        marks=("model.weights.h5", "model.weights.json"),
+        weights="*.weights.h5",
+        files=r".*\.weights\.h5|(task|preprocessor|metadata)\.json",
+        hub_files=("*.weights.h5",),
+        written=Written(
+            text="a preset of keras-hub",
+            last_file="model.weights.h5",
+            files=r"(config|tokenizer|preprocessor|task|metadata)\.json"
+            r"|task\.weights\.h5|assets/(tokenizer/(vocabulary\.txt)?)?",
+        ),
+    ),
     "google": Dialect(
         module="google",
         author="google-research/bert",
@@ -146,7 +161,8 @@ DIALECTS = {
         ),
     ),
 }
-ARCHIVES = (".zip", ".tar.gz", ".tgz")  # files that may contain a checkpoint
+ZIP_FILES = (".zip", ".keras")
+ARCHIVES = (*ZIP_FILES, ".tar.gz", ".tgz")  # files that may contain a checkpoint
 WRITABLE = {name: each.written for name, each in DIALECTS.items() if each.written}
 WRITABLE_DIALECTS = tuple(WRITABLE)
 

@@ -1,0 +1,77 @@
+"""Reads and writes the arrays in HDF5 files, the format of `.h5` files of Keras."""
+
+import io
+from collections.abc import Mapping
+
+import h5py  # type: ignore[import-untyped]
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.conversion.checkpoint_contents import to_float32
+from bert_tf.errors import InputError
+from bert_tf.storage import files
+
+
+def read_arrays(path: str) -> dict[str, np.ndarray]:
+    """Reads all arrays of an HDF5 file by their paths in the file, floats as float32.
+
+    No other file is opened: HDF5 files may contain links to others, and arrays whose
+    values are in others.
+
+    Raises:
+        InputError: The file is missing or damaged, or has a link, or an array that the
+            file does not contain completely and uncompressed.
+    """
+    content = io.BytesIO(files.read_bytes(path))
+    links: dict[str, object] = {}
+    arrays = {}
+    try:
+        with h5py.File(content) as file:
+            file.visititems_links(links.__setitem__)
+            for name, link in links.items():
+                is_link = not isinstance(link, h5py.HardLink)
+                if is_link or isinstance(file[name], h5py.Dataset):
+                    _check_stored(path, name, None if is_link else file[name])
+                    arrays[name] = _array(file[name])
+    except InputError:
+        raise
+    except Exception as error:  # h5py raises many types for damaged files
+        raise InputError(f"{path} cannot be read as HDF5: {error}.") from error
+    return arrays
+
+
+def _check_stored(path: str, name: str, item: h5py.Dataset | None) -> None:
+    """Checks that an array is in the file itself; `item` is None for a link."""
+    if item is None or item.external or item.is_virtual:
+        reason = "is a link to another place"
+    # The stated size of a compressed or incomplete array may be any number.
+    elif item.id.get_storage_size() < item.nbytes:
+        reason = "is compressed or incomplete"
+    else:
+        return
+    raise InputError(
+        f"{path}: {name} {reason}. Only arrays that the file itself contains, "
+        "uncompressed, are read. Save the model again."
+    )
+
+
+def _array(item: h5py.Dataset) -> np.ndarray:
+    array = np.asarray(item[()])
+    # Keras stores bfloat16 as two bytes without a type.
+    if item.attrs.get("dtype") == "bfloat16":
+        array = array.view(tf.bfloat16.as_numpy_dtype)
+    return to_float32(array)
+
+
+def write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes an HDF5 file.
+
+    Args:
+        path: The file.
+        arrays: The arrays by their paths in the file, such as `layers/dense/vars/0`.
+    """
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        for name, array in arrays.items():
+            file[name] = array
+    files.write_bytes(path, content.getvalue())

@@ -1,0 +1,346 @@
+"""The dialect "keras_hub": presets and `.keras` files of keras-hub and keras-nlp.
+
+A preset is a folder with `config.json` (the encoder, a `BertBackbone`), its weights in
+`model.weights.h5`, the tokenizer and, for a model with a head, `task.json` and the
+weights of the head in `task.weights.h5`. A `.keras` file has one `config.json` for all
+of these, and all weights in `model.weights.h5`.
+
+Nothing of keras-hub is imported.
+
+Source: `KerasPresetSaver`, `BertBackbone`, `BertTextClassifier` and `BertMaskedLM` of
+keras-hub 0.32; `saving_lib` of Keras 3.0 and 3.15.
+"""
+
+import dataclasses
+import json
+import posixpath
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_tf.config import BertConfig
+from bert_tf.conversion import hdf5, weight_table
+from bert_tf.conversion.checkpoint_contents import CheckpointContents
+from bert_tf.conversion.weight_table import Row
+from bert_tf.errors import InputError
+from bert_tf.modeling import BertEncoder, arrays_by_name
+from bert_tf.storage import files, json_files
+from bert_tf.storage.files import find_file
+from bert_tf.storage.weights import read_vocabulary, vocabulary_text
+
+CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.weights.h5"
+TASK_FILE, TASK_WEIGHTS_FILE = "task.json", "task.weights.h5"
+TOKENIZER_FILE, PREPROCESSOR_FILE = "tokenizer.json", "preprocessor.json"
+# The places of the vocabulary in a preset and in a .keras file.
+_VOCABULARY = "assets/tokenizer/vocabulary.txt"
+_VOCABULARY_OF_TASK = "assets/preprocessor/tokenizer/vocabulary.txt"
+
+# The arguments of `BertBackbone`, by field of `BertConfig`.
+_ARGUMENTS = {
+    "vocab_size": "vocabulary_size",
+    "hidden_size": "hidden_dim",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_heads",
+    "intermediate_size": "intermediate_dim",
+    "attention_probs_dropout_prob": "dropout",
+    "hidden_dropout_prob": "dropout",  # is written
+    "max_position_embeddings": "max_sequence_length",
+    "type_vocab_size": "num_segments",
+}
+
+# The layers of keras-hub, by the names of layers, or of weights of layers that have one
+# weight, in google-research/bert. The path of the encoder is that in a model with a
+# head.
+_BLOCK, _ENCODER = "bert/encoder/layer_{i}/", "layers/bert_backbone/"
+_HUB_BLOCK = f"{_ENCODER}layers/transformer_encoder_{{i}}/_"
+_LAYERS = {
+    "bert/embeddings/word_embeddings": f"{_ENCODER}layers/reversible_embedding",
+    "bert/embeddings/token_type_embeddings": f"{_ENCODER}layers/embedding",
+    "bert/embeddings/position_embeddings": f"{_ENCODER}layers/position_embedding",
+    "bert/embeddings/LayerNorm": f"{_ENCODER}layers/layer_normalization",
+    f"{_BLOCK}attention/self/query": f"{_HUB_BLOCK}self_attention_layer/query_dense",
+    f"{_BLOCK}attention/self/key": f"{_HUB_BLOCK}self_attention_layer/key_dense",
+    f"{_BLOCK}attention/self/value": f"{_HUB_BLOCK}self_attention_layer/value_dense",
+    f"{_BLOCK}attention/output/dense": f"{_HUB_BLOCK}self_attention_layer/output_dense",
+    f"{_BLOCK}attention/output/LayerNorm": f"{_HUB_BLOCK}self_attention_layer_norm",
+    f"{_BLOCK}intermediate/dense": f"{_HUB_BLOCK}feedforward_intermediate_dense",
+    f"{_BLOCK}output/dense": f"{_HUB_BLOCK}feedforward_output_dense",
+    f"{_BLOCK}output/LayerNorm": f"{_HUB_BLOCK}feedforward_layer_norm",
+    "bert/pooler/dense": f"{_ENCODER}layers/dense",
+    "output_weights": "layers/dense",
+    "output_bias": "layers/dense",
+    "cls/predictions/transform/dense": "layers/masked_lm_head/_intermediate_dense",
+    "cls/predictions/transform/LayerNorm": (
+        "layers/masked_lm_head/_intermediate_layer_norm"
+    ),
+    "cls/predictions/output_bias": "layers/masked_lm_head",
+}
+_MASKED_LM, _OUTPUT = "cls/predictions/output_bias", "output_weights"
+
+
+def _rows() -> dict[str, Row]:
+    """Returns the rows of the table of weights by the paths of variables in Keras."""
+    rows = {}
+    for row in weight_table.rows():
+        layer, _, variable = row.google.rpartition("/")
+        if path := _LAYERS.get(row.google) or _LAYERS.get(layer):
+            is_second = variable.endswith(("bias", "beta")) and row.google != _MASKED_LM
+            rows[f"{path}/vars/{int(is_second)}"] = row
+    return rows
+
+
+_ROWS = _rows()
+
+_NO_LABELS = (
+    "keras-hub stores no labels, so the outputs are LABEL_0 and so on; give the labels "
+    "to train or export the model"
+)
+_OTHER_HEAD = (
+    "the masked-LM head of keras-hub always has the erf form of gelu and an epsilon of "
+    "1e-5, that of bert-tf those of the encoder, so the logits differ by about 1e-3"
+)
+_ACCENTS = (
+    "the tokenizer of keras-hub has another value of strip_accents than of lowercase, "
+    "so texts with accents get other ids in bert-tf"
+)
+
+
+def is_model_file(path: str) -> bool:
+    """Whether a `.keras` file contains a model of keras-hub or keras-nlp.
+
+    Raises:
+        InputError: The file is damaged.
+    """
+    with (
+        files.explain_read_errors(path, " as a zip file"),
+        files.gfile().GFile(path, "rb") as file,
+        zipfile.ZipFile(file) as archive,
+    ):
+        return _is_of_keras_hub(json.loads(archive.read(CONFIG_FILE)))
+
+
+def _is_of_keras_hub(values: Mapping[str, Any]) -> bool:
+    """Whether the description of an object of Keras names a class of keras-hub."""
+    return str(values.get("registered_name")).startswith(("keras_hub>", "keras_nlp>"))
+
+
+def read(folder: str, slots: bool) -> CheckpointContents | None:
+    """Reads a preset, or the extracted files of a `.keras` file.
+
+    Args:
+        folder: The folder.
+        slots: Ignored; Adam's moments in `.keras` files are not read.
+
+    Returns:
+        The contents, or None if the folder has no model of Keras.
+
+    Raises:
+        InputError: A file is missing or damaged, or the model is not a BERT of
+            keras-hub.
+    """
+    values = _read_json(folder, CONFIG_FILE)
+    weights = posixpath.join(folder, WEIGHTS_FILE)
+    if "class_name" not in values or not files.exists(weights):
+        return None
+
+    # A preset has a file for each object, a .keras file one for all.
+    is_preset = "backbone" not in values["config"]
+    settings = (_read_json(folder, TASK_FILE) if is_preset else values)["config"]
+    backbone = settings.get("backbone", values)
+    preprocessor = settings.get("preprocessor") or _read_json(folder, PREPROCESSOR_FILE)
+    texts = preprocessor["config"]
+    tokenizer = texts.get("tokenizer") or _read_json(folder, TOKENIZER_FILE)
+    lower = tokenizer["config"].get("lowercase")
+    strip = tokenizer["config"].get("strip_accents")
+
+    path = posixpath.join(folder, CONFIG_FILE)
+    if not _is_of_keras_hub(values) or backbone["class_name"] != "BertBackbone":
+        raise InputError(
+            f"{path} describes a {backbone['class_name']}. Of the models of Keras, only "
+            "a BertBackbone of keras-hub, and models with one, can be read. Is it a "
+            "model of bert-tf? Load it with bert_tf.load in Python, and write a "
+            "checkpoint with bert_tf.save_checkpoint."
+        )
+
+    sizes = backbone["config"]
+    fields = {field: sizes[name] for field, name in _ARGUMENTS.items() if name in sizes}
+    arrays, unknown = _read_arrays(folder, is_preset)
+    labels = [f"LABEL_{i}" for i in range(len(arrays.get("output_bias", ())))]
+    extra: dict[str, Any] = {"labels": labels} if labels else {}
+    if settings.get("activation") == "sigmoid":
+        extra["task_type"] = "multi_label"
+    elif len(labels) == 1:  # a score, as in a checkpoint of transformers
+        extra = {"labels": [], "task_type": "regression"}
+    if length := texts.get("sequence_length"):
+        extra["max_seq_length"] = length
+
+    notes = {
+        _ACCENTS: lower != strip,
+        _NO_LABELS: extra.get("labels"),
+        _OTHER_HEAD: _MASKED_LM in arrays,
+    }
+    vocabulary = find_file(folder, _VOCABULARY) or find_file(
+        folder, _VOCABULARY_OF_TASK
+    )
+    return CheckpointContents(
+        source=folder,
+        dialect="keras_hub",
+        arrays=arrays,
+        config=BertConfig.from_dict(fields, path),
+        vocabulary=read_vocabulary(vocabulary) if vocabulary else None,
+        do_lower_case=lower,
+        extra=extra,
+        unknown=unknown,
+        notes=tuple(note for note, applies in notes.items() if applies),
+    )
+
+
+def _read_json(folder: str, name: str) -> dict[str, Any]:
+    """Reads the description of an object of Keras; an absent one has no settings."""
+    path = find_file(folder, name)
+    return {"config": {}, **(json_files.read(path) if path else {})}
+
+
+def _read_arrays(
+    folder: str, is_preset: bool
+) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """Returns the weights by google-research/bert name, and unknown names."""
+    stored = hdf5.read_arrays(posixpath.join(folder, WEIGHTS_FILE))
+    if is_preset:
+        stored = {f"{_ENCODER}{path}": array for path, array in stored.items()}
+        if head := find_file(folder, TASK_WEIGHTS_FILE):
+            stored |= hdf5.read_arrays(head)
+
+    match = weight_table.matcher(
+        {_normalized(path): row for path, row in _ROWS.items()}
+    )
+    arrays, unknown = {}, []
+    for path, array in stored.items():
+        found = match(_normalized(path))
+        if found is None:
+            unknown.append(path)
+            continue
+        row, block = found
+        array = array.T if row.google == _OUTPUT else array
+        arrays[row.google.replace("{i}", block)] = weight_table.merge_heads(row, array)
+
+    return arrays, tuple(path for path in unknown if "optimizer/" not in path)
+
+
+def _normalized(path: str) -> str:
+    """Returns a path of a variable in the form that all versions of Keras share.
+
+    Keras 2 wrote `_layer_checkpoint_dependencies` for `layers`, and Keras 3.0 some names
+    of attributes with an underscore. The first of several layers has no number.
+    """
+    path = path.replace("_layer_checkpoint_dependencies", "layers")
+    return path.replace("/_", "/").replace("_encoder/", "_encoder_0/")
+
+
+def unsupported_settings(config: BertConfig) -> list[str]:
+    """Returns the settings, with values, for which keras-hub has another value."""
+    return [
+        f"{name} {getattr(config, name)}"
+        for name in ("hidden_act", "layer_norm_eps", "attention")
+        if getattr(config, name) != getattr(BertConfig, name)
+    ]
+
+
+def write(folder: str, contents: CheckpointContents) -> str:
+    """Writes a preset, which `from_preset` of keras-hub reads.
+
+    A classifier becomes a `BertTextClassifier`, which returns logits, and a masked LM a
+    `BertMaskedLM`. Labels are not stored. A model without a pooler gets a random one,
+    as a new model of keras-hub.
+
+    Args:
+        folder: An empty folder.
+        contents: The weights, config, vocabulary, `do_lower_case` and, of the facts,
+            `max_seq_length`.
+
+    Returns:
+        The path of the folder.
+    """
+    config = contents.require_config()
+    head = "BertMaskedLM" if _MASKED_LM in contents.arrays else "BertTextClassifier"
+    lower = bool(contents.do_lower_case)
+    length = contents.extra.get("max_seq_length", config.max_position_embeddings)
+
+    # Keras's descriptions of the objects.
+    arguments = {name: getattr(config, field) for field, name in _ARGUMENTS.items()}
+    backbone = _described("BertBackbone", arguments)
+    tokenizer = _described(
+        "BertTokenizer", {"lowercase": lower, "strip_accents": lower}
+    )
+    preprocessor = _described(
+        f"{head}Preprocessor", {"tokenizer": tokenizer, "sequence_length": length}
+    )
+    objects = {
+        CONFIG_FILE: backbone,
+        TOKENIZER_FILE: tokenizer,
+        PREPROCESSOR_FILE: preprocessor,
+    }
+
+    # Keras divides the weights into those of the encoder and of the head.
+    arrays = _variables(contents.arrays, config)
+    encoder = {path for path in arrays if path.startswith(_ENCODER)}
+    if len(encoder) < len(arrays):
+        task: dict[str, Any] = {"backbone": backbone, "preprocessor": preprocessor}
+        if _OUTPUT in contents.arrays:
+            task["num_classes"] = len(contents.arrays[_OUTPUT])
+        objects[TASK_FILE] = _described(head, task)
+        hdf5.write_arrays(
+            posixpath.join(folder, TASK_WEIGHTS_FILE),
+            {path: arrays[path] for path in arrays.keys() - encoder},
+        )
+
+    for name, values in objects.items():
+        files.write_json(posixpath.join(folder, name), values)
+    if contents.vocabulary:
+        path = posixpath.join(folder, _VOCABULARY)
+        files.make_folder(posixpath.dirname(path))
+        files.write_bytes(path, vocabulary_text(contents.vocabulary))
+    hdf5.write_arrays(
+        posixpath.join(folder, WEIGHTS_FILE),
+        {path.removeprefix(_ENCODER): arrays[path] for path in encoder},
+    )
+    return folder
+
+
+def _described(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns Keras's description of an object of keras-hub."""
+    return {
+        "module": "keras_hub.models",
+        "class_name": name,
+        "config": arguments,
+        "registered_name": f"keras_hub>{name}",
+    }
+
+
+def _variables(
+    weights: Mapping[str, np.ndarray], config: BertConfig
+) -> dict[str, np.ndarray]:
+    """Returns the variables of keras-hub, by their paths in a model with a head."""
+    # A BertBackbone has a pooler in any case.
+    weights = {**arrays_by_name(BertEncoder(config)), **weights}
+    match = weight_table.matcher(
+        {
+            row.google: dataclasses.replace(row, google=path)
+            for path, row in _ROWS.items()
+        }
+    )
+
+    arrays = {}
+    for name, array in weights.items():
+        if found := match(name):
+            row, block = found
+            if row.heads == "out":
+                array = array.reshape(*array.shape[:-1], config.num_attention_heads, -1)
+            if row.heads == "in":
+                array = array.reshape(config.num_attention_heads, -1, array.shape[-1])
+            number = f"_{block}" if block != "0" else ""
+            path = row.google.replace("_{i}", number)
+            arrays[path] = array.T if name == _OUTPUT else array
+    return arrays

@@ -84,7 +84,9 @@ def training_batches(
             `features.unmasked`; or the length of a file differs from the length in its
             manifest.
     """
-    parse = checking_parser(sizes, check_files(paths, sizes))
+    with tf.init_scope():  # eagerly, also if this is called in a graph
+        names = check_files(paths, sizes)
+    parse = checking_parser(sizes, names)
     dataset = _shuffled_records(paths, seed, shuffle_buffer_size)
 
     def parse_with_origin(place: Any, records: Any) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def test_weights_and_moments_after_twelve_steps(folder, kind):
         if is_unused or re.search(NO_EFFECT.get(kind, "key/bias"), path):
             del found[path], trained[path]
     assert len(found) > 60
-    assert_close(found, trained, 1e-6)
+    assert_close(found, trained, 1e-6 if kind == "pretrainer" else 5e-6)
 
 
 def test_training_continues_from_a_keras_file_of_tensorflow(folder):

@@ -71,15 +71,19 @@ def pretraining_dataset(
         Vocabulary.of(tokenizer) if tokenizer else None,
         tokenizer.do_lower_case if tokenizer else None,
     )
-    batches = training_batches(
-        found.train_files,
-        found.shape_sizes(config),
-        global_batch_size,
-        seed,
-        settings.shuffle_buffer_size,
-        found.masks,
-        part,
-    )
+
+    # Keras may start to read several times. A shuffled dataset has another order each
+    # time, so each reading creates it.
+    def batches(_: Any) -> tf.data.Dataset:
+        return training_batches(
+            found.train_files,
+            found.shape_sizes(config),
+            global_batch_size,
+            seed,
+            settings.shuffle_buffer_size,
+            found.masks,
+            part,
+        )
 
     def divide(batch: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
         masked = masked_lm_targets(batch, settings.objective)
@@ -94,7 +98,7 @@ def pretraining_dataset(
             weights["next_sentence_logits"] = tf.ones_like(labels[:, 0], tf.float32)
         return {**inputs, "masked_lm_positions": positions}, targets, weights
 
-    return batches.map(divide).prefetch(2)
+    return tf.data.Dataset.range(1).flat_map(batches).map(divide).prefetch(2)
 
 
 def _check_batch_size(global_batch_size: int) -> None:

@@ -339,7 +339,8 @@ def checking_parser(
         paths: Record files, plain or compressed with gzip.
         sizes: As in `pretraining_batches.training_batches`.
     """
-    names = check_files(paths, sizes)
+    with tf.init_scope():  # eagerly, also if this is called in a graph
+        names = check_files(paths, sizes)
     is_unmasked = _WEIGHTS not in names
     parse = features.parser(_table(is_unmasked, sizes), sizes, names, keep_int64=True)
 

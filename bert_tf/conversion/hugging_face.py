@@ -1,4 +1,8 @@
-"""The dialect "hugging_face": folders with `config.json` and `model.safetensors`."""
+"""The dialect "hugging_face": folders with `config.json` and weights of transformers.
+
+The weights are `model.safetensors`, `pytorch_model.bin` or `tf_model.h5`; bert-tf
+writes the first of these.
+"""
 
 import dataclasses
 import posixpath
@@ -8,8 +12,12 @@ from typing import Any
 import numpy as np
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import sentence_transformers, weight_table
-from bert_tf.conversion.checkpoint_contents import CheckpointContents, to_float32
+from bert_tf.conversion import (
+    hugging_face_weights,
+    sentence_transformers,
+    weight_table,
+)
+from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.hugging_face_tokenizer import (
     FILES,
     TOKENIZER_CONFIG_FILE,
@@ -18,17 +26,15 @@ from bert_tf.conversion.hugging_face_tokenizer import (
 from bert_tf.errors import InputError, check_label_names
 from bert_tf.storage import files, json_files
 from bert_tf.storage.files import find_file
-from bert_tf.storage.paths import check_plain_name
 from bert_tf.storage.weights import (
     VOCABULARY_FILE,
-    from_safetensors,
     read_vocabulary,
     to_safetensors,
     write_vocabulary_file,
 )
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
-INDEX_FILE = "model.safetensors.index.json"
+_OLD_CONFIG_FILE = "bert_config.json"  # next to .bin files of 2019
 # These keys occur in a `config.json` of transformers, but not in Google's
 # `bert_config.json`.
 CONFIG_KEYS = {"model_type", "architectures", "transformers_version"}
@@ -58,40 +64,38 @@ _FIELDS = {field.name for field in dataclasses.fields(BertConfig)} - {
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 
 
-def read(folder: str, slots: bool) -> CheckpointContents | None:
-    """Reads a folder that transformers wrote.
+def read(path: str, slots: bool) -> CheckpointContents | None:
+    """Reads weights that transformers wrote, and the files next to them.
 
     Args:
-        folder: A folder with `config.json` and `model.safetensors`. A large model may
-            have an index and several files (shards) instead of `model.safetensors`.
-        slots: Ignored, because transformers does not store slots (Adam's moments) in
-            safetensors files.
+        path: A folder with a config and weights, or the file with the weights, which
+            may be in PyTorch's or TensorFlow's format (see `hugging_face_weights`).
+        slots: Ignored, because transformers does not store slots (Adam's moments) next
+            to weights.
 
     Returns:
-        The contents, or None if the folder has no safetensors file of transformers.
+        The contents, or None if there are no weights of transformers.
 
     Raises:
         InputError: A file is missing or damaged, or bert-tf does not support the model.
     """
-    if not any(
-        files.exists(posixpath.join(folder, name))
-        for name in (WEIGHTS_FILE, INDEX_FILE)
-    ):
+    weights = hugging_face_weights.find_weights(path)
+    if weights is None:
         return None
-
-    path = find_file(folder, CONFIG_FILE) or posixpath.join(folder, CONFIG_FILE)
-    values = json_files.read(path)
-    config = config_from_hugging_face(values, path)
+    folder = posixpath.dirname(weights)
+    config_path = _find_config(weights)
+    values = json_files.read(config_path)
+    config = config_from_hugging_face(values, config_path)
 
     # A head of unknown kind is kept by its Hugging Face name.
     architecture = _classifier_class(values.get("architectures"))
-    tensors = _read_tensors(folder)
+    tensors = hugging_face_weights.read_tensors(weights)
     classifier = {}
     if architecture is None:
         names = [row.hugging_face for row in weight_table.classifier_rows("")]
         classifier = {name: tensors.pop(name) for name in names if name in tensors}
 
-    arrays, unknown = _rename_tensors(tensors, architecture or "", folder)
+    arrays, unknown = _rename_tensors(tensors, architecture or "", path)
     copies = _decoder_copies(tensors).items()
 
     tokenizer = _read_tokenizer(folder, values.get("tokenizer_class"))
@@ -100,7 +104,7 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     )
 
     labels = _read_labels(
-        [*classifier.values(), *_heads_with_labels(arrays)], values, path
+        [*classifier.values(), *_heads_with_labels(arrays)], values, config_path
     )
     extra: dict[str, Any] = {"labels": labels} if labels else {}
     if "output_weights" in arrays:
@@ -108,7 +112,7 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     extra |= {"embedding": embedding} if embedding else {}
 
     return CheckpointContents(
-        source=folder,
+        source=path,
         dialect="hugging_face",
         arrays=arrays,
         config=config,
@@ -117,6 +121,24 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
         classifier=classifier,
         tied_masked_lm=all(np.array_equal(copy, arrays[name]) for name, copy in copies),
         **tokenizer,
+    )
+
+
+def _find_config(weights: str) -> str:
+    """Returns the path of the config next to weights.
+
+    Raises:
+        InputError: There is none.
+    """
+    folder = posixpath.dirname(weights)
+    path = find_file(folder, CONFIG_FILE)
+    if path is None and ".safetensors" not in weights:
+        path = find_file(folder, _OLD_CONFIG_FILE)
+    if path:
+        return path
+    raise InputError(
+        f"There is no file {posixpath.join(folder, CONFIG_FILE)}, which {weights} needs. "
+        "Copy it from the source of the model."
     )
 
 
@@ -215,26 +237,8 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
     return BertConfig.from_dict(fields, path)
 
 
-def _read_tensors(folder: str) -> dict[str, np.ndarray]:
-    """Reads the tensors from one file, or from all shards (files).
-
-    Floats become float32.
-    """
-    shards: dict[str, str] = {}
-    if not files.exists(posixpath.join(folder, WEIGHTS_FILE)):
-        index = find_file(folder, INDEX_FILE) or ""
-        shards = json_files.read(index).get("weight_map") or {}
-        for name in shards.values():
-            check_plain_name(name, index)
-    tensors: dict[str, np.ndarray] = {}
-    for name in sorted(set(shards.values())) or [WEIGHTS_FILE]:
-        path = posixpath.join(folder, name)
-        tensors |= from_safetensors(files.read_bytes(path), path)
-    return {name: to_float32(array) for name, array in tensors.items()}
-
-
 def _rename_tensors(
-    tensors: dict[str, np.ndarray], architecture: str, folder: str
+    tensors: dict[str, np.ndarray], architecture: str, source: str
 ) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
     """Returns the weights by google-research/bert name, and unknown names."""
     match = weight_table.matcher(
@@ -244,12 +248,7 @@ def _rename_tensors(
     unknown = []
 
     for name, array in tensors.items():
-        # Old versions of transformers named these weights LayerNorm.gamma and
-        # LayerNorm.beta.
-        new_name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
-        new_name = new_name.replace("LayerNorm.beta", "LayerNorm.bias")
-
-        found = match(new_name) or match(f"bert.{new_name}")
+        found = match(name) or match(f"bert.{name}")
         if found is None:
             unknown.append(name)
             continue
@@ -261,7 +260,7 @@ def _rename_tensors(
         arrays.setdefault(name, copy)
     if _WORD_EMBEDDINGS not in arrays:
         raise InputError(
-            f"{folder} has no word embeddings, so it is not a BERT. It holds "
+            f"{source} has no word embeddings, so it is not a BERT. It holds "
             f"{len(tensors)} tensors, such as {', '.join(sorted(tensors)[:3])}."
         )
 

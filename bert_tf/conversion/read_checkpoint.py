@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import logging
 import os
 import posixpath
 import re
@@ -24,7 +25,7 @@ from bert_tf.tokenization.vocabulary import load_vocabulary, released_casing
 
 _HUB = "hf://"
 _HUB_NAME = r"[\w-][\w.-]*(/[\w.-]+)?"  # also of a relative path
-_PICKLED = (".bin", ".pt", ".pth")
+_LOG = logging.getLogger(__name__)
 
 
 def read_weights(path: str, slots: bool = False) -> CheckpointContents:
@@ -34,12 +35,11 @@ def read_weights(path: str, slots: bool = False) -> CheckpointContents:
         path: One of a weights folder or a training checkpoint; the output folder of a
             training run (the newest checkpoint of the run is read, or the best weights
             if the run used early stopping); a google-research/bert checkpoint
-            (`.../bert_model.ckpt`, or its folder); a
-            Model Garden checkpoint (its prefix or its folder); a Hugging Face folder or
-            its `model.safetensors`; a SavedModel of TensorFlow Hub; a `.zip` or
-            `.tar.gz` file that contains any of the above, such as a file that Google
-            released; `hf://owner/name` or
-            `hf://owner/name@revision` on the Hugging Face hub.
+            (`.../bert_model.ckpt`, or its folder); a Model Garden checkpoint (its
+            prefix or its folder); a Hugging Face folder, or its `pytorch_model.bin` or
+            `tf_model.h5`; a SavedModel of TensorFlow Hub; a `.zip` or `.tar.gz` file
+            that contains any of the above, such as a file that Google released;
+            `hf://owner/name` or `hf://owner/name@revision` on the Hugging Face hub.
         slots: Whether to read Adam's moments too. Only google-research/bert checkpoints
             and training checkpoints of bert-tf can contain them.
 
@@ -105,22 +105,35 @@ def _read_from_hub(path: str) -> CheckpointContents:
         ) from error
 
     name, _, revision = path.removeprefix(_HUB).partition("@")
-    patterns = [glob for each in DIALECTS.values() for glob in each.hub_files]
-    try:
-        folder = huggingface_hub.snapshot_download(
-            name, revision=revision or None, allow_patterns=patterns
-        )
-    except Exception as error:  # the hub client raises many types of exceptions
-        message = " ".join(str(error).split())
-        raise InputError(f"{path} cannot be downloaded: {message}") from error
+    entries = DIALECTS.values()
+    patterns = [glob for each in entries for glob in each.hub_files]
+    alternatives = [glob for each in entries for glob in each.hub_alternatives]
 
-    if not dialects.has_weights(gfile.listdir(folder)):
+    # Files of other formats are downloaded only if they are needed.
+    for downloaded in (patterns, *([*patterns, each] for each in alternatives)):
+        try:
+            folder = huggingface_hub.snapshot_download(
+                name, revision=revision or None, allow_patterns=downloaded
+            )
+        except Exception as error:  # the hub client raises many types of exceptions
+            message = " ".join(str(error).split())
+            raise InputError(f"{path} cannot be downloaded: {message}") from error
+        if dialects.has_weights(gfile.listdir(folder)):
+            break
+    else:
         raise InputError(
-            f"{path} has no model.safetensors. Pickled files (.bin) are not read, "
-            "because loading them can execute arbitrary code. Convert them with "
-            "transformers and give the folder."
+            f"{path} has no weights that can be read: no model.safetensors, "
+            "pytorch_model.bin or tf_model.h5. Give another model, or convert this one "
+            "with the program that wrote it."
         )
 
+    if downloaded != patterns:
+        _LOG.warning(
+            "%s has no model.safetensors, so %s was downloaded. A pull request with "
+            "safetensors, if the model has one, is %s%s@refs/pr/N, where N is its "
+            "number.",
+            *(path, downloaded[-1], _HUB, name),
+        )
     return dataclasses.replace(_read(folder, slots=False), source=path)
 
 
@@ -216,12 +229,12 @@ def _reason_for_no_checkpoint(path: str) -> str:
 
     # Formats of other programs.
     paths = [path, *(posixpath.join(path, name) for name in names)]
-    pickled = [each for each in paths if each.endswith(_PICKLED)]
-    if pickled:
+    flax = [each for each in paths if each.endswith(".msgpack")]
+    if flax:
         return (
-            f"{pickled[0]} is pickled, and loading it can execute arbitrary code. "
-            "Convert it first: load the model with transformers, call "
-            "save_pretrained(folder, safe_serialization=True), and give that folder."
+            f"{flax[0]} has weights of Flax, which are not read. Convert them with "
+            "transformers 4: FlaxBertModel.from_pretrained(folder).save_pretrained("
+            "new_folder, safe_serialization=True), and give the new folder."
         )
 
     without_config = [each for each in paths if each.endswith(".weights.h5")]
@@ -232,7 +245,7 @@ def _reason_for_no_checkpoint(path: str) -> str:
             "wrote, with config.json and model.weights.h5."
         )
 
-    if path.endswith((".keras", ".h5")):
+    if path.endswith(".keras"):
         return (
             f"{path} is a file of Keras. Load it with bert_tf.load in Python, and "
             "write a checkpoint with bert_tf.save_checkpoint."

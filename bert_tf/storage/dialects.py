@@ -54,12 +54,14 @@ class Dialect:
         source: The paths that are read, for help texts.
         marks: Names, or globs of names, of files which show, each of them, that a
             folder contains a checkpoint. The first one is a name, for messages.
-        weights: A glob of the names of files with weights. It is found in .zip files
-            and in downloaded folders, and stands for its folder.
+        weights: Globs of the names of files with weights. They are found in archives
+            and in downloaded folders, and stand for their folder (see `folder_of`).
         files: A regular expression of the names of files that belong to a checkpoint,
             apart from texts and settings (`_SETTINGS`).
         hub_files: Globs of the files that are downloaded from the Hugging Face hub; ()
             if the hub has no checkpoints of this dialect.
+        hub_alternatives: Globs of files that are downloaded, one after the other, if no
+            `hub_files` of any dialect has weights.
         written: The folder that bert-tf writes; None if the dialect can only be read.
     """
 
@@ -67,9 +69,10 @@ class Dialect:
     author: str
     source: str
     marks: tuple[str, ...]
-    weights: str
+    weights: tuple[str, ...]
     files: str
     hub_files: tuple[str, ...] = ()
+    hub_alternatives: tuple[str, ...] = ()
     written: Written | None = None
 
 
@@ -88,7 +91,7 @@ DIALECTS = {
         author="bert-tf",
         source="a weights folder, a checkpoint or an output folder of bert-tf",
         marks=("weights.json", "model.safetensors"),
-        weights="*.safetensors",
+        weights=("*.safetensors",),
         files=r".*\.safetensors",
         written=Written(
             text="a weights folder of bert-tf",
@@ -101,10 +104,17 @@ DIALECTS = {
         module="hugging_face",
         author="Hugging Face",
         source="a Hugging Face folder",
-        marks=("model.safetensors",),
-        weights="*.safetensors",
-        files=r".*\.(safetensors|safetensors\.index\.json|bin|h5)",
+        marks=("model.safetensors", "pytorch_model.bin", "tf_model.h5"),
+        weights=(
+            "*.safetensors",
+            "pytorch_model*.bin",
+            "*.pt",
+            "*.pth",
+            "tf_model*.h5",
+        ),
+        files=r".*\.(safetensors|bin|pt|pth|h5)(\.index\.json)?",
         hub_files=("*.json", "*.txt", "*.safetensors"),
+        hub_alternatives=("pytorch_model*.bin", "tf_model*.h5"),
         written=Written(
             text="a folder of transformers",
             last_file="model.safetensors",
@@ -118,7 +128,7 @@ DIALECTS = {
         author="the Model Garden",
         source="a TensorFlow Model Garden checkpoint",
         marks=("bert_model.ckpt.index", "*.ckpt*.index"),
-        weights="*.index",
+        weights=("*.index",),
         files=_TENSORFLOW_FILES,
     ),
     "tensorflow_hub": Dialect(
@@ -126,7 +136,7 @@ DIALECTS = {
         author="TensorFlow Hub",
         source="a SavedModel of TensorFlow Hub",
         marks=("saved_model.pb",),
-        weights="saved_model.pb",
+        weights=("saved_model.pb",),
         files=r"saved_model\.pb",
         hub_files=("saved_model.pb", "variables/variables.*", "assets/*"),
     ),
@@ -135,7 +145,7 @@ DIALECTS = {
         author="keras-hub",
         source="a preset or a .keras file of keras-hub",
         marks=("model.weights.h5", "model.weights.json"),
-        weights="*.weights.h5",
+        weights=("*.weights.h5",),
         files=r".*\.weights\.h5|(task|preprocessor|metadata)\.json",
         hub_files=("*.weights.h5",),
         written=Written(
@@ -150,7 +160,7 @@ DIALECTS = {
         author="google-research/bert",
         source="a google-research/bert checkpoint (.../bert_model.ckpt)",
         marks=("bert_model.ckpt.index", "*.ckpt*.index"),
-        weights="*.index",
+        weights=("*.index",),
         files=_TENSORFLOW_FILES,
         written=Written(
             text="bert_model.ckpt of google-research/bert",
@@ -161,6 +171,7 @@ DIALECTS = {
         ),
     ),
 }
+PYTORCH_FILES = (".bin", ".pt", ".pth")
 ZIP_FILES = (".zip", ".keras")
 ARCHIVES = (*ZIP_FILES, ".tar.gz", ".tgz")  # files that may contain a checkpoint
 WRITABLE = {name: each.written for name, each in DIALECTS.items() if each.written}
@@ -180,7 +191,7 @@ def marks_in(names: Iterable[str]) -> list[str]:
 
 def has_weights(names: Iterable[str]) -> bool:
     """Whether one of the names in a folder is that of a file with weights."""
-    globs = {each.weights for each in DIALECTS.values()}
+    globs = {glob for each in DIALECTS.values() for glob in each.weights}
     return any(fnmatch.fnmatch(name, glob) for name in names for glob in globs)
 
 
@@ -191,12 +202,17 @@ def is_file_of_checkpoint(name: str) -> bool:
 
 
 def folder_of(path: str) -> str:
-    """Returns the folder of a file with weights, but another path as it is."""
+    """Returns the folder of a file with weights, but another path as it is.
+
+    A file of which a folder may have several is kept, such as an index of TensorFlow.
+    """
     name = posixpath.basename(path)
-    is_index = name.endswith(".index")  # TensorFlow's: its folder may have several
-    return (
-        path if is_index or not has_weights([name]) else posixpath.dirname(path) or "."
+    is_one_of_several = name.endswith((".index", *PYTORCH_FILES)) or name.startswith(
+        "tf_model"
     )
+    if is_one_of_several or not has_weights([name]):
+        return path
+    return posixpath.dirname(path) or "."
 
 
 def listed(texts: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
 """Checkpoints of each format: outputs equal those of the program that wrote them."""
 
 import dataclasses
+import fnmatch
 import inspect
 import json
 import pathlib
@@ -172,15 +173,6 @@ def test_a_folder_of_tensorflow_1_may_be_moved(tmp_path, caplog):
     assert "Couldn't match files" in caplog.text  # what the user would see
 
 
-def test_pickled_files_are_refused(tmp_path):
-    shutil.copy(HUGGING_FACE / "encoder/config.json", tmp_path)
-    (tmp_path / "pytorch_model.bin").write_bytes(b"")
-    with pytest.raises(InputError, match=r"pickled.*save_pretrained"):
-        read_weights(str(tmp_path))
-    with pytest.raises(InputError, match="pickled"):
-        read_weights(str(tmp_path / "pytorch_model.bin"))
-
-
 def test_missing_foreign_and_damaged_checkpoints_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     tf.train.Checkpoint(v=tf.Variable(1.0)).write(str(tmp_path / "other"))
@@ -260,10 +252,8 @@ def test_checkpoints_are_downloaded_from_the_hub(tmp_path, monkeypatch):
     assert not any("bin" in pattern for pattern in requested["patterns"])
     assert weights.source == "hf://google/bert@v1"
     assert weights.config.hidden_size == 48
-    with pytest.raises(
-        InputError, match=r"hf://a/pickled has no model.safetensors. Pickled"
-    ):
-        read_weights("hf://a/pickled")
+    with pytest.raises(InputError, match=r"hf://a/empty has no weights that can be"):
+        read_weights("hf://a/empty")
 
     def fail(*arguments, **more):
         raise OSError("404: no such repository")
@@ -274,6 +264,26 @@ def test_checkpoints_are_downloaded_from_the_hub(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(InputError, match=r"pip install bert-tf\[hub\]"):
         read_weights("hf://a/b")
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "tf_model.h5"])
+def test_other_formats_are_downloaded_if_there_is_no_safetensors_file(
+    name, tmp_path, monkeypatch, caplog
+):
+    requests = []
+
+    def download(repository, revision, allow_patterns):
+        requests.append(allow_patterns)
+        if any(fnmatch.fnmatch(name, pattern) for pattern in allow_patterns):
+            (tmp_path / name).touch()
+        return str(tmp_path)
+
+    client = types.SimpleNamespace(snapshot_download=download)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", client)
+    with pytest.raises(InputError, match=f"config.json, which .*{name} needs"):
+        read_weights("hf://a/b@v1")
+    assert len(requests) == (2 if name == "pytorch_model.bin" else 3)
+    assert "hf://a/b@refs/pr/N" in caplog.text
 
 
 def test_the_client_of_the_hub_has_the_parameters_that_we_use():

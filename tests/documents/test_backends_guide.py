@@ -46,8 +46,8 @@ def test_the_commands_lead_from_text_over_eight_devices_to_predictions(tmp_path)
     for name in ("train", "dev"):
         table = "\n".join(["text,label", *rows])
         (tmp_path / f"labelled/{name}.csv").write_text(table)
-    for folder in ("data_prep", "run_scripts"):
-        (tmp_path / folder).symlink_to(ROOT / folder)
+    for name in ("data_prep", "run_scripts"):
+        (tmp_path / name).symlink_to(ROOT / name)
 
     environment = {
         **os.environ,

@@ -121,6 +121,7 @@ _MODULES = {
 }
 __all__ = list(_MODULES)
 _WITH_KERAS = (
+    "tokenization",
     "modeling",
     "pretrained",
     "text_inputs",
@@ -135,6 +136,7 @@ _WITH_KERAS = (
     "tasks.squad.squad_task",
 )
 _ON_EACH_BACKEND = (
+    "tokenization",
     "modeling",
     "pretrained",
     "pretraining.",

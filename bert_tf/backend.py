@@ -39,6 +39,10 @@ def check_backend(name: str, module: str, needs_tensorflow: bool) -> None:
             "Install it (docs/backends.md), or set KERAS_BACKEND=tensorflow in the "
             "environment."
         ) from None
+    except ValueError as error:  # such as a typo
+        raise InputError(
+            f"{error}. Set KERAS_BACKEND to tensorflow, jax or torch."
+        ) from None
 
     wanted = os.environ.get("KERAS_BACKEND") or backend
     if wanted != backend:

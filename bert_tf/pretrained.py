@@ -291,8 +291,8 @@ def load(
     Args:
         init_checkpoint: A path that `conversion.read_weights` accepts: a checkpoint of
             google-research/bert (folder, prefix or .zip), of the Model Garden, of
-            Hugging Face or of keras-hub, a weights folder or an output folder of
-            bert-tf, or
+            TensorFlow Hub (folder or .tar.gz), of Hugging Face or of keras-hub (also a
+            `.keras` file), a weights folder or an output folder of bert-tf, or
             `hf://owner/name`. None for random weights; `bert_config_file` is then
             necessary.
         bert_config_file: The architecture: a bert_config.json, or a key of
@@ -324,19 +324,18 @@ def _load_keras_model(path: str) -> keras.Model:
     try:
         return keras.saving.load_model(path)
     except (TypeError, ValueError) as error:
-        # Keras describes the whole model before the reason, or after it.
-        reason = str(error).rpartition("Exception encountered: ")[2]
-        reason = reason.partition(" Full object config")[0]
-        if reason.startswith("Could not"):
+        with files.gfile().GFile(path, "rb") as file, zipfile.ZipFile(file) as parts:
+            saved = json.loads(parts.read("metadata.json"))["keras_version"]
+        if saved == keras.__version__:
+            # Keras describes the whole model before the reason, or after it.
+            reason = str(error).rpartition("Exception encountered: ")[2]
+            reason = reason.partition(" Full object config")[0]
+            if not reason.startswith("Could not"):
+                raise
             raise InputError(
                 f"{path} cannot be loaded: {reason} Import the module of the class "
                 "first."
             ) from error
-
-        with files.gfile().GFile(path, "rb") as file, zipfile.ZipFile(file) as parts:
-            saved = json.loads(parts.read("metadata.json"))["keras_version"]
-        if saved == keras.__version__:
-            raise
         raise InputError(
             f"{path} was saved by Keras {saved} and cannot be read by Keras "
             f"{keras.__version__}: {str(error).splitlines()[0]} Install that version, "

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
 
 
@@ -35,8 +36,12 @@ class TextInputs(keras.layers.Layer):
         `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], as
         `BertTokenizer.encode` returns them.
 
+    With JAX and PyTorch, whose models have no strings, call the layer on texts, also in
+    `tf.data.Dataset.map`, and the model on the result.
+
     Raises:
-        InputError: `seq_length` leaves no place for the special tokens.
+        InputError: `seq_length` leaves no place for the special tokens, or the texts
+            have another shape.
     """
 
     def __init__(
@@ -56,9 +61,14 @@ class TextInputs(keras.layers.Layer):
 
     def compute_output_spec(self, texts: Any) -> dict[str, Any]:
         """Returns the names, shapes and dtypes of the inputs of the models."""
-        batch = (texts[0] if _is_pair(texts) else texts).shape[0]
+        shape = (texts[0] if _is_pair(texts) else texts).shape
+        if len(shape) != 1:
+            raise InputError(
+                "TextInputs takes texts of shape [B], as of "
+                f"keras.Input(shape=(), dtype='string'). Received: {shape}."
+            )
         return {
-            name: keras.KerasTensor((batch, self.seq_length), dtype="int32")
+            name: keras.KerasTensor((shape[0], self.seq_length), dtype="int32")
             for name in ("input_ids", "input_mask", "segment_ids")
         }
 

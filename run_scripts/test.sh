@@ -47,6 +47,8 @@ set_up_environment() {
 BACKENDS="$ROOT/.venv/backends"
 set_up_backends() {
     local lock="$ROOT/requirements-backends.lock"
+    # JAX 0.10 is for Python 3.11 and newer.
+    "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || return
     cmp -s "$lock" "$BACKENDS/installed" && return
     logged "$PYTHON" -m pip install --require-hashes --no-deps --upgrade --target "$BACKENDS" -r "$lock" &&
         cp "$lock" "$BACKENDS/installed"

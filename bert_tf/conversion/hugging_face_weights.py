@@ -42,7 +42,12 @@ def find_weights(path: str) -> str | None:
         The given file; of the `FILES` in the folder, the first one; else None.
     """
     folder, name = posixpath.split(path)
-    if name.endswith((*PYTORCH_FILES, ".h5")) and files.is_file(path):
+    is_of_keras = name.endswith(".weights.h5")
+    if (
+        name.endswith((*PYTORCH_FILES, ".h5"))
+        and not is_of_keras
+        and files.is_file(path)
+    ):
         # All shards are read.
         index = posixpath.join(folder, _SHARD.sub(".", name) + _INDEX)
         return index if _SHARD.search(name) and files.exists(index) else path
@@ -88,9 +93,14 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
     tensors: dict[str, np.ndarray] = {}
     for each in names:
         read = _READERS.get(posixpath.splitext(each)[1], _read_safetensors)
-        for stored_name, array in read(posixpath.join(folder, each)).items():
-            # TensorFlow stores tied embeddings twice; the first copy is used.
-            tensors.setdefault(*_as_in_pytorch(stored_name, array))
+        for stored_name, stored in read(posixpath.join(folder, each)).items():
+            new_name, array = _as_in_pytorch(stored_name, stored)
+            # TensorFlow stores tied embeddings twice, as equal copies.
+            if not np.array_equal(tensors.setdefault(new_name, array), array):
+                raise InputError(
+                    f"{path} has two weights for {new_name}, the second one at "
+                    f"{stored_name}. Save the model with one encoder."
+                )
     return tensors
 
 

@@ -118,7 +118,11 @@ def is_model_file(path: str) -> bool:
         files.gfile().GFile(path, "rb") as file,
         zipfile.ZipFile(file) as archive,
     ):
-        return _is_of_keras_hub(json.loads(archive.read(CONFIG_FILE)))
+        is_there = CONFIG_FILE in archive.namelist()
+        values = json.loads(archive.read(CONFIG_FILE)) if is_there else None
+    if not isinstance(values, dict):
+        raise InputError(f"{path} has no {CONFIG_FILE} of Keras. Save the model again.")
+    return _is_of_keras_hub(values)
 
 
 def _is_of_keras_hub(values: Mapping[str, Any]) -> bool:
@@ -164,12 +168,17 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
             "checkpoint with bert_tf.save_checkpoint."
         )
 
-    sizes = backbone["config"]
-    fields = {field: sizes[name] for field, name in _ARGUMENTS.items() if name in sizes}
+    fields = _fields(backbone["config"], path)
     arrays, unknown = _read_arrays(folder, is_preset)
+    activation = settings.get("activation")
+    if "num_classes" in settings and _OUTPUT not in arrays:
+        raise InputError(
+            f"{folder} describes a classifier, and has no weights of its head "
+            f"({TASK_WEIGHTS_FILE}). Copy all files of the preset."
+        )
     labels = [f"LABEL_{i}" for i in range(len(arrays.get("output_bias", ())))]
     extra: dict[str, Any] = {"labels": labels} if labels else {}
-    if settings.get("activation") == "sigmoid":
+    if activation == "sigmoid":
         extra["task_type"] = "multi_label"
     elif len(labels) == 1:  # a score, as in a checkpoint of transformers
         extra = {"labels": [], "task_type": "regression"}
@@ -180,6 +189,9 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
         _ACCENTS: lower != strip,
         _NO_LABELS: extra.get("labels"),
         _OTHER_HEAD: _MASKED_LM in arrays,
+        f"the classifier has the activation {activation}, which bert-tf leaves out": (
+            activation not in (None, "linear", "softmax", "sigmoid")
+        ),
     }
     vocabulary = find_file(folder, _VOCABULARY) or find_file(
         folder, _VOCABULARY_OF_TASK
@@ -197,10 +209,18 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
     )
 
 
+def _fields(sizes: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Returns the fields of `BertConfig` for the arguments of a `BertBackbone`."""
+    if missing := set(_ARGUMENTS.values()) - {"dropout", *sizes}:
+        raise InputError(f"{path} has no {min(missing)}. Save the model again.")
+    return {field: sizes[name] for field, name in _ARGUMENTS.items() if name in sizes}
+
+
 def _read_json(folder: str, name: str) -> dict[str, Any]:
     """Reads the description of an object of Keras; an absent one has no settings."""
     path = find_file(folder, name)
-    return {"config": {}, **(json_files.read(path) if path else {})}
+    values = json_files.read(path) if path else {}
+    return {**values, "config": values.get("config") or {}}
 
 
 def _read_arrays(
@@ -265,7 +285,7 @@ def write(folder: str, contents: CheckpointContents) -> str:
     """
     config = contents.require_config()
     head = "BertMaskedLM" if _MASKED_LM in contents.arrays else "BertTextClassifier"
-    lower = bool(contents.do_lower_case)
+    lower = contents.do_lower_case is not False  # as in `BertTokenizer`
     length = contents.extra.get("max_seq_length", config.max_position_embeddings)
 
     # Keras's descriptions of the objects.
@@ -277,17 +297,16 @@ def write(folder: str, contents: CheckpointContents) -> str:
     preprocessor = _described(
         f"{head}Preprocessor", {"tokenizer": tokenizer, "sequence_length": length}
     )
-    objects = {
-        CONFIG_FILE: backbone,
-        TOKENIZER_FILE: tokenizer,
-        PREPROCESSOR_FILE: preprocessor,
-    }
+    objects = {CONFIG_FILE: backbone}
+    if contents.vocabulary:
+        objects |= {TOKENIZER_FILE: tokenizer, PREPROCESSOR_FILE: preprocessor}
 
     # Keras divides the weights into those of the encoder and of the head.
     arrays = _variables(contents.arrays, config)
     encoder = {path for path in arrays if path.startswith(_ENCODER)}
     if len(encoder) < len(arrays):
-        task: dict[str, Any] = {"backbone": backbone, "preprocessor": preprocessor}
+        task: dict[str, Any] = {"backbone": backbone}
+        task["preprocessor"] = preprocessor if contents.vocabulary else None
         if _OUTPUT in contents.arrays:
             task["num_classes"] = len(contents.arrays[_OUTPUT])
         objects[TASK_FILE] = _described(head, task)

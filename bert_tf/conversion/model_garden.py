@@ -101,8 +101,9 @@ def read_weights(reader: Any) -> GardenWeights:
     unknown = []
     heads = 0
     keys = _keys_by_full_name(reader)
+    found_at: dict[str, str] = {}
     # The pooler of a head is read last, and so replaces that of the encoder.
-    for full_name in sorted(keys, key=lambda name: "pooler_dense" in name):
+    for full_name in sorted(keys, key=_order_of_poolers):
         found = match(full_name)
         if found is None:
             unknown.append(keys[full_name])
@@ -120,9 +121,29 @@ def read_weights(reader: Any) -> GardenWeights:
         name = row.google.replace("{i}", block)
         arrays[name] = array.T if is_output_layer else array
 
+        # No other weight may be replaced.
+        before = found_at.get(name, "pooler_transform")
+        found_at[name] = full_name
+        if "pooler_dense" in before:
+            unknown.append(keys[before])
+        elif "pooler_transform" not in before:
+            raise InputError(
+                f"The checkpoint has two variables for {name}: {before} and "
+                f"{full_name}. Save the model with one encoder."
+            )
+
     of_classifier = [name for name in arrays if name.startswith("classifier.")]
     classifier = {name: arrays.pop(name) for name in of_classifier}
     return GardenWeights(arrays, classifier, tuple(unknown), heads)
+
+
+def _order_of_poolers(full_name: str) -> int:
+    """Returns 0 if a variable is not that of a head's pooler.
+
+    The pooler of the usual heads has the highest number.
+    """
+    usual = ("next_sentence/", "sentence_prediction/")
+    return ("pooler_dense" in full_name) * (1 + any(u in full_name for u in usual))
 
 
 def _keys_by_full_name(reader: Any) -> dict[str, str]:

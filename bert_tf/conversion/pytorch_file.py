@@ -108,7 +108,8 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
         reason = " ".join(str(error).split()).rstrip(".")
         raise InputError(
             f"{path} cannot be read as a file of torch.save: {reason:.200}. If it is "
-            "damaged, copy it again from its source."
+            "damaged, copy it again from its source; otherwise save model.state_dict() "
+            "with torch.save."
         ) from error
 
 

@@ -6,10 +6,11 @@ import logging
 import os
 import posixpath
 import re
+import stat
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Sequence
 from types import ModuleType
 
 from tensorflow.io import gfile
@@ -118,7 +119,8 @@ def _read_from_hub(path: str) -> CheckpointContents:
         except Exception as error:  # the hub client raises many types of exceptions
             message = " ".join(str(error).split())
             raise InputError(f"{path} cannot be downloaded: {message}") from error
-        if dialects.has_weights(gfile.listdir(folder)):
+        names = gfile.listdir(folder)
+        if dialects.marks_in(name.removesuffix(".index.json") for name in names):
             break
     else:
         raise InputError(
@@ -143,15 +145,19 @@ def _read_archive(path: str, slots: bool) -> CheckpointContents:
     with tempfile.TemporaryDirectory() as folder:
         _extract(path, folder)
 
-        # Exactly one folder of the archive has weights, apart from the variables that
-        # belong to a SavedModel.
-        candidates = [
-            root
+        # Exactly one folder of the archive has weights. Folders in it may have others,
+        # such as the variables of a SavedModel.
+        found = [
+            (root, names)
             for root, _, names in gfile.walk(folder)
-            if dialects.has_weights(names) and "__MACOSX" not in root
+            if names and "__MACOSX" not in root
         ]
-        inner = {posixpath.join(root, "variables") for root in candidates}
-        candidates = [root for root in candidates if root not in inner]
+        candidates = [root for root, names in found if dialects.has_weights(names)]
+        candidates = [
+            root for root in candidates if posixpath.dirname(root) not in candidates
+        ]
+        if not candidates and len(found) == 1:  # the message for a folder
+            candidates = [found[0][0]]
         if len(candidates) != 1:
             raise InputError(
                 f"{path} must hold one checkpoint. Found: {len(candidates)}."
@@ -183,23 +189,25 @@ def _extract(path: str, folder: str) -> None:
     ):
         if is_zip:
             with zipfile.ZipFile(file) as archive:
-                _check_names(path, archive.namelist())
+                entries = archive.infolist()
+                links = [stat.S_ISLNK(each.external_attr >> 16) for each in entries]
+                _check_names(path, [each.filename for each in entries], links)
                 archive.extractall(folder)
             return
 
         with tarfile.open(fileobj=file, mode="r:gz") as tar:
             members = [each for each in tar.getmembers() if not each.isdir()]
-            # Where a link leads is the name that counts.
-            _check_names(path, [m.name if m.isreg() else f"/{m.name}" for m in members])
+            names = [each.name for each in members]
+            _check_names(path, names, [not each.isreg() for each in members])
             tar.extractall(folder, members)
 
 
-def _check_names(path: str, names: Iterable[str]) -> None:
-    for name in names:
-        if posixpath.isabs(name) or ".." in name.split("/"):
+def _check_names(path: str, names: Sequence[str], are_links: Sequence[bool]) -> None:
+    for name, is_link in zip(names, are_links, strict=True):
+        if is_link or posixpath.isabs(name) or ".." in name.split("/"):
             raise InputError(
-                f"{path} contains {name}, which leads outside of the archive. Get the "
-                "file again from its source."
+                f"{path} contains {name}, which leads outside of the archive or is a "
+                "link. Get the file again from its source."
             )
 
 
@@ -249,6 +257,13 @@ def _reason_for_no_checkpoint(path: str) -> str:
         return (
             f"{path} is a file of Keras. Load it with bert_tf.load in Python, and "
             "write a checkpoint with bert_tf.save_checkpoint."
+        )
+
+    if gfile.exists(path) and not is_folder:
+        return (
+            f"{path} is not the file of a checkpoint. Give the folder that the program "
+            "wrote, or put the file into a folder of its own as model.safetensors, "
+            "with config.json."
         )
 
     # A missing file, or the name of a model of the hub.

@@ -23,7 +23,8 @@ from bert_tf.storage.weights import VOCABULARY_FILE, read_vocabulary
 
 _GRAPH_FILE = "saved_model.pb"
 _CASING = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
-_EMBEDDINGS, _BLOCK = "bert/embeddings/", "bert/encoder/layer_"
+_EMBEDDINGS = "bert/embeddings/"
+_INTERMEDIATE = "bert/encoder/layer_0/intermediate/dense/bias"
 
 
 def read(path: str, slots: bool) -> CheckpointContents | None:
@@ -45,7 +46,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     if not files.exists(graph_file):
         return None
 
-    vocabulary_file = find_file(posixpath.join(path, "assets"), VOCABULARY_FILE)
+    vocabulary_file = find_file(path, posixpath.join("assets", VOCABULARY_FILE))
     facts: dict[str, Any] = {"source": path, "dialect": "tensorflow_hub"}
     if vocabulary_file:
         facts["vocabulary"] = read_vocabulary(vocabulary_file)
@@ -68,13 +69,23 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
             f"{path} prepares texts for an encoder, and has no weights. Give the "
             "SavedModel of the encoder; bert-tf has a tokenizer of its own."
         )
-    if not weights.heads:
+    names = weights.arrays.keys()
+    if (
+        not weights.heads
+        or not {f"{_EMBEDDINGS}word_embeddings", _INTERMEDIATE} <= names
+    ):
         return None
 
+    unknown = tuple(key for key in weights.unknown if key != _CASING)
+    if unknown:
+        facts["notes"] = (
+            f"it has {len(unknown)} variables that a BERT does not have, such as "
+            f"{unknown[0]}, so bert-tf may compute another model",
+        )
     return CheckpointContents(
         arrays=weights.arrays,
         config=_config(weights.arrays, weights.heads, _hidden_act(graph_file)),
-        unknown=tuple(key for key in weights.unknown if key != _CASING),
+        unknown=unknown,
         classifier=weights.classifier,
         **facts,
     )
@@ -93,7 +104,7 @@ def _config(
         hidden_size=shapes["word_embeddings"][1],
         num_hidden_layers=len(blocks),
         num_attention_heads=heads,
-        intermediate_size=shapes[blocks[0]][0],
+        intermediate_size=shapes[_INTERMEDIATE][0],
         max_position_embeddings=shapes["position_embeddings"][0],
         type_vocab_size=shapes["token_type_embeddings"][0],
         hidden_act=hidden_act,
@@ -101,9 +112,9 @@ def _config(
 
 
 def _hidden_act(graph_file: str) -> str:
-    """Returns the form of gelu, which the operations of the graph show.
+    """Returns the activation of the blocks, which the operations of the graph show.
 
-    Only the erf form has an operation of its own: the pooler has a Tanh in any case.
+    The tanh form of gelu has none of its own: the pooler has a Tanh in any case.
     """
     with files.explain_read_errors(graph_file, " as a SavedModel"):
         graph = saved_model_pb2.SavedModel.FromString(files.read_bytes(graph_file))
@@ -114,4 +125,6 @@ def _hidden_act(graph_file: str) -> str:
         for function in each.graph_def.library.function
         for node in function.node_def
     }
-    return "gelu_exact" if operations & {"Erf", "Erfc"} else "gelu"
+    if operations & {"Erf", "Erfc"}:
+        return "gelu_exact"
+    return "relu" if "Relu" in operations else "gelu"

@@ -6,6 +6,7 @@ replaced.
 
 import dataclasses
 import itertools
+import logging
 import os
 import re
 import tempfile
@@ -38,6 +39,8 @@ from bert_tf.storage.dialects import (
 from bert_tf.storage.paths import is_inside, resolve_output
 from bert_tf.storage.replacement import first_foreign, names_in, refusal
 from bert_tf.training.lifecycle.run_state import run_of
+
+_LOG = logging.getLogger(__name__)
 
 _PREFIX = re.compile(r"(bert_model\.ckpt|model\.ckpt-\d+)\.")  # of files of TensorFlow
 
@@ -137,7 +140,10 @@ def write_weights(
             that is not the word embeddings, a head of unknown kind
             (`CheckpointContents.classifier`), or one with the layers of `HeadConfig`.
     """
-    return _write_checked(contents, folder, dialect, texts=texts)[0]
+    path, _ = _write_checked(contents, folder, dialect, texts=texts)
+    for line in _differences(contents, dialect):
+        _LOG.warning("%s: %s", path, line)
+    return path
 
 
 def _check_heads(contents: CheckpointContents, dialect: str) -> None:
@@ -310,13 +316,7 @@ def _warnings(
         lines.append(f"Missing in the source: {', '.join(report.missing)}.")
 
     config = contents.require_config()
-    module = module_of(dialect)
-    has_limits = hasattr(module, "unsupported_settings")
-    if has_limits and (settings := module.unsupported_settings(config)):
-        lines.append(
-            f"{DIALECTS[dialect].author} does not support these settings and computes "
-            f"another model: {', '.join(settings)}."
-        )
+    lines += _differences(contents, dialect)
 
     if contents.vocabulary is None and contents.tokenizer_problem:
         lines.append(
@@ -336,6 +336,25 @@ def _warnings(
         lines.append(f"Unknown keys of the config, ignored: {', '.join(config.extra)}.")
     if contents.unknown:
         lines.append(f"Left out, not weights of a BERT: {', '.join(contents.unknown)}.")
+    return lines
+
+
+def _differences(contents: CheckpointContents, dialect: str) -> list[str]:
+    """Returns lines on what the programs of a dialect compute differently."""
+    lines = []
+    module, author = module_of(dialect), DIALECTS[dialect].author
+    has_limits = hasattr(module, "unsupported_settings")
+    if has_limits and (
+        settings := module.unsupported_settings(contents.require_config())
+    ):
+        lines.append(
+            f"{author} does not support these settings and computes another model: "
+            f"{', '.join(settings)}."
+        )
+
+    task_type = contents.extra.get("task_type")
+    if task_type and not {"facts", "labels"}.intersection(WRITABLE[dialect].stores):
+        lines.append(f"{author} does not store that the task is {task_type}.")
     return lines
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import glob
 import logging
+import os
 from typing import Any
 
 from bert_tf.config import SIZES
@@ -108,7 +109,9 @@ class RunModel:
             # A wrong path: the run began with random weights.
             if not given and self.init_checkpoint and recorded is None:
                 return self.init_checkpoint
-            if not given:
+            # Earlier versions recorded the path, some of them the absolute one.
+            absolute = os.path.join(os.path.abspath(given or ""), "")
+            if not given or recorded in (given, absolute):
                 return recorded
 
         contents = self.pretrained.contents if given else None

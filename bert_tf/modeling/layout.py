@@ -23,7 +23,7 @@ _LAYOUTS = {
 
 
 def layout_map(
-    mesh: keras.distribution.DeviceMesh, config: BertConfig | None = None
+    mesh: keras.distribution.DeviceMesh, config: BertConfig
 ) -> keras.distribution.LayoutMap:
     """Divides the variables of any BERT model over the last axis of a mesh of devices.
 
@@ -32,7 +32,7 @@ def layout_map(
 
     Args:
         mesh: Its first axis divides batches, its last axis variables.
-        config: The architecture of the model; None for no check.
+        config: The architecture of the model.
 
     Returns:
         The argument of `keras.distribution.ModelParallel`.
@@ -51,7 +51,7 @@ def layout_map(
     """
     devices = mesh.shape[-1]
     for name in ("num_attention_heads", "intermediate_size", "vocab_size"):
-        size = getattr(config, name, devices)
+        size = getattr(config, name)
         if size % devices:
             raise InputError(
                 f"{name} must be a multiple of the last axis of the mesh, which has "

@@ -271,13 +271,19 @@ def check_record(record: bytes, sizes: Sizes, where: str) -> dict[str, str]:
         Dict from each feature to the key of the feature in the record.
 
     Raises:
-        InputError: A feature is missing, has an unexpected length, or has a value that
-            is out of bounds.
+        InputError: A feature is missing, has an unexpected length or type, or has a
+            value that is out of bounds.
     """
     table = _table(features.is_unmasked(record), sizes)
     names = features.names_in(record, table, sizes, where)
     parse = features.parser(table, sizes, names, keep_int64=True)
-    values = parse(tf.constant([record]))
+    try:
+        values = parse(tf.constant([record]))
+    except tf.errors.InvalidArgumentError as error:  # such as another type
+        raise InputError(
+            f"{where} cannot be parsed: {plain_message(error)}."
+        ) from error
+
     for name, (is_outside, expected) in _outside(values, sizes).items():
         if outside := tf.boolean_mask(values[name], is_outside).numpy().tolist():
             raise InputError(

@@ -29,9 +29,9 @@ class Written:
         last_file: The file that is written last. A folder without it is unfinished.
         files: A regular expression of the names of the other files, relative to the
             folder.
-        stores: What the folder stores besides weights, labels and tokenizer: "slots"
-            (Adam's moments), "embedding" (the pooling of sentence-transformers), or
-            "facts" (all facts about the model).
+        stores: What the folder stores besides weights and tokenizer: "slots" (Adam's
+            moments), "labels" (with the type of the task), "embedding" (the pooling of
+            sentence-transformers), or "facts" (all facts about the model).
     """
 
     text: str
@@ -108,8 +108,6 @@ DIALECTS = {
         weights=(
             "*.safetensors",
             "pytorch_model*.bin",
-            "*.pt",
-            "*.pth",
             "tf_model*.h5",
         ),
         files=r".*\.(safetensors|bin|pt|pth|h5)(\.index\.json)?",
@@ -120,7 +118,7 @@ DIALECTS = {
             last_file="model.safetensors",
             files=r"config\.json|tokenizer_config\.json|vocab\.txt|modules\.json"
             r"|sentence_bert_config\.json|1_Pooling/(config\.json)?",
-            stores=("embedding",),
+            stores=("labels", "embedding"),
         ),
     ),
     "model_garden": Dialect(
@@ -171,6 +169,10 @@ DIALECTS = {
         ),
     ),
 }
+# The files that are read if a folder is given.
+_OF_FOLDER = re.compile(
+    r"model(-\d{5}-of-\d{5})?\.safetensors|saved_model\.pb|(model|task)\.weights\.h5"
+)
 PYTORCH_FILES = (".bin", ".pt", ".pth")
 ZIP_FILES = (".zip", ".keras")
 ARCHIVES = (*ZIP_FILES, ".tar.gz", ".tgz")  # files that may contain a checkpoint
@@ -204,15 +206,11 @@ def is_file_of_checkpoint(name: str) -> bool:
 def folder_of(path: str) -> str:
     """Returns the folder of a file with weights, but another path as it is.
 
-    A file of which a folder may have several is kept, such as an index of TensorFlow.
+    Only a file that is read for its folder stands for it. A folder may have several of
+    other files.
     """
-    name = posixpath.basename(path)
-    is_one_of_several = name.endswith((".index", *PYTORCH_FILES)) or name.startswith(
-        "tf_model"
-    )
-    if is_one_of_several or not has_weights([name]):
-        return path
-    return posixpath.dirname(path) or "."
+    folder, name = posixpath.split(path)
+    return (folder or ".") if _OF_FOLDER.fullmatch(name) else path
 
 
 def listed(texts: Iterable[str]) -> str:

@@ -103,9 +103,9 @@ def parse(text: str, source: str) -> Any:
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        place = shorten(error.object[error.start :])
+        place = shorten(error.object[max(error.start - 20, 0) : error.end])
         raise InputError(
-            f"{source} is not JSON: {place} has a lone surrogate."
+            f"{source} is not JSON: {place} has a lone surrogate at its end."
         ) from error
     except ValueError as error:
         raise InputError(f"{source} is not JSON: {error}.") from error

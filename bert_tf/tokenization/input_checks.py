@@ -22,13 +22,21 @@ def texts_as_batch(texts: Any) -> tuple[Any, bool]:
         string [N], and whether `texts` is a single text.
 
     Raises:
+        InputError: A list has other values than texts.
         TypeError, ValueError: `texts` are not texts. If only the rank differs, the
             error is tf.errors.InvalidArgumentError.
     """
     try:
         texts = tf.convert_to_tensor(texts, tf.string)
     except (TypeError, ValueError):  # lone surrogates cause these errors too
-        texts = tf.constant(_without_surrogates(texts), tf.string)
+        texts = _without_surrogates(texts)
+        others = [t for t in texts if not isinstance(t, (str, bytes))]
+        if isinstance(texts, list) and others:  # such as an empty cell of a table
+            raise InputError(
+                f"Texts must be strings. Received: {others[0]!r}, a value of type "
+                f"{type(others[0]).__name__}."
+            ) from None
+        texts = tf.constant(texts, tf.string)
 
     rank = texts.shape.rank
     if rank == 0:
@@ -64,8 +72,9 @@ def ids_as_ragged(ids: Any, dtype: Any = tf.int32) -> tuple[Any, bool]:
         TypeError, ValueError: `ids` cannot be converted to a tensor of integers.
     """
     if not tf.is_tensor(ids):
-        is_array = isinstance(ids, np.ndarray) and ids.dtype != object
-        if is_array:
+        if isinstance(ids, np.ndarray) and ids.dtype == object:
+            ids = ids.tolist()
+        if isinstance(ids, np.ndarray):
             ids = tf.convert_to_tensor(ids)
         elif isinstance(ids, (list, tuple)) and any(map(tf.is_tensor, ids)):
             ids = tf.ragged.stack(ids)

@@ -77,6 +77,11 @@ class BertTokenizer(tf.Module):
         special_tokens_in_text: bool = False,
     ) -> None:
         super().__init__(name="bert_tokenizer")
+        if do_lower_case not in (True, False, None):
+            raise InputError(
+                f"do_lower_case must be True or False. Received: {do_lower_case!r}."
+            )
+
         # The vocabulary, its casing and its special tokens.
         tokens = to_token_list(vocab)
         source = os.fspath(vocab) if isinstance(vocab, (str, os.PathLike)) else tokens

@@ -116,6 +116,12 @@ def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> N
             )
         seen[token] = line
 
+    # The reader of a `vocab.txt` drops empty lines at its end.
+    if tokens and not tokens[-1]:
+        raise InputError(
+            f"{source}: line {len(tokens)} is empty, and is the last one. Leave out "
+            "empty lines at the end."
+        )
     # A file of another kind has valid lines, but no special tokens.
     missing = [token for token in SPECIAL_TOKENS if token not in seen]
     if missing:

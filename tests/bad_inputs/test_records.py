@@ -4,7 +4,7 @@ The files of the rows are in the folder of the fixture `folder`.
 """
 
 import pytest
-from hostile_records import SIZES, frames, header, record, with_value, write
+from hostile_records import SIZES, VALUES, frames, header, record, with_value, write
 from refusals import refused_with
 from run_programs import assert_refused, run_mains
 from tiny_bert import write_architecture
@@ -24,6 +24,7 @@ FILES = {
         record(input_ids=[2, 3], input_mask=[1, 1], segment_ids=[0, 0])
     ),
     "no_mask": frames(record(input_mask=None)),
+    "floats": frames(record(input_ids=[float(i) for i in VALUES["input_ids"]])),
     "large_id": frames(with_value("input_ids", (1 << 32) + 5)),
     "large_position": frames(with_value("masked_lm_positions", (1 << 32) + 1)),
     "segment": frames(with_value("segment_ids", 2)),
@@ -33,6 +34,7 @@ FILES = {
         for name, bad in {
             "label": with_value("next_sentence_labels", (1 << 32) + 1),
             "weight": with_value("masked_lm_weights", float("inf")),
+            "floats": record(input_ids=[float(i) for i in VALUES["input_ids"]]),
         }.items()
     },
 }
@@ -46,6 +48,7 @@ FILE_ROWS = [
     ("no_example", ["no_example", "not a tf.train.Example"]),
     ("other_length", ["input_ids of length 2, but length 8 is expected"]),
     ("no_mask", ["no_mask has no feature input_mask"]),
+    ("floats", ["floats cannot be parsed", "input_ids"]),
     ("large_id", ["holds 4294967301 in input_ids", "vocab_size is 9"]),
     ("large_position", ["holds 4294967297 in masked_lm_positions"]),
     ("segment", ["holds 2 in segment_ids", "type_vocab_size is 2"]),
@@ -90,6 +93,7 @@ PIPELINE_ROWS = [
     ("cut", ["Record 1 of", "truncated", "skip_bad_records=true"]),
     ("late_label", ["Record 40 of", "holds 4294967297 in next_sentence_labels"]),
     ("late_weight", ["Record 40 of", "holds inf in masked_lm_weights"]),
+    ("late_floats", ["Record 40 of", "input_ids"]),
 ]
 _PATHS = (
     "input_file", "eval_input_file", "output_dir", "bert_config_file", "vocab_file",

@@ -8,6 +8,7 @@ import tensorflow as tf
 from refusals import refused
 from tokenizer_pairs import CLS, MASK, PAD, SEP, SPECIAL
 
+from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
 
 TOKENS = [*SPECIAL, "hello", "un", "##aff", "##able"]
@@ -65,12 +66,16 @@ def test_every_kind_of_texts_is_accepted(tokenizer, method, texts, rows):
             assert len(each.to_list()) == rows
 
 
-@pytest.mark.parametrize(
-    "texts", [None, [1, 2], ["a", None], [["a"], ["b"]], tf.constant([1])], ids=str
-)
+@pytest.mark.parametrize("texts", [None, [["a"], ["b"]], tf.constant([1])], ids=str)
 def test_values_that_are_not_texts_are_refused(tokenizer, texts):
     with pytest.raises((TypeError, ValueError, tf.errors.InvalidArgumentError)):
         tokenizer.tokenize(texts)
+
+
+@pytest.mark.parametrize("texts", [["a", None], np.array(["a", None], object)], ids=str)
+def test_an_empty_cell_among_the_texts_is_named(tokenizer, texts):
+    with refused("Received: None, a value of type NoneType"):
+        tokenizer.encode(texts)
 
 
 IDS = [
@@ -199,6 +204,7 @@ def test_offsets_in_characters_are_accepted_as_lists(tokenizer):
     ("vocab", "message"),
     [
         ([], "none of the 0 lines"),
+        ([*TOKENS, ""], "line 10 is empty"),
         (pathlib.Path("nowhere"), "no file nowhere"),
     ],
     ids=lambda value: type(value).__name__,
@@ -216,3 +222,14 @@ def test_every_kind_of_vocabulary_is_accepted(vocab):
     assert tokenizer.vocabulary == TOKENS and {
         type(token) for token in tokenizer.vocabulary
     } == {str}
+
+
+def test_a_casing_that_is_not_a_bool_is_refused():
+    with refused(r"must be True or False\. Received: 'False'"):
+        BertTokenizer(TOKENS, do_lower_case="False")
+
+
+def test_arrays_of_floats_are_not_ids(tokenizer):
+    for ids in (np.array([1.5, 2.0]), np.array([1.5, 2], object)):
+        with pytest.raises((TypeError, InputError)):
+            tokenizer.detokenize(ids)

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from bert_tf import features
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertTagger
 from bert_tf.task_facts import SETTING, TaskFacts
@@ -136,6 +136,8 @@ class NerTask(Task):
             windows.
         head: The layers between the encoder and the output layer.
 
+    Raises:
+        InputError: A scheme is unknown.
     """
 
     tokenizer: BertTokenizer = None  # type: ignore[assignment]
@@ -162,6 +164,11 @@ class NerTask(Task):
     )
     split_names = _STEMS
     endings = _ENDINGS
+
+    def __post_init__(self) -> None:
+        check_choice(schemes.SCHEMES, "scheme", self.scheme)
+        input_schemes = (schemes.DETECT, *schemes.SCHEMES)
+        check_choice(input_schemes, "input_scheme", self.input_scheme)
 
     def prepare(self, inputs: TaskInputs) -> "NerTask":
         """Returns the task with its tokenizer and labels; see `tasks.task.Task`.

@@ -86,8 +86,8 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
             check_plain_name(each, path)
             if not files.exists(posixpath.join(folder, each)):
                 raise InputError(
-                    f"{path} names {each:.80}, and the folder has no such file. Copy "
-                    "all files of the model."
+                    f"{path} names a file that does not exist: {folder}/{each:.80}. "
+                    "Copy all files of the model."
                 )
 
     tensors: dict[str, np.ndarray] = {}
@@ -96,7 +96,8 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
         for stored_name, stored in read(posixpath.join(folder, each)).items():
             new_name, array = _as_in_pytorch(stored_name, stored)
             # TensorFlow stores tied embeddings twice, as equal copies.
-            if not np.array_equal(tensors.setdefault(new_name, array), array):
+            first = tensors.setdefault(new_name, array)
+            if first is not array and not np.array_equal(first, array):
                 raise InputError(
                     f"{path} has two weights for {new_name}, the second one at "
                     f"{stored_name}. Save the model with one encoder."

@@ -211,8 +211,8 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
 
 def _fields(sizes: Mapping[str, Any], path: str) -> dict[str, Any]:
     """Returns the fields of `BertConfig` for the arguments of a `BertBackbone`."""
-    if missing := set(_ARGUMENTS.values()) - {"dropout", *sizes}:
-        raise InputError(f"{path} has no {min(missing)}. Save the model again.")
+    if missing := [n for n in _ARGUMENTS.values() if n not in {"dropout", *sizes}]:
+        raise InputError(f"{path} has no {missing[0]}. Save the model again.")
     return {field: sizes[name] for field, name in _ARGUMENTS.items() if name in sizes}
 
 

@@ -75,7 +75,7 @@ def ids_as_ragged(ids: Any, dtype: Any = tf.int32) -> tuple[Any, bool]:
         if isinstance(ids, np.ndarray) and ids.dtype == object:
             ids = ids.tolist()
         if isinstance(ids, np.ndarray):
-            ids = tf.convert_to_tensor(ids)
+            ids = tf.convert_to_tensor(ids if ids.size else ids.astype(np.int64))
         elif isinstance(ids, (list, tuple)) and any(map(tf.is_tensor, ids)):
             ids = tf.ragged.stack(ids)
         else:

@@ -247,7 +247,7 @@ def test_shards_of_bin_files(folder, tensors):
     for path in (folder, folder / names[0]):
         assert_same_arrays(read_weights(str(path)).arrays, expected)
     (folder / names[1]).unlink()
-    with refused(rf"index.json names {names[1]}, and the folder has no such file"):
+    with refused(rf"index.json names a file that does not exist: .*/{names[1]}"):
         read_weights(str(folder))
 
 
@@ -266,7 +266,7 @@ def test_shards_of_h5_files(foreign, tmp_path):
     expected = read_weights(str(golden)).arrays
     assert_same_arrays(read_weights(str(folder)).arrays, expected)
     (folder / names[0]).unlink()
-    with refused("names tf_model-00001-of-00002.h5, and the folder has no"):
+    with refused("names a file that does not exist: .*/tf_model-00001-of-00002.h5"):
         read_weights(str(folder))
 
 

@@ -266,7 +266,7 @@ def test_presets_and_files_that_cannot_be_read(golden, tmp_path):
     cases = {
         "describes a RobertaBackbone": {"class_name": "RobertaBackbone"},
         "describes a BertBackbone. Of the models": {"registered_name": "mine>Bert"},
-        "vocab_size": {"config": {}},
+        "vocabulary_size": {"config": {}},
     }
     for message, values in cases.items():
         before = (preset / "config.json").read_text()

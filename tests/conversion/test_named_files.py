@@ -88,7 +88,7 @@ def test_a_lower_case_model_of_unknown_casing_becomes_a_lower_case_preset(tmp_pa
 
 
 def test_what_a_preset_computes_differently_is_logged(tmp_path, caplog):
-    config = small_config(hidden_act="gelu_exact")
+    config = small_config(vocab_size=9, hidden_act="gelu_exact")
     model = bert_tf.BertClassifier(config, num_labels=2)
     facts = {"labels": ["a", "b"], "task_type": "multi_label"}
     bert_tf.save_checkpoint(model, None, tmp_path / "preset", "keras_hub", **facts)

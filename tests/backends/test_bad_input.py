@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_bert import small_config
 
 import bert_tf
 
@@ -75,12 +76,29 @@ def test_dynamic_shapes(monkeypatch):
 def test_tensorflow_leaves_the_gpus_to_another_backend(name, monkeypatch):
     calls = []
     monkeypatch.setattr(keras.config, "backend", lambda: name)
+    monkeypatch.setenv("KERAS_BACKEND", name)
     monkeypatch.setattr(
         tf.config, "set_visible_devices", lambda *arguments: calls.append(arguments)
     )
     monkeypatch.delitem(vars(bert_tf), "BertTokenizer", raising=False)
     assert bert_tf.BertTokenizer  # used for the first time
     assert calls == ([] if name == "tensorflow" else [([], "GPU")])
+
+
+def test_text_inputs_on_texts_and_in_datasets():
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "film"]
+    layer = bert_tf.TextInputs(bert_tf.BertTokenizer(tokens), 6)
+    texts = ["good film", "film"]
+    expected = [[2, 5, 6, 3, 0, 0], [2, 6, 3, 0, 0, 0]]
+    assert np.array_equal(layer(texts)["input_ids"], expected)
+
+    dataset = tf.data.Dataset.from_tensor_slices(texts).batch(2).map(layer)
+    (batch,) = list(dataset)
+    assert np.array_equal(batch["input_ids"], expected)
+    config = small_config(vocab_size=len(tokens))
+    encoder = bert_tf.BertEncoder(config)
+    outputs = encoder(layer(texts))["pooled_output"]
+    assert np.allclose(outputs, encoder.predict(dataset)["pooled_output"], atol=1e-6)
 
 
 def test_models_and_optimizer_do_not_import_tensorflow():

@@ -168,7 +168,11 @@ def run(python, backend, meshes=(), devices=1):
         path = str(pathlib.Path(folder) / "results.npz")
         command = [python, __file__, f"--init_checkpoint={FLAGS.init_checkpoint}"]
         command.append(f"--worker={json.dumps([path, meshes])}")
-        environment = {**os.environ, "KERAS_BACKEND": backend}
+        environment = {
+            **os.environ,
+            "KERAS_BACKEND": backend,
+            "JAX_CPU_ENABLE_ASYNC_DISPATCH": "false",
+        }
         flag = f"--xla_force_host_platform_device_count={devices}"
         subprocess.run(command, check=True, env={**environment, "XLA_FLAGS": flag})
         return dict(np.load(path))

@@ -171,7 +171,7 @@ def run(python, backend, meshes=(), devices=1):
         environment = {
             **os.environ,
             "KERAS_BACKEND": backend,
-            "JAX_CPU_ENABLE_ASYNC_DISPATCH": "false",
+            "NPROC": "32",
         }
         flag = f"--xla_force_host_platform_device_count={devices}"
         subprocess.run(command, check=True, env={**environment, "XLA_FLAGS": flag})

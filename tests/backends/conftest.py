@@ -7,5 +7,5 @@ import os
 
 if os.environ.get("KERAS_BACKEND") == "jax":
     os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
-    # Steps that overlap can wait for each other's threads forever.
-    os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "false")
+    # The threads of XLA: with fewer, its devices can wait for each other forever.
+    os.environ.setdefault("NPROC", "32")

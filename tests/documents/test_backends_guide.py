@@ -54,7 +54,7 @@ def test_the_commands_lead_from_text_over_eight_devices_to_predictions(tmp_path)
         "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}",
         "PYTHONPATH": str(folder),
         "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
-        "JAX_CPU_ENABLE_ASYNC_DISPATCH": "false",
+        "NPROC": "32",
     }
     done = subprocess.run(
         ["bash", "-euc", program()],

@@ -94,16 +94,16 @@ def make_transformers(batch, compiled):
     return run
 
 
-def matmul_speed():
+def matmul_speed(size=8192):
     """Returns the FLOP/s of a product of two bfloat16 matrices."""
-    a = jax.random.normal(jax.random.key(0), (8192, 8192), jnp.bfloat16)
+    a = jax.random.normal(jax.random.key(0), (size, size), jnp.bfloat16)
     product = jax.jit(jnp.matmul)
     secs = []
     for _ in range(20):
         start = time.perf_counter()
         product(a, a).block_until_ready()
         secs.append(time.perf_counter() - start)
-    return 2 * 8192**3 / min(secs)
+    return 2 * size**3 / min(secs)
 
 
 def main():

@@ -27,30 +27,7 @@ SHAPE, STEPS, TURNS = "small", 3, 4
 
 def make_bert_tf(batch):
     """Returns a model and the batch for its `fit`."""
-    import keras
-
-    import bert_tf
-
-    model = bert_tf.BertPretrainer(training.config_of(SHAPE), seed=0)
-    cross_entropy = keras.losses.SparseCategoricalCrossentropy
-    masked_lm = cross_entropy(from_logits=True, reduction="mean_with_sample_weight")
-    losses = {
-        "masked_lm_logits": masked_lm,
-        "next_sentence_logits": cross_entropy(from_logits=True),
-    }
-    schedule = bert_tf.WarmupSchedule(training.RATE, 10**6)
-    model.compile(bert_tf.AdamWeightDecay(schedule), loss=losses)
-
-    names = ("input_ids", "input_mask", "segment_ids", "masked_lm_positions")
-    targets = {
-        "masked_lm_logits": batch["masked_lm_ids"],
-        "next_sentence_logits": batch["next_sentence_labels"],
-    }
-    weights = {
-        "masked_lm_logits": batch["masked_lm_weights"],
-        "next_sentence_logits": batch["masked_lm_weights"][:, 0],
-    }
-    return model, ({name: batch[name] for name in names}, targets, weights)
+    return training.compile_pretrainer(SHAPE), training.fit_data(batch)
 
 
 def make_keras_hub(batch):

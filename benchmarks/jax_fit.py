@@ -22,12 +22,11 @@ os.environ.setdefault("KERAS_BACKEND", "jax")
 # JAX and PyTorch share the memory of the accelerator.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
+import accelerator
 import jax
-import jax.numpy as jnp
 import keras
 import training
 
-from bert_tf import AdamWeightDecay, BertPretrainer, WarmupSchedule
 from bert_tf.modeling import costs
 
 IS_SMOKE = "--smoke" in sys.argv
@@ -41,17 +40,7 @@ class Repeated(keras.utils.PyDataset):
 
     def __init__(self, batch):
         super().__init__()
-        inputs = ("input_ids", "input_mask", "segment_ids", "masked_lm_positions")
-        labels = batch["next_sentence_labels"]
-        ones = batch["masked_lm_weights"]
-        self._batch = (
-            {name: batch[name] for name in inputs},
-            {
-                "masked_lm_logits": batch["masked_lm_ids"],
-                "next_sentence_logits": labels,
-            },
-            {"masked_lm_logits": ones, "next_sentence_logits": ones[:, 0]},
-        )
+        self._batch = training.fit_data(batch)
 
     def __len__(self):
         return STEPS
@@ -62,15 +51,7 @@ class Repeated(keras.utils.PyDataset):
 
 def make_bert_tf(shape):
     """Returns a function that runs `STEPS` steps, and returns their mean loss."""
-    config = training.config_of(shape)
-    model = BertPretrainer(config, seed=0, dtype="mixed_bfloat16")
-    cross_entropy = keras.losses.SparseCategoricalCrossentropy
-    masked_lm = cross_entropy(from_logits=True, reduction="mean_with_sample_weight")
-    next_sentence = cross_entropy(from_logits=True)
-    losses = {"masked_lm_logits": masked_lm, "next_sentence_logits": next_sentence}
-    schedule = WarmupSchedule(training.RATE, 10**6, num_warmup_steps=1000)
-    model.compile(AdamWeightDecay(schedule), loss=losses)
-
+    model = training.compile_pretrainer(shape, dtype="mixed_bfloat16")
     data = Repeated(training.batch_of(shape))
     return lambda: model.fit(data, verbose=0).history["loss"][-1]
 
@@ -102,19 +83,6 @@ def make_transformers(shape):
     return run
 
 
-def matmul_speed():
-    """Returns the FLOP/s of a product of two bfloat16 matrices."""
-    size = 512 if IS_SMOKE else 8192
-    a = jax.random.normal(jax.random.key(0), (size, size), jnp.bfloat16)
-    product = jax.jit(jnp.matmul)
-    secs = []
-    for _ in range(20):
-        start = time.perf_counter()
-        product(a, a).block_until_ready()
-        secs.append(time.perf_counter() - start)
-    return 2 * size**3 / min(secs)
-
-
 def start_systems(shape):
     """Returns the functions that run steps, after their first call."""
     runs = {}
@@ -139,7 +107,7 @@ def main():
     began = time.perf_counter()
     versions = f"jax {jax.__version__}, keras {keras.__version__}"
     print(jax.devices()[0].device_kind, versions, flush=True)
-    peak = matmul_speed()
+    peak = accelerator.matmul_speed(512 if IS_SMOKE else 8192)
     print(f"matrix products: {peak / 1e12:.0f} TFLOP/s", flush=True)
 
     for shape in SHAPES:

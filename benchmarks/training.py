@@ -139,6 +139,33 @@ def make_bert_tf(shape, precision, compiled, dropout=DROPOUT):
     return run, objective
 
 
+def compile_pretrainer(shape, **options):
+    """Returns a `BertPretrainer` for `fit`, on any backend of Keras."""
+    import keras
+
+    from bert_tf import AdamWeightDecay, BertPretrainer, WarmupSchedule
+
+    model = BertPretrainer(config_of(shape), seed=0, **options)
+    cross_entropy = keras.losses.SparseCategoricalCrossentropy
+    masked_lm = cross_entropy(from_logits=True, reduction="mean_with_sample_weight")
+    next_sentence = cross_entropy(from_logits=True)
+    losses = {"masked_lm_logits": masked_lm, "next_sentence_logits": next_sentence}
+    schedule = WarmupSchedule(RATE, 10**6, num_warmup_steps=1000)
+    model.compile(AdamWeightDecay(schedule), loss=losses)
+    return model
+
+
+def fit_data(batch):
+    """Returns inputs, targets and sample weights of a batch for `fit`."""
+    names = ("input_ids", "input_mask", "segment_ids", "masked_lm_positions")
+    labels, weights = batch["next_sentence_labels"], batch["masked_lm_weights"]
+    return (
+        {name: batch[name] for name in names},
+        {"masked_lm_logits": batch["masked_lm_ids"], "next_sentence_logits": labels},
+        {"masked_lm_logits": weights, "next_sentence_logits": weights[:, 0]},
+    )
+
+
 def make_keras_hub(shape, precision, compiled):
     """Returns a function that runs a number of steps of keras-hub with `fit`."""
     os.environ["KERAS_BACKEND"] = "tensorflow"

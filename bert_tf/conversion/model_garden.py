@@ -122,11 +122,11 @@ def read_weights(reader: Any) -> GardenWeights:
         arrays[name] = array.T if is_output_layer else array
 
         # No other weight may be replaced.
-        before = found_at.get(name, "pooler_transform")
+        before = found_at.get(name)
         found_at[name] = full_name
-        if "pooler_dense" in before:
+        if before and "pooler_dense" in before:
             unknown.append(keys[before])
-        elif "pooler_transform" not in before:
+        elif before and "pooler_transform" not in before:
             raise InputError(
                 f"The checkpoint has two variables for {name}: {before} and "
                 f"{full_name}. Save the model with one encoder."

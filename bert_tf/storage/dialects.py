@@ -54,8 +54,8 @@ class Dialect:
         source: The paths that are read, for help texts.
         marks: Names, or globs of names, of files which show, each of them, that a
             folder contains a checkpoint. The first one is a name, for messages.
-        weights: Globs of the names of files with weights. They are found in archives
-            and in downloaded folders, and stand for their folder (see `folder_of`).
+        weights: Globs of the names of files with weights. The folder of an archive
+            that has one of them is read.
         files: A regular expression of the names of files that belong to a checkpoint,
             apart from texts and settings (`_SETTINGS`).
         hub_files: Globs of the files that are downloaded from the Hugging Face hub; ()
@@ -169,7 +169,8 @@ DIALECTS = {
         ),
     ),
 }
-# The files that are read if a folder is given.
+# A file of these names stands for its folder. Others, such as pytorch_model.bin, are
+# read themselves, also if the folder has a preferred file.
 _OF_FOLDER = re.compile(
     r"model(-\d{5}-of-\d{5})?\.safetensors|saved_model\.pb|(model|task)\.weights\.h5"
 )

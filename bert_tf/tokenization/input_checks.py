@@ -30,12 +30,12 @@ def texts_as_batch(texts: Any) -> tuple[Any, bool]:
         texts = tf.convert_to_tensor(texts, tf.string)
     except (TypeError, ValueError):  # lone surrogates cause these errors too
         texts = _without_surrogates(texts)
-        others = [t for t in texts if not isinstance(t, (str, bytes))]
-        if isinstance(texts, list) and others:  # such as an empty cell of a table
-            raise InputError(
-                f"Texts must be strings. Received: {others[0]!r}, a value of type "
-                f"{type(others[0]).__name__}."
-            ) from None
+        for each in texts if isinstance(texts, list) else ():
+            if not isinstance(each, (str, bytes)):  # such as an empty cell of a table
+                raise InputError(
+                    f"Texts must be strings. Received: {each!r}, a value of type "
+                    f"{type(each).__name__}."
+                ) from None
         texts = tf.constant(texts, tf.string)
 
     rank = texts.shape.rank

@@ -106,6 +106,14 @@ def test_links_lead_to_existing_files(name):
             )
 
 
+@pytest.mark.parametrize("name", [*NAMES, ".ci/run", "run_scripts/test.sh"])
+def test_the_named_tests_exist(name):
+    text = (ROOT / name).read_text("utf-8")
+    for path, test in re.findall(r"\b(tests/[\w/]+\.py)(?:::(\w+))?", text):
+        assert (ROOT / path).exists(), f"{name} names {path}"
+        assert f"def {test}" in (ROOT / path).read_text("utf-8"), f"{name} names {test}"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_no_placeholder_remains(name):
     assert not re.findall(

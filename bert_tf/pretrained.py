@@ -34,6 +34,7 @@ from bert_tf.conversion.weight_table import HEADS_WITH_LABELS, OUTPUT_LAYERS
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertHeadModel, BertTaskModel, arrays_by_name
+from bert_tf.modeling.initial_weights import drawn_late
 from bert_tf.storage import files
 from bert_tf.storage.weights import ENCODER_FACTS, MODEL_FACTS
 from bert_tf.tokenization import BertTokenizer, check_size
@@ -242,17 +243,18 @@ class Pretrained:
         if OUTPUT_LAYERS.get(model_class.__name__) in self.weights:
             arguments.setdefault("head", HeadConfig.from_dict(self.facts.get("head")))
 
-        model = model_class(self.config, **arguments)
+        if self.contents is None:
+            return model_class(self.config, **arguments)
+        with drawn_late():
+            model = model_class(self.config, **arguments)
+            missing = self.assign(model).missing
 
         # The model keeps the facts about its head, for a later `save_checkpoint`.
-        if self.contents is not None:
-            missing = self.assign(model).missing
-            # The weights of the head, if there is one.
-            is_loaded = all(name.startswith("bert/") for name in missing)
-            names = MODEL_FACTS if isinstance(model, BertTaskModel) else ENCODER_FACTS
-            model.head_facts = {
-                n: self.facts[n] for n in names if is_loaded and n in self.facts
-            }
+        is_loaded = all(name.startswith("bert/") for name in missing)
+        names = MODEL_FACTS if isinstance(model, BertTaskModel) else ENCODER_FACTS
+        model.head_facts = {
+            n: self.facts[n] for n in names if is_loaded and n in self.facts
+        }
         return model
 
     def _num_labels(self, model_class: type) -> int:

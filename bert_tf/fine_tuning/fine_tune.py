@@ -22,6 +22,7 @@ from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.fine_tuning.run_model import RunModel
 from bert_tf.fine_tuning.run_phases import FineTuningRun, PhaseResults
 from bert_tf.head_config import HeadConfig
+from bert_tf.modeling.initial_weights import drawn_late
 from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.task import DataLocation, Task, TaskInputs
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
@@ -281,10 +282,11 @@ def _read_teacher(
             )
 
     def make_objective(dtype: str) -> HeadObjective:
-        objective: HeadObjective = task.make_objective(
-            pretrained.config, seed=0, dtype=dtype
-        )
-        pretrained.initialize_task(objective.model, facts, init_head=True)
+        with drawn_late():
+            objective: HeadObjective = task.make_objective(
+                pretrained.config, seed=0, dtype=dtype
+            )
+            pretrained.initialize_task(objective.model, facts, init_head=True)
         return objective
 
     sha256 = pretrained.contents.sha256() if pretrained.contents else ""

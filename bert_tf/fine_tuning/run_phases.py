@@ -29,6 +29,7 @@ from bert_tf.fine_tuning.feature_cache import cache_features
 from bert_tf.fine_tuning.fine_tuning_config import RunSettings
 from bert_tf.fine_tuning.run_data import RunData, SplitData
 from bert_tf.modeling import costs
+from bert_tf.modeling.initial_weights import drawn_late
 from bert_tf.storage import files
 from bert_tf.tasks.results import TaskResults, with_baselines
 from bert_tf.tasks.task import RESULTS
@@ -102,13 +103,16 @@ class FineTuningRun:
         self.folder.check_same_run(settings.training if settings.phases.train else None)
 
         # The model, on its devices, with its initial weights.
-        self._trainer = Trainer(
-            self._make_objective,
-            self.folder,
-            settings.training,
-            settings.runtime,
-            self.initialize,
-        )
+        with drawn_late() as leave:
+            self._trainer = Trainer(
+                self._make_objective,
+                self.folder,
+                settings.training,
+                settings.runtime,
+                self.initialize,
+            )
+            if self._trainer.resumes:
+                leave(self._trainer.objective.variables.values())
         objective: Any = self._trainer.objective
         self._first_step = 0  # known only with a frozen encoder
         if settings.features and (checkpoint := self.folder.checkpoint_to_resume()):

@@ -2,12 +2,13 @@
 
 They are written with Keras operations only.
 
-Read in this order: `fused` (arithmetic with explicit gradients), `layers` (dense, layer
-normalization, dropout, initial weights), `transformer` (attention, block, rows without
-padding), `inputs` (checks of the inputs), `base_model` (base class of all models),
-`encoder` (embeddings, `BertEncoder`), `heads` (output layers, BiLSTM, combination of
-hidden states), `models` (encoder and head for each kind of task), `costs` (parameters,
-FLOPs and memory of a model), `layout` (variables on several devices).
+Read in this order: `fused` (arithmetic with explicit gradients), `initial_weights`
+(random values), `layers` (dense, layer normalization, dropout), `transformer`
+(attention, block, rows without padding), `inputs` (checks of the inputs), `base_model`
+(base class of all models), `encoder` (embeddings, `BertEncoder`), `heads` (output
+layers, BiLSTM, combination of hidden states), `models` (encoder and head for each kind
+of task), `costs` (parameters, FLOPs and memory of a model), `layout` (variables on
+several devices).
 Imports foundation modules and keras, never tensorflow.
 
 Shape letters: B sequences in a batch, S tokens in a sequence, H hidden size, A

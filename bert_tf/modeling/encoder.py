@@ -12,12 +12,12 @@ from keras import ops
 from bert_tf.backend import check_dynamic_shapes
 from bert_tf.config import BertConfig
 from bert_tf.modeling.base_model import BertBaseModel
+from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.inputs import complete_inputs
 from bert_tf.modeling.layers import (
     Dense,
     Dropout,
     DropoutSeeds,
-    InitialWeights,
     LayerNorm,
     Variables,
     restore_shape,
@@ -63,7 +63,7 @@ class Embeddings(ConfiguredLayer):
 
         def table(rows: int, name: str) -> keras.Variable:
             shape = (rows, config.hidden_size)
-            return self.add_weight(shape, initial.next(), name=name, autocast=False)
+            return initial.add_weight(self, shape, name=name, autocast=False)
 
         # The order of these lines is that of the random seeds.
         self.word_embeddings = table(config.vocab_size, "word_embeddings")

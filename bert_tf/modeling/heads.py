@@ -12,9 +12,9 @@ from keras import ops
 from bert_tf.config import BertConfig
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import fused
+from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.layers import (
     Dense,
-    InitialWeights,
     LayerNorm,
     Variables,
     flatten_to_rows,
@@ -130,11 +130,9 @@ class OutputHead(keras.layers.Layer):
         super().__init__(**kwargs)
         self.inputs = inputs
         self.outputs = outputs
-        self.output_weights = self.add_weight(
-            (outputs, inputs),
-            (initial or InitialWeights(0.02)).next(),
-            name="output_weights",
-            autocast=False,
+        initial = initial or InitialWeights(0.02)
+        self.output_weights = initial.add_weight(
+            self, (outputs, inputs), name="output_weights", autocast=False
         )
         self.output_bias = self.add_weight(
             (outputs,), "zeros", name="output_bias", autocast=False

@@ -1,13 +1,11 @@
 """The layers `Dense`, `LayerNorm` and `Dropout`, and what they share.
 
-They share initializers (`InitialWeights`), activation functions, and functions for
-variables and shapes. Each layer creates its variables in its constructor, because the
-arguments determine all shapes. `DropoutSeeds` has the seeds of all dropout layers of
-one model.
+They share activation functions, and functions for variables and shapes. Each layer
+creates its variables in its constructor, because the arguments determine all shapes.
+`DropoutSeeds` has the seeds of all dropout layers of one model.
 """
 
 import contextlib
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +15,7 @@ from keras import ops
 
 from bert_tf.errors import InputError
 from bert_tf.modeling import fused
+from bert_tf.modeling.initial_weights import InitialWeights
 
 Variables = dict[str, keras.Variable]
 
@@ -27,33 +26,6 @@ _GELU = {"gelu": fused.gelu, "gelu_exact": fused.gelu_exact}
 # to `DropoutSeeds.use`, plus (layer index + 1) times these constants. So two layers do
 # not get the same seed in nearby steps.
 _STRIDES = np.array([0x9E3779B1, 0x85EBCA6B], np.uint64)
-
-
-class InitialWeights:
-    """Creates initializers: normal distributions truncated at two standard deviations.
-
-    Args:
-        stddev: Standard deviation before the truncation (`initializer_range` of the
-            config).
-        seed: Integer that determines all initial values. If None, the seed is drawn
-            from Python's `random`; `keras.utils.set_random_seed` seeds `random`.
-
-    Source: google-research/bert `modeling.create_initializer`.
-    """
-
-    def __init__(self, stddev: float, seed: int | None = None) -> None:
-        self._stddev = stddev
-        self._seeds = random.Random(random.randrange(2**31) if seed is None else seed)
-
-    def next(self) -> keras.initializers.Initializer:
-        """Returns an initializer for the next variable; each call draws a new seed."""
-        return keras.initializers.TruncatedNormal(
-            stddev=self._stddev, seed=self.next_seed()
-        )
-
-    def next_seed(self) -> int:
-        """Returns a new seed, for a variable with another distribution."""
-        return self._seeds.randrange(2**31)
 
 
 def variables_of_layers(layers: Mapping[str, Any]) -> Variables:
@@ -160,8 +132,8 @@ class Dense(keras.layers.Layer):
         self._activation = activation(activation_name)
         self.lora_rank = 0
 
-        initializer = (initial or InitialWeights(0.02)).next()
-        self.kernel = self.add_weight((inputs, units), initializer, name="kernel")
+        initial = initial or InitialWeights(0.02)
+        self.kernel = initial.add_weight(self, (inputs, units), name="kernel")
         self.bias = self.add_weight((units,), "zeros", name="bias")
         self.build((None, inputs))
 

@@ -21,12 +21,12 @@ from bert_tf.head_config import HeadConfig
 from bert_tf.modeling.base_model import BertBaseModel
 from bert_tf.modeling.encoder import BertEncoder
 from bert_tf.modeling.heads import HeadLayers, MaskedLMHead, OutputHead, mean_of_tokens
+from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS, complete_inputs, to_int32
 from bert_tf.modeling.layers import (
     Dense,
     Dropout,
     DropoutSeeds,
-    InitialWeights,
     Variables,
     flatten_to_rows,
     restore_shape,

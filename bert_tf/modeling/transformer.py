@@ -9,11 +9,11 @@ from keras import ops
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import fused
+from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.layers import (
     Dense,
     Dropout,
     DropoutSeeds,
-    InitialWeights,
     LayerNorm,
     Variables,
     flatten_to_rows,

@@ -11,6 +11,7 @@ import tensorflow as tf
 from bert_tf.config import BertConfig
 from bert_tf.features import Sizes
 from bert_tf.modeling import BertPretrainer, costs
+from bert_tf.modeling.initial_weights import drawn_late
 from bert_tf.pretraining.damaged_records import explain_read_error
 from bert_tf.pretraining.pretraining_batches import (
     describe_origins,
@@ -83,7 +84,10 @@ def train_and_evaluate(
     make_objective = functools.partial(
         _make_objective, architecture, config.objective, runtime
     )
-    trainer = Trainer(make_objective, folder, training, runtime, initialize)
+    with drawn_late() as leave:
+        trainer = Trainer(make_objective, folder, training, runtime, initialize)
+        if trainer.resumes:
+            leave(trainer.objective.variables.values())
     majority: Metrics = {}
 
     def evaluate() -> Metrics:

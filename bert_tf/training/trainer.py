@@ -99,6 +99,8 @@ class Trainer(Generic[ObjectiveT]):
         objective: The objective, with the present weights.
         is_chief: Whether this process is the one that writes files.
         replicas: The number of devices among which each global batch is divided.
+        resumes: Whether the folder has a checkpoint. The objective gets its weights
+            from it in `train` or `load_result`.
         results: The metrics of the last held-out evaluation in `train`, by the name of
             the data set; empty if `train` did not evaluate the weights that the
             objective now has.
@@ -184,7 +186,8 @@ class Trainer(Generic[ObjectiveT]):
         # The weights are those of the newest checkpoint, or else the initial ones.
         self._found_checkpoints = folder.checkpoints()
         self._checkpoint = self._known_latest = folder.checkpoint_to_resume()
-        if self._checkpoint is None and initialize is not None:
+        self.resumes = self._checkpoint is not None
+        if not self.resumes and initialize is not None:
             initialize(self.objective)
 
     def train(

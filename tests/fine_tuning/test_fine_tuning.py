@@ -7,13 +7,14 @@ import pathlib
 import numpy as np
 import pytest
 import sklearn.metrics
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from tensorflow.python.framework import config as framework_config
 from tiny_bert import write_architecture
 
 import bert_tf
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
+from bert_tf.modeling import arrays_by_name
 from bert_tf.tasks.classification.classification_results import ClassificationResults
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
 from bert_tf.tasks.task import DataLocation
@@ -39,7 +40,15 @@ def data_dir(tmp_path):
 
 
 def run(
-    data_dir, output, phases=None, name="sst-2", location=None, model=None, **runtime
+    data_dir,
+    output,
+    phases=None,
+    name="sst-2",
+    location=None,
+    model=None,
+    init_head=None,
+    learning_rate=1e-2,
+    **runtime,
 ):
     return bert_tf.fine_tune(
         GLUE_TASKS[name],
@@ -49,9 +58,12 @@ def run(
         bert_config_file=f"{data_dir}/config.json",
         vocab_file=f"{data_dir}/vocab.txt",
         do_lower_case=True,
+        init_head=init_head,
         phases=phases or RunPhases(True, True),
         config=FineTuningConfig(max_seq_length=16, num_train_epochs=4),
-        training=TrainingConfig(seed=1, global_batch_size=8, learning_rate=1e-2),
+        training=TrainingConfig(
+            seed=1, global_batch_size=8, learning_rate=learning_rate
+        ),
         runtime=RuntimeConfig(**runtime),
     )
 
@@ -160,6 +172,47 @@ def test_the_result_of_an_earlier_run_is_removed_before_training(data_dir, tmp_p
     assert (tmp_path / "out/results.json").exists()
     run(data_dir, tmp_path / "out", RunPhases(True, False), stop_at_step=3)
     assert not (tmp_path / "out/results.json").exists()
+
+
+@pytest.mark.parametrize("kind", ["random", "no_head", "other_labels", "no_pooler"])
+def test_weights_that_a_checkpoint_lacks_are_those_of_the_seed(
+    data_dir, tmp_path, kind
+):
+    config = json.loads(pathlib.Path(data_dir, "config.json").read_text())
+    config = bert_tf.BertConfig.from_dict(config)
+    expected = arrays_by_name(bert_tf.BertClassifier(config, num_labels=2, seed=1))
+    checkpoint, init_head = str(tmp_path / "model"), None
+    if kind == "random":
+        checkpoint = None
+    else:
+        model = bert_tf.BertClassifier(config, num_labels=2, seed=5)
+        labels = ["0", "1"] if kind == "no_head" else ["1", "0"]
+        bert_tf.save_checkpoint(model, None, checkpoint, "hugging_face", labels=labels)
+        kept = {
+            name: value
+            for name, value in arrays_by_name(model).items()
+            if name.startswith("bert/")
+            and (kind != "no_pooler" or "pooler" not in name)
+        }
+        init_head = False if kind == "no_head" else None
+        expected |= kept
+    if kind == "no_pooler":
+        path = f"{checkpoint}/model.safetensors"
+        arrays = {k: v for k, v in load_file(path).items() if "pooler" not in k}
+        save_file(arrays, path)
+
+    run(
+        data_dir,
+        tmp_path / "out",
+        model=checkpoint,
+        init_head=init_head,
+        learning_rate=1e-30,  # changes no weight
+        stop_at_step=1,
+    )
+    found, _ = weights_of(tmp_path / "out")
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
 def write_model(data_dir, bias):

@@ -7,6 +7,7 @@ from tiny_bert import small_config
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertEncoder, BertPretrainer, variables_by_name
+from bert_tf.modeling.initial_weights import drawn_late
 
 CONFIG = small_config(50, hidden_size=32, num_attention_heads=4, intermediate_size=64)
 
@@ -44,3 +45,34 @@ def test_equal_seeds_give_equal_initial_weights():
     np.testing.assert_array_equal(first[0], initial_values()[0])
     query, key = first[5], first[7]
     assert not np.array_equal(query, key)
+
+
+def test_late_weights_are_those_that_nothing_set():
+    def model():
+        return variables_by_name(BertPretrainer(CONFIG, seed=3, dtype="bfloat16"))
+
+    expected = {name: np.asarray(value) for name, value in model().items()}
+    given = [name for name in expected if "layer_0" in name or "pooler" in name]
+    with drawn_late() as leave:
+        variables = model()
+        for name in given:
+            variables[name].assign(np.full(expected[name].shape, 0.25))
+        left = "cls/predictions/transform/dense/kernel"
+        leave([variables[left]])
+
+    for name, variable in variables.items():
+        values = np.asarray(variable)
+        if name in given:
+            assert (values == 0.25).all(), name
+        elif name != left:
+            np.testing.assert_array_equal(values, expected[name], err_msg=name)
+    assert np.isinf(np.asarray(variables[left]).astype("float32")).all()
+    # Models that are created afterwards are drawn at once.
+    np.testing.assert_array_equal(model()[left], expected[left])
+
+
+def test_no_late_weights_are_drawn_after_an_error():
+    with pytest.raises(KeyError), drawn_late():
+        variables = variables_by_name(BertEncoder(CONFIG, seed=3))
+        raise KeyError
+    assert np.isinf(np.asarray(variables["bert/pooler/dense/kernel"])).all()

@@ -1,0 +1,96 @@
+"""`InitialWeights` draws the random weights of a model; `drawn_late` saves the unused.
+
+To draw the weights of a model takes longer than to read them from a checkpoint. Inside
+`drawn_late`, models are created without random weights. At its end, only the weights
+are drawn that nothing else has set, with the values that they would have had at once.
+"""
+
+import contextlib
+import contextvars
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import keras
+
+# The value of a weight that waits for its random values. No model has such a weight.
+_NOT_SET = -math.inf
+# The weights that wait, with their initializers. None outside of `drawn_late`.
+_Waiting = list[tuple[keras.Variable, keras.initializers.Initializer]]
+_WAITING: contextvars.ContextVar[_Waiting | None] = contextvars.ContextVar(
+    "waiting", default=None
+)
+
+
+class InitialWeights:
+    """Creates weights: normal distributions truncated at two standard deviations.
+
+    Args:
+        stddev: Standard deviation before the truncation (`initializer_range` of the
+            config).
+        seed: Integer that determines all initial values. If None, the seed is drawn
+            from Python's `random`; `keras.utils.set_random_seed` seeds `random`.
+
+    Source: google-research/bert `modeling.create_initializer`.
+    """
+
+    def __init__(self, stddev: float, seed: int | None = None) -> None:
+        self._stddev = stddev
+        self._seeds = random.Random(random.randrange(2**31) if seed is None else seed)
+
+    def add_weight(
+        self, layer: keras.layers.Layer, shape: tuple[int, ...], **arguments: Any
+    ) -> keras.Variable:
+        """Adds a weight to a layer; each call draws a new seed.
+
+        Args:
+            layer: The layer.
+            shape: The shape of the weight, without an axis of length 0.
+            **arguments: Other arguments of `keras.layers.Layer.add_weight`.
+        """
+        initializer = keras.initializers.TruncatedNormal(
+            stddev=self._stddev, seed=self.next_seed()
+        )
+        waiting = _WAITING.get()
+        if waiting is None:
+            return layer.add_weight(shape, initializer, **arguments)
+
+        not_set = keras.initializers.Constant(_NOT_SET)
+        weight = layer.add_weight(shape, not_set, **arguments)
+        waiting.append((weight, initializer))
+        return weight
+
+    def next_seed(self) -> int:
+        """Returns a new seed, for a variable with another distribution."""
+        return self._seeds.randrange(2**31)
+
+
+@contextlib.contextmanager
+def drawn_late() -> Iterator[Callable[[Iterable[keras.Variable]], None]]:
+    """Draws the weights of models created in this block at its end, if still necessary.
+
+    Yields a function to call with variables that are set after the block, and therefore
+    need no random values. If the block raises an error, nothing is drawn.
+
+    Example:
+        with drawn_late():
+            model = BertClassifier(config, num_labels=2, seed=1)
+            assign(model, checkpoint)  # without a head
+    """
+    waiting: _Waiting = []
+    set_later: set[int] = set()  # by `id`, because variables cannot be compared
+
+    def leave(variables: Iterable[keras.Variable]) -> None:
+        set_later.update(map(id, variables))
+
+    token = _WAITING.set(waiting)
+    try:
+        yield leave
+    finally:
+        _WAITING.reset(token)
+
+    for weight, initializer in waiting:
+        first = weight[(0,) * len(weight.shape)]
+        if id(weight) not in set_later and float(first) == _NOT_SET:
+            weight.assign(initializer(weight.shape, weight.dtype))

@@ -3,7 +3,7 @@
 `BertEncoder` maps token ids to hidden states.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -21,6 +21,7 @@ from bert_tf.modeling.layers import (
     LayerNorm,
     Variables,
     restore_shape,
+    variable_tensor,
     variables_of_layers,
 )
 from bert_tf.modeling.transformer import (
@@ -170,6 +171,11 @@ class BertEncoder(BertBaseModel):
             compile it. Ignored with `attention_maps`. Set it on the model that is trained or
             predicts, not on the encoder in it, if that model has trained or predicted
             before.
+        share_graph: If not None, makes a function whose graph is traced only once, as
+            `tf.function` does. In training inside of `dropout_seeds.use`, all blocks
+            then share the graph of the first one, which gives the same values. It may
+            return None, and so may a model with `recompute` or LoRA not use it: each
+            block then has its own graph.
 
     Raises:
         InputError: `config` is not a `BertConfig` or has an unknown `hidden_act`; the
@@ -210,6 +216,7 @@ class BertEncoder(BertBaseModel):
                 )
             self.pooler = Dense(size, size, "tanh", initial, dtype=dtype, name="pooler")
         self._skips_padding = False
+        self.share_graph: Callable[[Callable[..., Any]], Any] | None = None
         self.built = True
 
     @property
@@ -255,9 +262,13 @@ class BertEncoder(BertBaseModel):
         skips_padding = self.skip_padding and not attention_maps
         layout = TokenRows(mask, skips_padding, training)
         rows = layout.of_batch(hidden)  # [N, H]
+        only_rows = training and not attention_maps
+        call_shared = self._shared_block(layout, bias) if only_rows else None
         states, maps = [], []
         for block in self.blocks:
-            if training and self.recompute and not attention_maps:
+            if call_shared:
+                rows = call_shared(block, rows)
+            elif only_rows and self.recompute:
                 rows = self._call_with_recomputation(block, rows, layout, bias)
             else:
                 rows, map_ = block(
@@ -276,6 +287,39 @@ class BertEncoder(BertBaseModel):
         if attention_maps:
             outputs["attention_maps"] = maps
         return outputs
+
+    def _shared_block(
+        self, layout: TokenRows, bias: Any
+    ) -> Callable[[TransformerBlock, Any], Any] | None:
+        """Returns a function that runs a block in training with the graph of all.
+
+        Its arguments are the block and the rows, [N, H]. None if the blocks do not
+        share one.
+        """
+        first = self.blocks[0]
+        if self.share_graph is None or self.recompute or not self.dropout_seeds.given:
+            return None
+        if any(len(b.weights) > len(b.variables_by_name()) for b in self.blocks):
+            return None  # LoRA may differ between blocks
+
+        def run(rows: Any, seed: Any, *values: Any) -> Any:
+            # The first block, with the weights and the dropout masks of another one.
+            weights = zip(first.weights, values, strict=True)
+            with keras.StatelessScope(weights), self.dropout_seeds.use(seed):
+                return first(rows, bias, layout=layout, training=True, needs_map=False)[
+                    0
+                ]
+
+        graph = self.share_graph(run)
+        if graph is None:
+            return None
+
+        def call(block: TransformerBlock, rows: Any) -> Any:
+            dropouts = block.attention.dropout.index - first.attention.dropout.index
+            values = map(variable_tensor, block.weights)
+            return graph(rows, self.dropout_seeds.seed_after(dropouts), *values)
+
+        return call
 
     def _call_with_recomputation(
         self, block: TransformerBlock, rows: Any, layout: TokenRows, bias: Any

@@ -325,6 +325,20 @@ class DropoutSeeds(keras.random.SeedGenerator):
         """Returns int [2]: inside `use` the given seed, else the next state."""
         return super().next(ordered) if self._given_seed is None else self._given_seed
 
+    @property
+    def given(self) -> bool:
+        """Whether the masks are derived from the seed of `use`."""
+        return self._given_seed is not None
+
+    def seed_after(self, layers: int) -> Any:
+        """Returns the seed, int32 [2], which gives each layer the mask of a later one.
+
+        The layer with the index i gets the mask of the layer i + `layers`. Only inside
+        `use`.
+        """
+        offset = (_STRIDES * np.uint64(layers)).astype(np.uint32).view(np.int32)
+        return self._given_seed + ops.convert_to_tensor(offset, "int32")
+
     def of_layer(self, index: int) -> keras.random.SeedGenerator:
         """Returns the seed generator for the next mask of one dropout layer.
 
@@ -333,8 +347,7 @@ class DropoutSeeds(keras.random.SeedGenerator):
         """
         if self._given_seed is None:
             return self
-        offset = (_STRIDES * np.uint64(index + 1)).astype(np.uint32).view(np.int32)
-        seed = self._given_seed + ops.convert_to_tensor(offset, "int32")
+        seed = self.seed_after(index + 1)
         # Some backends accept only unsigned seeds.
         is_unsigned = self.state.dtype == "uint32"
         return _FixedSeed(ops.cast(seed, "uint32") if is_unsigned else seed)
@@ -361,6 +374,9 @@ class Dropout(keras.layers.Layer):
         dropout_seeds: The `DropoutSeeds` of the model. If None, the layer creates new
             seeds.
 
+    Attributes:
+        index: The position among the dropout layers of the model.
+
     Call arguments:
         inputs: Float tensor of any shape.
         training: Whether to drop (set to 0) elements.
@@ -380,13 +396,13 @@ class Dropout(keras.layers.Layer):
 
         self.rate = rate
         self.dropout_seeds = dropout_seeds or DropoutSeeds()
-        self._index = self.dropout_seeds.new_index()
+        self.index = self.dropout_seeds.new_index()
         self.built = True
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         if not training or self.rate == 0:
             return inputs
-        seed = self.dropout_seeds.of_layer(self._index)
+        seed = self.dropout_seeds.of_layer(self.index)
         return fused.dropout(inputs, self.rate, seed)
 
     def mask(self, shape: tuple[Any, ...]) -> tuple[Any, float]:
@@ -394,7 +410,7 @@ class Dropout(keras.layers.Layer):
         if self.rate == 0:
             return None, 1.0
         return fused.dropout_mask(
-            shape, self.rate, self.dropout_seeds.of_layer(self._index)
+            shape, self.rate, self.dropout_seeds.of_layer(self.index)
         )
 
     def compute_output_shape(self, input_shape: Any) -> Any:

@@ -15,6 +15,7 @@ from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer, depths_by_name, variables_by_name
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
 from bert_tf.training.step.objective import Metrics, Tensors
+from bert_tf.training.step.shared_graph import share_graph
 
 # google-research/bert adds this value to the number of predictions, to avoid division
 # by zero.
@@ -60,6 +61,7 @@ class PretrainingObjective:
                 "tokens to predict."
             )
         self.model, self._kind = model, kind
+        model.bert.share_graph = share_graph
         self.variables: Tensors = variables_by_name(model)
         self.depths: Mapping[str, int] = depths_by_name(model)
         self.predicts_next_sentence = kind == "mlm_nsp"

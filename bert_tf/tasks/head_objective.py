@@ -11,6 +11,7 @@ import tensorflow as tf
 from bert_tf.modeling import depths_by_name, variables_by_name
 from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK, LABEL_WEIGHTS
 from bert_tf.training.step.losses import correct_predictions, cross_entropy, divergence
+from bert_tf.training.step.shared_graph import share_graph
 
 # By name: the features of a batch, the outputs of a model, or sums over a batch.
 Tensors = Mapping[str, Any]
@@ -38,6 +39,7 @@ class HeadObjective:
 
     def __init__(self, model: Any, best_by: tuple[str, int] = ("accuracy", 1)) -> None:
         self.model, self.best_by = model, best_by
+        model.bert.share_graph = share_graph
         self.variables: Mapping[str, Any] = variables_by_name(model)
         self.depths: Mapping[str, int] = depths_by_name(model)
 

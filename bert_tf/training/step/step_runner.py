@@ -110,14 +110,13 @@ class StepRunner:
             depths = objective.depths if config.layer_decay != 1 else None
             self.optimizer = Optimizer(objective.variables, config, depths)
 
-        # AutoGraph converts Python statements to graph operations. It takes seconds,
-        # and only the loop over the steps needs it. XLA compiles only the forward and
-        # backward pass, because one XLA program cannot update the variables of several
-        # replicas.
+        # AutoGraph converts Python statements to graph operations. It takes seconds, so
+        # nothing uses it. XLA compiles only the forward and backward pass, because one
+        # XLA program cannot update the variables of several replicas.
         self._gradients = tf.function(
             self._compute_gradients, jit_compile=runtime.jit_compile, autograph=False
         )
-        self._train_steps = tf.function(self._loop_over_steps)
+        self._train_steps = tf.function(self._loop_over_steps, autograph=False)
         self._train_step = tf.function(self._step, autograph=False)
         self._evaluate = tf.function(
             self._evaluate_on_replicas, reduce_retracing=True, autograph=False
@@ -197,22 +196,34 @@ class StepRunner:
         )
         done, origin = tf.constant(0, tf.int64), tf.zeros([0, 2], tf.int64)
 
-        while self._continues(done < steps, bad, totals):
-            tf.autograph.experimental.set_loop_options(
-                shape_invariants=[(origin, tf.TensorShape([None, 2]))]
-            )
-            batch = next(iterator)
+        def continues(done: Any, bad: Any, _: Any, totals: Any) -> Any:
+            return self._continues(done < steps, bad, totals)
+
+        def run_next(done: Any, bad: Any, origin: Any, totals: Any) -> tuple[Any, ...]:
+            batch = iterator.get_next()
             *results, is_bad = run_step(batch, step + done, start)
-            done += 1
-
-            bad = (bad + 1) * is_bad
-            if is_bad > 0:
-                origin = _origin(batch)
-
             results = tf.nest.map_structure(
-                lambda value: tf.cast(value, tf.float64), results
+                lambda value: tf.cast(value, tf.float64), tuple(results)
             )
-            totals = tuple(map(combine, totals, results))
+            return (
+                done + 1,
+                (bad + 1) * is_bad,
+                tf.cond(is_bad > 0, lambda: _origin(batch), lambda: origin),
+                tuple(map(combine, totals, results)),
+            )
+
+        # The number of examples in a batch is unknown.
+        invariants = tf.nest.map_structure(
+            lambda _: tf.TensorShape([]), (done, bad, origin, totals)
+        )
+        invariants = (*invariants[:2], tf.TensorShape([None, 2]), invariants[3])
+        done, bad, origin, totals = tf.while_loop(
+            continues,
+            run_next,
+            (done, bad, origin, totals),
+            invariants,
+            parallel_iterations=1,
+        )
         return totals, done, bad, origin
 
     def _continues(self, has_steps_left: Any, bad: Any, totals: Any) -> Any:

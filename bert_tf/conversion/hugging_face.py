@@ -253,7 +253,10 @@ def _rename_tensors(
             unknown.append(name)
             continue
         row, block = found
-        arrays[row.google.replace("{i}", block)] = array.T if row.transposed else array
+        if row.transposed:
+            # A copy now: to hash and to assign a transposed view copies it each time.
+            array = np.ascontiguousarray(array.T)
+        arrays[row.google.replace("{i}", block)] = array
 
     # A tied weight may be stored under the decoder's name only.
     for name, copy in _decoder_copies(tensors).items():

@@ -52,8 +52,11 @@ def read_bytes(path: str) -> bytes:
     """
     check_is_file(path)
     check_is_regular(path)
-    with explain_read_errors(path), gfile().GFile(path, "rb") as file:
-        return file.read()
+    # For a local file, TensorFlow takes three times as long as Python.
+    open_file = gfile().GFile if "://" in path else open
+    with explain_read_errors(path), open_file(path, "rb") as file:
+        content: bytes = file.read()
+    return content
 
 
 def exists(path: str) -> bool:
@@ -174,7 +177,7 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
             f"{path} cannot be read{content}: {reason_of(error)}."
         ) from error
     except (*archives, *others, *of_pyarrow) as error:
-        reason = str(error).rstrip(".")
+        reason = (getattr(error, "strerror", "") or str(error)).rstrip(".")
         raise InputError(f"{path} cannot be read{content}: {reason}.") from error
 
 

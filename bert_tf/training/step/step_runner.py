@@ -15,6 +15,7 @@ from bert_tf.training.step.optimizer import MINIMUM_SCALE, Optimizer
 from bert_tf.training.step.rates import scheduled_rate
 from bert_tf.training.step.update_rules import (
     clip_gradients,
+    squares_of_rows,
     sum_over_replicas,
     to_dense,
 )
@@ -336,7 +337,10 @@ class StepRunner:
         def of_part(index: Any) -> tuple[Tensors, ...]:
             part = _part_of_batch(batch, parts, index)
             part_seed = tf.random.experimental.stateless_fold_in(seed, index)
-            return self._gradients(part, counts, part_seed, loss_scale)
+            sums, gradients, squares = self._gradients(
+                part, counts, part_seed, loss_scale
+            )
+            return sums, to_dense(gradients), squares
 
         def add_part(index: Any, totals: Any) -> tuple[Any, Any]:
             return index + 1, tf.nest.map_structure(tf.add, totals, of_part(index))
@@ -353,7 +357,7 @@ class StepRunner:
     def _compute_gradients(
         self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any
     ) -> tuple[Tensors, ...]:
-        """Returns sums, dense gradients, and the squared norms of sparse ones."""
+        """Returns sums, gradients, and the squared norms of sparse gradients."""
         variables = self._objective.variables
         with tf.GradientTape() as tape:
             sums = self._objective.sums(batch, training=True, seed=seed)
@@ -364,7 +368,7 @@ class StepRunner:
         gradients = {
             name: value for name, value in gradients.items() if value is not None
         }
-        return sums, *to_dense(gradients)
+        return sums, gradients, squares_of_rows(gradients)
 
     def _apply_or_skip(
         self,

@@ -14,8 +14,8 @@ from bert_tf.training.step.update_rules import (
     Update,
     adam_weight_decay,
     clip_gradients,
+    squares_of_rows,
     sum_over_replicas,
-    to_dense,
 )
 
 
@@ -67,7 +67,7 @@ def update_weights(
 
     # The sum over the replicas is clipped, and not the gradients of each.
     by_number = {str(number): each for number, each in enumerate(gradients)}
-    summed, squares = sum_over_replicas(*to_dense(by_number))
+    summed, squares = sum_over_replicas(by_number, squares_of_rows(by_number))
     clipped, _ = clip_gradients(summed, squares, clip_norm, loss_scale=1.0)
 
     def update(_: Any, gradients: Sequence[Any], rate: Any) -> None:

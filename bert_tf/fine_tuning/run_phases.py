@@ -36,7 +36,7 @@ from bert_tf.tasks.task import RESULTS
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle import checkpoints
-from bert_tf.training.lifecycle.failures import RecordLookup
+from bert_tf.training.lifecycle.error_messages import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.reporting import log_step_cost, write_results
 from bert_tf.training.step.objective import Metrics

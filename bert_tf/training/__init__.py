@@ -6,7 +6,7 @@ Layer 2: imports foundation modules only. Read in this order:
   the devices and workers.
 * `step`: the mathematics of one step: objective, loss, learning rate, optimizer,
   gradients.
-* `lifecycle`: the life of a run: its folder, checkpoints and failures.
+* `lifecycle`: the life of a run: its folder, checkpoints and error messages.
 * `reporting`: the output of a run: the cost of a step, metrics, TensorBoard summaries.
 * `callbacks`: the actions between steps: logging, evaluation, saving, profiling, early
   stopping.

@@ -25,7 +25,7 @@ from bert_tf.training.callbacks import (
 from bert_tf.training.config import RuntimeConfig, TrainingConfig, to_json_dict
 from bert_tf.training.lifecycle import checkpoints
 from bert_tf.training.lifecycle.checkpoints import CheckpointWriter
-from bert_tf.training.lifecycle.failures import (
+from bert_tf.training.lifecycle.error_messages import (
     NO_LOOKUP,
     READ_ERRORS,
     FailureMessages,

@@ -2,7 +2,7 @@
 
 Read in this order: `run_folder` (files of a run, resume checks), `run_state` (the
 progress that each checkpoint contains), `checkpoints` (loads a checkpoint to resume a
-run, and writes checkpoints in a background thread), `failures` (error messages that
-name the record and the newest checkpoint). Imports `training.config` and
+run, and writes checkpoints in a background thread), `error_messages` (the messages of
+failed runs, with the record and the newest checkpoint). Imports `training.config` and
 `training.step`.
 """

@@ -29,7 +29,7 @@ from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts.sweeps import results
 from bert_tf.run_scripts.sweeps.execution import execute
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan
-from bert_tf.run_scripts.sweeps.store import CSV, TENSORBOARD, SweepStore
+from bert_tf.run_scripts.sweeps.sweep_files import CSV, TENSORBOARD, SweepStore
 from bert_tf.storage import files
 
 FLAGS = flags.FLAGS

@@ -20,7 +20,7 @@ from bert_tf.fine_tuning.dev_split import DevResult
 from bert_tf.run_scripts.sweeps import results
 from bert_tf.run_scripts.sweeps.execution import execute
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan, parse_grid
-from bert_tf.run_scripts.sweeps.store import SweepStore
+from bert_tf.run_scripts.sweeps.sweep_files import SweepStore
 from bert_tf.storage.locks import try_lock
 
 MODULE = "bert_tf.run_scripts.sweep"

@@ -245,7 +245,7 @@ EFFECTS_OF_PROGRAMS = {
     # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; the environment of the process
     # of the gate; `backend` only reads KERAS_BACKEND
     "os.environ": ("program.startup", "training.strategy", "export.gate", "backend"),
-    "signal.signal": ("program.command_line", "training.loop"),
+    "signal.signal": ("program.command_line", "training.stop_signals"),
     "logging.basicConfig": (),
     "tf.random.set_seed": (),
     "keras.utils.set_random_seed": (),

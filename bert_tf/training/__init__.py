@@ -10,6 +10,7 @@ Layer 2: imports foundation modules only. Read in this order:
 * `reporting`: the output of a run: the cost of a step, metrics, TensorBoard summaries.
 * `callbacks`: the actions between steps: logging, evaluation, saving, profiling, early
   stopping.
+* `stop_signals` records SIGINT, SIGTERM and SIGHUP, after which a run saves and stops.
 * `loop` calls the steps and the callbacks, and `trainer` has the class `Trainer`, which
   every program uses.
 """

@@ -33,7 +33,7 @@ from bert_tf.training.lifecycle.error_messages import (
 )
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
-from bert_tf.training.loop import Pacing, TrainingClock, record_stop_signals, run_loop
+from bert_tf.training.loop import Pacing, TrainingClock, run_loop
 from bert_tf.training.reporting import MetricAccumulator, Summaries
 from bert_tf.training.step.objective import (
     Metrics,
@@ -42,6 +42,7 @@ from bert_tf.training.step.objective import (
     loss_and_metrics,
 )
 from bert_tf.training.step.step_runner import StepResult, StepRunner
+from bert_tf.training.stop_signals import record_stop_signals
 from bert_tf.training.strategy import WorkerSync, emulation_of_bfloat16, make_strategy
 
 _LOGGER = logging.getLogger(__name__)

@@ -242,9 +242,15 @@ EFFECTS_OF_PROGRAMS = {
     "sys.stderr": ("program.command_line", "program.startup"),
     "sys.exit": ("program.command_line", "export.gate_program"),
     "os._exit": (),
-    # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; the environment of the process
-    # of the gate; `backend` only reads KERAS_BACKEND
-    "os.environ": ("program.startup", "training.strategy", "export.gate", "backend"),
+    # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; TF_ENABLE_ONEDNN_OPTS; the
+    # environment of the process of the gate; `backend` only reads KERAS_BACKEND
+    "os.environ": (
+        "program.startup",
+        "training.strategy",
+        "training.mixed_precision",
+        "export.gate",
+        "backend",
+    ),
     "signal.signal": ("program.command_line", "training.stop_signals"),
     "logging.basicConfig": (),
     "tf.random.set_seed": (),

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import logging
-import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +27,7 @@ from bert_tf.fine_tuning.evaluation import SplitEvaluator
 from bert_tf.fine_tuning.feature_cache import cache_features
 from bert_tf.fine_tuning.fine_tuning_config import RunSettings
 from bert_tf.fine_tuning.run_data import RunData, SplitData
-from bert_tf.modeling import costs
+from bert_tf.fine_tuning.step_costs import log_costs
 from bert_tf.modeling.initial_weights import drawn_late
 from bert_tf.storage import files
 from bert_tf.tasks.results import TaskResults, with_baselines
@@ -38,7 +37,7 @@ from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle import checkpoints
 from bert_tf.training.lifecycle.error_messages import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.reporting import log_step_cost, write_results
+from bert_tf.training.reporting import write_results
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.trainer import Trainer, TrainingData
 
@@ -46,7 +45,6 @@ _LOGGER = logging.getLogger(__name__)
 # In shorter runs with higher rates, the updates without bias correction can spoil the
 # result.
 _HIGH_LEARNING_RATE, _FEW_STEPS = 5e-5, 2000
-_BATCHES_FOR_MEAN_LENGTH = 160
 
 
 @dataclasses.dataclass(frozen=True)
@@ -256,7 +254,7 @@ class FineTuningRun:
         if settings.features is None:
             advise_on_learning_rate(settings.training)
 
-        # The order of the records, for training and for the estimate of its cost.
+        # The order of the records.
         (split,) = data.splits["train"]
         records, lengths = split.records, split.records.index.num_tokens
         order = batches.TrainingOrder(
@@ -264,7 +262,11 @@ class FineTuningRun:
             settings.training.global_batch_size,
             settings.training.seed,
         )
-        rates = self._rates(order, lengths)
+
+        # The size of a step, by the name of its rate.
+        rates: Metrics = {"examples_per_sec": settings.training.global_batch_size}
+        if self._trainer.is_chief and not settings.features:
+            rates |= log_costs(settings, data, self.config, self._trainer, order)
 
         parse = self._parse
         if (label_weights := data.label_weights) is not None:
@@ -288,43 +290,6 @@ class FineTuningRun:
             self._held_out() if settings.runtime.eval_steps else HeldOutData(),
             rates,
         )
-
-    def _rates(self, order: batches.TrainingOrder, num_tokens: np.ndarray) -> Metrics:
-        """Returns the size of a step, by the name of its rate, and logs its cost."""
-        training, runtime = self.settings.training, self.settings.runtime
-        rates: Metrics = {"examples_per_sec": training.global_batch_size}
-        if not self._trainer.is_chief or self.settings.features:
-            return rates
-
-        # The mean length of the sequences of the first batches.
-        max_length = self.data.config.max_seq_length
-        length = float(max_length)
-        if self._skips_padding:
-            steps = range(min(training.num_train_steps, _BATCHES_FOR_MEAN_LENGTH))
-            means = [num_tokens[order.batch(step)].mean() for step in steps]
-            length = float(np.mean(means))
-
-        # A record has one sequence, or one for each choice.
-        task = self.data.task
-        (shape,) = (each.shape for each in task.table if each.name == "input_ids")
-        per_record = math.prod(task.sizes[axis] for axis in shape[:-1])
-        sequences = training.global_batch_size * per_record
-
-        steps_per_update = runtime.gradient_accumulation_steps
-        memory = costs.training_step_memory(
-            self.config,
-            sequences // (self._trainer.replicas * steps_per_update),
-            max_length,
-            0,
-            training.precision,
-            runtime.recompute,
-            averaged=training.ema_decay > 0,
-        )
-        flops = costs.training_step_flops(
-            self.config, sequences, round(length), 0, False
-        )
-        tokens = round(sequences * length)
-        return rates | log_step_cost(self._trainer.objective, tokens, flops, memory)
 
     def _held_out(self) -> HeldOutData:
         """Returns the evaluation on the first dev split, with its report as text."""

@@ -212,12 +212,11 @@ class FineTuningRun:
         # already.
         if self.teacher:
             (split,) = self.data.splits["train"]
-            load = batches.make_loader(split.records, self._parse)
             cache_teacher(
                 self.teacher.cache,
                 self._teacher_objective,
                 split,
-                load,
+                self._parse,
                 training.precision,
             )
             del self._teacher_objective
@@ -229,9 +228,8 @@ class FineTuningRun:
                 needed += self.data.splits["train"]
             objective: Any = self._trainer.objective
             for split in needed:
-                load = batches.make_loader(split.records, self._parse)
                 cache_features(
-                    features, objective.model, split, load, training.precision
+                    features, objective.model, split, self._parse, training.precision
                 )
         if self._trainer.is_chief:
             self._trainer.wait_for_workers()

@@ -34,7 +34,6 @@ _SHARD_BYTES = 64 << 20
 _OPEN_SHARDS = 128
 _RECORDS_PER_BATCH = 32
 _FACTS_FILE, _LOCK_FILE = "cache.json", "cache.lock"
-_SCHEMA = {"key": json_files.OBJECT, "sha256": json_files.OBJECT}
 
 
 class FeatureCache:
@@ -134,7 +133,7 @@ class FeatureCache:
             return {}
 
         # The cache of other data, or of another encoder, is not replaced.
-        facts = json_files.read(path, _SCHEMA, own=True, required=True)
+        facts = json_files.read(path, own=True)
         if difference := first_difference(facts["key"], self._key):
             name, old, new = difference
             raise InputError(

@@ -144,8 +144,9 @@ class FineTuningRun:
 
         with self._trainer.locked_folder():
             values = self._run_phases(step)
+            summary = self._conclude(values)
         self.data.report_warnings()  # again, next to the results
-        return PhaseResults(values, self._summary(values), is_chief)
+        return PhaseResults(values, summary, is_chief)
 
     def _run_phases(self, step: int) -> Metrics:
         """Returns the results.
@@ -171,8 +172,6 @@ class FineTuningRun:
         results = self._evaluate(step) if phases.evaluate and not same_splits else {}
         if phases.predict and is_chief:
             results |= self._predict(step)
-        if is_chief:
-            self._write_dev_split(results)
         return results
 
     def _make_objective(self, *, seed: int, dtype: str) -> Any:
@@ -375,52 +374,43 @@ class FineTuningRun:
         self._baselines[split.split.name] = {} if reason else found.baseline()
         return {split.split.result_name(name): value for name, value in values.items()}
 
-    def _write_dev_split(self, results: Metrics) -> None:
-        """Writes examples of the first dev split, and results.json if it has a result.
+    def _conclude(self, results: Metrics) -> str:
+        """Returns the metric that selects the best weights as a sentence, or "".
 
-        Logs a warning if the model is no better than a constant prediction.
+        The chief writes examples of the first dev split, and results.json if it has a
+        result, with a warning if the model is no better than a constant prediction.
         """
         task, splits = self.data.task, self.data.splits
         # The split to predict has results if it has labels.
-        labelled = splits["dev"] or (splits["test"] if results else ())
-        if not labelled or labelled[0].split.kind != "dev":
-            return
-        split, metric = labelled[0].split, task.best_by[0]
-        dev_split.write_examples(self.folder.path, self._evaluator.sampled[split.name])
+        evaluated = [*splits["dev"], *(splits["test"] if results else ())]
+        if not evaluated:
+            return ""
+        split, (metric, sign) = evaluated[0].split, task.best_by
+        writes = self._trainer.is_chief and split.kind == "dev"
+        folder = self.folder.path
+        if writes:
+            dev_split.write_examples(folder, self._evaluator.sampled[split.name])
 
         name = split.result_name(metric)
         if name not in results:
-            return
+            return ""
+        value, baseline = results[name], self._baselines[split.name].get(metric)
         result = dev_split.DevResult(
-            task.name,
-            name,
-            task.best_by[1] > 0,
-            results[name],
-            self._baselines.get(split.name, {}).get(metric),
-            results,
+            task.name, name, sign > 0, value, baseline, results
         )
-        result.write(self.folder.path)
-        if result.is_degenerate:
+        if writes:
+            result.write(folder)
+        if writes and result.is_degenerate:
             _LOGGER.warning(
                 "warning: the model is no better than a constant prediction: %s %.4f, "
                 "and %.4f if all predictions are the same. Try a lower learning rate, "
                 "more warm-up or another seed.",
                 metric,
-                result.value,
-                result.baseline,
+                value,
+                baseline,
             )
-
-    def _summary(self, results: Metrics) -> str:
-        """Returns the metric that selects the best weights as a sentence, or ""."""
-        task, splits = self.data.task, self.data.splits
-        metric, evaluated = task.best_by[0], [*splits["dev"], *splits["test"]]
-        name = evaluated[0].split.result_name(metric) if evaluated else ""
-        if name not in results:
-            return ""
-        kind = evaluated[0].split.kind
-        baseline = self._baselines[evaluated[0].split.name].get(metric)
         note = f" ({baseline:.4f} for a constant prediction)" if baseline else ""
-        return f"{task.name}: {metric} {results[name]:.4f} on the {kind} split{note}."
+        return f"{task.name}: {metric} {value:.4f} on the {split.kind} split{note}."
 
     def _write_report(self, split: SplitData, found: TaskResults) -> None:
         if report := found.report():

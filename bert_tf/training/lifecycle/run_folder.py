@@ -345,9 +345,8 @@ class RunFolder:
 
 def _settings_text(name: str, old: Any, new: Any) -> tuple[str, str]:
     """Returns the old and the new value of a setting, such as "seed=1", "no seed"."""
-    name = name.removeprefix(
-        "data."
-    )  # the values in `TrainingConfig.data` also come from flags
+    # The values in `TrainingConfig.data` also come from flags.
+    name = name.removeprefix("data.")
     name = _PARAMETERS.get(name, name)
     before, now = (
         f"no {name}" if each is None else f"{name}={each!r}" for each in (old, new)

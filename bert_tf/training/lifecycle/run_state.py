@@ -34,7 +34,6 @@ _SETTINGS_OF_RUNS = {
     "learning_rate",
     "global_batch_size",
 }
-_FILES_OF_TRAINING = (OPTIMIZER_FILE, TRAINING_FILE, RUNTIME_FILE)
 
 
 @dataclasses.dataclass
@@ -117,7 +116,7 @@ def has_settings(folder: str) -> bool:
 
 def is_checkpoint(folder: str) -> bool:
     """Whether a folder has a file or the name of a checkpoint of training."""
-    names = (STATE_FILE, *_FILES_OF_TRAINING)
+    names = (STATE_FILE, OPTIMIZER_FILE, TRAINING_FILE, RUNTIME_FILE)
     in_run = os.path.basename(os.path.dirname(folder.rstrip("/"))) == "checkpoints"
     return (in_run and CHECKPOINT_NAME.search(folder) is not None) or any(
         files.exists(os.path.join(folder, name)) for name in names

@@ -73,10 +73,9 @@ class FeatureCache:
 
         self._workspace = Workspace(folder, "cache", "feature_cache_dir", _LOCK_FILE)
         # A process can open about 1,000 files at a time.
-        self._array = functools.lru_cache(_OPEN_SHARDS)(self._open)
-
-    def _open(self, shard: int) -> np.ndarray:
-        return np.load(os.path.join(self.folder, _name(shard)), mmap_mode="r")
+        self._array = functools.lru_cache(_OPEN_SHARDS)(
+            lambda shard: np.load(os.path.join(folder, _name(shard)), mmap_mode="r")
+        )
 
     def _records(self, shard: int) -> np.ndarray:
         return np.arange(self._bounds[shard], self._bounds[shard + 1])

@@ -114,7 +114,7 @@ class RunData:
         self._unlabelled = None
         if self.unlabelled_file:
             self._unlabelled = self._find_unlabelled(self.unlabelled_file)
-        for each in [*all_splits, *([self._unlabelled] if self._unlabelled else [])]:
+        for each in filter(None, [*all_splits, self._unlabelled]):
             check_is_not_input(each.source.name, self.folder, task.output_files)
 
         # A split that is evaluated and predicted is read once.

@@ -6,11 +6,6 @@ import os
 import tensorflow as tf
 
 _LOGGER = logging.getLogger(__name__)
-_POLICIES = {
-    "float32": "float32",
-    "bfloat16": "mixed_bfloat16",
-    "float16": "mixed_float16",
-}
 _CPU_INFO = "/proc/cpuinfo"
 # The names in this file of instructions for bfloat16: those of x86-64, and that of ARM.
 _BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16"}
@@ -20,7 +15,7 @@ def dtype_policy(precision: str) -> str:
     """Returns Keras's dtype policy for a precision; warns if bfloat16 is emulated."""
     if precision == "bfloat16" and (emulation := emulation_of_bfloat16()):
         _LOGGER.warning("warning: %s Give precision=float32.", emulation)
-    return _POLICIES[precision]
+    return precision if precision == "float32" else f"mixed_{precision}"
 
 
 def emulation_of_bfloat16() -> str | None:

@@ -247,10 +247,9 @@ class RunFolder:
                 json_files.read(config) != dict(self.metadata.config)
             ):
                 names.append(weights.CONFIG_FILE)
-            found = files.list_folder(self.path) if tf.io.gfile.isdir(self.path) else []
             # No run is started next to a checkpoint, so that files of several models
             # are not mixed.
-            names += dialects.marks_in(found)
+            names += dialects.marks_in(files.list_folder(self.path))
 
         # Evaluation alone and a run that ended early write files too, and leave the
         # lock file.

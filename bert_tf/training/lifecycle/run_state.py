@@ -106,12 +106,9 @@ def has_settings(folder: str) -> bool:
 
     Programs of others use this name too.
     """
-    path = os.path.join(folder, TRAINING_FILE)
-    settings: dict[str, Any] = {}
-    if tf.io.gfile.exists(path):
-        with contextlib.suppress(InputError):
-            settings = json_files.read(path, own=True)
-    return settings.keys() >= _SETTINGS_OF_RUNS
+    with contextlib.suppress(InputError):
+        return read_own(folder, TRAINING_FILE).keys() >= _SETTINGS_OF_RUNS
+    return False
 
 
 def is_checkpoint(folder: str) -> bool:

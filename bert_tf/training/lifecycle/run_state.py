@@ -7,7 +7,6 @@ values of a time budget and of the steps without log entry.
 
 import contextlib
 import dataclasses
-import functools
 import os
 import re
 from collections.abc import Mapping
@@ -34,6 +33,8 @@ _SETTINGS_OF_RUNS = {
     "learning_rate",
     "global_batch_size",
 }
+# Size and time of the files whose SHA-256 was found to be right, by path and SHA-256.
+_CHECKED: dict[tuple[str, str], tuple[int, int]] = {}
 
 
 @dataclasses.dataclass
@@ -130,16 +131,10 @@ def check_checkpoint(folder: str) -> None:
     """
     for name, checksum in _read_values(folder)["files"].items():
         path = os.path.join(folder, name)
-        state = files.size_and_mtime(path) if files.exists(path) else None
-        _check_file(folder, name, checksum, state)
-
-
-@functools.cache
-def _check_file(
-    folder: str, name: str, checksum: str, state: tuple[int, int] | None
-) -> None:
-    """Checks a file; once for each state, which is its size and time."""
-    sealed.verify_files(folder, {name: checksum}, STATE_FILE)
+        now = files.size_and_mtime(path) if files.exists(path) else None
+        if now is None or now != _CHECKED.get((path, checksum)):
+            sealed.verify_files(folder, {name: checksum}, STATE_FILE)
+            _CHECKED[path, checksum] = files.size_and_mtime(path)
 
 
 def read_own(folder: str, name: str) -> dict[str, Any]:

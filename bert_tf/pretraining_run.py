@@ -7,6 +7,7 @@ before it, and the `RunModel` of `fine_tuning`.
 import contextlib
 import dataclasses
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from bert_tf.config import BertConfig
@@ -113,14 +114,10 @@ def pretrain(
     def assign_initial_weights(objective: PretrainingObjective) -> None:
         model.pretrained.assign(objective.model)
 
-    with contextlib.ExitStack() as stack:
-        if config.skip_bad_records:
-            if worker_index(strategy) == 0:  # the copies are written into the folder
-                stack.enter_context(folder.locked())
-            records = _without_damage(records, os.path.join(folder.path, "salvaged"))
+    with _without_damage(records, folder, worker_index(strategy) == 0) as readable:
         return train_and_evaluate(
             phases,
-            records,
+            readable,
             architecture,
             folder,
             training,
@@ -167,10 +164,19 @@ def _run_data(
     }
 
 
-def _without_damage(records: PretrainingRecords, folder: str) -> PretrainingRecords:
-    """Returns the records with a repaired copy, in `folder`, of each damaged file."""
-    return dataclasses.replace(
-        records,
-        train_files=salvage(records.train_files, folder),
-        eval_files=salvage(records.eval_files, folder),
-    )
+@contextlib.contextmanager
+def _without_damage(
+    records: PretrainingRecords, folder: RunFolder, is_chief: bool
+) -> Iterator[PretrainingRecords]:
+    """Yields the records, with `skip_bad_records` a repaired copy of damaged files."""
+    if not records.config.skip_bad_records:
+        yield records
+        return
+    # The copies are in the folder of the run, which the chief therefore locks first.
+    with folder.locked() if is_chief else contextlib.nullcontext():
+        copies = os.path.join(folder.path, "salvaged")
+        yield dataclasses.replace(
+            records,
+            train_files=salvage(records.train_files, copies),
+            eval_files=salvage(records.eval_files, copies),
+        )

@@ -29,7 +29,7 @@ from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts.sweeps import results
 from bert_tf.run_scripts.sweeps.execution import execute
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan
-from bert_tf.run_scripts.sweeps.store import CSV, TENSORBOARD, SweepStore, best_run
+from bert_tf.run_scripts.sweeps.sweep_files import CSV, TENSORBOARD, SweepStore
 from bert_tf.storage import files
 
 FLAGS = flags.FLAGS
@@ -84,7 +84,7 @@ def _report(plan: Plan, store: SweepStore, failed: Mapping[PlannedRun, str]) -> 
     for run, error in failed.items():
         print(f"failed: {run.name}: {error} ({store.log(run)})")
     if finished:
-        best = best_run(finished)
+        best = results.best_run(finished)
         text = f"{finished[best].metric} {finished[best].value:.4f} on the dev split"
         export = fine_tuning_main.EXPORT.format(shlex.quote(plan.folder(best)))
         print(

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
-from bert_tf.training.lifecycle.failures import RecordLookup
+from bert_tf.training.lifecycle.error_messages import RecordLookup
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.trainer import Trainer, TrainingData
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from bert_tf.training.strategy import emulation_of_bfloat16
+from bert_tf.training.mixed_precision import emulation_of_bfloat16
 
 # Why bfloat16 is emulated here, or None.
 EMULATION = emulation_of_bfloat16()

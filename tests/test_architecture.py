@@ -161,8 +161,8 @@ def test_foundation_imports_tensorflow_only_inside_functions(name):
 
 
 def test_task_folders_import_only_what_all_tasks_share():
-    names = ("task", "splits", "tables", "head_objective", "results", "windows")
-    shared = {f"bert_tf.tasks.{name}" for name in names}
+    names = "task splits tables head_objective results pieces_and_windows"
+    shared = {f"bert_tf.tasks.{name}" for name in names.split()}
     for name in MODULES:
         parts = name.split(".")
         if parts[:2] == ["bert_tf", "tasks"] and len(parts) > 3:
@@ -242,10 +242,16 @@ EFFECTS_OF_PROGRAMS = {
     "sys.stderr": ("program.command_line", "program.startup"),
     "sys.exit": ("program.command_line", "export.gate_program"),
     "os._exit": (),
-    # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; the environment of the process
-    # of the gate; `backend` only reads KERAS_BACKEND
-    "os.environ": ("program.startup", "training.strategy", "export.gate", "backend"),
-    "signal.signal": ("program.command_line", "training.loop"),
+    # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; TF_ENABLE_ONEDNN_OPTS; the
+    # environment of the process of the gate; `backend` only reads KERAS_BACKEND
+    "os.environ": (
+        "program.startup",
+        "training.strategy",
+        "training.mixed_precision",
+        "export.gate",
+        "backend",
+    ),
+    "signal.signal": ("program.command_line", "training.stop_signals"),
     "logging.basicConfig": (),
     "tf.random.set_seed": (),
     "keras.utils.set_random_seed": (),

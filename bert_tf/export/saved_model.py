@@ -34,7 +34,7 @@ from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.pretrained import Pretrained
 from bert_tf.storage import files
-from bert_tf.training.strategy import emulation_of_bfloat16
+from bert_tf.training.mixed_precision import emulation_of_bfloat16
 
 _LOGGER = logging.getLogger(__name__)
 _BATCHING = """\

@@ -7,7 +7,7 @@ Read in this order:
 2. `run_data` reads and encodes the examples of a task, `record_files` keeps them on
    disk, and `batches` makes batches of them.
 3. `run_phases` trains, evaluates and predicts; `evaluation` computes the outputs of the
-   model for each example.
+   model for each example, and `step_costs` the FLOPs and the memory of a step.
 4. `class_weights`, `distillation` and `feature_cache` change the training data.
 5. `dev_split` writes the files about the dev split that sweeps and exports read. It
    imports no TensorFlow.

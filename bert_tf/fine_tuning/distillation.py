@@ -9,10 +9,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.fine_tuning import feature_cache
 from bert_tf.fine_tuning.batches import ToBatch
-from bert_tf.fine_tuning.feature_cache import FeatureSettings
-from bert_tf.fine_tuning.fine_tuning_config import DistillationConfig
+from bert_tf.fine_tuning.feature_cache import cache_outputs, sha256_of_weights
+from bert_tf.fine_tuning.fine_tuning_config import DistillationConfig, FeatureSettings
 from bert_tf.fine_tuning.run_data import SplitData
 from bert_tf.tasks.head_objective import HeadObjective, weighted
 from bert_tf.tasks.task import RECORD_WEIGHTS, TEACHER_LOGITS
@@ -93,7 +92,7 @@ def cache_teacher(
     settings: FeatureSettings,
     teacher: HeadObjective,
     split: SplitData,
-    load: ToBatch,
+    parse: ToBatch,
     precision: str,
 ) -> None:
     """Computes the missing part of the cache of a teacher's logits, float [R, T, 1, C].
@@ -104,7 +103,7 @@ def cache_teacher(
         settings: The place and the dtype of the cache.
         teacher: The objective of the teacher.
         split: The split.
-        load: Converts indices of its records to a batch; see `batches.make_loader`.
+        parse: Converts serialized records to a batch; see `batches.make_parser`.
         precision: The precision of the run.
 
     Raises:
@@ -115,16 +114,12 @@ def cache_teacher(
         logits = teacher.logits_to_learn(teacher.outputs_of_model(batch))
         return logits[:, :, None]  # [B, T, C] -> [B, T, 1, C]
 
-    compute = feature_cache.function_of_records(logits_of, load)
-    shape = compute.get_concrete_function().structured_outputs.shape[1:]
     key = {
         "precision": precision,
-        "teacher_sha256": feature_cache.sha256_of_weights(
-            teacher.model.config, teacher.variables
-        ),
+        "teacher_sha256": sha256_of_weights(teacher.model.config, teacher.variables),
     }
-
     name = split.split.name
-    cache = feature_cache.cache_of_split(settings, f"{name}-teacher", split, shape, key)
-    cache.write(compute, f"{name} with the teacher")
-    split.records.caches[TEACHER_LOGITS] = cache
+    title = f"{name} with the teacher"
+    split.records.caches[TEACHER_LOGITS] = cache_outputs(
+        settings, f"{name}-teacher", title, logits_of, split, parse, key
+    )

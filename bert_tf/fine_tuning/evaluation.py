@@ -13,6 +13,7 @@ from bert_tf.fine_tuning.batches import ToBatch
 from bert_tf.fine_tuning.run_data import RunData, SplitData
 from bert_tf.progress import Progress
 from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
+from bert_tf.tasks.splits import RowCounts
 
 
 @dataclasses.dataclass
@@ -102,7 +103,8 @@ class SplitEvaluator:
         number = 0
         title = f"{description} {split.split.name}"
         with Progress(title, split.num_examples, "examples") as shown:
-            for number, example in enumerate(self.data.examples(split.split), start=1):
+            examples = self.data.task.read(split.split, RowCounts())
+            for number, example in enumerate(examples, start=1):
                 if number > split.num_examples:
                     break
                 count = 1 if per_example is None else int(per_example[number - 1])

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning.batches import ToBatch
+from bert_tf.fine_tuning.batches import ToBatch, make_loader
 from bert_tf.fine_tuning.fine_tuning_config import FeatureSettings
 from bert_tf.fine_tuning.record_files import Facts, check_disk_space
 from bert_tf.fine_tuning.run_data import SplitData
@@ -34,7 +34,6 @@ _SHARD_BYTES = 64 << 20
 _OPEN_SHARDS = 128
 _RECORDS_PER_BATCH = 32
 _FACTS_FILE, _LOCK_FILE = "cache.json", "cache.lock"
-_SCHEMA = {"key": json_files.OBJECT, "sha256": json_files.OBJECT}
 
 
 class FeatureCache:
@@ -74,10 +73,9 @@ class FeatureCache:
 
         self._workspace = Workspace(folder, "cache", "feature_cache_dir", _LOCK_FILE)
         # A process can open about 1,000 files at a time.
-        self._array = functools.lru_cache(_OPEN_SHARDS)(self._open)
-
-    def _open(self, shard: int) -> np.ndarray:
-        return np.load(os.path.join(self.folder, _name(shard)), mmap_mode="r")
+        self._array = functools.lru_cache(_OPEN_SHARDS)(
+            lambda shard: np.load(os.path.join(folder, _name(shard)), mmap_mode="r")
+        )
 
     def _records(self, shard: int) -> np.ndarray:
         return np.arange(self._bounds[shard], self._bounds[shard + 1])
@@ -134,7 +132,7 @@ class FeatureCache:
             return {}
 
         # The cache of other data, or of another encoder, is not replaced.
-        facts = json_files.read(path, _SCHEMA, own=True, required=True)
+        facts = json_files.read(path, own=True)
         if difference := first_difference(facts["key"], self._key):
             name, old, new = difference
             raise InputError(
@@ -228,7 +226,7 @@ def cache_features(
     settings: FeatureSettings,
     model: Any,
     split: SplitData,
-    load: ToBatch,
+    parse: ToBatch,
     precision: str,
 ) -> None:
     """Computes the missing part of the cache of hidden states.
@@ -239,7 +237,7 @@ def cache_features(
         settings: The place and the dtype of the cache.
         model: A `BertHeadModel` whose encoder has its final weights.
         split: The split.
-        load: Converts indices of its records to a batch; see `batches.make_loader`.
+        parse: Converts serialized records to a batch; see `batches.make_parser`.
         precision: The precision of the run.
 
     Raises:
@@ -262,50 +260,57 @@ def cache_features(
         [split.split.name, *map(str, numbers), *(["mean"] if pools else [])]
     )
     shape = (1 if pools else None, len(numbers), model.config.hidden_size)
-    cache = cache_of_split(settings, name, split, shape, key)
-    cache.write(function_of_records(model.features, load), split.split.name)
-    split.records.caches[CACHED_FEATURES] = cache
+    split.records.caches[CACHED_FEATURES] = cache_outputs(
+        settings, name, split.split.name, model.features, split, parse, key, shape
+    )
 
 
-def cache_of_split(
+def cache_outputs(
     settings: FeatureSettings,
     name: str,
+    title: str,
+    outputs: Callable[[Any], Any],
     split: SplitData,
-    shape: Any,
+    parse: ToBatch,
     key: Facts,
+    shape: Any = None,
 ) -> FeatureCache:
-    """Returns the cache of the outputs of a model for the records of a split.
+    """Computes the missing part of a cache of outputs of a model, and returns it.
 
     Args:
         settings: The place and the dtype of the cache.
         name: The name of its folder.
+        title: The name of the split, for the progress display.
+        outputs: Converts a batch to float [B, T, K, H].
         split: The split.
-        shape: T, K and H, where T is 1 for one vector for each record.
+        parse: Converts serialized records to a batch; see `batches.make_parser`.
         key: JSON values that identify the model.
+        shape: T, K and H, where T is 1 for one vector for each record. None for that of
+            the outputs, whose graph is then traced even if the cache is complete.
+
+    Raises:
+        InputError: See `FeatureCache.write`.
     """
+    load = make_loader(split.records, parse)
+    compute = tf.function(
+        lambda indices: tf.cast(outputs(load(indices)), tf.float32),
+        input_signature=[tf.TensorSpec([None], tf.int64)],
+        autograph=False,
+    )
+    if shape is None:
+        shape = compute.get_concrete_function().structured_outputs.shape[1:]
     tokens, states, size = shape
+
     lengths = split.records.index.num_tokens
-    return FeatureCache(
+    cache = FeatureCache(
         os.path.join(settings.folder, name),
         np.ones_like(lengths) if tokens == 1 else lengths,
         (states, size),
         settings.dtype,
         {**split.key, **key, "dtype": settings.dtype},
     )
-
-
-def function_of_records(features: Callable[[Any], Any], load: ToBatch) -> Any:
-    """Returns a `tf.function` from indices of records, int64 [B], to vectors, float32.
-
-    Args:
-        features: Converts a batch to float [B, T, K, H].
-        load: Converts indices of records to a batch; see `batches.make_loader`.
-    """
-    return tf.function(
-        lambda indices: tf.cast(features(load(indices)), tf.float32),
-        input_signature=[tf.TensorSpec([None], tf.int64)],
-        autograph=False,
-    )
+    cache.write(compute, title)
+    return cache
 
 
 def sha256_of_weights(config: BertConfig, variables: Mapping[str, Any]) -> str:

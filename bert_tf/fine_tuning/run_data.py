@@ -114,7 +114,7 @@ class RunData:
         self._unlabelled = None
         if self.unlabelled_file:
             self._unlabelled = self._find_unlabelled(self.unlabelled_file)
-        for each in [*all_splits, *([self._unlabelled] if self._unlabelled else [])]:
+        for each in filter(None, [*all_splits, self._unlabelled]):
             check_is_not_input(each.source.name, self.folder, task.output_files)
 
         # A split that is evaluated and predicted is read once.
@@ -218,26 +218,19 @@ class RunData:
         for notes in self.notes.values():
             _warn(notes)
 
-    def examples(self, split: Split, counts: RowCounts | None = None) -> Iterator[Any]:
-        """Yields the examples of a split.
-
-        `counts` receives the number of unusual rows.
-        """
-        return self.task.read(split, RowCounts() if counts is None else counts)
-
     def _training_examples(self, split: Split, counts: RowCounts) -> Iterator[Any]:
         """Yields the examples of a split; unlabelled ones follow the train split.
 
         Raises:
             InputError: Too many rows of the split were skipped.
         """
-        for example in self.examples(split, counts):
+        for example in self.task.read(split, counts):
             counts.num_read += 1
             yield example
         counts.check(_description(split), self.location.allow_skipped)
 
         if split.kind == "train" and self._unlabelled:
-            yield from map(_Unlabelled, self.examples(self._unlabelled, counts))
+            yield from map(_Unlabelled, self.task.read(self._unlabelled, counts))
 
     def _encode(self, kind: str, examples: Sequence[Any]) -> Encoded:
         """Converts a block of examples to records, and counts their tokens."""

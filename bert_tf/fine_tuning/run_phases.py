@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import logging
-import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +27,7 @@ from bert_tf.fine_tuning.evaluation import SplitEvaluator
 from bert_tf.fine_tuning.feature_cache import cache_features
 from bert_tf.fine_tuning.fine_tuning_config import RunSettings
 from bert_tf.fine_tuning.run_data import RunData, SplitData
-from bert_tf.modeling import costs
+from bert_tf.fine_tuning.step_costs import log_costs
 from bert_tf.modeling.initial_weights import drawn_late
 from bert_tf.storage import files
 from bert_tf.tasks.results import TaskResults, with_baselines
@@ -36,9 +35,9 @@ from bert_tf.tasks.task import RESULTS
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle import checkpoints
-from bert_tf.training.lifecycle.failures import RecordLookup
+from bert_tf.training.lifecycle.error_messages import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.reporting import log_step_cost, write_results
+from bert_tf.training.reporting import write_results
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.trainer import Trainer, TrainingData
 
@@ -46,7 +45,6 @@ _LOGGER = logging.getLogger(__name__)
 # In shorter runs with higher rates, the updates without bias correction can spoil the
 # result.
 _HIGH_LEARNING_RATE, _FEW_STEPS = 5e-5, 2000
-_BATCHES_FOR_MEAN_LENGTH = 160
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,8 +144,9 @@ class FineTuningRun:
 
         with self._trainer.locked_folder():
             values = self._run_phases(step)
+            summary = self._conclude(values)
         self.data.report_warnings()  # again, next to the results
-        return PhaseResults(values, self._summary(values), is_chief)
+        return PhaseResults(values, summary, is_chief)
 
     def _run_phases(self, step: int) -> Metrics:
         """Returns the results.
@@ -173,8 +172,6 @@ class FineTuningRun:
         results = self._evaluate(step) if phases.evaluate and not same_splits else {}
         if phases.predict and is_chief:
             results |= self._predict(step)
-        if is_chief:
-            self._write_dev_split(results)
         return results
 
     def _make_objective(self, *, seed: int, dtype: str) -> Any:
@@ -214,12 +211,11 @@ class FineTuningRun:
         # already.
         if self.teacher:
             (split,) = self.data.splits["train"]
-            load = batches.make_loader(split.records, self._parse)
             cache_teacher(
                 self.teacher.cache,
                 self._teacher_objective,
                 split,
-                load,
+                self._parse,
                 training.precision,
             )
             del self._teacher_objective
@@ -231,9 +227,8 @@ class FineTuningRun:
                 needed += self.data.splits["train"]
             objective: Any = self._trainer.objective
             for split in needed:
-                load = batches.make_loader(split.records, self._parse)
                 cache_features(
-                    features, objective.model, split, load, training.precision
+                    features, objective.model, split, self._parse, training.precision
                 )
         if self._trainer.is_chief:
             self._trainer.wait_for_workers()
@@ -256,7 +251,7 @@ class FineTuningRun:
         if settings.features is None:
             advise_on_learning_rate(settings.training)
 
-        # The order of the records, for training and for the estimate of its cost.
+        # The order of the records.
         (split,) = data.splits["train"]
         records, lengths = split.records, split.records.index.num_tokens
         order = batches.TrainingOrder(
@@ -264,7 +259,11 @@ class FineTuningRun:
             settings.training.global_batch_size,
             settings.training.seed,
         )
-        rates = self._rates(order, lengths)
+
+        # The size of a step, by the name of its rate.
+        rates: Metrics = {"examples_per_sec": settings.training.global_batch_size}
+        if self._trainer.is_chief and not settings.features:
+            rates |= log_costs(settings, data, self.config, self._trainer, order)
 
         parse = self._parse
         if (label_weights := data.label_weights) is not None:
@@ -288,43 +287,6 @@ class FineTuningRun:
             self._held_out() if settings.runtime.eval_steps else HeldOutData(),
             rates,
         )
-
-    def _rates(self, order: batches.TrainingOrder, num_tokens: np.ndarray) -> Metrics:
-        """Returns the size of a step, by the name of its rate, and logs its cost."""
-        training, runtime = self.settings.training, self.settings.runtime
-        rates: Metrics = {"examples_per_sec": training.global_batch_size}
-        if not self._trainer.is_chief or self.settings.features:
-            return rates
-
-        # The mean length of the sequences of the first batches.
-        max_length = self.data.config.max_seq_length
-        length = float(max_length)
-        if self._skips_padding:
-            steps = range(min(training.num_train_steps, _BATCHES_FOR_MEAN_LENGTH))
-            means = [num_tokens[order.batch(step)].mean() for step in steps]
-            length = float(np.mean(means))
-
-        # A record has one sequence, or one for each choice.
-        task = self.data.task
-        (shape,) = (each.shape for each in task.table if each.name == "input_ids")
-        per_record = math.prod(task.sizes[axis] for axis in shape[:-1])
-        sequences = training.global_batch_size * per_record
-
-        steps_per_update = runtime.gradient_accumulation_steps
-        memory = costs.training_step_memory(
-            self.config,
-            sequences // (self._trainer.replicas * steps_per_update),
-            max_length,
-            0,
-            training.precision,
-            runtime.recompute,
-            averaged=training.ema_decay > 0,
-        )
-        flops = costs.training_step_flops(
-            self.config, sequences, round(length), 0, False
-        )
-        tokens = round(sequences * length)
-        return rates | log_step_cost(self._trainer.objective, tokens, flops, memory)
 
     def _held_out(self) -> HeldOutData:
         """Returns the evaluation on the first dev split, with its report as text."""
@@ -412,52 +374,43 @@ class FineTuningRun:
         self._baselines[split.split.name] = {} if reason else found.baseline()
         return {split.split.result_name(name): value for name, value in values.items()}
 
-    def _write_dev_split(self, results: Metrics) -> None:
-        """Writes examples of the first dev split, and results.json if it has a result.
+    def _conclude(self, results: Metrics) -> str:
+        """Returns the metric that selects the best weights as a sentence, or "".
 
-        Logs a warning if the model is no better than a constant prediction.
+        The chief writes examples of the first dev split, and results.json if it has a
+        result, with a warning if the model is no better than a constant prediction.
         """
         task, splits = self.data.task, self.data.splits
         # The split to predict has results if it has labels.
-        labelled = splits["dev"] or (splits["test"] if results else ())
-        if not labelled or labelled[0].split.kind != "dev":
-            return
-        split, metric = labelled[0].split, task.best_by[0]
-        dev_split.write_examples(self.folder.path, self._evaluator.sampled[split.name])
+        evaluated = [*splits["dev"], *(splits["test"] if results else ())]
+        if not evaluated:
+            return ""
+        split, (metric, sign) = evaluated[0].split, task.best_by
+        writes = self._trainer.is_chief and split.kind == "dev"
+        folder = self.folder.path
+        if writes:
+            dev_split.write_examples(folder, self._evaluator.sampled[split.name])
 
         name = split.result_name(metric)
         if name not in results:
-            return
+            return ""
+        value, baseline = results[name], self._baselines[split.name].get(metric)
         result = dev_split.DevResult(
-            task.name,
-            name,
-            task.best_by[1] > 0,
-            results[name],
-            self._baselines.get(split.name, {}).get(metric),
-            results,
+            task.name, name, sign > 0, value, baseline, results
         )
-        result.write(self.folder.path)
-        if result.is_degenerate:
+        if writes:
+            result.write(folder)
+        if writes and result.is_degenerate:
             _LOGGER.warning(
                 "warning: the model is no better than a constant prediction: %s %.4f, "
                 "and %.4f if all predictions are the same. Try a lower learning rate, "
                 "more warm-up or another seed.",
                 metric,
-                result.value,
-                result.baseline,
+                value,
+                baseline,
             )
-
-    def _summary(self, results: Metrics) -> str:
-        """Returns the metric that selects the best weights as a sentence, or ""."""
-        task, splits = self.data.task, self.data.splits
-        metric, evaluated = task.best_by[0], [*splits["dev"], *splits["test"]]
-        name = evaluated[0].split.result_name(metric) if evaluated else ""
-        if name not in results:
-            return ""
-        kind = evaluated[0].split.kind
-        baseline = self._baselines[evaluated[0].split.name].get(metric)
         note = f" ({baseline:.4f} for a constant prediction)" if baseline else ""
-        return f"{task.name}: {metric} {results[name]:.4f} on the {kind} split{note}."
+        return f"{task.name}: {metric} {value:.4f} on the {split.kind} split{note}."
 
     def _write_report(self, split: SplitData, found: TaskResults) -> None:
         if report := found.report():

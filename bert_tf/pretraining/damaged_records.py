@@ -30,7 +30,7 @@ from bert_tf.storage.tfrecords import (
     masked_crc32c,
     open_records,
 )
-from bert_tf.training.lifecycle.failures import READ_ERRORS
+from bert_tf.training.lifecycle.error_messages import READ_ERRORS
 
 _RECORDS_AT_ONCE = 1024
 _LOGGER = logging.getLogger(__name__)

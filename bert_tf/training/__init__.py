@@ -2,14 +2,15 @@
 
 Layer 2: imports foundation modules only. Read in this order:
 
-* `config` defines TrainingConfig, RuntimeConfig and RunPhases, and `strategy` describes
-  the devices and workers.
+* `config` defines TrainingConfig, RuntimeConfig and RunPhases, `strategy` describes the
+  devices and workers, and `mixed_precision` the dtypes.
 * `step`: the mathematics of one step: objective, loss, learning rate, optimizer,
   gradients.
-* `lifecycle`: the life of a run: its folder, checkpoints and failures.
+* `lifecycle`: the life of a run: its folder, checkpoints and error messages.
 * `reporting`: the output of a run: the cost of a step, metrics, TensorBoard summaries.
 * `callbacks`: the actions between steps: logging, evaluation, saving, profiling, early
   stopping.
+* `stop_signals` records SIGINT, SIGTERM and SIGHUP, after which a run saves and stops.
 * `loop` calls the steps and the callbacks, and `trainer` has the class `Trainer`, which
   every program uses.
 """

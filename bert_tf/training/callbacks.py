@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from bert_tf.progress import Progress
 from bert_tf.training.lifecycle.checkpoints import CheckpointWriter
-from bert_tf.training.lifecycle.failures import FailureMessages
+from bert_tf.training.lifecycle.error_messages import FailureMessages
 from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.reporting import MetricAccumulator, Summaries
 from bert_tf.training.step.objective import Metrics

@@ -1,7 +1,7 @@
 """The training loop: calls the compiled steps, and the callbacks between them.
 
-`run_loop` needs to know when to stop, how many steps to run in one graph call, and how
-long training has taken: `record_stop_signals`, `Pacing` and `TrainingClock`.
+`run_loop` needs to know how many steps to run in one graph call, and how long training
+has taken: `Pacing` and `TrainingClock`.
 """
 
 import contextlib
@@ -10,8 +10,7 @@ import itertools
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from bert_tf.training.callbacks import Callback
 from bert_tf.training.lifecycle.run_state import RunState
@@ -21,45 +20,6 @@ from bert_tf.training.strategy import WorkerSync
 _LOGGER = logging.getLogger(__name__)
 _SECS_PER_CALL = 1.0
 RunSteps = Callable[[RunState, int], StepResult]
-
-
-@contextlib.contextmanager
-def record_stop_signals(enabled: bool) -> Iterator[list[int]]:
-    """Yields a list to which the number of the first stop signal is appended.
-
-    A second signal of the same kind has its normal effect. Afterwards, the handlers of
-    the caller are in place again. SIGHUP stays ignored in a program that `nohup`
-    started.
-
-    Args:
-        enabled: Whether to install the handlers. If False, the list stays empty.
-    """
-    received: list[int] = []
-    if not enabled:
-        yield received
-        return
-
-    def record(number: int, _: Any) -> None:
-        received.append(number)
-        restore(number)
-        _LOGGER.info("Stopping after this step. Repeat the signal to stop at once.")
-
-    def restore(number: int) -> None:
-        # `getsignal` returns None for a handler that was not installed by Python.
-        handler = previous[number]
-        signal.signal(number, signal.SIG_DFL if handler is None else handler)
-
-    numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-    previous = {number: signal.getsignal(number) for number in numbers}
-    try:
-        for number in numbers:
-            signal.signal(number, record)
-        yield received
-    finally:
-        for number in numbers:
-            restore(number)
 
 
 @dataclasses.dataclass

@@ -255,8 +255,8 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 def _event_files(folder: str) -> list[str]:
     """Returns the event files; removes those that a killed run began to write again."""
     atomic_files.remove_leftovers(folder)  # which TensorBoard would read too
-    names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
-    return [os.path.join(folder, name) for name in fnmatch.filter(names, _EVENT_FILES)]
+    names = fnmatch.filter(files.list_folder(folder), _EVENT_FILES)
+    return [os.path.join(folder, name) for name in names]
 
 
 def _remove_events_after(path: str, step: int) -> set[str]:

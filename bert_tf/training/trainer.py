@@ -25,7 +25,7 @@ from bert_tf.training.callbacks import (
 from bert_tf.training.config import RuntimeConfig, TrainingConfig, to_json_dict
 from bert_tf.training.lifecycle import checkpoints
 from bert_tf.training.lifecycle.checkpoints import CheckpointWriter
-from bert_tf.training.lifecycle.failures import (
+from bert_tf.training.lifecycle.error_messages import (
     NO_LOOKUP,
     READ_ERRORS,
     FailureMessages,
@@ -33,7 +33,8 @@ from bert_tf.training.lifecycle.failures import (
 )
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
-from bert_tf.training.loop import Pacing, TrainingClock, record_stop_signals, run_loop
+from bert_tf.training.loop import Pacing, TrainingClock, run_loop
+from bert_tf.training.mixed_precision import dtype_policy
 from bert_tf.training.reporting import MetricAccumulator, Summaries
 from bert_tf.training.step.objective import (
     Metrics,
@@ -42,15 +43,11 @@ from bert_tf.training.step.objective import (
     loss_and_metrics,
 )
 from bert_tf.training.step.step_runner import StepResult, StepRunner
-from bert_tf.training.strategy import WorkerSync, emulation_of_bfloat16, make_strategy
+from bert_tf.training.stop_signals import record_stop_signals
+from bert_tf.training.strategy import WorkerSync, make_strategy
 
 _LOGGER = logging.getLogger(__name__)
 ObjectiveT = TypeVar("ObjectiveT", bound=Objective)
-_POLICIES = {
-    "float32": "float32",
-    "bfloat16": "mixed_bfloat16",
-    "float16": "mixed_float16",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,11 +165,9 @@ class Trainer(Generic[ObjectiveT]):
         self._workers = WorkerSync(strategy)
         self.is_chief = self._workers.is_chief
         self.replicas = strategy.num_replicas_in_sync
-        if training.precision == "bfloat16" and (emulation := emulation_of_bfloat16()):
-            _LOGGER.warning("warning: %s Give precision=float32.", emulation)
+        dtype = dtype_policy(training.precision)
 
         with strategy.scope():
-            dtype = _POLICIES[training.precision]
             self.objective = make_objective(seed=training.seed, dtype=dtype)
         self._runner = StepRunner(self.objective, training, runtime)
         self.results: dict[str, Metrics] = {}

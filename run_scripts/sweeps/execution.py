@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning import dev_split
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun
-from bert_tf.run_scripts.sweeps.store import SweepStore
+from bert_tf.run_scripts.sweeps.sweep_files import SweepStore
 from bert_tf.storage import files
 
 _LOGGER = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""The results of a sweep: the table and sweep.csv, and the HPARAMS page of TensorBoard.
+"""The results of a sweep: the best run, tables, and the HPARAMS page of TensorBoard.
 
 The table and sweep.csv have a row for each combination of values.
 """
@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bert_tf.fine_tuning.dev_split import DevResult
 from bert_tf.run_scripts.sweeps.plan import PlannedRun, Values
-from bert_tf.run_scripts.sweeps.store import best_run
 from bert_tf.storage import files
 from bert_tf.tasks.tables import aligned
 
@@ -75,6 +74,21 @@ class Cell:
             **numbers,
             "best_seed": str(best_run(self.runs).seed) if numbers else "",
         }
+
+
+def best_run(results: Mapping[PlannedRun, DevResult]) -> PlannedRun:
+    """Returns the run with the best value, the first of equal ones.
+
+    NaN is the worst value.
+    """
+
+    def rank(run: PlannedRun) -> float:
+        value = results[run].value
+        if math.isnan(value):
+            return -math.inf
+        return value if results[run].higher_is_better else -value
+
+    return max(results, key=rank)
 
 
 def make_cells(

@@ -10,7 +10,7 @@ from run_programs import assert_refused, run_mains
 from tiny_bert import write_architecture
 
 from bert_tf.pretraining import damaged_records, pretraining_batches, record_checks
-from bert_tf.training.lifecycle.failures import READ_ERRORS
+from bert_tf.training.lifecycle.error_messages import READ_ERRORS
 
 GOOD = record()
 FILES = {

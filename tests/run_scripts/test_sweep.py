@@ -20,7 +20,7 @@ from bert_tf.fine_tuning.dev_split import DevResult
 from bert_tf.run_scripts.sweeps import results
 from bert_tf.run_scripts.sweeps.execution import execute
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan, parse_grid
-from bert_tf.run_scripts.sweeps.store import SweepStore, best_run
+from bert_tf.run_scripts.sweeps.sweep_files import SweepStore
 from bert_tf.storage.locks import try_lock
 
 MODULE = "bert_tf.run_scripts.sweep"
@@ -171,7 +171,8 @@ def test_the_table_has_mean_deviation_and_best_of_each_cell():
         "3e-5     0       1           0",
         "* rate=5e-5+seed=3: 0.5000 is no better than a constant prediction (0.5000).",
     ]
-    assert best_run(RESULTS) == PlannedRun(CELLS[0], 2)  # the first of two equal ones
+    # The first of two equal ones.
+    assert results.best_run(RESULTS) == PlannedRun(CELLS[0], 2)
 
 
 def test_results_that_are_not_finite_count_as_no_result():
@@ -184,7 +185,7 @@ def test_results_that_are_not_finite_count_as_no_result():
         "5e-5,2,0,1,0.800000,,0.800000,2",
         "4e-5,1,0,1,,,,",
     ]
-    assert best_run(found) == PlannedRun(CELLS[0], 2)
+    assert results.best_run(found) == PlannedRun(CELLS[0], 2)
 
 
 def session(folder):

@@ -11,8 +11,8 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import TrainingInterrupted
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig
+from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 from bert_tf.training.lifecycle.checkpoints import restore_weights
-from bert_tf.training.lifecycle.run_state import BestEvaluation
 
 
 def test_the_best_weights_are_kept_and_used_as_the_result(tmp_path, caplog):

@@ -3,7 +3,7 @@
 import linear_runs as runs
 import pytest
 
-from bert_tf.training import strategy
+from bert_tf.training import mixed_precision
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.trainer import Trainer
 
@@ -34,9 +34,9 @@ def test_the_flags_of_the_processor_decide(
     path = tmp_path / "cpuinfo"
     if cpu_info:
         path.write_text(cpu_info)
-    monkeypatch.setattr(strategy, "_CPU_INFO", str(path))
+    monkeypatch.setattr(mixed_precision, "_CPU_INFO", str(path))
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", onednn)
-    found = strategy.emulation_of_bfloat16()
+    found = mixed_precision.emulation_of_bfloat16()
     assert found is None if reason is None else reason in found
 
 
@@ -44,7 +44,7 @@ def test_the_flags_of_the_processor_decide(
 def test_a_run_says_so_in_one_line(tmp_path, monkeypatch, caplog, precision):
     path = tmp_path / "cpuinfo"
     path.write_text(AVX2)
-    monkeypatch.setattr(strategy, "_CPU_INFO", str(path))
+    monkeypatch.setattr(mixed_precision, "_CPU_INFO", str(path))
     training = runs.training_config(precision=precision)
     Trainer(
         runs.Regression, runs.run_folder(tmp_path / "run"), training, RuntimeConfig()

@@ -12,7 +12,7 @@ from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.storage import locks
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.loop import record_stop_signals
+from bert_tf.training.stop_signals import record_stop_signals
 from bert_tf.training.trainer import TrainingData
 
 

@@ -1,7 +1,8 @@
 """Splits the tokens of long texts into windows, in the graph.
 
-The windows are those of `tasks.windows`, which are the windows of google-research/bert.
-A text may be the context of a question, which then precedes each window.
+The windows are those of `tasks.pieces_and_windows`, which are the windows of
+google-research/bert. A text may be the context of a question, which then precedes each
+window.
 
 Shape letters: B texts, R windows of all texts, S sequence length, T tokens of a text.
 """

@@ -14,14 +14,14 @@ import numpy as np
 
 from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.schemes import convert
-from bert_tf.tasks.task import Encoded
-from bert_tf.tasks.windows import (
+from bert_tf.tasks.pieces_and_windows import (
     Pieces,
     count_windows,
     has_max_context,
     stride_of,
     tokenize_sequence,
 )
+from bert_tf.tasks.task import Encoded
 from bert_tf.tokenization import BertTokenizer
 
 SPECIAL_TOKENS = 2  # [CLS] window [SEP]

@@ -247,10 +247,9 @@ class RunFolder:
                 json_files.read(config) != dict(self.metadata.config)
             ):
                 names.append(weights.CONFIG_FILE)
-            found = files.list_folder(self.path) if tf.io.gfile.isdir(self.path) else []
             # No run is started next to a checkpoint, so that files of several models
             # are not mixed.
-            names += dialects.marks_in(found)
+            names += dialects.marks_in(files.list_folder(self.path))
 
         # Evaluation alone and a run that ended early write files too, and leave the
         # lock file.
@@ -345,9 +344,8 @@ class RunFolder:
 
 def _settings_text(name: str, old: Any, new: Any) -> tuple[str, str]:
     """Returns the old and the new value of a setting, such as "seed=1", "no seed"."""
-    name = name.removeprefix(
-        "data."
-    )  # the values in `TrainingConfig.data` also come from flags
+    # The values in `TrainingConfig.data` also come from flags.
+    name = name.removeprefix("data.")
     name = _PARAMETERS.get(name, name)
     before, now = (
         f"no {name}" if each is None else f"{name}={each!r}" for each in (old, new)

@@ -7,7 +7,6 @@ values of a time budget and of the steps without log entry.
 
 import contextlib
 import dataclasses
-import math
 import os
 import re
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files, sealed
+from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 from bert_tf.training.step.objective import StepTotals
 
 TRAINING_FILE, RUNTIME_FILE, STATE_FILE, OPTIMIZER_FILE = (
@@ -35,42 +35,6 @@ _SETTINGS_OF_RUNS = {
 }
 # Size and time of the files whose SHA-256 was found to be right, by path and SHA-256.
 _CHECKED: dict[tuple[str, str], tuple[int, int]] = {}
-_FILES_OF_TRAINING = (OPTIMIZER_FILE, TRAINING_FILE, RUNTIME_FILE)
-
-
-@dataclasses.dataclass
-class BestEvaluation:
-    """The best held-out evaluation of a run.
-
-    Attributes:
-        value: Value of the metric that selects the best weights; None before the first
-            evaluation. Any number is better than NaN.
-        step: The step of the best evaluation.
-        evals_since: The number of evaluations after the best evaluation.
-    """
-
-    value: float | None = None
-    step: int = 0
-    evals_since: int = 0
-
-    def update(self, step: int, value: float, sign: int) -> bool:
-        """Records an evaluation and returns whether it is the best so far.
-
-        Args:
-            step: The number of steps done.
-            value: Value of the metric that selects the best weights.
-            sign: 1 if higher values are better, -1 if lower values are better.
-        """
-        best = self.value
-        if (
-            best is None
-            or sign * value > sign * best
-            or math.isnan(best) > math.isnan(value)
-        ):
-            self.value, self.step, self.evals_since = value, step, 0
-            return True
-        self.evals_since += 1
-        return False
 
 
 @dataclasses.dataclass
@@ -143,17 +107,14 @@ def has_settings(folder: str) -> bool:
 
     Programs of others use this name too.
     """
-    path = os.path.join(folder, TRAINING_FILE)
-    settings: dict[str, Any] = {}
-    if tf.io.gfile.exists(path):
-        with contextlib.suppress(InputError):
-            settings = json_files.read(path, own=True)
-    return settings.keys() >= _SETTINGS_OF_RUNS
+    with contextlib.suppress(InputError):
+        return read_own(folder, TRAINING_FILE).keys() >= _SETTINGS_OF_RUNS
+    return False
 
 
 def is_checkpoint(folder: str) -> bool:
     """Whether a folder has a file or the name of a checkpoint of training."""
-    names = (STATE_FILE, *_FILES_OF_TRAINING)
+    names = (STATE_FILE, OPTIMIZER_FILE, TRAINING_FILE, RUNTIME_FILE)
     in_run = os.path.basename(os.path.dirname(folder.rstrip("/"))) == "checkpoints"
     return (in_run and CHECKPOINT_NAME.search(folder) is not None) or any(
         files.exists(os.path.join(folder, name)) for name in names

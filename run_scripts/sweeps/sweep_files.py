@@ -9,16 +9,16 @@
 
 import contextlib
 import glob
-import math
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning import dev_split
 from bert_tf.fine_tuning.dev_split import DevResult
 from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun
+from bert_tf.run_scripts.sweeps.results import best_run
 from bert_tf.storage import files, json_files
 from bert_tf.storage.workspace import Workspace
 
@@ -156,18 +156,3 @@ class SweepStore:
                     os.path.join(glob.escape(self._plan.folder(run)), pattern)
                 ):
                     files.remove(path)
-
-
-def best_run(results: Mapping[PlannedRun, DevResult]) -> PlannedRun:
-    """Returns the run with the best value, the first of equal ones.
-
-    NaN is the worst value.
-    """
-
-    def rank(run: PlannedRun) -> float:
-        value = results[run].value
-        if math.isnan(value):
-            return -math.inf
-        return value if results[run].higher_is_better else -value
-
-    return max(results, key=rank)

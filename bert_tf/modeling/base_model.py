@@ -70,6 +70,16 @@ class BertBaseModel(keras.Model):
         """Makes Keras trace training, evaluation and prediction again."""
         self.train_function = self.test_function = self.predict_function = None
 
+    def make_train_function(self, force: bool = False) -> Any:
+        """Returns the function that trains; Keras calls it in `fit`.
+
+        With TensorFlow and one device, Keras would create the state of the optimizer
+        while it traces a step, which is slow, and would then trace the step once more.
+        """
+        if not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
+
     def variables_by_name(self) -> Variables:
         """Returns all weights by name.
 

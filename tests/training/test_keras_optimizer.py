@@ -490,3 +490,17 @@ def test_released_defaults():
         "num_warmup_steps": 0,
         "decay": "released",
     }
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_the_first_fit_traces_the_step_once(frozen):
+    model = make("classifier")
+    model.bert.embeddings.trainable = not frozen
+    traced = []
+    call = model.bert.call
+    model.bert.call = lambda *args, **kwargs: traced.append(1) or call(*args, **kwargs)
+    model.compile(AdamWeightDecay(1e-4), CLASSIFIER_LOSS)
+    inputs = {name: np.ones((4, 8), np.int32) for name in INPUTS}
+    model.fit(inputs, {"logits": np.ones(4, np.int32)}, batch_size=2, verbose=0)
+    assert sum(traced) == 1
+    assert int(model.optimizer.iterations) == 2

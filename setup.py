@@ -16,6 +16,7 @@ SERVING = ["tensorflow-serving-api>=2.20,<2.22"]
 LITE = ["ai-edge-litert>=2.0"]
 MEDIAPIPE = ["mediapipe>=1.2"]
 ONNX = ["tf2onnx>=1.17", "onnxruntime>=1.20", "onnx>=1.17"]
+OPENVINO = ["openvino>=2025.0"]
 # Beam needs protobuf below 7: it stays out of the core, which takes any.
 BEAM = ["apache-beam>=2.70"]
 DASK = ["distributed>=2024.8"]
@@ -112,6 +113,7 @@ setuptools.setup(
         "lite": LITE,
         "mediapipe": [*LITE, *MEDIAPIPE],
         "onnx": ONNX,
+        "openvino": [*ONNX, *OPENVINO],
         "beam": BEAM,
         "dask": DASK,
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
@@ -133,6 +135,7 @@ setuptools.setup(
             *LITE,
             *MEDIAPIPE,
             *ONNX,
+            *OPENVINO,
             *ENTITY_F1,
         ],
     },

@@ -1,14 +1,14 @@
 r"""Measures exported models: milliseconds for each shape, and texts per second.
 
 Compares, in one process and in turns, a SavedModel in float32 and bfloat16, TFLite and
-ONNX files of the same model, and as peers the ONNX files of benchmarks/onnx_files.py in
-ONNX Runtime and in OpenVINO (if it is installed; it computes in bfloat16 on CPUs with
-such instructions). The first table has the smallest time of many requests with token
-ids, and at the end the requests of one text of 32 tokens per second if as many clients
-as cores send them. The others have texts per second of two streams of texts, sorted by
-length: once with token ids that are given, and once from texts, with `Predictor`, or
-tokenizers and ONNX Runtime for the peers. Each system has the best of the batch sizes
-1, 8 and 32.
+ONNX files of the same model, and as peers the ONNX files of benchmarks/onnx_files.py.
+ONNX files run in ONNX Runtime and in OpenVINO (if it is installed; it computes in
+bfloat16 on CPUs with such instructions). The first table has the smallest time of many
+requests with token ids, and at the end the requests of one text of 32 tokens per second
+if as many clients as cores send them. The others have texts per second of two streams
+of texts, sorted by length: once with token ids that are given, and once from texts,
+with `Predictor`, or tokenizers and ONNX Runtime for the peers. Each system has the best
+of the batch sizes 1, 8 and 32.
 
     python run_scripts/export_model.py --checkpoint=MODEL --export_dir=/tmp/both \
     --format=both \
@@ -29,6 +29,7 @@ tokenizers and ONNX Runtime for the peers. Each system has the best of the batch
 
 import concurrent.futures
 import csv
+import importlib.util
 import json
 import os
 import time
@@ -64,9 +65,10 @@ flags.DEFINE_string("sst2", None, "dev.tsv of SST-2; None leaves this stream out
 flags.DEFINE_string("squad", None, "A file of SQuAD; None leaves this stream out.")
 
 
-def own_name(path):
+def own_name(path, runtime=""):
     """Returns a short name, such as onnx/int8.onnx or both/1."""
-    return "/".join(path.rstrip("/").split("/")[-2:])
+    name = "/".join(path.rstrip("/").split("/")[-2:])
+    return f"{name}, openvino" if runtime == "openvino" else name
 
 
 def onnx_runtime(path):
@@ -90,6 +92,13 @@ def openvino(path):
     return lambda inputs: model(inputs)[0]
 
 
+def runtimes_of(path):
+    """Returns the runtimes of a file of bert-tf; OpenVINO only if it is installed."""
+    if path.endswith(".onnx") and importlib.util.find_spec("openvino"):
+        return ("onnxruntime", "openvino")
+    return ("onnxruntime",)
+
+
 def systems():
     """Returns by system a function: ids, mask, segments, int32 [B, S], to vectors."""
     found = {}
@@ -102,7 +111,9 @@ def systems():
 
         found[f"SavedModel, {own_name(path)}"] = of_model
     for path in FLAGS.files:
-        found[own_name(path)] = forward_of(path, FLAGS.threads).run
+        for runtime in runtimes_of(path):
+            run = forward_of(path, FLAGS.threads, runtime).run
+            found[own_name(path, runtime)] = run
     for path in FLAGS.peers:
         for make in (onnx_runtime, openvino):
             try:
@@ -210,10 +221,14 @@ def text_systems(tokenizer, found):
     peer = BertWordPieceTokenizer(tokens, lowercase=tokenizer.do_lower_case)
     peer.enable_truncation(LENGTH)
     runs = {
-        f"Predictor, {own_name(path)}": bert_tf.Predictor(
-            path, 32, num_threads=FLAGS.threads
+        f"Predictor, {own_name(path, runtime)}": bert_tf.Predictor(
+            path,
+            32,
+            num_threads=FLAGS.threads,
+            runtime="openvino" if runtime == "openvino" else "auto",
         )
         for path in [*FLAGS.saved_models, *FLAGS.files]
+        for runtime in runtimes_of(path)
     }
     for name, run in found.items():
         if name.startswith("peer"):

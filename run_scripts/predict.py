@@ -41,6 +41,7 @@ from typing import IO, TYPE_CHECKING, Any
 from absl import flags
 
 from bert_tf.errors import InputError
+from bert_tf.export.formats import RUNTIMES
 from bert_tf.program import command_line, config_flags, startup
 from bert_tf.progress import Progress
 from bert_tf.run_scripts import prediction_tables
@@ -120,6 +121,13 @@ flags.DEFINE_bool(
     "Load a SavedModel without a check of its graph, which can then read and write "
     "files.",
 )
+flags.DEFINE_enum(
+    "runtime",
+    "auto",
+    RUNTIMES,
+    "What runs an .onnx file: onnxruntime (also auto), or openvino, which computes in "
+    "bfloat16 on processors with such instructions.",
+)
 flags.mark_flag_as_required("model")
 
 
@@ -130,7 +138,13 @@ def main() -> None:
     from bert_tf.export.predictor import Predictor
 
     signature = "score" if FLAGS.score else "serving_default"
-    predictor = Predictor(FLAGS.model, FLAGS.batch_size, signature, trust=FLAGS.trust)
+    predictor = Predictor(
+        FLAGS.model,
+        FLAGS.batch_size,
+        signature,
+        trust=FLAGS.trust,
+        runtime=FLAGS.runtime,
+    )
     found = predictions(predictor, items(predictor))
     first = next(found, None)
     if first is None:

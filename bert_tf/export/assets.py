@@ -133,7 +133,7 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> str:
         metric = row["metric"]
         lines.append(
             [
-                row["file"],
+                f"{row['file']}, {row.get('runtime', '')}".strip(", "),
                 f"{row['size_bytes'] / 1e6:.1f}",
                 f"{row['load_ms']:.0f}",
                 *(f"{row['latency_ms'][each]:.2f}" for each in latencies),

@@ -61,6 +61,8 @@ FORMATS = {
         to_write=("onnx", "onnxruntime", "tf2onnx"),
     ),
 }
+# What runs ONNX files: modules, and "auto", the first one.
+RUNTIMES = ("auto", "onnxruntime", "openvino")
 # The formats whose models are files: a name is that of the folder in a version, the
 # ending of a file, and the start of the names of the settings.
 FILE_FORMATS = {name: each for name, each in FORMATS.items() if each.module}

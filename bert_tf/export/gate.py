@@ -66,13 +66,17 @@ class GateProcess:
         )
 
     def run(
-        self, paths: Sequence[str], found: Sequence[Sequence[Request]]
+        self,
+        paths: Sequence[str],
+        found: Sequence[Sequence[Request]],
+        runtime: str = "onnxruntime",
     ) -> list[list[dict[str, np.ndarray]]]:
         """Returns the outputs of requests for models. A process runs only once.
 
         Args:
             paths: SavedModels, or TFLite or ONNX files.
             found: The requests for each of them.
+            runtime: What runs ONNX files: one of `formats.RUNTIMES`.
 
         Raises:
             GateError: A model cannot be loaded, or a request fails.
@@ -90,7 +94,7 @@ class GateProcess:
             place = stack.enter_context(tempfile.TemporaryDirectory())
             files = [os.path.join(place, name) for name in ("requests", "outputs")]
             with open(files[0], "wb") as file:
-                pickle.dump(models, file)
+                pickle.dump((runtime, models), file)
             _, errors = self._process.communicate("\n".join(files))
             if self._process.returncode:
                 last = (errors.strip().splitlines() or ["no message"])[-1]

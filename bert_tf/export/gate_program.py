@@ -1,8 +1,8 @@
 """Runs requests on exported models, in a process of its own; started by `gate`.
 
-Reads two lines from standard input, after it has imported TensorFlow: a file of models
-with their requests, and the path for a file of the outputs. A SavedModel runs without
-bert_tf, and a TFLite or ONNX file with `load_file`.
+Reads two lines from standard input, after it has imported TensorFlow: a file of the
+runtime of ONNX files and of models with their requests, and the path for a file of the
+outputs. A SavedModel runs without bert_tf, and a TFLite or ONNX file with `load_file`.
 """
 
 import pickle
@@ -37,12 +37,12 @@ def outputs_of(
     return found
 
 
-def signatures_of(path: str) -> Any:
+def signatures_of(path: str, runtime: str) -> Any:
     """Returns the signatures of a SavedModel or of a TFLite or ONNX file, by name."""
     if not tf.io.gfile.isdir(path):
         from bert_tf.export.model_file import load_file
 
-        served, _ = load_file(path)
+        served, _ = load_file(path, runtime=runtime)
         return {name: each.function for name, each in served.endpoints().items()}
     sys.modules["bert_tf"] = None  # type: ignore[assignment]  # an import of bert_tf then fails
     model = tf.saved_model.load(path)
@@ -55,9 +55,10 @@ def main() -> None:
     requests_file, outputs_file = sys.stdin.read().splitlines()
     try:
         with open(requests_file, "rb") as file:
-            models = pickle.load(file)
+            runtime, models = pickle.load(file)
         outputs = [
-            outputs_of(signatures_of(path), requests) for path, requests in models
+            outputs_of(signatures_of(path, runtime), requests)
+            for path, requests in models
         ]
         with open(outputs_file, "wb") as file:
             pickle.dump(outputs, file)

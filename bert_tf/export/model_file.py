@@ -4,7 +4,8 @@ The module of a format (`formats.FORMATS`) has two functions, which differ only 
 format:
 
 * `prepare(job)` checks an `ExportJob`, and returns `PreparedFiles`.
-* `open_file(path, content, num_threads)` checks a file, and returns an `OpenFile`.
+* `open_file(path, content, num_threads, runtime)` checks a file, and returns an
+  `OpenFile`. The runtime, one of `formats.RUNTIMES`, is that of ONNX files.
 """
 
 import abc
@@ -46,12 +47,14 @@ class ModelFile:
         takes_texts: Whether its inputs are texts.
         has_metadata: Whether it has metadata for MediaPipe.
         path: Its path.
+        runtime: What runs it: one of `formats.RUNTIMES`.
     """
 
     precision: str
     takes_texts: bool = False
     has_metadata: bool = False
     path: str = ""
+    runtime: str = "onnxruntime"
 
     @property
     def name(self) -> str:
@@ -218,29 +221,32 @@ class _Checkpoint(Pretrained):
         )
 
 
-def forward_of(path: str, num_threads: int) -> FileForward:
+def forward_of(
+    path: str, num_threads: int, runtime: str = "onnxruntime"
+) -> FileForward:
     """Returns what runs a file.
 
     Args:
         path: The file, whose ending is the name of its format.
         num_threads: The number of threads.
+        runtime: What runs it: one of `formats.RUNTIMES`.
 
     Raises:
         InputError: The file is missing or damaged, bert-tf did not write it, or the
             package that runs it is not installed.
     """
-    return _open_file(path, num_threads).forward()
+    return _open_file(path, num_threads, runtime).forward()
 
 
-def _open_file(path: str, num_threads: int) -> OpenFile:
+def _open_file(path: str, num_threads: int, runtime: str) -> OpenFile:
     content, name = files.read_bytes(path), format_of_file(path)
     check_installed(name)
-    opened: OpenFile = module_of(name).open_file(path, content, num_threads)
+    opened: OpenFile = module_of(name).open_file(path, content, num_threads, runtime)
     return opened
 
 
 def load_file(
-    path: str, num_threads: int | None = None
+    path: str, num_threads: int | None = None, runtime: str = "onnxruntime"
 ) -> tuple[ServedModel, dict[str, Any]]:
     """Loads a TFLite or ONNX file.
 
@@ -251,6 +257,7 @@ def load_file(
         path: The file, whose ending is the name of its format.
         num_threads: The number of threads. Default: the number of cores of this
             process.
+        runtime: What runs it: one of `formats.RUNTIMES`.
 
     Returns:
         The served model, and the facts of the model.
@@ -261,7 +268,7 @@ def load_file(
     """
     if num_threads is None and hasattr(os, "sched_getaffinity"):  # not on macOS
         num_threads = len(os.sched_getaffinity(0))
-    opened = _open_file(path, num_threads or os.cpu_count() or 1)
+    opened = _open_file(path, num_threads or os.cpu_count() or 1, runtime)
     stored, served = _served_model(path, *opened.texts)
 
     # The program that runs the model may not find all damage, and may end the process.

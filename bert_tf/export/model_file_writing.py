@@ -1,11 +1,13 @@
 """Writes, checks and measures the TFLite or ONNX files of an export."""
 
+import contextlib
 import dataclasses
 import functools
 import logging
 import os
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ _LOGGER = logging.getLogger(__name__)
 # of unrelated texts differ by 0.17, and a zero vector by 0.13.
 _LIMITS = {
     "float32": Limits(1e-4, 100, 0.5, allows_gain=True),
+    "bfloat16": gate.LIMITS["bfloat16"],  # OpenVINO, whose weights are float32
     "float16": Limits(1e-2, 99, 1.0, allows_gain=True),
     "int8": Limits(0.1, 99, 1.0, True, 0.3, metric_examples=2, different_answers=0.1),
 }
@@ -113,12 +116,43 @@ def _write(
         row["max_seq_length"] = served.max_seq_length
         rows.append(row | measure(file, served, job.settings.tflite_length))
 
+        # OpenVINO runs the same file, which stays if only OpenVINO has other outputs.
+        if file.path.endswith("float32.onnx") and find_spec("openvino"):
+            try:
+                rows.append(row | _report_of_openvino(served, labelled, file))
+            except GateError as error:
+                reason = f"With OpenVINO, {error}".replace(
+                    "Nothing was exported", "Use ONNX Runtime"
+                )
+                left_out.append(reason)
+                _LOGGER.warning("warning: %s", reason)
+
     report = {"max_seq_length": served.max_seq_length, f"{name}_left_out": left_out}
     if not rows:
         tf.io.gfile.rmtree(place)
         return report
     _LOGGER.info("%s files:\n%s", FILE_FORMATS[name].title, table_of(rows))
     return {**report, name: rows}
+
+
+def _report_of_openvino(
+    served: ServedModel, labelled: Sequence[Request], file: ModelFile
+) -> dict[str, Any]:
+    """Checks and measures an ONNX file with OpenVINO, in another process.
+
+    Raises:
+        GateError: OpenVINO cannot run the file, or has other outputs.
+    """
+    import openvino
+
+    dtype = openvino.Core().get_property("CPU", "INFERENCE_PRECISION_HINT")
+    file = dataclasses.replace(file, precision="bfloat16", runtime="openvino")
+    with contextlib.closing(gate.GateProcess()) as process:
+        (report,) = check(process, served, labelled, [file])
+    if isinstance(report, GateError):
+        raise report
+    runtime = f"OpenVINO in {dtype.to_string()}"  # f32 or bf16
+    return {**report, **measure(file, served, None), "runtime": runtime}
 
 
 def check(
@@ -133,14 +167,14 @@ def check(
         process: The process that runs the files.
         served: The model in memory.
         labelled: Requests with correct outputs.
-        found: The files.
+        found: The files, which have the same runtime.
 
     Returns:
         For each file its report, or the `GateError` if an output or the metric differs
         too much.
 
     Raises:
-        GateError: LiteRT or ONNX Runtime cannot run a file.
+        GateError: The runtime cannot run a file.
     """
     kinds = {name: each.kind for name, each in served.endpoints().items()}
     names = [name for name, kind in kinds.items() if kind != "examples"]
@@ -154,7 +188,9 @@ def check(
         requests[takes_texts] = own
         expected[takes_texts] = outputs_of(signatures, own)
     actual = process.run(
-        [each.path for each in found], [requests[each.takes_texts] for each in found]
+        [each.path for each in found],
+        [requests[each.takes_texts] for each in found],
+        found[0].runtime,
     )
 
     reports: list[dict[str, Any] | GateError] = []
@@ -232,7 +268,7 @@ def measure(file: ModelFile, served: ServedModel, length: int | None) -> dict[st
     latency = {}
     for num_threads in _NUM_THREADS:
         start = time.perf_counter()
-        forward = forward_of(file.path, num_threads)
+        forward = forward_of(file.path, num_threads, file.runtime)
         forward.run(_inputs(served, lengths[0], file.takes_texts))
         load_ms = 1e3 * (time.perf_counter() - start)
         for each in lengths:

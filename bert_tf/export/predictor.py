@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
-from bert_tf.errors import InputError, plain_message
+from bert_tf.errors import InputError, check_choice, plain_message
 from bert_tf.export.decoding import Prediction, decode
-from bert_tf.export.formats import format_of_file
+from bert_tf.export.formats import RUNTIMES, format_of_file
 from bert_tf.export.layout import newest_version
 from bert_tf.export.saved_model_loading import load_saved_model
 from bert_tf.storage.paths import check_no_file_scheme
@@ -46,6 +46,9 @@ class Predictor:
         trust: Whether to load a SavedModel without a check of its graph. A SavedModel
             is a program; without the check, it may do anything that this process may
             do. See SECURITY.md.
+        runtime: What computes an `.onnx` file: "onnxruntime" (also "auto"), or
+            "openvino" (extra "openvino"), which computes in bfloat16 on processors with
+            such instructions.
 
     Attributes:
         names: The names of the texts that a prediction needs, such as ("question",
@@ -87,8 +90,8 @@ class Predictor:
     Raises:
         InputError: The folder contains no exported model, or its files are damaged or
             contain what models of bert-tf do not need; the model has no such signature;
-            the texts are not lists of str of the same length; or the package that runs
-            the file is not installed.
+            the texts are not lists of str of the same length; the package that runs
+            the file is not installed; or the runtime is for other files.
     """
 
     def __init__(
@@ -98,12 +101,20 @@ class Predictor:
         signature: str = "serving_default",
         num_threads: int | None = None,
         trust: bool = False,
+        runtime: str = "auto",
     ) -> None:
         path = str(os.fspath(path))
         check_no_file_scheme(path)
+        check_choice(RUNTIMES, "runtime", runtime)
+        if runtime != "auto" and format_of_file(path) != "onnx":
+            raise InputError(
+                f"runtime={runtime} is for .onnx files. Received: {path}. Leave it out, "
+                "or export the model with --format=onnx."
+            )
+
         if format_of_file(path):
             self._model, signatures, self._facts = _load_file(
-                path, signature, num_threads
+                path, signature, num_threads, runtime
             )
         else:
             # The signatures do not keep the weights alive.
@@ -226,7 +237,7 @@ class Predictor:
 
 
 def _load_file(
-    path: str, signature: str, num_threads: int | None
+    path: str, signature: str, num_threads: int | None, runtime: str
 ) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
     """Returns the served model of a file, its signatures, and its facts.
 
@@ -234,7 +245,7 @@ def _load_file(
     """
     from bert_tf.export.model_file import load_file  # imports Keras
 
-    served, facts = load_file(path, num_threads)
+    served, facts = load_file(path, num_threads, runtime.replace("auto", "onnxruntime"))
     # Tracing takes a second for each signature. If there is none, the message names the
     # others.
     of_texts = {

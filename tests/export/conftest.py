@@ -21,7 +21,7 @@ def processes_of_gates():
 
 
 class _NoProcess:
-    def run(self, paths, _):
+    def run(self, paths, *_):
         return [[] for _ in paths]
 
     def close(self):

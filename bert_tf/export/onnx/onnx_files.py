@@ -2,8 +2,10 @@
 
 import dataclasses
 import functools
+import importlib
 import os
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +20,7 @@ from bert_tf.errors import InputError
 from bert_tf.export.export_job import ExportJob
 from bert_tf.export.formats import as_gate_error, check_installed
 from bert_tf.export.model_file import (
+    FACTS_FILE,
     STORED_TEXTS,
     FileForward,
     ModelFile,
@@ -252,32 +255,15 @@ def with_metadata(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
     return model + onnx.ModelProto(metadata_props=entries).SerializeToString()
 
 
-def read_metadata(path: str, session: Any, *names: str) -> list[bytes]:
-    """Returns texts from the metadata of an ONNX file.
-
-    Args:
-        path: The path of the file, for messages.
-        session: The file in ONNX Runtime.
-        *names: The names of the texts.
-
-    Raises:
-        InputError: bert-tf did not write the file.
-    """
-    found = session.get_modelmeta().custom_metadata_map
-    if names[0] not in found:
-        raise InputError(
-            f"{path} contains no {names[0]}: it is not an ONNX file of bert-tf. Export "
-            "the model again with --format=onnx."
-        )
-    return [found[name].encode() for name in names]
-
-
-def check_graph(path: str, content: bytes) -> None:
+def check_graph(path: str, content: bytes) -> Any:
     """Checks that an ONNX file contains its weights, and only operators of ONNX itself.
 
     Args:
         path: The path of the file, for messages.
-        content: Its content. ONNX Runtime reports it if it is damaged.
+        content: Its content. The runtime reports it if it is damaged.
+
+    Returns:
+        The file, a ModelProto; None if it is damaged.
 
     Raises:
         InputError: The file reads other files or needs
@@ -288,7 +274,7 @@ def check_graph(path: str, content: bytes) -> None:
     try:
         model = onnx.ModelProto.FromString(content)
     except DecodeError:
-        return
+        return None
     parts = list(_messages(model))
     domains = {each.domain for each in parts if isinstance(each, onnx.NodeProto)}
     if domains - {"", "ai.onnx"} or any(
@@ -304,6 +290,7 @@ def check_graph(path: str, content: bytes) -> None:
             "which files of bert-tf do not have. Export the model again with "
             "--format=onnx, or run the file with ONNX Runtime itself."
         )
+    return model
 
 
 def _messages(message: Any) -> Iterator[Any]:
@@ -315,63 +302,88 @@ def _messages(message: Any) -> Iterator[Any]:
                 yield from _messages(each)
 
 
-def open_session(path: str, content: bytes, num_threads: int) -> Any:
-    """Returns an ONNX file in ONNX Runtime.
-
-    Args:
-        path: The path of the ONNX file, for messages.
-        content: Its content.
-        num_threads: The number of threads.
-
-    Raises:
-        InputError: ONNX Runtime is not installed, or it cannot run the file.
-    """
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = num_threads
-    options.log_severity_level = 3  # errors only
-    try:
-        return onnxruntime.InferenceSession(
-            content, options, providers=["CPUExecutionProvider"]
-        )
-    except Exception as error:  # ONNX Runtime has many classes of errors
-        reason = " ".join(str(error).split())
-        raise InputError(
-            f"{path} is not a file that ONNX Runtime {onnxruntime.__version__} can "
-            f"run: ... {reason[-200:]} Install a newer onnxruntime, or export the "
-            "model again."
-        ) from error
-
-
 class OnnxForward(FileForward):
     """The outputs of an ONNX file for a batch.
 
     Args:
-        session: The file in ONNX Runtime, from `open_session`.
+        graph: The graph of the file.
+        run: Returns the outputs of a batch, in their order.
     """
 
-    def __init__(self, session: Any) -> None:
-        self._session = session
-        inputs = [each.name for each in session.get_inputs()]
-        super().__init__(
-            inputs, {each.name: len(each.shape) for each in session.get_outputs()}
-        )
+    def __init__(self, graph: Any, run: Any) -> None:
+        ranks = {
+            each.name: len(each.type.tensor_type.shape.dim) for each in graph.output
+        }
+        super().__init__([each.name for each in graph.input], ranks)
+        self._run = run
 
     def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Returns the outputs of one row or more."""
-        found = self._session.run(None, dict(batch))
-        return dict(zip(self._ranks, found, strict=True))
+        return dict(zip(self._ranks, self._run(dict(batch)), strict=True))
 
 
-def open_file(path: str, content: bytes, num_threads: int) -> OpenFile:
+def _start_onnxruntime(onnxruntime: Any, content: bytes, num_threads: int) -> Any:
+    """Returns a function from a batch to the outputs of a file."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads
+    options.log_severity_level = 3  # errors only
+    session = onnxruntime.InferenceSession(
+        content, options, providers=["CPUExecutionProvider"]
+    )
+    return functools.partial(session.run, None)
+
+
+def _start_openvino(openvino: Any, content: bytes, num_threads: int) -> Any:
+    """Returns a function from a batch to the outputs of a file."""
+    core, lock = openvino.Core(), threading.Lock()
+    options = {"INFERENCE_NUM_THREADS": num_threads}
+    model = core.compile_model(core.read_model(content), "CPU", options)
+
+    def run(batch: Any) -> Any:
+        with lock:  # a model computes one batch at a time
+            return model(batch).to_tuple()
+
+    return run
+
+
+_RUNTIMES = {
+    "onnxruntime": ("ONNX Runtime", _start_onnxruntime),
+    "openvino": ("OpenVINO", _start_openvino),
+}
+
+
+def open_file(path: str, content: bytes, num_threads: int, runtime: str) -> OpenFile:
     """Reads what is in an ONNX file of bert-tf; see `model_file`.
 
     Raises:
         InputError: The file is damaged, needs other files or operators, or bert-tf did
-            not write it.
+            not write it; or the runtime is not installed.
     """
-    check_graph(path, content)
-    session = open_session(path, content, num_threads)
-    texts = read_metadata(path, session, *STORED_TEXTS)
-    return OpenFile(texts, "", functools.partial(OnnxForward, session))
+    model = check_graph(path, content)
+    title, start = _RUNTIMES[runtime]
+    try:
+        module = importlib.import_module(runtime)
+    except ImportError as error:
+        raise InputError(
+            f"This runtime needs the package {runtime}, which is not installed. "
+            f"Install it: pip install 'bert-tf[{runtime}]'."
+        ) from error
+    try:
+        run = start(module, content, num_threads)
+    except Exception as error:  # the runtimes have many classes of errors
+        # OpenVINO names the operators that it lacks, and then gives hints for its
+        # developers.
+        reason = " ".join(str(error).partition("To facilitate")[0].split())
+        raise InputError(
+            f"{path} is not a file that {title} {module.__version__} can run: "
+            f"... {reason[-200:]} Install a newer {runtime}, or export the model again."
+        ) from error
+
+    texts = {each.key: each.value.encode() for each in model.metadata_props}
+    if FACTS_FILE not in texts:
+        raise InputError(
+            f"{path} contains no {FACTS_FILE}: it is not an ONNX file of bert-tf. "
+            "Export the model again with --format=onnx."
+        )
+    forward = functools.partial(OnnxForward, model.graph, run)
+    return OpenFile([texts[name] for name in STORED_TEXTS], "", forward)

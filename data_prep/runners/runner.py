@@ -148,26 +148,28 @@ def _create(job: RecordsJob, runner: Runner) -> dict[str, dict[str, Any]]:
         for split, paths in job.shards.items()
     }
 
-    # From here on, the earlier records are replaced. Shards that an interrupted run of
-    # this job has written are kept.
-    runner.call(outputs.remove_old_records, job)
-    completed = runner.call(outputs.completed_shards, job, intermediate)
-
-    # A part is masked for each shard that is missing.
-    parts = []
+    # From here on, the earlier records are replaced.
+    runner.call(outputs.remove_old_records, job, intermediate)
     shards = []
     for split, number in job.shard_keys:
-        plan = {n: part for n, part in enumerate(plans[split]) if part.shard == number}
-        rows = {n: part.rows for n, part in plan.items()}
+        parts = enumerate(plans[split])
+        rows = {n: part.rows for n, part in parts if part.shard == number}
         marker = intermediate.path("shard", split, number)
         path = job.shards[split][number]
         shards.append(Task(marker, sum(rows.values()), (split, number, path, rows)))
-        if (split, number) not in completed:
-            parts += [
-                Task(intermediate.path("part", split, n), part.rows, (split, n, part))
-                for n, part in plan.items()
-            ]
-    runner.mask(intermediate, parts)
+
+    # The parts of each missing shard are masked.
+    missing = (shard.arguments for shard in unfinished(shards))
+    runner.mask(
+        intermediate,
+        [
+            Task(
+                intermediate.path("part", split, n), count, (split, n, plans[split][n])
+            )
+            for split, _, _, rows in missing
+            for n, count in rows.items()
+        ],
+    )
 
     # The parts of each shard are joined.
     stage = partial(stages.assemble_shard, intermediate)

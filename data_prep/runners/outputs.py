@@ -16,7 +16,6 @@ from bert_tf.data_prep.pretraining_data.documents import tfds_split
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import records_job, shuffling, stages
 from bert_tf.data_prep.runners.records_job import RecordsJob, output_stem, shard_paths
-from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
 from bert_tf.storage.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path
@@ -262,7 +261,7 @@ def _difference(job: RecordsJob, manifest: Manifest) -> str:
     return "another input or vocabulary, or by another version of this program"
 
 
-def remove_old_records(job: RecordsJob, intermediate: IntermediateFiles) -> None:
+def remove_old_records(job: RecordsJob) -> None:
     """Removes the records that this job replaces, and prints their shards.
 
     Shards that an interrupted run of this job has written are kept. If the size of one
@@ -280,25 +279,22 @@ def remove_old_records(job: RecordsJob, intermediate: IntermediateFiles) -> None
 
     # A network file system may go on to report a file as missing that a call has looked
     # for.
-    existing = {*files.list_folder(intermediate.folder)}
+    existing = {*files.list_folder(job.intermediate_folder)}
     for key in job.shard_keys:
-        marker = intermediate.path("shard", *key)
+        marker = job.path("shard", *key)
         is_written = os.path.basename(marker) in existing
-        if is_written and not _shard(job, intermediate, *key).has_recorded_size():
+        if is_written and not _shard(job, *key).has_recorded_size():
             files.remove(marker)
 
 
-def _shard(
-    job: RecordsJob, intermediate: IntermediateFiles, split: str, number: int
-) -> Shard:
+def _shard(job: RecordsJob, split: str, number: int) -> Shard:
     """Returns the entry for the manifest of a shard that is complete."""
-    facts = json_files.read(intermediate.path("shard", split, number), own=True)
+    facts = json_files.read(job.path("shard", split, number), own=True)
     return Shard(absolute_path(job.shards[split][number]), split=split, **facts)
 
 
 def write_manifest(
     job: RecordsJob,
-    intermediate: IntermediateFiles,
     counts: Mapping[str, np.ndarray],
     plans: Mapping[str, Sequence[shuffling.Part]],
 ) -> dict[str, Any]:
@@ -306,7 +302,6 @@ def write_manifest(
 
     Args:
         job: The set of records.
-        intermediate: The names of the files with the statistics of the parts.
         counts: For each split, the numbers of documents and of sentences: int64 [2].
         plans: The parts of each split.
 
@@ -323,10 +318,7 @@ def write_manifest(
     # The statistics of a split are the sum of those of its parts.
     reports = {}
     for split, plan in plans.items():
-        paths = (
-            intermediate.path("part_stats", split, number)
-            for number in range(len(plan))
-        )
+        paths = (job.path("part_stats", split, number) for number in range(len(plan)))
         parts = (stats.Stats.from_arrays(shuffling.load_arrays(path)) for path in paths)
         found = sum(parts, stats.Stats.empty(config))
         found.documents, found.sentences = counts[split].tolist()
@@ -350,7 +342,7 @@ def write_manifest(
     }
 
     # Each planned example must have arrived in a shard, once.
-    shards = tuple(_shard(job, intermediate, *key) for key in job.shard_keys)
+    shards = tuple(_shard(job, *key) for key in job.shard_keys)
     for split, report in reports.items():
         written = sum(shard.examples for shard in shards if shard.split == split)
         planned = sum(part.rows for part in plans[split])

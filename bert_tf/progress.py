@@ -1,11 +1,18 @@
-"""Progress of long work: log lines, or in a main program a bar."""
+"""Long work: its progress as log lines or a bar, and its execution in threads."""
 
+import collections
+import concurrent.futures
 import dataclasses
 import logging
+import os
 import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import tqdm
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 _LOGGER = logging.getLogger(__name__)
 _SECS_BETWEEN_LINES = 10.0
 _MIN_SECS_OF_RATE = 0.1
@@ -89,3 +96,27 @@ class Progress:
             self._bar.close()
         elif kind is None and self.log_end:
             self._log("done")
+
+
+def map_in_order(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    threads: int = os.cpu_count() or 1,
+) -> Iterator[Result]:
+    """Applies a function in several threads, and yields the results in order.
+
+    At most two items per thread are in memory.
+
+    Args:
+        function: The function.
+        items: Its arguments.
+        threads: The number of threads; by default, one per core.
+    """
+    waiting: collections.deque[concurrent.futures.Future[Result]] = collections.deque()
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) >= 2 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

@@ -120,16 +120,14 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
         raise InputError("There are no words in the text. Check the input files.")
 
     number = _number_covered(ranked, config)
-    subwords, added = _collect(_most_frequent(counts, ranked[:number], config), config)
+    subwords, added = _collect(counts, ranked[:number], config)
 
     if not config.max_characters and len(subwords) < config.num_learned:
         # Fill the free entries with rarer characters, and with subwords that contain
         # these.
         entries = config.num_learned - len(subwords) + int(_entries(ranked)[number - 1])
         if (more := _num_fitting(ranked, entries)) > number:
-            subwords, added = _collect(
-                _most_frequent(counts, ranked[:more], config), config
-            )
+            subwords, added = _collect(counts, ranked[:more], config)
 
     missing = config.num_learned - len(subwords)
     uncovered = dict(ranked).keys() - set(subwords)
@@ -231,9 +229,13 @@ def _most_frequent(
 
 
 def _collect(
-    words: Sequence[tuple[str, int]], config: VocabularyConfig
+    counts: Mapping[str, int],
+    ranked: Sequence[tuple[str, int]],
+    config: VocabularyConfig,
 ) -> tuple[list[str], int]:
-    """Collects subwords from high to low thresholds, until there are enough.
+    """Collects subwords of the most frequent words, until there are enough.
+
+    The thresholds go from high to low.
 
     The lowest threshold is the frequency of the rarest word, the others are 2, 3, 5, 8,
     128, 2048, ... times as high. They depend only on the words, and subwords of higher
@@ -245,6 +247,7 @@ def _collect(
         At most `num_learned` subwords, and how many of them only the lowest threshold
         gives.
     """
+    words = _most_frequent(counts, ranked, config)
     lowest = min((number for word, number in words if len(word) > 1), default=1)
     # For many words, higher thresholds would give only a few subwords of very frequent
     # words.

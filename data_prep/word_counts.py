@@ -2,12 +2,11 @@
 
 import collections
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
-from concurrent import futures
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from bert_tf.data_prep.corpus.text_blocks import Block
-from bert_tf.progress import Progress
+from bert_tf.progress import Progress, map_in_order
 
 LONGEST_WORD = 50
 _MAX_DISTINCT_WORDS = 2_000_000
@@ -66,10 +65,11 @@ def count_words(
     invalid = 0
     last = ""
     first_invalid = ""
+    workers = min(num_workers, _MAX_WORKERS)
     with Progress("counting words", total_bytes, "bytes") as progress:
-        for block, found, invalid_lines in _counted(blocks, do_lower_case, num_workers):
-            for word, occurrences in found:
-                words[word] += occurrences
+        counted = map_in_order(_counter(do_lower_case), blocks, workers)
+        for block, found, invalid_lines in counted:
+            words.update(found)
             _drop_rare(words)
             places = [f"{block.source}:{line}" for line in invalid_lines]
             # An invalid line that continues in the next block is counted once.
@@ -84,27 +84,12 @@ def count_words(
     )
 
 
-def _counted(
-    blocks: Iterable[Block], do_lower_case: bool, num_workers: int
-) -> Iterator[tuple[Block, Iterable[tuple[bytes, int]], list[int]]]:
-    """Yields (block, counts of its words, line numbers of its invalid lines).
-
-    A line is invalid if it is not valid UTF-8. The blocks keep their order. At most two
-    blocks per worker are in memory.
-    """
-    num_workers = min(num_workers, _MAX_WORKERS)
-    count = _counter(do_lower_case)
-    waiting: collections.deque[futures.Future[Any]] = collections.deque()
-    with futures.ThreadPoolExecutor(num_workers) as pool:
-        for block in blocks:
-            waiting.append(pool.submit(count, block))
-            if len(waiting) >= 2 * num_workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+# A block, the counts of its words, and the numbers of its lines that are not UTF-8.
+_Counted = tuple[Block, Mapping[bytes, int], list[int]]
 
 
-def _counter(do_lower_case: bool) -> Callable[[Block], Any]:
+def _counter(do_lower_case: bool) -> Callable[[Block], _Counted]:
+    """Returns a function that counts the words of a block."""
     import tensorflow as tf
 
     from bert_tf.tokenization import BasicTokenizer
@@ -118,9 +103,9 @@ def _counter(do_lower_case: bool) -> Callable[[Block], Any]:
         words, _, counts = tf.unique_with_counts(tf.boolean_mask(words, short))
         return words, counts
 
-    def count(block: Block) -> tuple[Block, Iterable[tuple[bytes, int]], list[int]]:
+    def count(block: Block) -> _Counted:
         words, counts = (each.numpy().tolist() for each in count_text(block.text))
-        return block, zip(words, counts, strict=True), _invalid_lines(block)
+        return block, dict(zip(words, counts, strict=True)), _invalid_lines(block)
 
     return count
 

@@ -10,6 +10,7 @@ from bert_tf.errors import InputError
 from bert_tf.export.formats import FILE_FORMATS
 from bert_tf.storage import files
 from bert_tf.storage.paths import resolve_output
+from bert_tf.storage.replacement import first_foreign
 
 _LOGGER = logging.getLogger(__name__)
 EXTRA = "assets.extra"
@@ -80,10 +81,10 @@ def next_version(folder: str) -> int:
     """
     resolve_output(folder, is_folder=True)
     numbers = [int(name) for name in _version_names(folder)]
-    others = [name for name in files.list_folder(folder) if not name.startswith(".")]
-    if others and not numbers:
+    foreign = None if numbers else first_foreign(folder, lambda name: name[0] == ".")
+    if foreign:
         raise InputError(
-            f"{folder} contains other files, such as {others[0]}, and no version of a "
+            f"{folder} contains other files, such as {foreign}, and no version of a "
             "model. Give the path of a new folder for the versions."
         )
     return 1 + max(numbers, default=0)

@@ -172,16 +172,15 @@ def average_words(
     Returns:
         The words, and their vectors [K, number of words, H].
     """
-    starts = [
-        i for i, token in enumerate(tokens) if i == 0 or not token.startswith("##")
-    ]
-    ends = [*starts[1:], len(tokens)]
+    words: list[str] = []
+    starts = []  # the index of the first token of each word
+    for index, token in enumerate(tokens):
+        if words and token.startswith("##"):
+            words[-1] += token[2:]
+        else:
+            words.append(token)
+            starts.append(index)
 
-    words = [
-        tokens[start]
-        + "".join(token.removeprefix("##") for token in tokens[start + 1 : end])
-        for start, end in zip(starts, ends, strict=True)
-    ]
     sums = np.add.reduceat(values, starts, axis=1)  # [K, words, H]
-    lengths = np.subtract(ends, starts)[None, :, None]  # [1, words, 1]
+    lengths = np.subtract([*starts[1:], len(tokens)], starts)[:, None]  # [words, 1]
     return words, sums / lengths.astype(values.dtype)

@@ -88,22 +88,13 @@ def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
         dtype: Dtype of `values`, "float16" or "float32", stored little-endian.
     """
     values = _cast(features.values, np.dtype(dtype).newbyteorder("<"))
-
-    def integers(numbers: Sequence[int]) -> Any:
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=numbers))
-
-    def strings(texts: Sequence[bytes]) -> Any:
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=texts))
-
-    feature = {
-        "line_index": integers([index]),
-        "tokens": strings([token.encode("utf-8") for token in features.tokens]),
-        "shape": integers(values.shape),
-        "dtype": strings([dtype.encode()]),
-        "values": strings([values.tobytes()]),
-    }
-
-    example = tf.train.Example(features=tf.train.Features(feature=feature))
+    example = tf.train.Example()
+    feature = example.features.feature
+    feature["line_index"].int64_list.value.append(index)
+    feature["tokens"].bytes_list.value.extend(map(str.encode, features.tokens))
+    feature["shape"].int64_list.value.extend(values.shape)
+    feature["dtype"].bytes_list.value.append(dtype.encode())
+    feature["values"].bytes_list.value.append(values.tobytes())
     return bytes(example.SerializeToString())
 
 

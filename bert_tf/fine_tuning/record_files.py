@@ -8,7 +8,6 @@ Shape letters: N examples, R records.
 """
 
 import collections
-import concurrent.futures
 import dataclasses
 import functools
 import io
@@ -20,15 +19,15 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf import features
 from bert_tf.errors import InputError
-from bert_tf.progress import Progress
-from bert_tf.storage import files
+from bert_tf.progress import Progress, map_in_order
+from bert_tf.storage import files, sealed
 from bert_tf.storage.replacement import check_is_own
 from bert_tf.tasks.tables import shortened
 from bert_tf.tasks.task import Encoded
@@ -43,8 +42,6 @@ _INDEX_SUFFIX = ".index"
 WITHOUT_LABELS = "without labels"
 
 Facts = Mapping[str, Any]  # JSON values by name
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,10 +151,8 @@ def read_index(path: str, key: Facts) -> RecordIndex | None:
         return None
 
     # Records are read without their checksums, so the file is checked as a whole.
-    if (
-        facts["key"] != json.loads(json.dumps(key))
-        or files.sha256_of_file(path) != facts["sha256"]
-    ):
+    is_same = facts["key"] == json.loads(json.dumps(key))
+    if not is_same or any(sealed.changed_files("", {path: facts["sha256"]})):
         return None
 
     return RecordIndex(
@@ -197,10 +192,10 @@ def write(
         InputError: The file cannot be written.
     """
     # Threads encode blocks of examples and serialize their records, in order.
-    encoded = _map_in_order(
+    encoded = map_in_order(
         lambda block: (encode(block), len(block)), _split_into_blocks(examples)
     )
-    blocks = _map_in_order(
+    blocks = map_in_order(
         functools.partial(_serialize, table), _number_records(encoded)
     )
 
@@ -384,21 +379,3 @@ def _split_into_blocks(examples: Iterable[Any]) -> Iterator[list[Any]]:
     yield list(itertools.islice(iterator, _EXAMPLES_PER_BLOCK))
     while block := list(itertools.islice(iterator, _EXAMPLES_PER_BLOCK)):
         yield block
-
-
-def _map_in_order(
-    function: Callable[[Item], Result], items: Iterable[Item]
-) -> Iterator[Result]:
-    """Applies a function in one thread per core.
-
-    At most two results per thread wait.
-    """
-    threads = os.cpu_count() or 1
-    waiting: collections.deque[concurrent.futures.Future[Result]] = collections.deque()
-    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) > 2 * threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()

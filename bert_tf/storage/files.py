@@ -182,6 +182,30 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
 
 
 @contextmanager
+def open_parquet(path: str) -> Iterator[Any]:
+    """Opens a Parquet file, a `pyarrow.parquet.ParquetFile`.
+
+    Raises:
+        InputError: pyarrow is not installed, or the file is not Parquet. The error can
+            also be raised while the file is read.
+    """
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise InputError(
+            f"{path} needs the package pyarrow: pip install bert-tf[parquet]."
+        ) from error
+
+    with (
+        explain_read_errors(path, " as Parquet"),
+        gfile().GFile(path, "rb") as file,
+    ):
+        file.closed = False  # pyarrow reads this attribute, which GFile does not have
+        # With `buffer_size`, pyarrow reads a row group page by page, not as a whole.
+        yield pyarrow.parquet.ParquetFile(file, buffer_size=_CHUNK_BYTES)
+
+
+@contextmanager
 def path_without_globs(path: str) -> Iterator[str]:
     r"""Yields a path at which TensorFlow can read a checkpoint or a SavedModel.
 
@@ -321,12 +345,6 @@ def size_and_mtime(path: str) -> tuple[int, int]:
     return stored.length, stored.mtime_nsec
 
 
-def _chunks(path: str) -> Iterator[bytes]:
-    with explain_read_errors(path), gfile().GFile(path, "rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk
-
-
 def sha256_of_file(path: str) -> str:
     """Returns the hexadecimal SHA-256 of a file.
 
@@ -352,9 +370,10 @@ def size_and_sha256(path: str) -> tuple[int, str]:
     check_is_regular(path)
     digest = hashlib.sha256()
     size = 0
-    for chunk in _chunks(path):
-        digest.update(chunk)
-        size += len(chunk)
+    with explain_read_errors(path), gfile().GFile(path, "rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            size += len(chunk)
     return size, digest.hexdigest()
 
 
@@ -397,10 +416,6 @@ def check_lines(path: str, start: bytes) -> None:
             f"{path} is {kind}. Convert it to UTF-8: iconv -f {kind} -t UTF-8."
         )
 
-    if even + odd > len(start) // 2:
-        raise InputError(
-            f"{path} is not UTF-8 text (UTF-32?): most of its bytes are zero."
-        )
     if start[:-1].count(b"\r") > 2 * start.count(b"\n"):
         raise InputError(
             f"{path} has the line ends CR, not LF. Convert them: tr '\\r' '\\n'."
@@ -412,7 +427,7 @@ def open_binary(path: str, mode: str) -> IO[bytes]:
     return gfile().GFile(path, mode) if "://" in path else open(path, mode)
 
 
-def write_bytes(path: str, content: bytes) -> None:
+def write_bytes(path: str, content: bytes | bytearray) -> None:
     """Writes a file atomically; a local file without TensorFlow."""
     with atomic_replace(path) as temporary, open_binary(temporary, "wb") as file:
         file.write(content)

@@ -84,19 +84,10 @@ class Manifest:
         """
         facts = json_files.read(path, own=True)
         folder = os.path.dirname(path)
-
-        try:
-            listed = facts.pop("shards", [])
-            shards = [
-                Shard(absolute_path(each.pop("name"), folder), **each)
-                for each in listed
-            ]
-        except (AttributeError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{path} is damaged: it is not a JSON object that lists shards with "
-                "name, bytes and sha256. Copy it again, or create the records again."
-            ) from error
-
+        shards = [
+            Shard(absolute_path(each.pop("name"), folder), **each)
+            for each in facts.pop("shards", [])
+        ]
         return cls(path, tuple(shards), facts)
 
     def write(self) -> None:
@@ -149,7 +140,7 @@ def manifests_next_to(
 
     manifests = []
     for folder in sorted(folders.values()):
-        for name in sorted(files.gfile().listdir(folder or ".")):
+        for name in files.list_folder(folder):
             if name.endswith(SUFFIX):
                 with contextlib.suppress(*[InputError] if skip_damaged else []):
                     manifests.append(Manifest.read(os.path.join(folder, name)))

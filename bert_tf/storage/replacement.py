@@ -40,15 +40,19 @@ def check_is_own(
     Raises:
         InputError: An output exists, and no mark does.
     """
+    found = first_existing(folder, outputs)
+    if found and not first_existing(folder, marks):
+        raise refusal(found, f"but {reason}", remedy)
 
-    def exists(name: str) -> bool:
+
+def first_existing(folder: str, names: Iterable[str]) -> str | None:
+    """Returns the path of the first of these files or folders that exists."""
+    for name in names:
         path = os.path.join(folder, name)
         # TensorFlow, whose import takes seconds, is imported only for a remote path.
-        return files.exists(path) if "://" in path else os.path.lexists(path)
-
-    found = next(filter(exists, outputs), None)
-    if found is not None and not any(map(exists, marks)):
-        raise refusal(os.path.join(folder, found), f"but {reason}", remedy)
+        if files.exists(path) if "://" in path else os.path.lexists(path):
+            return path
+    return None
 
 
 def first_foreign(folder: str, is_own: Callable[[str], Any]) -> str | None:

@@ -82,14 +82,3 @@ def verify_facts(path: str, facts: Mapping[str, Any]) -> None:
     actual = sha256_of_values(facts)
     expected = facts.get(FACTS_SHA256)
     verify_checksum(path, actual, expected, os.path.basename(path))
-
-
-def verify_files(folder: str, stated: Mapping[str, str], listed_in: str) -> None:
-    """Checks that the files of a folder have the stated SHA-256.
-
-    Raises:
-        InputError: A file is missing, cannot be read, or differs.
-    """
-    for name, expected in stated.items():
-        path = os.path.join(folder, name)
-        verify_checksum(path, files.sha256_of_file(path), expected, listed_in)

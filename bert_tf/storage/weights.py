@@ -99,15 +99,13 @@ _WITHOUT_CHECKSUMS = 1
 # White space is not stripped from these two entries of the released Chinese vocabulary,
 # since stripping would change them to "" and "##".
 _UNSTRIPPED_ENTRIES = ("\u2028", "##\u2028")
+# The names of dtypes in safetensors and in NumPy. No safetensors file has "F8".
 _DTYPES = {
-    **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
-    **{
-        f"{kind}{8 * size}": f"<{kind.lower()}{size}"
-        for kind in "IU"
-        for size in (1, 2, 4, 8)
-    },
-    "BOOL": "?",
+    f"{kind}{8 * size}": f"<{kind.lower()}{size}"
+    for kind in "FIU"
+    for size in (1, 2, 4, 8)
 }
+_DTYPES["BOOL"] = "?"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -38,14 +38,7 @@ def encode(columns: Sequence[tuple[str, str, np.ndarray]]) -> list[bytes]:
 
     # [B, W], where W is the width of the widest possible record.
     data = np.concatenate([block.data for block in blocks], axis=1)
-    used = np.ones(data.shape, bool)
-    column = 0
-    for block in blocks:
-        end = column + block.data.shape[1]
-        if block.used is not None:
-            used[:, column:end] = block.used
-        column = end
-
+    used = np.concatenate([block.used for block in blocks], axis=1)
     ends = np.cumsum(sum(block.length for block in blocks)).tolist()
     flat = data[used].tobytes()
     return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
@@ -57,13 +50,12 @@ class _Block:
 
     Attributes:
         data: uint8 [B, W].
-        used: bool [B, W], True for bytes that belong to the record, or None if all
-            bytes do.
+        used: bool [B, W], True for bytes that belong to the record.
         length: int [B], the number of used bytes per row.
     """
 
     data: np.ndarray
-    used: np.ndarray | None
+    used: np.ndarray
     length: np.ndarray
 
 
@@ -73,7 +65,8 @@ def _constant(count: int, content: bytes) -> _Block:
 
 
 def _all_used(data: np.ndarray) -> _Block:
-    return _Block(data, None, np.full(len(data), data.shape[1]))
+    used = np.broadcast_to(True, data.shape)
+    return _Block(data, used, np.full(len(data), data.shape[1]))
 
 
 def _entry(name: str, dtype: str, values: np.ndarray) -> list[_Block]:

@@ -39,7 +39,6 @@ Rows = Iterator[tuple[int, Row]]
 Lists = Iterator[tuple[int, list[str]]]
 # Of a Parquet file.
 _ROWS_PER_BATCH = 1024
-_BUFFER_BYTES = 1 << 19
 
 
 @dataclasses.dataclass(frozen=True)
@@ -407,21 +406,7 @@ def _parquet_rows(
     Raises:
         InputError: pyarrow is not installed, or the file is not Parquet.
     """
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise InputError(
-            f"{path} needs the package pyarrow: pip install bert-tf[parquet]."
-        ) from error
-    import tensorflow as tf
-
-    with (
-        files.explain_read_errors(path, " as Parquet"),
-        tf.io.gfile.GFile(path, "rb") as file,
-    ):
-        file.closed = False  # pyarrow reads this attribute, which GFile does not have
-        # With `buffer_size`, pyarrow reads a row group page by page.
-        table = pyarrow.parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES)
+    with files.open_parquet(path) as table:
         names = table.schema_arrow.names
         check(path, names)
         used = [name for name in names if only is None or name in only]

@@ -98,9 +98,8 @@ def seekable_files(file_formats: Mapping[str, str], folder: str) -> list[Seekabl
     """
     found = []
     for number, (path, file_format) in enumerate(file_formats.items()):
-        is_seekable = file_format in ("text", "jsonl") and not path.endswith(
-            (*text_formats.PACKED,)
-        )
+        is_packed = path.endswith((*text_formats.PACKED,))
+        is_seekable = file_format in ("text", "jsonl") and not is_packed
         unpacked = os.path.join(folder, f"unpacked-{number:06d}")
         found.append(SeekableFile(path if is_seekable else unpacked, path, file_format))
     return found

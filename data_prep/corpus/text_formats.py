@@ -409,17 +409,9 @@ def _tfrecord_texts(path: str, feature: str) -> Iterator[bytes]:
 
 def _parquet_texts(path: str, feature: str) -> Iterator[bytes]:
     """Yields the text of each row, or b"" for a row that has no value."""
-    import pyarrow as pa
-    import pyarrow.parquet
-    import tensorflow as tf
+    with files.open_parquet(path) as table:
+        import pyarrow as pa
 
-    with (
-        files.explain_read_errors(path, " as Parquet"),
-        tf.io.gfile.GFile(path, "rb") as file,
-    ):
-        file.closed = False  # pyarrow reads this attribute, which GFile does not have
-        # With `buffer_size`, pyarrow reads a row group page by page, not as a whole.
-        table = pa.parquet.ParquetFile(file, buffer_size=CHUNK_BYTES)
         fields = [(field.name, field.type) for field in table.schema_arrow]
         kinds = [
             kind for name, kind in fields if name == feature

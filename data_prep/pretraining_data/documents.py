@@ -84,7 +84,8 @@ def cut(config: RecordsConfig, files: Sequence[SeekableFile]) -> list[Segment]:
     size = 0
     for file in files:
         start = 0
-        total = _size(file.path)
+        with explain_read_errors(file.path):
+            total = gfile().stat(file.path).length
         while start < total:
             least = start + max(config.segment_bytes - size, 0)
             end = _document_end(file, least) if least < total else None
@@ -109,11 +110,6 @@ def sizes(config: RecordsConfig, segments: Iterable[Segment]) -> tuple[int, ...]
     return tuple(
         sum(piece.end - piece.start for piece in segment) for segment in segments
     )
-
-
-def _size(path: str) -> int:
-    with explain_read_errors(path):
-        return int(gfile().stat(path).length)
 
 
 def _document_end(file: SeekableFile, start: int) -> int | None:
@@ -200,7 +196,7 @@ def read_sentences(config: RecordsConfig, segment: Segment) -> Iterator[Block]:
     for lines in _lines(config, segment):
         blank = np.array([not line for line in lines])
         documents = number + np.cumsum(blank)
-        number = int(documents[-1])
+        number = documents[-1]
         sentences = [line for line in lines if line]
         documents = documents[~blank]
         if config.split_sentences:
@@ -339,21 +335,17 @@ def tokenize(
         vocab_size: Size of the vocabulary, V.
     """
     dtype = np.dtype(features.ids_dtype(vocab_size))
-    tokens: list[np.ndarray] = [np.zeros(0, dtype)]
-    lengths: list[np.ndarray] = [np.zeros(0, np.int64)]
-    numbers: list[np.ndarray] = [np.zeros(0, np.int64)]
+    parts: list[Any] = [(np.zeros(0, dtype), *np.zeros((2, 0), np.int64))]
     for sentences, documents in blocks:
         if sentences:
             ragged = tokenize_batch(sentences)
-            tokens.append(ragged.flat_values.numpy().astype(dtype))
-            lengths.append(ragged.row_lengths().numpy().astype(np.int64))
-            numbers.append(documents)
-    length = np.concatenate(lengths)
+            ids = ragged.flat_values.numpy().astype(dtype)
+            parts.append((ids, ragged.row_lengths().numpy(), documents))
+
+    # All tokens, and for each sentence its length and the number of its document.
+    tokens, length, numbers = map(np.concatenate, zip(*parts, strict=True))
     keep = length > 0
-    _, per_document = np.unique(np.concatenate(numbers)[keep], return_counts=True)
-    ids = (np.uint64(number) << np.uint64(32)) + np.arange(
-        len(per_document), dtype=np.uint64
-    )
-    return Documents(
-        np.concatenate(tokens), offsets(length[keep]), offsets(per_document), ids
-    )
+    _, per_document = np.unique(numbers[keep], return_counts=True)
+    first_id = np.uint64(number) << np.uint64(32)
+    ids = first_id + np.arange(len(per_document), dtype=np.uint64)
+    return Documents(tokens, offsets(length[keep]), offsets(per_document), ids)

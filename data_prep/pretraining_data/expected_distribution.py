@@ -89,10 +89,8 @@ class DistributionCheck:
         # Number of records with a wrong number of predictions, for each way of
         # rounding.
         self._wrong_counts = dict.fromkeys(_ROUNDING, 0)
-        self._labels = np.zeros(vocabulary.size)
-        self._random_tokens = np.zeros(vocabulary.size)
-        self._positions = np.zeros(length)
-        self._expected_positions = np.zeros(length)
+        self._labels, self._random_tokens = np.zeros((2, vocabulary.size))
+        self._positions, self._expected_positions = np.zeros((2, length))
         self._record_hashes: np.ndarray = np.zeros(0, np.uint64)
 
     def add(self, columns: Mapping[str, np.ndarray]) -> None:

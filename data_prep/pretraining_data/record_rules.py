@@ -6,7 +6,6 @@ programs create must obey the same rules.
 Letters: B batch, S sequence length, P predictions per sequence.
 """
 
-import collections
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -17,12 +16,8 @@ from bert_tf.masking.masked_lm import Vocabulary
 _LISTED_NAMES = 5
 
 
-class BrokenRules:
+class BrokenRules(dict[str, tuple[int, list[str]]]):
     """Counts the records and files that break each rule, and keeps five names."""
-
-    def __init__(self) -> None:
-        self._counts: collections.Counter[str] = collections.Counter()
-        self._first: dict[str, list[str]] = collections.defaultdict(list)
 
     def add(self, rule: str, names: list[str]) -> None:
         """Adds records or files that break a rule.
@@ -31,15 +26,15 @@ class BrokenRules:
             rule: Description of the violation, such as "the first token is not [CLS]".
             names: Names of the records or files, such as "a.tfrecord record 7".
         """
-        self._counts[rule] += len(names)
-        self._first[rule] = (self._first[rule] + names)[:_LISTED_NAMES]
+        count, first = self.get(rule, (0, []))
+        self[rule] = count + len(names), (first + names)[:_LISTED_NAMES]
 
     def lines(self) -> Iterator[str]:
         """Yields one line for each broken rule."""
-        for rule, count in self._counts.items():
+        for rule, (count, first) in self.items():
             if count:
                 more = ", ..." if count > _LISTED_NAMES else ""
-                yield f"{rule}, {count:,} found: {', '.join(self._first[rule])}{more}"
+                yield f"{rule}, {count:,} found: {', '.join(first)}{more}"
 
 
 def broken_rules(

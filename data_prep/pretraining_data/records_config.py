@@ -130,11 +130,6 @@ class RecordsConfig(MaskingConfig):
                 f"{self.max_seq_length}. Received: {self.max_predictions_per_seq}."
             )
 
-        if self.eval_fraction == 1:
-            raise InputError(
-                "eval_fraction must be below 1, or nothing is left to train on."
-            )
-
         if self.tfds_name and self.input_format == "auto":
             object.__setattr__(self, "input_format", "tfds")
 

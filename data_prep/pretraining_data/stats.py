@@ -27,6 +27,10 @@ class Stats:
         lengths: int64 [S + 1], the number of sequences that have 0, 1, ... tokens.
         predictions: int64 [P + 1], the number of sequences that have 0, 1, ...
             predictions.
+        unknown: int64 [2], the numbers of [UNK] and of all tokens, before masking and
+            without [CLS] and [SEP].
+        sample: uint64 [N], hashes of a sample of the unmasked sequences. If several
+            sequences are equal, the sample contains either all or none of them.
         random_next: Number of sequences with next_sentence_labels 1.
         masked: Number of predictions whose input token is [MASK].
         kept: Number of predictions whose input token is the token to predict.
@@ -35,14 +39,12 @@ class Stats:
         trimmed_tokens: Number of tokens that truncation removed.
         documents: Number of documents of the text.
         sentences: Number of sentences of the text.
-        unknown: int64 [2], the numbers of [UNK] and of all tokens, before masking and
-            without [CLS] and [SEP].
-        sample: uint64 [N], hashes of a sample of the unmasked sequences. If several
-            sequences are equal, the sample contains either all or none of them.
     """
 
     lengths: np.ndarray
     predictions: np.ndarray
+    unknown: np.ndarray
+    sample: np.ndarray
     random_next: int = 0
     masked: int = 0
     kept: int = 0
@@ -51,12 +53,6 @@ class Stats:
     trimmed_tokens: int = 0
     documents: int = 0
     sentences: int = 0
-    unknown: np.ndarray = dataclasses.field(
-        default_factory=lambda: np.zeros(2, np.int64)
-    )
-    sample: np.ndarray = dataclasses.field(
-        default_factory=lambda: np.zeros(0, np.uint64)
-    )
 
     @classmethod
     def empty(cls, config: RecordsConfig) -> "Stats":
@@ -64,6 +60,8 @@ class Stats:
         return cls(
             np.zeros(config.max_seq_length + 1, np.int64),
             np.zeros(config.max_predictions_per_seq + 1, np.int64),
+            np.zeros(2, np.int64),
+            np.zeros(0, np.uint64),
         )
 
     def __add__(self, other: "Stats") -> "Stats":

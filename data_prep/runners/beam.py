@@ -19,8 +19,8 @@ from functools import partial
 import numpy as np
 
 from bert_tf.data_prep.runners import shuffling, stages
+from bert_tf.data_prep.runners.records_job import RecordsJob
 from bert_tf.data_prep.runners.runner import Runner, Task, unfinished
-from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.errors import InputError
 from bert_tf.program import startup
 
@@ -73,13 +73,13 @@ class BeamRunner(Runner):
                 | name >> beam.MapTuple(stage)
             )
 
-    def mask(self, intermediate: IntermediateFiles, parts: Sequence[Task]) -> None:
+    def mask(self, job: RecordsJob, parts: Sequence[Task]) -> None:
         """As in `Runner`, but each segment sends its rows to the parts."""
         import apache_beam as beam
 
         missing = (task.arguments for task in unfinished(parts))
         ranges = {(split, number): part for split, number, part in missing}
-        numbers = range(len(intermediate.segment_sizes))
+        numbers = range(len(job.segment_sizes))
         splits = dict.fromkeys(split for split, _ in ranges)
         segments = [(split, number) for split in splits for number in numbers]
         with _one_line_errors(), beam.Pipeline(options=self._options) as pipeline:
@@ -87,9 +87,9 @@ class BeamRunner(Runner):
                 pipeline
                 | "segments" >> beam.Create(segments)
                 | "spread" >> beam.Reshuffle()
-                | "route" >> beam.FlatMapTuple(partial(_route, intermediate, ranges))
+                | "route" >> beam.FlatMapTuple(partial(_route, job, ranges))
                 | "to parts" >> beam.GroupByKey()
-                | "mask" >> beam.MapTuple(partial(_mask_part, intermediate, ranges))
+                | "mask" >> beam.MapTuple(partial(_mask_part, job, ranges))
             )
 
 
@@ -110,7 +110,7 @@ def _one_line_errors() -> Iterator[None]:
 
 
 def _route(
-    intermediate: IntermediateFiles, parts: Parts, split: str, number: int
+    job: RecordsJob, parts: Parts, split: str, number: int
 ) -> Iterator[tuple[Key, NumberedRows]]:
     """Yields, for each part, the rows of a segment whose bins are in the part.
 
@@ -118,8 +118,8 @@ def _route(
     parts share a bin, the rows of that bin are sent to both parts. The first segment
     sends rows to each part, so that parts without rows are written too.
     """
-    path = intermediate.path("rows", split, number)
-    rows = shuffling.load_array(f"{path}.rows", stages.row_dtype(intermediate.config))
+    path = job.path("rows", split, number)
+    rows = shuffling.load_array(f"{path}.rows", stages.row_dtype(job.config))
     keys = shuffling.load_keys(path)
     for key, part in parts.items():
         mine = shuffling.slice_of_part(keys, part)
@@ -128,7 +128,7 @@ def _route(
 
 
 def _mask_part(
-    intermediate: IntermediateFiles,
+    job: RecordsJob,
     parts: Parts,
     key: Key,
     slices: Iterable[NumberedRows],
@@ -136,4 +136,4 @@ def _mask_part(
     """Masks and writes a part."""
     by_segment = dict(slices)  # a runner may have repeated a call of `_route`
     rows = np.concatenate([by_segment[number] for number in sorted(by_segment)])
-    stages.write_part(intermediate, *key, shuffling.sort_part(rows, parts[key]))
+    stages.write_part(job, *key, shuffling.sort_part(rows, parts[key]))

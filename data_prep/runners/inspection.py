@@ -130,8 +130,12 @@ def _parser(
     """
     if features.is_unmasked(record):
         return _masking_parser(path, masks, max_seq_length)
+
     if not sizes:
-        sizes.update(_lengths(record))
+        found = features.values_in(record) or {}
+        for letter, name in {"S": "input_mask", "P": "masked_lm_ids"}.items():
+            values = found[name].int64_list.value if name in found else ()
+            sizes[letter] = max(len(values), 1)
     names = features.names_in(record, features.PRETRAINING, sizes, path)
     parse = features.parser(features.PRETRAINING, sizes, names, keep_int64=True)
     return lambda records: {
@@ -161,16 +165,6 @@ def _masking_parser(
         return masks.mask(columns)
 
     return parse_and_mask
-
-
-def _lengths(record: bytes) -> dict[str, int]:
-    """Returns the lengths S and P of a record, each at least 1."""
-    found = features.values_in(record) or {}
-    names = {"S": "input_mask", "P": "masked_lm_ids"}
-    return {
-        letter: max(len(found[name].int64_list.value), 1) if name in found else 1
-        for letter, name in names.items()
-    }
 
 
 _CHANGED = "the SHA-256 of the file differs from the SHA-256 in its manifest"

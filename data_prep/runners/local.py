@@ -70,7 +70,7 @@ def use_one_core() -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
-class Workers:
+class LocalRunner(Runner):
     """Runs functions in `count` processes, or in this process if `count` is 1.
 
     The processes are spawned, because a forked process hangs if TensorFlow was imported
@@ -104,29 +104,14 @@ class Workers:
     def submit(
         self, function: Callable[..., Any], *arguments: Any
     ) -> Callable[[], Any]:
-        """Starts a call in a worker process.
-
-        With one worker, the call runs in this process when the returned function is
-        called.
-
-        Args:
-            function: A function at module level.
-            *arguments: The arguments of the function.
-
-        Returns:
-            A function that waits for the result of the call, and returns the result.
-            The function may be called only once.
-        """
+        """As in `Runner`; with one worker, the call runs when its result is needed."""
         if self._pool is None:
             return functools.partial(function, *arguments)
         return self._pool.submit(function, *arguments).result
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Runs one call and returns its result."""
+        """Runs one call in a worker process, and returns its result."""
         return self.submit(function, *arguments)()
-
-    def __enter__(self) -> Any:
-        return self
 
     def __exit__(self, error_type: Any, error: Any, traceback: Any) -> None:
         if self._pool is not None:
@@ -139,10 +124,6 @@ class Workers:
                 "(`dmesg` reports it then). Run the same command again with a smaller "
                 "num_workers."
             ) from error
-
-
-class LocalRunner(Workers, Runner):
-    """Runs the stages in processes of this machine; a single one is this process."""
 
 
 def _begin(set_up: Callable[[], None]) -> None:

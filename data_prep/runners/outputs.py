@@ -16,11 +16,11 @@ from bert_tf.data_prep.pretraining_data.documents import tfds_split
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import records_job, shuffling, stages
 from bert_tf.data_prep.runners.records_job import RecordsJob, output_stem, shard_paths
-from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
 from bert_tf.storage.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path
 from bert_tf.storage.paths import check_output_file, resolve_output
+from bert_tf.storage.replacement import first_existing
 from bert_tf.tokenization.vocabulary import known_casing
 
 # Shorter sequences lose half of ordinary sentences too. Of books and of WikiText-2,
@@ -39,15 +39,8 @@ def plan_job(
 ) -> RecordsJob | None:
     """Checks input, vocabulary and output; writes nothing.
 
-    Args:
-        config: The settings that determine the bytes of the records.
-        input_file: Comma-separated list of globs; not used if the input format is
-            "tfds".
-        output_files: Paths of the shards, or one path to which the shard numbers are
-            added.
-        overwrite: Whether existing records that were created with other settings may be
-            replaced.
-        is_local: Whether the work folder must be local.
+    The arguments are those of `runner.create_records`; and `is_local`, whether the work
+    folder must be local.
 
     Returns:
         The job, or None if its records are already complete.
@@ -240,15 +233,15 @@ def _shards_to_remove(job: RecordsJob) -> list[str]:
 
 def _check_no_other_records(job: RecordsJob) -> None:
     """Checks that no output file exists, unless an earlier run of this job wrote it."""
-    existing = [path for path in job.output_paths if files.exists(path)]
+    found = first_existing("", job.output_paths)
     manifest = _existing_manifest(job)
     removed = _shards_to_remove(job)
     is_same = manifest.facts.get("fingerprint") == job.fingerprint and not removed
-    if existing and not is_same and not records_job.has_intermediate_files(job):
+    if found and not is_same and not records_job.has_intermediate_files(job):
         warning = f"; that also removes {', '.join(removed)}" if removed else ""
         raise InputError(
-            f"{existing[0]} exists and was created with {_difference(job, manifest)}. "
-            f"Give another output_file, or overwrite=True to replace it{warning}."
+            f"{found} exists and was created with {_difference(job, manifest)}. Give "
+            f"another output_file, or overwrite=True to replace it{warning}."
         )
 
 
@@ -269,7 +262,11 @@ def _difference(job: RecordsJob, manifest: Manifest) -> str:
 
 
 def remove_old_records(job: RecordsJob) -> None:
-    """Removes the records that this job replaces, and prints their shards."""
+    """Removes the records that this job replaces, and prints their shards.
+
+    Shards that an interrupted run of this job has written are kept. If the size of one
+    has changed since, its mark is removed, and it is written again.
+    """
     removed = _shards_to_remove(job)
     if removed:
         print(
@@ -280,43 +277,24 @@ def remove_old_records(job: RecordsJob) -> None:
     for path in [job.completed_path, *removed, job.manifest_path]:
         files.remove(path)
 
-
-def completed_shards(
-    job: RecordsJob, intermediate: IntermediateFiles
-) -> dict[tuple[str, int], Shard]:
-    """Finds the shards that this run or an earlier run has assembled.
-
-    Returns:
-        The entries for the manifest, by split and index of the shard. If the size of a
-        shard has changed since the shard was written, the shard is not included, and
-        its mark is removed.
-    """
     # A network file system may go on to report a file as missing that a call has looked
     # for.
-    completed = {}
-    existing = {*files.list_folder(intermediate.folder)}
-    for split, number in job.shard_keys:
-        marker = intermediate.path("shard", split, number)
-        if os.path.basename(marker) in existing:
-            shard = _shard(job, intermediate, split, number)
-            if shard.has_recorded_size():
-                completed[split, number] = shard
-            else:
-                files.remove(marker)
-    return completed
+    existing = {*files.list_folder(job.intermediate_folder)}
+    for key in job.shard_keys:
+        marker = job.path("shard", *key)
+        is_written = os.path.basename(marker) in existing
+        if is_written and not _shard(job, *key).has_recorded_size():
+            files.remove(marker)
 
 
-def _shard(
-    job: RecordsJob, intermediate: IntermediateFiles, split: str, number: int
-) -> Shard:
+def _shard(job: RecordsJob, split: str, number: int) -> Shard:
     """Returns the entry for the manifest of a shard that is complete."""
-    facts = json_files.read(intermediate.path("shard", split, number), own=True)
+    facts = json_files.read(job.path("shard", split, number), own=True)
     return Shard(absolute_path(job.shards[split][number]), split=split, **facts)
 
 
 def write_manifest(
     job: RecordsJob,
-    intermediate: IntermediateFiles,
     counts: Mapping[str, np.ndarray],
     plans: Mapping[str, Sequence[shuffling.Part]],
 ) -> dict[str, Any]:
@@ -324,7 +302,6 @@ def write_manifest(
 
     Args:
         job: The set of records.
-        intermediate: The names of the files with the statistics of the parts.
         counts: For each split, the numbers of documents and of sentences: int64 [2].
         plans: The parts of each split.
 
@@ -335,16 +312,13 @@ def write_manifest(
         InputError: The shards do not contain all rows.
     """
     config = job.config
-    vocabulary = stages.vocabulary(job.config)
+    vocabulary = stages.vocabulary(config)
     is_static = config.masking == "static"
 
     # The statistics of a split are the sum of those of its parts.
     reports = {}
     for split, plan in plans.items():
-        paths = (
-            intermediate.path("part_stats", split, number)
-            for number in range(len(plan))
-        )
+        paths = (job.path("part_stats", split, number) for number in range(len(plan)))
         parts = (stats.Stats.from_arrays(shuffling.load_arrays(path)) for path in paths)
         found = sum(parts, stats.Stats.empty(config))
         found.documents, found.sentences = counts[split].tolist()
@@ -368,7 +342,7 @@ def write_manifest(
     }
 
     # Each planned example must have arrived in a shard, once.
-    shards = tuple(_shard(job, intermediate, *key) for key in job.shard_keys)
+    shards = tuple(_shard(job, *key) for key in job.shard_keys)
     for split, report in reports.items():
         written = sum(shard.examples for shard in shards if shard.split == split)
         planned = sum(part.rows for part in plans[split])

@@ -8,6 +8,7 @@ removed or kept.
 import contextlib
 import dataclasses
 import errno
+import functools
 import os
 import re
 import tempfile
@@ -46,6 +47,7 @@ class RecordsJob:
         shards: For each split, the paths of its shards.
         work_folder: Hidden folder next to the output, with `intermediate_folder` and a
             lock.
+        segment_sizes: Bytes of text in each segment of the input, when it has been cut.
     """
 
     config: RecordsConfig
@@ -54,6 +56,23 @@ class RecordsJob:
     inputs: tuple[dict[str, Any], ...]
     shards: dict[str, list[str]]
     work_folder: str
+    segment_sizes: tuple[int, ...] = ()
+
+    def path(self, kind: str, split: str, number: int) -> str:
+        """Returns the name of an intermediate file. On Beam, it may be remote.
+
+        Args:
+            kind: "documents", "rows", "part", "part_stats" or "shard". A "shard" file
+                marks a shard as complete.
+            split: "train" or "eval".
+            number: Index of the segment, the part or the shard.
+        """
+        return os.path.join(self.intermediate_folder, f"{kind}-{split}-{number:06d}")
+
+    def segment_paths(self, kind: str, split: str) -> list[str]:
+        """Returns the names of the documents or the rows of all segments."""
+        numbers = range(len(self.segment_sizes))
+        return [self.path(kind, split, number) for number in numbers]
 
     @property
     def manifest_path(self) -> str:
@@ -85,7 +104,7 @@ class RecordsJob:
         stats = self.stem + manifest.STATS_SUFFIX
         return [*self.shard_paths, stats, self.manifest_path, self.completed_path]
 
-    @property
+    @functools.cached_property
     def intermediate_folder(self) -> str:
         """Folder of the intermediate files.
 

@@ -7,6 +7,7 @@ main process reads the counts and the keys of all segments.
 """
 
 import collections
+import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,7 +20,6 @@ from bert_tf.data_prep.pretraining_data import documents
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import outputs, records_job, shuffling, stages
 from bert_tf.data_prep.runners.records_job import RecordsJob
-from bert_tf.data_prep.runners.stages import IntermediateFiles
 from bert_tf.progress import Progress
 from bert_tf.storage import files
 
@@ -80,9 +80,9 @@ class Runner:
                 waits.popleft()()  # frees the result
                 progress.update(task.size)
 
-    def mask(self, intermediate: IntermediateFiles, parts: Sequence[Task]) -> None:
+    def mask(self, job: RecordsJob, parts: Sequence[Task]) -> None:
         """Masks and writes the parts: `run`, with tasks of `stages.mask_part`."""
-        self.run("masking", "examples", partial(stages.mask_part, intermediate), parts)
+        self.run("masking", "examples", partial(stages.mask_part, job), parts)
 
     def check_folder(self, folder: str) -> None:
         """Checks that all processes read and write a folder."""
@@ -140,39 +140,37 @@ def create_records(
 
 def _create(job: RecordsJob, runner: Runner) -> dict[str, dict[str, Any]]:
     cut = _cut_input(job, runner)
-    sizes = documents.sizes(job.config, cut)
-    intermediate = IntermediateFiles(job.config, job.intermediate_folder, sizes)
-    counts, bins = prepare(job, intermediate, cut, runner)
+    job = dataclasses.replace(job, segment_sizes=documents.sizes(job.config, cut))
+    counts, bins = prepare(job, cut, runner)
     plans = {
         split: runner.call(stages.plan_parts, job.config, bins[split], len(paths))
         for split, paths in job.shards.items()
     }
 
-    # From here on, the earlier records are replaced. Shards that an interrupted run of
-    # this job has written are kept.
+    # From here on, the earlier records are replaced.
     runner.call(outputs.remove_old_records, job)
-    completed = runner.call(outputs.completed_shards, job, intermediate)
-
-    # A part is masked for each shard that is missing.
-    parts = []
     shards = []
     for split, number in job.shard_keys:
-        plan = {n: part for n, part in enumerate(plans[split]) if part.shard == number}
-        rows = {n: part.rows for n, part in plan.items()}
-        marker = intermediate.path("shard", split, number)
-        path = job.shards[split][number]
-        shards.append(Task(marker, sum(rows.values()), (split, number, path, rows)))
-        if (split, number) not in completed:
-            parts += [
-                Task(intermediate.path("part", split, n), part.rows, (split, n, part))
-                for n, part in plan.items()
-            ]
-    runner.mask(intermediate, parts)
+        parts = enumerate(plans[split])
+        rows = {n: part.rows for n, part in parts if part.shard == number}
+        marker = job.path("shard", split, number)
+        shards.append(Task(marker, sum(rows.values()), (split, number, rows)))
+
+    # The parts of each missing shard are masked.
+    missing = (shard.arguments for shard in unfinished(shards))
+    runner.mask(
+        job,
+        [
+            Task(job.path("part", split, n), count, (split, n, plans[split][n]))
+            for split, _, rows in missing
+            for n, count in rows.items()
+        ],
+    )
 
     # The parts of each shard are joined.
-    stage = partial(stages.assemble_shard, intermediate)
+    stage = partial(stages.assemble_shard, job)
     runner.run("writing", "examples", stage, shards)
-    return dict(runner.call(outputs.write_manifest, job, intermediate, counts, plans))
+    return dict(runner.call(outputs.write_manifest, job, counts, plans))
 
 
 def _cut_input(job: RecordsJob, runner: Runner) -> list[documents.Segment]:
@@ -197,7 +195,6 @@ def _cut_input(job: RecordsJob, runner: Runner) -> list[documents.Segment]:
 
 def prepare(
     job: RecordsJob,
-    intermediate: IntermediateFiles,
     cut: Sequence[documents.Segment],
     runner: Runner,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -213,31 +210,27 @@ def prepare(
     """
     # Text to token ids; the file of the last split is written last.
     last_split = list(job.shards)[-1]
-    sizes = intermediate.segment_sizes
+    sizes = job.segment_sizes
     reading = [
-        Task(
-            intermediate.path("documents", last_split, number), size, (number, segment)
-        )
+        Task(job.path("documents", last_split, number), size, (number, segment))
         for number, (segment, size) in enumerate(zip(cut, sizes, strict=True))
     ]
-    runner.run("reading", "bytes", partial(stages.read_segment, intermediate), reading)
+    runner.run("reading", "bytes", partial(stages.read_segment, job), reading)
 
     counts: dict[str, np.ndarray] = {}
     for split in job.shards:
-        paths = intermediate.segment_paths("documents", split)
+        paths = job.segment_paths("documents", split)
         counts[split] = sum(map(shuffling.count_documents, paths), np.zeros(2, int))
     outputs.check_documents(job, counts)
 
     # Documents to rows, which are not masked yet.
-    rows = {split: intermediate.segment_paths("rows", split) for split in job.shards}
+    rows = {split: job.segment_paths("rows", split) for split in job.shards}
     pairing = [
         Task(f"{path}.keys", 1, (split, number))
         for split, paths in rows.items()
         for number, path in enumerate(paths)
     ]
-    runner.run(
-        "pairing", "segments", partial(stages.pair_segment, intermediate), pairing
-    )
+    runner.run("pairing", "segments", partial(stages.pair_segment, job), pairing)
 
     tokens = (
         shuffling.load_array(f"{path}.tokens", np.int64)

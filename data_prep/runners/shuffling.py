@@ -111,7 +111,7 @@ def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:
         path: The path without the extension.
         batches: Arrays of rows. All rows are in ascending order of their keys.
     """
-    keys = []
+    keys = bytearray()
     tokens: np.ndarray = np.zeros(2, np.int64)
     with (
         files.atomic_replace(path + ".rows") as temporary,
@@ -119,10 +119,10 @@ def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:
     ):
         for batch in batches:
             file.write(batch.tobytes())
-            keys.append(batch["key"].copy())
+            keys += batch["key"].tobytes()
             tokens += count_tokens(batch)
     files.write_bytes(path + ".tokens", tokens.tobytes())
-    files.write_bytes(path + ".keys", b"".join(each.tobytes() for each in keys))
+    files.write_bytes(path + ".keys", keys)
 
 
 def count_tokens(rows: np.ndarray) -> np.ndarray:
@@ -158,8 +158,7 @@ def load_part(paths: Sequence[str], part: Part, dtype: np.dtype) -> np.ndarray:
         if not os.path.getsize(path + ".keys"):
             continue  # np.memmap does not accept an empty file
         mine = slice_of_part(np.memmap(path + ".keys", np.uint64, "r"), part)
-        if mine.stop > mine.start:
-            count = mine.stop - mine.start
+        if count := mine.stop - mine.start:
             offset = mine.start * dtype.itemsize
             slices.append(np.fromfile(path + ".rows", dtype, count, offset=offset))
     return sort_part(np.concatenate(slices), part)

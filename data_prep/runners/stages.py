@@ -12,11 +12,9 @@ All files are written atomically. The content of a file does not depend on the p
 that writes the file.
 """
 
-import dataclasses
 import functools
 import gzip
 import json
-import os
 import shutil
 import sys
 from collections.abc import Mapping
@@ -34,6 +32,7 @@ from bert_tf.data_prep.pretraining_data.documents import (
 )
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import shuffling
+from bert_tf.data_prep.runners.records_job import RecordsJob
 from bert_tf.masking import masked_lm
 from bert_tf.storage.files import (
     atomic_replace,
@@ -46,38 +45,6 @@ from bert_tf.storage.files import (
 
 _ENCODE_BATCH = 2048
 _COPY_BYTES = 1 << 22
-
-
-@dataclasses.dataclass(frozen=True)
-class IntermediateFiles:
-    """The names of the intermediate files of a job; an argument of every stage.
-
-    Attributes:
-        config: The settings that determine the bytes of the records.
-        folder: The folder of the files. On Beam, this folder may be remote.
-        segment_sizes: Bytes of text in each segment of the input.
-    """
-
-    config: RecordsConfig
-    folder: str
-    segment_sizes: tuple[int, ...]
-
-    def path(self, kind: str, split: str, number: int) -> str:
-        """Returns the name of a file.
-
-        Args:
-            kind: "documents", "rows", "part", "part_stats" or "shard". A "shard" file
-                marks a shard as complete.
-            split: "train" or "eval".
-            number: Index of the segment, the part or the shard.
-        """
-        return os.path.join(self.folder, f"{kind}-{split}-{number:06d}")
-
-    def segment_paths(self, kind: str, split: str) -> list[str]:
-        """Returns the names of the documents or the rows of all segments."""
-        return [
-            self.path(kind, split, number) for number in range(len(self.segment_sizes))
-        ]
 
 
 @functools.lru_cache(maxsize=1)
@@ -128,9 +95,9 @@ def plan_parts(
 # The stages that worker processes run -------------------------------------------------
 
 
-def read_segment(files: IntermediateFiles, number: int, segment: Segment) -> None:
+def read_segment(job: RecordsJob, number: int, segment: Segment) -> None:
     """Tokenizes a segment of text and writes `documents-<split>-<number>`."""
-    config = files.config
+    config = job.config
     tokenize_batch = tokenizer(config.vocab_file, config.do_lower_case).tokenize
     blocks = read_sentences(config, segment)
     documents = tokenize(number, blocks, tokenize_batch, vocabulary(config).size)
@@ -142,54 +109,50 @@ def read_segment(files: IntermediateFiles, number: int, segment: Segment) -> Non
             "eval": documents.where(held_out),
         }
     for split, each in by_split.items():
-        shuffling.save_arrays(files.path("documents", split, number), vars(each))
+        shuffling.save_arrays(job.path("documents", split, number), vars(each))
 
 
-def pair_segment(files: IntermediateFiles, split: str, number: int) -> None:
+def pair_segment(job: RecordsJob, split: str, number: int) -> None:
     """Pairs the documents of a segment and writes `rows-<split>-<number>`."""
-    pool = pairing.pool_segments(files.config, number, files.segment_sizes)
-    paths = [files.path("documents", split, each) for each in (number, *pool)]
+    pool = pairing.pool_segments(job.config, number, job.segment_sizes)
+    paths = [job.path("documents", split, each) for each in (number, *pool)]
     parts = [Documents(**shuffling.load_arrays(path)) for path in paths]
     documents = Documents.joined(parts)
     count = len(parts[0])
-    rows = pairing.paired_rows(files.config, documents, count, vocabulary(files.config))
-    shuffling.save_rows(files.path("rows", split, number), rows)
+    rows = pairing.paired_rows(job.config, documents, count, vocabulary(job.config))
+    shuffling.save_rows(job.path("rows", split, number), rows)
 
 
-def mask_part(
-    files: IntermediateFiles, split: str, number: int, part: shuffling.Part
-) -> None:
+def mask_part(job: RecordsJob, split: str, number: int, part: shuffling.Part) -> None:
     """Reads the rows of a part from the files of all segments, and masks them."""
-    dtype = row_dtype(files.config)
-    rows = shuffling.load_part(files.segment_paths("rows", split), part, dtype)
-    write_part(files, split, number, rows)
+    dtype = row_dtype(job.config)
+    rows = shuffling.load_part(job.segment_paths("rows", split), part, dtype)
+    write_part(job, split, number, rows)
 
 
-def write_part(
-    files: IntermediateFiles, split: str, number: int, rows: np.ndarray
-) -> None:
+def write_part(job: RecordsJob, split: str, number: int, rows: np.ndarray) -> None:
     """Masks rows, and writes the part and its statistics.
 
     The files are `part-<split>-<number>` and `part_stats-<split>-<number>`. With
     `masking` = dynamic, the part contains unmasked rows.
 
     Args:
-        files: The names of the files.
+        job: The set of records.
         split: "train" or "eval".
         number: Index of the part.
         rows: The rows in shuffled order.
     """
     import tensorflow as tf
 
-    words = vocabulary(files.config)
-    is_static = files.config.masking == "static"
+    words = vocabulary(job.config)
+    is_static = job.config.masking == "static"
     table = features.PRETRAINING if is_static else features.unmasked(words.size)
-    total = stats.Stats.empty(files.config)
-    with atomic_replace(files.path("part", split, number)) as temporary:
+    total = stats.Stats.empty(job.config)
+    with atomic_replace(job.path("part", split, number)) as temporary:
         with tf.io.TFRecordWriter(temporary) as writer:
             for start in range(0, len(rows), _ENCODE_BATCH):
                 batch = rows[start : start + _ENCODE_BATCH]
-                columns = masked_lm.mask_rows(files.config, batch, words)
+                columns = masked_lm.mask_rows(job.config, batch, words)
                 found = stats.measure(columns, words)
                 found.truncated = int((batch["trimmed"] > 0).sum())
                 found.trimmed_tokens = int(batch["trimmed"].sum())
@@ -199,14 +162,13 @@ def write_part(
                     writer.write(example)
         # The statistics are written before the part gets its final name. So if a part
         # exists, its statistics exist too.
-        shuffling.save_arrays(files.path("part_stats", split, number), vars(total))
+        shuffling.save_arrays(job.path("part_stats", split, number), vars(total))
 
 
 def assemble_shard(
-    files: IntermediateFiles,
+    job: RecordsJob,
     split: str,
     number: int,
-    path: str,
     parts: Mapping[int, int],
 ) -> None:
     """Joins the parts of a shard, and writes its size and checksum to another file.
@@ -215,21 +177,20 @@ def assemble_shard(
     TFRecord file. At the end, the parts are removed.
 
     Args:
-        files: The names of the files.
+        job: The set of records.
         split: "train" or "eval".
         number: Index of the shard.
-        path: The path of the shard.
         parts: The index of each part, in order, and its number of rows.
     """
-    marker = files.path("shard", split, number)
+    marker = job.path("shard", split, number)
     if exists(marker):
         return  # Beam and Dask may repeat a call
-    paths = [files.path("part", split, part) for part in parts]
-    with atomic_replace(path) as temporary:
+    paths = [job.path("part", split, part) for part in parts]
+    with atomic_replace(job.shards[split][number]) as temporary:
         with open_binary(temporary, "wb") as file:
             # Without file name and time in the gzip header, equal content gives equal
             # bytes.
-            is_packed = files.config.compression
+            is_packed = job.config.compression
             target: Any = gzip.GzipFile("", "wb", 6, file, 0) if is_packed else file
             with target:
                 for part in paths:

@@ -1,7 +1,5 @@
 """Builds the sample data: corpus, classification set, and statistics of both."""
 
-import csv
-import io
 import itertools
 import os
 import pathlib
@@ -29,8 +27,6 @@ from bert_tf.storage.replacement import first_foreign
 STATS = "stats.json"
 # The maximum number of passages of each label.
 _MAX_PER_LABEL = {"train": 2_000, "dev": 200, "test": 200}
-# The format of GLUE's files: separated by tabs, without quotes.
-_TSV: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None}
 README = pathlib.Path(__file__).parent / "README.txt"
 
 
@@ -177,9 +173,7 @@ def _interleave_libraries(
         [f for f in files_ if f.library == library] for library in documentation.LABELS
     )
     rounds = itertools.zip_longest(*by_library)
-    return [
-        file for files_of_round in rounds for file in files_of_round if file is not None
-    ]
+    return [file for file in itertools.chain(*rounds) if file]
 
 
 def _clean_documents(docstrings: Sequence[Document]) -> list[Document]:
@@ -202,13 +196,11 @@ def _data_files(by_part: dict[str, list[Document]], seed: int) -> Iterator[Outpu
         )
     for part, documents in by_part.items():
         rows = classification_rows(documents, _MAX_PER_LABEL[part], seed)
-        table = io.StringIO()
-        csv.writer(table, lineterminator="\n", **_TSV).writerows(
-            [CLASSIFICATION_COLUMNS, *rows]
-        )
+        # The format of GLUE's files: separated by tabs, without quotes.
+        lines = ("\t".join(row) + "\n" for row in [CLASSIFICATION_COLUMNS, *rows])
         labels = Counter(f"label {label}" for _, label in rows)
         counts = {"examples": len(rows), **labels}
-        yield OutputFile(f"classification/{part}.tsv", table.getvalue(), counts)
+        yield OutputFile(f"classification/{part}.tsv", "".join(lines), counts)
 
 
 def _corpus_text(documents: Sequence[Document]) -> str:

@@ -35,19 +35,19 @@ def classification_rows(
         Rows of `CLASSIFICATION_COLUMNS`. No passage contains the name of a classified
         library, and all passages differ.
     """
-    rng = random.Random(f"{seed} classification")
-    passages: dict[str, list[str]] = {library: [] for library in LABELS}
-    seen: set[str] = set()
+    # The first of several equal passages, and its library.
+    found: dict[str, tuple[str, str]] = {}
     for document in documents:
         if document.library in LABELS:
             for run in _runs_without_library_name(document):
                 for passage in _passages(run):
-                    if passage.lower() not in seen:
-                        passages[document.library].append(passage)
-                    seen.add(passage.lower())
+                    found.setdefault(passage.lower(), (document.library, passage))
+
+    rng = random.Random(f"{seed} classification")
     rows: list[tuple[str, ...]] = []
     for library, label in LABELS.items():
-        selected = rng.sample(passages[library], min(per_label, len(passages[library])))
+        passages = [passage for place, passage in found.values() if place == library]
+        selected = rng.sample(passages, min(per_label, len(passages)))
         rows += [(passage, label) for passage in selected]
     rng.shuffle(rows)
     return rows

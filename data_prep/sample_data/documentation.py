@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bert_tf.data_prep.runners.local import Workers
+from bert_tf.data_prep.runners.local import LocalRunner
 from bert_tf.data_prep.sample_data.cleaning import Document, extract_prose
 from bert_tf.progress import Progress
 
@@ -149,7 +149,7 @@ def read_docstrings(
     # Syntax trees have no reference cycles, so workers do not need the cyclic garbage
     # collector.
     with (
-        Workers(num_workers, set_up=gc.disable) as workers,
+        LocalRunner(num_workers, set_up=gc.disable) as workers,
         Progress(
             "reading source files", None if limit else len(files), "files"
         ) as progress,

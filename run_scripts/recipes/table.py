@@ -139,8 +139,6 @@ def main(command: str, *arguments: str) -> None:
     elif command == "value":
         with open(arguments[0], encoding="utf-8") as file:
             print(json.load(file)[arguments[1]])
-    else:
-        raise ValueError(f"The command {command!r} is unknown.")
 
 
 def _stop(folder: str, metric: str) -> NoReturn:

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning import dev_split
@@ -108,54 +109,45 @@ def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -
                     raise InputError(f"{plan.program} refuses {values}: {reason}")
 
 
-class _Job:
-    """A command that runs in a process.
+def _start(command: Sequence[str], log: str, **options: Any) -> tuple[Any, int]:
+    """Starts a process whose stdout and stderr are appended to a log.
 
     The process has a session of its own, so that Ctrl-C in a terminal reaches only the
     sweep.
 
     Args:
         command: The words of the command.
-        log: The file to which stdout and stderr are appended.
-        environment: The environment variables.
-        inherited: File descriptors that the process inherits.
+        log: The path of the log.
+        **options: Further options of the process.
 
-    Attributes:
-        process: The process.
+    Returns:
+        The process, and the size of the log before it.
     """
+    files.make_folder(os.path.dirname(log))
+    with files.explain_write_errors(log), open(log, "ab") as output:
+        log_start = output.tell()
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            **options,
+        )
+        return process, log_start
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        log: str,
-        environment: Mapping[str, str],
-        inherited: Sequence[int],
-    ) -> None:
-        files.make_folder(os.path.dirname(log))
-        with files.explain_write_errors(log), open(log, "ab") as output:
-            self._log, self._log_start = log, output.tell()
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=environment,
-                start_new_session=True,
-                pass_fds=inherited,
-            )
 
-    def error(self) -> str:
-        """Returns the line that states why the process failed; "" if it did not."""
-        code = self.process.returncode
-        if not code:
-            return ""
-        with open(self._log, "rb") as file:
-            file.seek(self._log_start)
-            text = file.read().decode("utf-8", "replace")
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        errors = [line for line in lines if line.startswith("error: ")]
-        line = (errors or lines or ["no output"])[-1]
-        return f"ended by signal {-code}; last line: {line}" if code < 0 else line
+def _error(code: int, log: str, log_start: int) -> str:
+    """Returns the line that states why a process failed; "" if it did not."""
+    if not code:
+        return ""
+    with open(log, "rb") as file:
+        file.seek(log_start)
+        text = file.read().decode("utf-8", "replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("error: ")]
+    line = (errors or lines or ["no output"])[-1]
+    return f"ended by signal {-code}; last line: {line}" if code < 0 else line
 
 
 def run_commands(
@@ -177,7 +169,7 @@ def run_commands(
         inherited: File descriptors that the processes inherit.
     """
     waiting = list(commands)
-    active: dict[PlannedRun, _Job] = {}
+    active: dict[PlannedRun, tuple[Any, int]] = {}
     environment = dict(os.environ)
     if parallel > 1:  # by default, a process reserves the memory of all GPUs
         environment.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
@@ -185,16 +177,17 @@ def run_commands(
         while waiting or active:
             while waiting and len(active) < parallel:
                 run = waiting.pop(0)
-                active[run] = _Job(commands[run], log(run), environment, inherited)
+                active[run] = _start(
+                    commands[run], log(run), env=environment, pass_fds=inherited
+                )
             # In the order in which they started.
-            ended = [
-                run for run, job in active.items() if job.process.poll() is not None
-            ]
-            for run in ended:
-                yield run, active.pop(run).error()
+            for run, (process, log_start) in list(active.items()):
+                if process.poll() is not None:
+                    del active[run]
+                    yield run, _error(process.returncode, log(run), log_start)
             time.sleep(_POLL_SECS)
     finally:
-        for job in active.values():
-            job.process.terminate()
-        for job in active.values():
-            job.process.wait()
+        for process, _ in active.values():
+            process.terminate()
+        for process, _ in active.values():
+            process.wait()

@@ -178,9 +178,9 @@ def write_hparams_page(
             group = " ".join(f"{name}={text}" for name, text in cell.values)
             counts = {"failed": cell.failed, "degenerate": len(cell.degenerate)}
             shared = {"std": 0.0, **cell.statistics(), **counts}
+            shared.pop("mean", None)  # the page shows the mean of each metric
             for run, result in cell.runs.items():
-                scalars = {result.metric: result.value}
-                scalars |= {name: shared[name] for name in _OF_CELL if name in shared}
+                scalars = {result.metric: result.value, **shared}
                 path = os.path.join(temporary, run.name)
                 with tf.summary.create_file_writer(path).as_default():
                     api.hparams(values, trial_id=group)

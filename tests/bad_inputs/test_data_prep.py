@@ -103,7 +103,6 @@ SETTINGS = [
     ({"masked_lm_prob": 0.0}, "masked_lm_prob must be above 0"),
     ({"short_seq_prob": 1.1}, "short_seq_prob must be from 0 to 1"),
     ({"random_token_prob": 0.3}, "must not sum to more than 1"),
-    ({"eval_fraction": 1.0}, "eval_fraction must be below 1"),
     ({"dupe_factor": 0}, "dupe_factor must be from 1"),
     ({"max_seq_length": 4}, "max_seq_length must leave 2 to 16384 tokens"),
     ({"objective": "nsp"}, "objective must be one of"),

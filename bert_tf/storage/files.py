@@ -345,6 +345,12 @@ def size_and_mtime(path: str) -> tuple[int, int]:
     return stored.length, stored.mtime_nsec
 
 
+def _chunks(path: str) -> Iterator[bytes]:
+    with explain_read_errors(path), gfile().GFile(path, "rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+
+
 def sha256_of_file(path: str) -> str:
     """Returns the hexadecimal SHA-256 of a file.
 
@@ -370,10 +376,9 @@ def size_and_sha256(path: str) -> tuple[int, str]:
     check_is_regular(path)
     digest = hashlib.sha256()
     size = 0
-    with explain_read_errors(path), gfile().GFile(path, "rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-            size += len(chunk)
+    for chunk in _chunks(path):
+        digest.update(chunk)
+        size += len(chunk)
     return size, digest.hexdigest()
 
 
@@ -416,6 +421,10 @@ def check_lines(path: str, start: bytes) -> None:
             f"{path} is {kind}. Convert it to UTF-8: iconv -f {kind} -t UTF-8."
         )
 
+    if even + odd > len(start) // 2:
+        raise InputError(
+            f"{path} is not UTF-8 text (UTF-32?): most of its bytes are zero."
+        )
     if start[:-1].count(b"\r") > 2 * start.count(b"\n"):
         raise InputError(
             f"{path} has the line ends CR, not LF. Convert them: tr '\\r' '\\n'."

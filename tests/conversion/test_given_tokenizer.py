@@ -6,12 +6,12 @@ import string
 
 import export_models
 import pytest
+from refusals import refused
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.checkpoint_vocabulary import with_tokenizer
 from bert_tf.conversion.sentence_transformers import read_embedding
-from bert_tf.errors import InputError
 from bert_tf.pretrained import Pretrained
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
@@ -24,13 +24,11 @@ def contents(vocab_size):
 
 def test_only_a_given_vocabulary_must_have_about_the_size_of_the_model(tmp_path):
     assert with_tokenizer(contents(50_000), None, None).vocabulary == VOCABULARY
-    with pytest.raises(InputError, match="7 entries, but the model's vocab_size is 6"):
+    with refused("7 entries, but the model's vocab_size is 6"):
         with_tokenizer(contents(6), None, None)
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join(VOCABULARY) + "\n")
-    with pytest.raises(
-        InputError, match="7 entries, but the model's vocab_size is 50000"
-    ):
+    with refused("7 entries, but the model's vocab_size is 50000"):
         with_tokenizer(contents(50_000), str(path), None)
 
 

@@ -8,11 +8,11 @@ import zipfile
 import h5py
 import pytest
 from golden_checkpoints import HUGGING_FACE
+from refusals import refused
 from tiny_bert import small_config
 
 import bert_tf
 from bert_tf.conversion import convert, read_weights
-from bert_tf.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_another_file_with_weights_is_not_replaced_by_that_of_the_folder(
     folder = tmp_path / "model"
     shutil.copytree(HUGGING_FACE / "encoder", folder)
     (folder / name).write_bytes((folder / "model.safetensors").read_bytes())
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         read_weights(str(folder / name))
     assert read_weights(str(folder / "model.safetensors")).source == str(folder)
 
@@ -47,7 +47,7 @@ def test_links_in_a_zip_file_are_refused(tmp_path):
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
         archive.writestr(link, "/etc/passwd")
-    with pytest.raises(InputError, match=r"vocab.txt, which leads outside"):
+    with refused(r"vocab.txt, which leads outside"):
         read_weights(f"{tmp_path}/model.zip")
 
 
@@ -60,7 +60,7 @@ def test_two_encoders_in_one_h5_file_are_refused(test_data, tmp_path):
         group = file["second"]
         name = next(n for n in names_in(group) if "LayerNorm/gamma" in n)
         group[name][...] += 1
-    with pytest.raises(InputError, match="has two weights for"):
+    with refused("has two weights for"):
         read_weights(str(folder))
 
 

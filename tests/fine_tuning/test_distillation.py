@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 from ner_data import make_task
 from reference import distillation as reference
+from refusals import refused
 from squad_data import tokenizers
 from tiny_objectives import gradients, make_objective
 
-from bert_tf.errors import InputError
 from bert_tf.fine_tuning import batches
 from bert_tf.fine_tuning.distillation import DistillationObjective
 from bert_tf.fine_tuning.fine_tuning_config import DistillationConfig, FineTuningConfig
@@ -234,7 +234,7 @@ def test_unlabelled_texts_are_the_last_records_of_the_train_split(tmp_path):
         data_of(tmp_path, str(tmp_path / "texts.tsv")).splits["train"][0].num_examples
         > 1
     )
-    with pytest.raises(InputError, match="There is no file"):
+    with refused("There is no file"):
         data_of(tmp_path, str(tmp_path / "none.tsv"))
 
 
@@ -257,5 +257,5 @@ def test_unlabelled_texts_are_the_last_records_of_the_train_split(tmp_path):
     ],
 )
 def test_values_out_of_range_are_refused(values, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         DistillationConfig("teacher", **values)

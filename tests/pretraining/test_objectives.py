@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 import tiny_bert
 import tiny_corpus
+from refusals import refused
 from run_programs import assert_refused, read, run_lines, run_well
 
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer
 from bert_tf.pretraining.pretraining_config import PretrainingRecords
 from bert_tf.pretraining.pretraining_objective import (
@@ -90,7 +90,7 @@ def test_losses_without_next_sentence(kind, attention, where):
 
 def test_causal_objective_refuses_bidirectional_attention():
     message = r'with attention="causal"\. Received: attention="bidirectional"'
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         PretrainingObjective(BertPretrainer(BertConfig(**FIELDS)), "causal")
 
 

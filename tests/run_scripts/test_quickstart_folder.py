@@ -2,10 +2,9 @@
 
 import json
 
-import pytest
 from absl.testing import flagsaver
+from refusals import refused
 
-from bert_tf.errors import InputError
 from bert_tf.run_scripts import quickstart
 
 
@@ -15,9 +14,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
     quickstart.FLAGS.mark_as_parsed()
     with (
         flagsaver.flagsaver(output_dir=str(tmp_path)),
-        pytest.raises(
-            InputError, match=r"would be replaced, but .* contains no quickstart"
-        ),
+        refused(r"would be replaced, but .* contains no quickstart"),
     ):
         quickstart.main()
     assert path.read_text() == "mine" and not (tmp_path / "stages").exists()

@@ -2,13 +2,13 @@
 
 import contextlib
 import functools
-import json
 import shutil
 import tempfile
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from json_files import write_json
 from tiny_bert import small_config
 
 import bert_tf
@@ -194,12 +194,12 @@ def write_sentence_transformer(folder, pooling, normalize, max_seq_length=None):
     modules = [
         {"type": f"sentence_transformers.models.{t}", "path": p} for t, p in steps
     ]
-    (folder / "modules.json").write_text(json.dumps(modules))
+    write_json(folder / "modules.json", modules)
     (folder / "1_Pooling").mkdir(exist_ok=True)
-    (folder / "1_Pooling/config.json").write_text(json.dumps(pooling))
+    write_json(folder / "1_Pooling/config.json", pooling)
     if max_seq_length:
         values = {"max_seq_length": max_seq_length, "do_lower_case": False}
-        (folder / "sentence_bert_config.json").write_text(json.dumps(values))
+        write_json(folder / "sentence_bert_config.json", values)
 
 
 def call(signature, **inputs):

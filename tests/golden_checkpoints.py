@@ -1,28 +1,16 @@
-"""Checkpoints of other programs, and comparisons and changes of checkpoints."""
+"""Checkpoints of other programs, and comparisons of checkpoints."""
 
-import json
 import pathlib
 
 import numpy as np
 import tensorflow as tf
+from json_files import read_json
 
 from bert_tf.config import BertConfig
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 GOOGLE = GOLDEN / "google_pretraining"
 HUGGING_FACE = GOLDEN / "huggingface"
-
-
-def read_json(path):
-    return json.loads(pathlib.Path(path).read_text())
-
-
-def edit_json(path, **values):
-    """Changes values in a JSON file, which may be absent; None removes a key."""
-    path = pathlib.Path(path)
-    before = read_json(path) if path.exists() else {}
-    after = {k: v for k, v in {**before, **values}.items() if v is not None}
-    path.write_text(json.dumps(after))
 
 
 def google_config(**changes) -> BertConfig:

@@ -150,11 +150,6 @@ def run_well(module: str, *lines: str) -> list[Result]:
     return results
 
 
-def read(path: str | pathlib.Path) -> Any:
-    """Reads a JSON file."""
-    return json.loads(pathlib.Path(path).read_text("utf-8"))
-
-
 def read_lines(path: str | pathlib.Path) -> list[Any]:
     """Reads a file of JSON lines."""
     with open(path, encoding="utf-8") as file:

@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from json_files import write_json
 from reference import squad as oracle
 from reference.tokenizer import Tokenizer
 
@@ -77,7 +78,7 @@ def answers_of(*texts, start=0):
 
 def write(path, data):
     """Writes a file of SQuAD, and returns its path as text."""
-    path.write_text(json.dumps(data), encoding="utf-8")
+    write_json(path, data)
     return str(path)
 
 

@@ -1,6 +1,5 @@
 """`load` and `save_checkpoint`: the way of a model through the library."""
 
-import json
 import logging
 import os
 import subprocess
@@ -9,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from golden_checkpoints import assert_same_arrays
+from json_files import read_json
 from refusals import refused
 from tiny_bert import small_config
 
@@ -94,7 +94,7 @@ def test_labels_may_be_numbers_and_stay_with_the_head(classifier, tokenizer, tmp
     saved = bert_tf.save_checkpoint(
         model, tokenizer, tmp_path / "hf", dialect="hugging_face"
     )
-    assert json.loads((tmp_path / "hf/config.json").read_text())["id2label"] == {
+    assert read_json(tmp_path / "hf/config.json")["id2label"] == {
         "0": "0", "1": "1", "2": "2",
     }  # fmt: skip
     # Given values replace those that the model was loaded with.

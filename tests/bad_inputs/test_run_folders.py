@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from golden_checkpoints import edit_json
+from json_files import edit_json
 from refusals import refused_with
 
 from bert_tf.config import BertConfig

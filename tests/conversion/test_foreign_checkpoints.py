@@ -5,7 +5,6 @@ written. `CASES` lists them; `test_model_garden.py` and `test_keras_hub.py` test
 """
 
 import dataclasses
-import json
 import shutil
 
 import h5py
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 import pytorch_files
 from golden_checkpoints import GOLDEN, HUGGING_FACE, assert_same_arrays, inputs_of
+from json_files import read_json, write_json
 from pytorch_files import legacy_file, state_of, zip_file
 from refusals import refused
 from safetensors.numpy import load_file
@@ -198,13 +198,11 @@ def test_names_of_2019_beside_bert_config_alone(folder, tensors, tmp_path):
             name = name.replace(new, former)
         old[name] = array
     (folder / "pytorch_model.bin").write_bytes(legacy_file(*state_of(old)))
-    config = json.loads((folder / "config.json").read_text())
+    config = read_json(folder / "config.json")
     (folder / "config.json").unlink()
     names = [each.name for each in dataclasses.fields(bert_tf.BertConfig)]
     config = {name: config[name] for name in names if name in config}
-    (folder / "bert_config.json").write_text(
-        json.dumps({**config, "hidden_act": "gelu"})
-    )
+    write_json(folder / "bert_config.json", {**config, "hidden_act": "gelu"})
     contents = read_weights(str(folder))
     assert contents.config.hidden_act == "gelu_exact"
     expected = read_weights(str(HUGGING_FACE / "pretraining"))
@@ -227,7 +225,7 @@ def write_shards(folder, tensors, name, write):
         write(folder / shard, {each: tensors[each] for each in of_shard})
     places = {each: shard for shard, of_shard in parts.items() for each in of_shard}
     index = {"metadata": {}, "weight_map": places}
-    (folder / f"{name}.index.json").write_text(json.dumps(index))
+    write_json(folder / f"{name}.index.json", index)
     return names
 
 

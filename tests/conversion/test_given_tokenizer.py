@@ -1,11 +1,11 @@
 """The tokenizer of a converted checkpoint, and that of sentence vectors."""
 
 import dataclasses
-import json
 import string
 
 import export_models
 import pytest
+from json_files import write_json
 from refusals import refused
 
 from bert_tf.config import BertConfig
@@ -70,9 +70,7 @@ def test_lower_casing_before_a_tokenizer_is_refused_only_if_it_is_cased(
     export_models.write_sentence_transformer(
         tmp_path, {"pooling_mode_mean_tokens": True}, False
     )
-    (tmp_path / "sentence_bert_config.json").write_text(
-        json.dumps({"do_lower_case": True})
-    )
+    write_json(tmp_path / "sentence_bert_config.json", {"do_lower_case": True})
     assert read_embedding(str(tmp_path), lower) == {
         "pooling": "mean",
         "normalize": False,

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from golden_checkpoints import assert_same_arrays, edit_json
+from golden_checkpoints import assert_same_arrays
+from json_files import edit_json
 from refusals import refused
 from tiny_bert import small_config
 

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 import tokenizers
-from golden_checkpoints import edit_json
+from json_files import edit_json
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from bert_tf.config import BertConfig

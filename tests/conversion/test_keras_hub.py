@@ -7,7 +7,6 @@ wrote, with its outputs. Tests that run keras-hub itself need the package.
 import dataclasses
 import fnmatch
 import importlib.util
-import json
 import os
 import pathlib
 import shutil
@@ -19,7 +18,8 @@ import h5py
 import keras
 import numpy as np
 import pytest
-from golden_checkpoints import HUGGING_FACE, assert_same_arrays, edit_json, inputs_of
+from golden_checkpoints import HUGGING_FACE, assert_same_arrays, inputs_of
+from json_files import edit_json, read_json, write_json
 from refusals import refused
 from run_programs import run_main
 
@@ -159,9 +159,9 @@ def test_facts_of_classifiers(golden, preset):
     assert facts["labels"] == ["LABEL_0", "LABEL_1", "LABEL_2"]
     assert facts["max_seq_length"] == 16
 
-    task = json.loads((preset / "task.json").read_text())
+    task = read_json(preset / "task.json")
     task["config"]["activation"] = "sigmoid"
-    (preset / "task.json").write_text(json.dumps(task))
+    write_json(preset / "task.json", task)
     assert bert_tf.load(preset).facts["task_type"] == "multi_label"
 
     # Names that nobody chose do not count as labels of another task.
@@ -218,7 +218,7 @@ def test_a_written_preset_has_the_files_of_keras_hub(golden, tmp_path, name):
     for path in (golden / name).glob("*.json"):
         if path.name == "metadata.json":
             continue
-        theirs, ours = (json.loads(p.read_text()) for p in (path, written / path.name))
+        theirs, ours = (read_json(p) for p in (path, written / path.name))
         assert ours["registered_name"] == theirs["registered_name"]
         for key, value in ours["config"].items():
             if not isinstance(value, dict) and key != "strip_accents":

@@ -1,6 +1,5 @@
 """The file that the user names is read, or refused; no other one is read instead."""
 
-import json
 import shutil
 import stat
 import zipfile
@@ -8,6 +7,7 @@ import zipfile
 import h5py
 import pytest
 from golden_checkpoints import HUGGING_FACE
+from json_files import read_json
 from refusals import refused
 from tiny_bert import small_config
 
@@ -83,7 +83,7 @@ def test_a_lower_case_model_of_unknown_casing_becomes_a_lower_case_preset(tmp_pa
     bert_tf.save_checkpoint(bert_tf.BertEncoder(config), tokenizer, source, "google")
     (source / "tokenizer_config.json").unlink()
     convert(str(source), str(tmp_path / "preset"), "keras_hub")
-    written = json.loads((tmp_path / "preset/tokenizer.json").read_text())["config"]
+    written = read_json(tmp_path / "preset/tokenizer.json")["config"]
     assert written == {"lowercase": True, "strip_accents": True}
 
 

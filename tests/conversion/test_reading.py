@@ -3,7 +3,6 @@
 import dataclasses
 import fnmatch
 import inspect
-import json
 import pathlib
 import shutil
 import sys
@@ -21,6 +20,7 @@ from golden_checkpoints import (
     google_config,
     inputs_of,
 )
+from json_files import write_json
 from refusals import refused
 from tiny_bert import small_config
 
@@ -133,7 +133,7 @@ def test_old_names_shards_and_half_precision_are_read(tmp_path):
     old["cls.predictions.decoder.weight"] = old["embeddings.word_embeddings.weight"]
     old["cls.predictions.decoder.bias"] = old["cls.predictions.bias"]
     index = {"weight_map": write_shards(tmp_path, source, old)}
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    write_json(tmp_path / "model.safetensors.index.json", index)
     weights = read_weights(str(tmp_path))
     reference = read_weights(str(source))
     assert not weights.unknown

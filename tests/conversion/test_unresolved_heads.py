@@ -5,7 +5,8 @@ import shutil
 import numpy as np
 import pytest
 import safetensors.numpy
-from golden_checkpoints import HUGGING_FACE, assert_same_arrays, edit_json, inputs_of
+from golden_checkpoints import HUGGING_FACE, assert_same_arrays, inputs_of
+from json_files import edit_json
 from refusals import refused
 
 from bert_tf import modeling

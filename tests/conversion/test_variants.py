@@ -6,7 +6,6 @@ with each of several configs.
 """
 
 import dataclasses
-import json
 import pathlib
 import re
 import zipfile
@@ -15,7 +14,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
-from golden_checkpoints import inputs_of, read_json
+from golden_checkpoints import inputs_of
+from json_files import read_json, write_json
 from refusals import refused
 
 from bert_tf.config import BertConfig
@@ -53,7 +53,7 @@ WORDS, DECODER = (
 
 def folder(path, tensors=TENSORS, **changes) -> str:
     path.mkdir(exist_ok=True)
-    (path / "config.json").write_text(json.dumps({**CONFIG, **changes}))
+    write_json(path / "config.json", {**CONFIG, **changes})
     safetensors.numpy.save_file(dict(tensors), path / "model.safetensors")
     return str(path)
 
@@ -215,7 +215,7 @@ def test_read_config_reads_released_and_hugging_face_files(tmp_path):
     released = {
         n: v for n, v in CONFIG.items() if n not in ("architectures", "model_type")
     }
-    (tmp_path / "bert_config.json").write_text(json.dumps(released))
+    write_json(tmp_path / "bert_config.json", released)
     assert read_config(str(tmp_path / "bert_config.json")).hidden_act == "gelu"
 
 
@@ -293,7 +293,7 @@ def test_missing_heads_and_pooler_are_reported(tmp_path, arrays):
     prefix = graph_checkpoint(
         tmp_path, [variable(name, array) for name, array in encoder.items()]
     )
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    write_json(tmp_path / "config.json", CONFIG)
     model = BertClassifier(read_config(str(tmp_path / "config.json")), num_labels=2)
     report = assign(model, read_weights(prefix))
     pooler = ("bert/pooler/dense/kernel", "bert/pooler/dense/bias")

@@ -13,8 +13,8 @@ from golden_checkpoints import (
     HUGGING_FACE,
     assert_same_arrays,
     google_config,
-    read_json,
 )
+from json_files import read_json
 from reference import tokenizer as reference
 from refusals import refused
 from run_programs import run_main

@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib.util
-import json
 import pathlib
 import shutil
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from export_models import softmax
+from json_files import read_json
 from refusals import refused
 
 import bert_tf
@@ -222,11 +222,11 @@ def test_conversions_keep_the_pooling_of_sentence_transformers(tmp_path, pooling
         (again, hub, "hugging_face"),
     ):
         convert(source, target, dialect)
-    modules = json.loads((tmp_path / "hub/modules.json").read_text())
+    modules = read_json(tmp_path / "hub/modules.json")
     assert [(each["type"].split(".")[-1], each["path"]) for each in modules] == [
         ("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize"),
     ]  # fmt: skip
-    assert json.loads((tmp_path / "hub/1_Pooling/config.json").read_text()) == {
+    assert read_json(tmp_path / "hub/1_Pooling/config.json") == {
         "word_embedding_dimension": 8, "pooling_mode_mean_tokens": pooling == "mean",
         "pooling_mode_cls_token": pooling == "first",
     }  # fmt: skip

@@ -7,6 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 import sklearn.metrics
+from json_files import read_json
 from refusals import refused
 from safetensors.numpy import load_file, save_file
 from tensorflow.python.framework import config as framework_config
@@ -122,7 +123,7 @@ def test_the_metric_of_the_task_selects_the_best_weights(data_dir, tmp_path):
     ]
     evals = [line for line in lines if line["kind"] == "eval"]
     best = max(line["matthews_correlation"] for line in evals)
-    saved = json.loads((tmp_path / "out/best/weights.json").read_text())
+    saved = read_json(tmp_path / "out/best/weights.json")
     assert saved["eval"]["matthews_correlation"] == best
     first_best = next(line for line in evals if line["matthews_correlation"] == best)
     assert saved["step"] == first_best["step"]
@@ -144,7 +145,7 @@ def test_results_and_predictions_belong_to_the_files(data_dir, tmp_path):
     assert len(rows) == 20
     lines = pathlib.Path(data_dir, "dev.tsv").read_text().splitlines()[1:]
     ones = sum(line[-1] == "1" for line in lines)
-    assert json.loads((tmp_path / "out/results.json").read_text()) == {
+    assert read_json(tmp_path / "out/results.json") == {
         "task": "sst-2", "metric": "eval_accuracy", "higher_is_better": True,
         "value": results["eval_accuracy"], "baseline": max(ones, 30 - ones) / 30,
         "results": results,
@@ -178,7 +179,7 @@ def test_the_result_of_an_earlier_run_is_removed_before_training(data_dir, tmp_p
 def test_weights_that_a_checkpoint_lacks_are_those_of_the_seed(
     data_dir, tmp_path, kind
 ):
-    config = json.loads(pathlib.Path(data_dir, "config.json").read_text())
+    config = read_json(pathlib.Path(data_dir, "config.json"))
     config = bert_tf.BertConfig.from_dict(config)
     expected = arrays_by_name(bert_tf.BertClassifier(config, num_labels=2, seed=1))
     checkpoint, init_head = str(tmp_path / "model"), None
@@ -217,7 +218,7 @@ def test_weights_that_a_checkpoint_lacks_are_those_of_the_seed(
 
 def write_model(data_dir, bias):
     """Writes a model whose biases have this value; returns its path."""
-    config = json.loads(pathlib.Path(data_dir, "config.json").read_text())
+    config = read_json(pathlib.Path(data_dir, "config.json"))
     model = bert_tf.BertClassifier(bert_tf.BertConfig.from_dict(config), num_labels=2)
     for variable in model.trainable_variables:
         if variable.name == "bias":

@@ -1,15 +1,14 @@
 """Records of --masking=dynamic: content, the masks of a run, and what is refused."""
 
-import json
-
 import iterator_positions as positions
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_bert
 import tiny_corpus
+from json_files import read_json, write_json
 from refusals import refused
-from run_programs import assert_each_refused, read, run_lines, run_well
+from run_programs import assert_each_refused, run_lines, run_well
 
 from bert_tf import features
 from bert_tf.data_prep.pretraining_data.expected_distribution import DistributionCheck
@@ -231,7 +230,7 @@ def training(folder):
         "vocab_size": len(tiny_corpus.VOCABULARY),
         "max_position_embeddings": LENGTH,
     }
-    (folder / "config.json").write_text(json.dumps({**tiny_bert.CONFIG, **sizes}))
+    write_json(folder / "config.json", {**tiny_bert.CONFIG, **sizes})
     return (
         f"--bert_config_file={folder}/config.json --do_train --num_train_steps=6 "
         f"--train_batch_size=8 --output_dir={folder}/run"
@@ -245,7 +244,7 @@ def test_a_run_trains_on_unmasked_records_and_evaluates(folder, training):
     )
     (result,) = run_well(PRETRAIN, f"{command} --do_eval --do_whole_word_mask")
     assert "warning: --max_predictions_per_seq=5 masks 12.5% of 40 tokens" in result.err
-    settings = read(folder / "run/training_config.json")
+    settings = read_json(folder / "run/training_config.json")
     assert settings["data"]["masking"]["do_whole_word_mask"] is True
     (changed,) = run_lines(PRETRAIN, command)
     assert changed.code == 2

@@ -1,6 +1,5 @@
 """Batches that are divided among workers: the rows of each part, and positions."""
 
-import json
 import signal
 
 import iterator_positions as positions
@@ -9,6 +8,7 @@ import linear_runs
 import numpy as np
 import pytest
 import tiny_corpus
+from json_files import read_json
 
 from bert_tf import features
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
@@ -100,7 +100,7 @@ def test_a_run_reads_parts_if_its_checkpoint_has_their_position(tmp_path):
         first.train(TrainingData(linear_runs.data(), is_part=is_part))
         assert linear_runs.make_trainer(folder).part_of_batch() == expected
     (newest,) = (tmp_path / "False/checkpoints").glob("step-*20")
-    settings = json.loads((newest / "runtime_config.json").read_text())
+    settings = read_json(newest / "runtime_config.json")
     assert settings["replicas"] == 1 and settings["reads_parts"] is False
 
 
@@ -137,5 +137,5 @@ def test_runs_with_parts_resume_on_other_numbers_of_workers(tmp_path):
                 found[variable], value, 0, 2e-5, err_msg=variable
             )
         (newest,) = (tmp_path / name / "checkpoints").glob("step-*20")
-        settings = json.loads((newest / "runtime_config.json").read_text())
+        settings = read_json(newest / "runtime_config.json")
         assert settings["reads_parts"] == (name not in ("one", "1-2"))

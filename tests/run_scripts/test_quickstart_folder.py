@@ -1,8 +1,7 @@
 """quickstart.py replaces no files of others, and continues in its own folder."""
 
-import json
-
 from absl.testing import flagsaver
+from json_files import read_json
 from refusals import refused
 
 from bert_tf.run_scripts import quickstart
@@ -26,7 +25,7 @@ def test_a_quickstart_continues_in_its_folder(tmp_path, monkeypatch):
 
     def run_command(words):
         runs.append(words)
-        state = json.loads((tmp_path / "stages/sample_data.json").read_text())
+        state = read_json(tmp_path / "stages/sample_data.json")
         assert not state["done"]
         if len(runs) == 1:
             raise KeyboardInterrupt

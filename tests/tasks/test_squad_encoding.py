@@ -1,12 +1,12 @@
 """The records of questions, compared with the transcription of the released code."""
 
-import json
 import random
 from collections import Counter
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from json_files import read_json
 from reference import squad as oracle
 from reference.tokenizer import Tokenizer
 from refusals import refused
@@ -116,7 +116,7 @@ def test_golden_files(test_data, version, training):
     folder = test_data / "golden/google_squad_postprocess"
     if not folder.is_dir():
         pytest.skip("requires golden/google_squad_postprocess in BERT_TF_TEST_DATA")
-    flags = json.loads((folder / version / "flags.json").read_text("utf-8"))
+    flags = read_json(folder / version / "flags.json")
     vocab = str(test_data / "data/vocab/bert-base-uncased-vocab.txt")
     names = "doc_stride", "max_query_length"
     task = make_task(

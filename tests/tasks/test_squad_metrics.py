@@ -7,6 +7,7 @@ import random
 
 import pytest
 import reading
+from json_files import read_json, write_json
 from reading import check, refused
 from reference import squad as oracle
 from squad_data import (
@@ -225,7 +226,7 @@ def real(request, test_data):
     version_2 = request.param == "2.0"
     return (
         version_2,
-        json.loads(path.read_text("utf-8")),
+        read_json(path),
         read(str(path), False, version_2)[0],
     )
 
@@ -364,7 +365,7 @@ def scored(folder, data, settings):
     for example, prediction in predictions:
         results.score(example, prediction)
     written.write(str(run), predictions)
-    files = {path.name: json.loads(path.read_text("utf-8")) for path in run.iterdir()}
+    files = {path.name: read_json(path) for path in run.iterdir()}
     return results, written.metrics(), files
 
 
@@ -444,7 +445,7 @@ def write_runs(folder, *runs):
     for number, run in enumerate(runs):
         contents = {question: nbest_of(values) for question, values in run.items()}
         paths.append(folder / f"{number}.json")
-        paths[-1].write_text(json.dumps(contents), encoding="utf-8")
+        write_json(paths[-1], contents)
     return [str(path) for path in paths]
 
 
@@ -548,10 +549,10 @@ def test_a_single_file_gives_its_own_predictions(
             json.dump(nbest, file)
     for runs in (paths[:1], paths):
         ensemble.average(runs, str(tmp_path / "out"), AnswerSettings(**settings))
-        written = json.loads((tmp_path / "out/predictions.json").read_text("utf-8"))
+        written = read_json(tmp_path / "out/predictions.json")
         assert written == predictions and list(written) == list(predictions)
         if version_2:
-            odds = json.loads((tmp_path / "out/null_odds.json").read_text("utf-8"))
+            odds = read_json(tmp_path / "out/null_odds.json")
             assert odds == pytest.approx(null_odds, abs=1e-6)
     assert len(set(predictions.values())) > 3
 

@@ -10,6 +10,7 @@ import numpy as np
 import processors
 import pytest
 import tensorflow as tf
+from json_files import read_json
 from reference import optimization as reference
 from refusals import refused
 
@@ -27,7 +28,7 @@ from bert_tf.training.config import SCHEDULES
 from bert_tf.training.step.keras_optimizer import AdamWeightDecay, WarmupSchedule
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
-CONFIG = json.loads((GOLDEN / "google_pretraining/bert_config.json").read_text())
+CONFIG = read_json(GOLDEN / "google_pretraining/bert_config.json")
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 cross_entropy = keras.losses.SparseCategoricalCrossentropy
 CLASSIFIER_LOSS = {"logits": cross_entropy(from_logits=True)}

@@ -1,12 +1,12 @@
 """A second run in the folder of a run is refused; SIGHUP ends a run as SIGTERM does."""
 
-import json
 import os
 import pathlib
 import signal
 
 import linear_runs as runs
 import pytest
+from json_files import write_json
 from refusals import refused
 
 from bert_tf.errors import TrainingInterrupted
@@ -101,7 +101,7 @@ def test_overwrite_keeps_files_of_others(tmp_path, place):
 
 
 def test_an_equal_config_is_accepted(tmp_path):
-    (tmp_path / "bert_config.json").write_text(json.dumps(runs.CONFIG))
+    write_json(tmp_path / "bert_config.json", runs.CONFIG)
     runs.run(tmp_path)
 
 

@@ -1,7 +1,6 @@
 """Resumed runs give the weights of uninterrupted runs; damaged files are reported."""
 
 import dataclasses
-import json
 import os
 import signal
 import subprocess
@@ -11,6 +10,7 @@ import linear_runs as runs
 import numpy as np
 import pytest
 import tensorflow as tf
+from json_files import read_json, write_json
 from refusals import refused
 
 from bert_tf.errors import TrainingInterrupted
@@ -89,15 +89,15 @@ def test_a_run_of_an_older_version_is_resumed(tmp_path):
     with pytest.raises(TrainingInterrupted):
         runs.run(tmp_path / "parts", stop_at=7)
     path = tmp_path / "parts/training_config.json"
-    settings = json.loads(path.read_text())
+    settings = read_json(path)
     for name in ("adam_beta_1", "adam_beta_2", "time_budget_secs"):
         del settings[name]
-    path.write_text(json.dumps(settings))
+    write_json(path, settings)
     state_path = tmp_path / "parts/checkpoints/step-00000007/state.json"
-    state = json.loads(state_path.read_text())
+    state = read_json(state_path)
     for name in ("elapsed_secs", "time_is_up", "unlogged", "facts_sha256"):
         del state[name]
-    state_path.write_text(json.dumps(state))
+    write_json(state_path, state)
     for name, value, default in (
         ("adam_beta_2", 0.98, 0.999),
         ("time_budget_secs", 60.0, 0.0),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from json_files import write_json
-from tiny_bert import small_config
+from tiny_bert import SPECIAL, small_config
 
 import bert_tf
 from bert_tf.conversion import CheckpointContents
@@ -20,11 +20,7 @@ from bert_tf.modeling import arrays_by_name
 from bert_tf.pretrained import Pretrained
 
 VOCABULARY = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
+    *SPECIAL,
     *"abcdefgh",
     *(f"##{c}" for c in "abc"),
 ]
@@ -47,6 +43,14 @@ KINDS = (
     "classification", "pair", "multi_label", "regression", "span", "tagging", "choice",
     "fill_mask", "embedding",
 )  # fmt: skip
+# Lists with 1 to 7 texts; "" is no choice.
+CHOICES = [
+    ["a", "b c"],
+    ["d", "e", "f", "g", "h", "a b", "c d"],
+    ["a", "", "b " * 20, "c"],
+    ["h"],
+    ["", "", "g a"],
+]
 # The kinds whose TFLite files can contain the tokenizer.
 KINDS_WITH_TEXT_INPUT = (
     "classification",

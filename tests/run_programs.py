@@ -221,14 +221,15 @@ def assert_each_refused(
 ) -> None:
     """Asserts that a program refuses each case: flags, and words of the message.
 
-    No case may write the folder `out`.
+    No case may write the folder `out`, if there is none.
 
     Args:
         module: The program.
         base: The flags that all cases have.
         cases: Further flags, which replace those of `base`, and the words.
     """
+    existed = os.path.exists("out")
     results = run_lines(module, *(f"{base} {flags}" for flags, *_ in cases))
     for result, (_, *words) in zip(results, cases, strict=True):
         assert_refused(result, *words)
-    assert not os.path.exists("out")
+    assert os.path.exists("out") == existed

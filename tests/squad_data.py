@@ -10,6 +10,7 @@ import pytest
 from json_files import write_json
 from reference import squad as oracle
 from reference.tokenizer import Tokenizer
+from tiny_bert import SPECIAL
 
 from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.squad.best_answers import AnswerSettings
@@ -18,7 +19,6 @@ from bert_tf.tasks.squad.squad_examples import read_examples
 from bert_tf.tasks.squad.squad_task import SquadTask
 from bert_tf.tokenization import BertTokenizer
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = (
     "a b c x y s i ##b ##c ##s the cat un ##able steve smith who 1895 1943 ( "
     ") - – , . ? ' ’ # 猫 犬 ש ##ל ##ש α ##σ ##ς ##α"

@@ -5,12 +5,12 @@ import dataclasses
 import pytest
 from json_files import read_json, write_json
 from run_programs import assert_refused, run_mains
-from tiny_bert import CONFIG
+from tiny_bert import CONFIG, SPECIAL
 
 import bert_tf
 from bert_tf.tokenization.vocabulary import write_vocabulary
 
-TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ein", "Haus", "##er", "."]
+TOKENS = [*SPECIAL, "ein", "Haus", "##er", "."]
 TRAIN = "data_prep.train_vocabulary"
 RECORDS = "data_prep.create_pretraining_data"
 CASED = "cased.txt was learned from text with --do_lower_case=False"

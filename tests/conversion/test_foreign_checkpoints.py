@@ -12,7 +12,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 import pytorch_files
-from golden_checkpoints import GOLDEN, HUGGING_FACE, assert_same_arrays, inputs_of
+from golden_checkpoints import (
+    GOLDEN,
+    HUGGING_FACE,
+    assert_same_arrays,
+    datasets,
+    inputs_of,
+)
 from json_files import read_json, write_json
 from pytorch_files import legacy_file, state_of, zip_file
 from refusals import refused
@@ -252,14 +258,11 @@ def test_shards_of_bin_files(folder, tensors):
 def test_shards_of_h5_files(foreign, tmp_path):
     golden = foreign / "tf_model_h5/TFBertForPreTraining"
     folder = copy_without_weights(golden, tmp_path / "model")
-    found = {}
-
-    def collect(name, item):
-        if isinstance(item, h5py.Dataset):  # shards have no names of layers
-            found.setdefault(name.partition("/")[2], item[()])
-
-    with h5py.File(golden / "tf_model.h5") as file:
-        file.visititems(collect)
+    # Shards have no names of layers.
+    found = {
+        name.partition("/")[2]: array
+        for name, array in datasets(golden / "tf_model.h5").items()
+    }
     names = write_shards(folder, found, "tf_model.h5", write_h5)
     expected = read_weights(str(golden)).arrays
     assert_same_arrays(read_weights(str(folder)).arrays, expected)

@@ -7,6 +7,7 @@ import export_models
 import pytest
 from json_files import write_json
 from refusals import refused
+from tiny_bert import SPECIAL
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
@@ -14,7 +15,7 @@ from bert_tf.conversion.checkpoint_vocabulary import with_tokenizer
 from bert_tf.conversion.sentence_transformers import read_embedding
 from bert_tf.pretrained import Pretrained
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
+VOCABULARY = [*SPECIAL, "a", "b"]
 
 
 def contents(vocab_size):

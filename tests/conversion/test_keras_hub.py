@@ -12,13 +12,19 @@ import pathlib
 import shutil
 import sys
 import types
-import zipfile
 
 import h5py
 import keras
 import numpy as np
 import pytest
-from golden_checkpoints import HUGGING_FACE, assert_same_arrays, inputs_of
+from golden_checkpoints import (
+    HUGGING_FACE,
+    assert_same_arrays,
+    datasets,
+    inputs_of,
+    read_zip,
+    write_zip,
+)
 from json_files import edit_json, read_json, write_json
 from refusals import refused
 from run_programs import run_main
@@ -83,18 +89,6 @@ def largest_differences(checkpoint, expected, kind):
         name: np.abs(np.asarray(value) - expected[name]).max()
         for name, value in outputs.items()
     }
-
-
-def datasets(path):
-    """Returns all arrays of an HDF5 file, apart from those of the optimizer."""
-    found = {}
-    with h5py.File(path) as file:
-        file.visititems(lambda name, item: found.update({name: item}))
-        return {
-            name: item[()]
-            for name, item in found.items()
-            if isinstance(item, h5py.Dataset) and not name.startswith("optimizer")
-        }
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -361,13 +355,10 @@ def test_only_arrays_in_the_file_itself_are_read(preset, tmp_path, kind):
 def test_classes_that_cannot_be_imported_are_named(tmp_path):
     path = tmp_path / "model.keras"
     keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save(path)
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = read_zip(path)
     changed = members["config.json"].replace(b'"Dense"', b'"Absent"')
     members["config.json"] = changed.replace(b'"keras.layers"', b'"absent.layers"')
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
+    write_zip(path, members)
     with refused(r"model\.keras cannot be loaded: Could not locate class 'InputLayer'"):
         bert_tf.load(path)
     with refused("describes a Sequential"):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from json_files import read_json
 from run_programs import assert_refused, run_mains
-from tiny_bert import small_config
+from tiny_bert import SPECIAL, small_config
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertEncoder
@@ -15,7 +15,7 @@ from bert_tf.pretrained import save_checkpoint
 from bert_tf.tokenization import BertTokenizer
 
 # "Ab" is one token in cased text and two tokens in lower-cased text: "a", "##b".
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Ab", "a", "##b", "c", "."]
+VOCABULARY = [*SPECIAL, "Ab", "a", "##b", "c", "."]
 CONFIG = small_config(10, intermediate_size=12, initializer_range=0.5)
 TEXT = "Ab c"
 # The tokens of TEXT for each value of do_lower_case.

@@ -12,13 +12,19 @@ import zipfile
 import numpy as np
 import pytest
 import tensorflow as tf
-from golden_checkpoints import GOOGLE, assert_same_arrays, google_config, inputs_of
+from golden_checkpoints import (
+    GOOGLE,
+    assert_same_arrays,
+    google_config,
+    inputs_of,
+    write_zip,
+)
 from refusals import refused
 from tensorflow.core.protobuf import saved_model_pb2, trackable_object_graph_pb2
+from tiny_bert import SPECIAL
 
 from bert_tf import load, modeling, save_checkpoint
 from bert_tf.conversion import assign, convert, read_weights
-from bert_tf.errors import InputError
 
 PRETRAINER = {
     "masked_lm_logits": "mlm_logits",
@@ -226,8 +232,7 @@ def test_archives_with_names_outside_are_refused(foreign, tmp_path, kind):
 
 
 def test_zip_files_with_names_outside_are_refused(tmp_path):
-    with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
-        archive.writestr("model/../../saved_model.pb", b"")
+    write_zip(tmp_path / "model.zip", {"model/../../saved_model.pb": b""})
     with refused(r"saved_model.pb, which leads outside"):
         read_weights(f"{tmp_path}/model.zip")
 
@@ -239,9 +244,8 @@ def test_damaged_saved_models_are_refused_in_one_line(foreign, tmp_path, file):
     shutil.copytree(source, folder)
     path = folder / (file or "variables/variables.data-00000-of-00001")
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(InputError) as raised:
+    with refused("."):
         load(folder).tokenizer  # noqa: B018
-    assert "\n" not in str(raised.value)
 
 
 def test_a_preprocessing_model_is_named_as_such(foreign, tmp_path):
@@ -253,8 +257,8 @@ def test_a_preprocessing_model_is_named_as_such(foreign, tmp_path):
             read_weights(str(path))
 
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-VOCABULARY += [f"word{i}" for i in range(google_config().vocab_size - len(VOCABULARY))]
+COUNT = google_config().vocab_size - len(SPECIAL)
+VOCABULARY = [*SPECIAL, *(f"word{i}" for i in range(COUNT))]
 
 
 def write_tf1_module(folder):

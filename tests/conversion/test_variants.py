@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
-from golden_checkpoints import inputs_of
+from golden_checkpoints import inputs_of, write_zip
 from json_files import read_json, write_json
 from refusals import refused
 
@@ -326,9 +326,8 @@ def test_casing_follows_the_released_name_of_a_zip_or_its_folder(
 
 
 def test_errors_in_a_zip_name_the_zip(tmp_path):
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        archive.writestr("model/config.json", "{")
-        archive.writestr("model/model.safetensors", "")
+    members = {"model/config.json": "{", "model/model.safetensors": ""}
+    write_zip(tmp_path / "x.zip", members)
     with refused(r"/x.zip/model/config.json is not JSON"):
         read_weights(str(tmp_path / "x.zip"))
     (tmp_path / "cut.zip").write_bytes(b"PK")

@@ -18,6 +18,7 @@ from json_files import read_json
 from reference import tokenizer as reference
 from refusals import refused
 from run_programs import run_main
+from tiny_bert import SPECIAL
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import (
@@ -41,11 +42,7 @@ from bert_tf.storage import dialects, files
 
 CONFIG = BertConfig(60, 16, 2, 2, 24, max_position_embeddings=20, type_vocab_size=2)
 VOCABULARY = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
+    *SPECIAL,
     *(f"w{i}" for i in range(55)),
 ]
 MODELS = {

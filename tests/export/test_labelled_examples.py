@@ -16,6 +16,7 @@ from model_file_checks import extra_file, report_of
 from reference import conlleval
 from reference import squad as oracle
 from refusals import refused
+from tables_of_rows import write_rows
 
 import bert_tf
 from bert_tf.export import gate
@@ -60,11 +61,6 @@ def rows_of(kind, count, seed=1):
             row["label"] = str(rng.choice(LABELS))
         rows.append(row)
     return rows
-
-
-def write_rows(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    return str(path)
 
 
 def metric_of(kind, outputs, rows):

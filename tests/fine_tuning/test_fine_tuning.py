@@ -1,17 +1,18 @@
 """Runs of a tiny model: exact resume, best weights by the metric, files, streaming."""
 
-import json
 import os
 import pathlib
 
 import numpy as np
 import pytest
 import sklearn.metrics
+from golden_checkpoints import assert_same_arrays
 from json_files import read_json
+from linear_runs import log_entries
 from refusals import refused
 from safetensors.numpy import load_file, save_file
 from tensorflow.python.framework import config as framework_config
-from tiny_bert import write_architecture
+from tiny_bert import SPECIAL, write_architecture
 
 import bert_tf
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
@@ -22,7 +23,7 @@ from bert_tf.tasks.task import DataLocation
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 
 WORDS = ["good", "bad", "film", "very", "not", "plot", "actor"]
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+VOCABULARY = [*SPECIAL, *WORDS]
 
 
 @pytest.fixture
@@ -97,9 +98,7 @@ def test_a_resumed_run_has_the_same_bits(data_dir, tmp_path):
         run(data_dir, tmp_path / "resumed", deterministic=True, stop_at_step=stop)
     assert run(data_dir, tmp_path / "resumed", deterministic=True) == results
     found, _ = weights_of(tmp_path / "resumed")
-    assert expected.keys() == found.keys()
-    for key, value in expected.items():
-        np.testing.assert_array_equal(value, found[key], err_msg=key)
+    assert_same_arrays(found, expected)
     # The step determines the position in the data, so checkpoints do not contain it.
     names = os.listdir(tmp_path / "resumed/checkpoints/step-00000045")
     assert not [each for each in names if "position" in each]
@@ -117,11 +116,7 @@ def test_the_metric_of_the_task_selects_the_best_weights(data_dir, tmp_path):
         with open(path, "w") as file:
             file.writelines(f"x\t{label}\t\t{text}\n" for text, label in rows)
     run(data_dir, tmp_path / "out", name="cola", eval_steps=5, early_stopping_evals=3)
-    lines = [
-        json.loads(line)
-        for line in (tmp_path / "out/metrics.jsonl").read_text().splitlines()
-    ]
-    evals = [line for line in lines if line["kind"] == "eval"]
+    evals = log_entries(tmp_path / "out", "eval")
     best = max(line["matthews_correlation"] for line in evals)
     saved = read_json(tmp_path / "out/best/weights.json")
     assert saved["eval"]["matthews_correlation"] == best
@@ -211,9 +206,7 @@ def test_weights_that_a_checkpoint_lacks_are_those_of_the_seed(
         stop_at_step=1,
     )
     found, _ = weights_of(tmp_path / "out")
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    assert_same_arrays(found, expected)
 
 
 def write_model(data_dir, bias):

@@ -8,6 +8,7 @@ import linear_runs
 import numpy as np
 import pytest
 import tiny_corpus
+from golden_checkpoints import assert_close_arrays, assert_same_arrays
 from json_files import read_json
 
 from bert_tf import features
@@ -64,7 +65,7 @@ def test_the_parts_of_a_batch_are_together_the_batch(make_batches, parts):
     for number in range(parts):
         dataset = make_batches((number, parts))
         assert dataset.element_spec["input_ids"].shape == [BATCH // parts, LENGTH]
-        positions.assert_equal(arrays(iter(dataset), 60), rows_of(whole, number, parts))
+        assert_same_arrays(arrays(iter(dataset), 60), rows_of(whole, number, parts))
 
 
 @pytest.mark.parametrize(("saved_in", "at"), [((0, 2), 0), ((0, 4), 5), ((0, 1), 37)])
@@ -86,9 +87,7 @@ def test_a_position_in_one_part_is_restored_in_any_part(
         found = {
             name: np.concatenate([before, after]) for (name, before), after in both
         }
-        positions.assert_equal(
-            found, rows_of({n: v[:22] for n, v in rest.items()}, *part)
-        )
+        assert_same_arrays(found, rows_of({n: v[:22] for n, v in rest.items()}, *part))
         rest = {name: values[2:] for name, values in rest.items()}
 
 
@@ -131,11 +130,7 @@ def test_runs_with_parts_resume_on_other_numbers_of_workers(tmp_path):
         assert code == [expected] * spec.get("workers", 1), (spec, code)
     expected = layout_runs.weights(tmp_path / "one")
     for name in runs:
-        found = layout_runs.weights(tmp_path / name)
-        for variable, value in expected.items():
-            np.testing.assert_allclose(
-                found[variable], value, 0, 2e-5, err_msg=variable
-            )
+        assert_close_arrays(layout_runs.weights(tmp_path / name), expected, 2e-5)
         (newest,) = (tmp_path / name / "checkpoints").glob("step-*20")
         settings = read_json(newest / "runtime_config.json")
         assert settings["reads_parts"] == (name not in ("one", "1-2"))

@@ -209,16 +209,18 @@ def test_an_ensemble_of_equal_runs_gives_the_answers_of_one_run():
     odds = read_json("out/null_odds.json")
     assert read_json("both/null_odds.json") == pytest.approx(odds, abs=1e-4)
 
-    cases = {
-        "--predict_file=dev-v1.1.json --output_dir=wrong": "different questions",
-        "--do_predict": "--average_nbest runs no model",
-        "--output_dir=out": "contains a run, whose predictions would be replaced",
-        "--output_dir=mine": "eval_results.txt would be replaced",
-    }
-    results = run_lines(MODULE, *(f"{flags} {case}" for case in cases))
-    for result, words in zip(results, cases.values(), strict=True):
-        assert_refused(result, words)
-    assert "dev-v1.1.json" in results[0].err and not os.path.exists("wrong")
+    cases = [
+        (
+            "--predict_file=dev-v1.1.json --output_dir=wrong",
+            "different questions",
+            "dev-v1.1.json",
+        ),
+        ("--do_predict", "--average_nbest runs no model"),
+        ("--output_dir=out", "contains a run, whose predictions would be replaced"),
+        ("--output_dir=mine", "eval_results.txt would be replaced"),
+    ]
+    assert_each_refused(MODULE, flags, cases)
+    assert not os.path.exists("wrong")
 
 
 def test_bad_input_is_refused_and_leaves_nothing_behind():

@@ -334,9 +334,10 @@ def test_another_sweep_in_the_folder_is_refused(tmp_path, grid, seeds, command):
         save(make_plan([grid], seeds, str(tmp_path / "sweep"), command))
 
 
-def wait_for(condition):
+def wait_for_starts(folder, count):
+    """Waits until a sweep has started this number of runs."""
     deadline = time.monotonic() + 400
-    while not condition():
+    while not (folder / "started").exists() or len(started(folder)) != count:
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -344,7 +345,7 @@ def wait_for(condition):
 def test_a_sweep_waits_for_another_one_and_for_runs_of_a_killed_sweep(tmp_path):
     (tmp_path / "3.waits").touch()
     first = start_driver(tmp_path)
-    wait_for(lambda: (tmp_path / "started").exists() and len(started(tmp_path)) == 4)
+    wait_for_starts(tmp_path, 4)
     second = start_driver(tmp_path)
     assert any(
         "Waiting: Another sweep writes" in line
@@ -366,7 +367,7 @@ def test_a_sweep_waits_for_another_one_and_for_runs_of_a_killed_sweep(tmp_path):
 def test_a_stop_ends_the_runs_and_is_no_failure(tmp_path):
     (tmp_path / "3.waits").touch()
     driver = start_driver(tmp_path)
-    wait_for(lambda: (tmp_path / "started").exists() and len(started(tmp_path)) == 4)
+    wait_for_starts(tmp_path, 4)
     driver.send_signal(signal.SIGINT)
     assert "KeyboardInterrupt" in driver.communicate(timeout=60)[1]
     found = SweepStore(fake_plan(tmp_path)).results()

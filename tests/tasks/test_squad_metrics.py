@@ -10,6 +10,7 @@ import reading
 from json_files import read_json, write_json
 from reading import check, refused
 from reference import squad as oracle
+from refusals import refused_with
 from squad_data import (
     VERSIONS,
     Encoded,
@@ -25,7 +26,6 @@ from squad_data import (
     write,
 )
 
-from bert_tf.errors import InputError
 from bert_tf.tasks.splits import FileSource, Split
 from bert_tf.tasks.squad import ensemble, squad_metrics
 from bert_tf.tasks.squad.best_answers import AnswerSettings
@@ -140,7 +140,7 @@ def test_the_units_of_f1(version_2, caplog):
             assert results["exact" if version_2 else "exact_match"] == 0.0
             is_named = any("Set f1_by=characters" in each for each in caplog.messages)
             assert is_named == (has_no_blanks and f1_by == "words")
-    with pytest.raises(InputError, match="f1_by must be one of words, characters"):
+    with refused_with("f1_by must be one of words, characters"):
         AnswerSettings(f1_by="bytes")
 
 
@@ -591,9 +591,7 @@ def test_a_file_of_predictions_is_no_file_of_answers(tmp_path):
 def test_an_ensemble_does_not_replace_its_input(tmp_path, name):
     content = json.dumps({"q": nbest_of({"x": 1.0})})
     (tmp_path / name).write_text(content)
-    with pytest.raises(
-        InputError, match=f"would be replaced, because {name} is the name of an"
-    ):
+    with refused_with(f"would be replaced, because {name} is the name of an"):
         ensemble.average([str(tmp_path / name)], str(tmp_path), AnswerSettings())
     assert (tmp_path / name).read_text() == content
 

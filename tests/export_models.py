@@ -2,14 +2,14 @@
 
 import contextlib
 import functools
-import json
 import shutil
 import tempfile
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_bert import small_config
+from json_files import write_json
+from tiny_bert import SPECIAL, small_config
 
 import bert_tf
 from bert_tf.conversion import CheckpointContents
@@ -20,11 +20,7 @@ from bert_tf.modeling import arrays_by_name
 from bert_tf.pretrained import Pretrained
 
 VOCABULARY = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
+    *SPECIAL,
     *"abcdefgh",
     *(f"##{c}" for c in "abc"),
 ]
@@ -47,6 +43,14 @@ KINDS = (
     "classification", "pair", "multi_label", "regression", "span", "tagging", "choice",
     "fill_mask", "embedding",
 )  # fmt: skip
+# Lists with 1 to 7 texts; "" is no choice.
+CHOICES = [
+    ["a", "b c"],
+    ["d", "e", "f", "g", "h", "a b", "c d"],
+    ["a", "", "b " * 20, "c"],
+    ["h"],
+    ["", "", "g a"],
+]
 # The kinds whose TFLite files can contain the tokenizer.
 KINDS_WITH_TEXT_INPUT = (
     "classification",
@@ -194,12 +198,12 @@ def write_sentence_transformer(folder, pooling, normalize, max_seq_length=None):
     modules = [
         {"type": f"sentence_transformers.models.{t}", "path": p} for t, p in steps
     ]
-    (folder / "modules.json").write_text(json.dumps(modules))
+    write_json(folder / "modules.json", modules)
     (folder / "1_Pooling").mkdir(exist_ok=True)
-    (folder / "1_Pooling/config.json").write_text(json.dumps(pooling))
+    write_json(folder / "1_Pooling/config.json", pooling)
     if max_seq_length:
         values = {"max_seq_length": max_seq_length, "do_lower_case": False}
-        (folder / "sentence_bert_config.json").write_text(json.dumps(values))
+        write_json(folder / "sentence_bert_config.json", values)
 
 
 def call(signature, **inputs):

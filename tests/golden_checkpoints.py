@@ -1,10 +1,12 @@
-"""Checkpoints of other programs, and comparisons and changes of checkpoints."""
+"""Checkpoints of other programs, their files, and comparisons of checkpoints."""
 
-import json
 import pathlib
+import zipfile
 
+import h5py
 import numpy as np
 import tensorflow as tf
+from json_files import read_json
 
 from bert_tf.config import BertConfig
 
@@ -13,16 +15,28 @@ GOOGLE = GOLDEN / "google_pretraining"
 HUGGING_FACE = GOLDEN / "huggingface"
 
 
-def read_json(path):
-    return json.loads(pathlib.Path(path).read_text())
+def read_zip(path) -> dict:
+    """Returns the content of each member of a zip file."""
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
-def edit_json(path, **values):
-    """Changes values in a JSON file, which may be absent; None removes a key."""
-    path = pathlib.Path(path)
-    before = read_json(path) if path.exists() else {}
-    after = {k: v for k, v in {**before, **values}.items() if v is not None}
-    path.write_text(json.dumps(after))
+def write_zip(path, members) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+def datasets(path) -> dict:
+    """Returns all arrays of an HDF5 file, apart from those of the optimizer."""
+    found = {}
+    with h5py.File(path) as file:
+        file.visititems(lambda name, item: found.update({name: item}))
+        return {
+            name: item[()]
+            for name, item in found.items()
+            if isinstance(item, h5py.Dataset) and not name.startswith("optimizer")
+        }
 
 
 def google_config(**changes) -> BertConfig:
@@ -41,3 +55,10 @@ def assert_same_arrays(actual, expected) -> None:
     assert actual.keys() == expected.keys()
     for name, array in expected.items():
         np.testing.assert_array_equal(actual[name], array, err_msg=name)
+
+
+def assert_close_arrays(actual, expected, atol) -> None:
+    """Checks that two dicts of arrays have equal keys, and values that differ little."""
+    assert actual.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_allclose(actual[name], array, 0, atol, err_msg=name)

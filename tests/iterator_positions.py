@@ -24,10 +24,3 @@ def columns(iterator, count=None, join=np.concatenate):
     return {
         name: join([batch[name].numpy() for batch in batches]) for name in batches[0]
     }
-
-
-def assert_equal(found, expected):
-    """Checks that columns have the same names and values."""
-    assert found.keys() == expected.keys()
-    for name, values in expected.items():
-        np.testing.assert_array_equal(found[name], values, name)

@@ -7,6 +7,7 @@ import signal
 import keras
 import numpy as np
 import tensorflow as tf
+from golden_checkpoints import assert_same_arrays
 
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
@@ -107,9 +108,7 @@ def assert_same(found, expected):
         weights(each) if isinstance(each, Trainer) else each
         for each in (found, expected)
     )
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    assert_same_arrays(found, expected)
 
 
 def send_sigterm():

@@ -1,9 +1,10 @@
 """Random sentences about persons and places, with tags and with labels."""
 
 import numpy as np
+from tiny_bert import SPECIAL
 
 WORDS = ["ann", "bob", "rome", "oslo", "lives", "in", "."]
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+VOCABULARY = [*SPECIAL, *WORDS]
 TAGS = {"ann": "B-PER", "bob": "B-PER", "rome": "B-LOC", "oslo": "B-LOC"}
 
 

@@ -1,8 +1,8 @@
 """Small files in the formats of the paper's data sets, with words of `tiny_corpus`."""
 
-import json
 import random
 
+from json_files import write_json
 from tiny_corpus import WORDS
 
 NLI = ["contradiction", "entailment", "neutral"]
@@ -78,7 +78,7 @@ def write_squad(folder, version):
             "version": version,
             "data": [{"title": "any", "paragraphs": paragraphs}],
         }
-        (folder / f"{name}-v{version}.json").write_text(json.dumps(data))
+        write_json(folder / f"{name}-v{version}.json", data)
     return str(folder)
 
 

@@ -1,6 +1,10 @@
-"""Prepares tasks as a run does; see `Task.prepare`."""
+"""Prepares tasks and their data as a run does; see `Task.prepare`."""
 
-from bert_tf.tasks.task import TaskInputs
+from squad_data import tokenizers
+
+from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
+from bert_tf.fine_tuning.run_data import RunData
+from bert_tf.tasks.task import DataLocation, TaskInputs
 from bert_tf.training.config import RunPhases
 
 TRAIN = RunPhases(train=True, evaluate=False)
@@ -12,3 +16,25 @@ def prepared(
     tokenizer = tokenizer or getattr(task, "tokenizer", None)
     inputs = TaskInputs(location, phases, tokenizer, max_seq_length, trained or {})
     return task.prepare(inputs)
+
+
+def run_data(
+    task,
+    folder,
+    length=8,
+    phases=TRAIN,
+    tokenizer=None,
+    location=None,
+    unlabelled_file=None,
+    **config,
+):
+    """Returns the data of a run; by default, all files are those of the folder."""
+    return RunData(
+        task,
+        location or DataLocation(data_dir=str(folder)),
+        tokenizer or tokenizers(True)[0],
+        FineTuningConfig(max_seq_length=length, **config),
+        phases,
+        str(folder / "out"),
+        unlabelled_file,
+    )

@@ -19,6 +19,6 @@ def refused(message):
 def refused_with(*words):
     """Checks that a block raises InputError with a message that contains all words."""
     with refused(".") as caught:
-        yield
+        yield caught
     message = str(caught.value)
     assert all(word in message for word in words), message

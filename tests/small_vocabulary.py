@@ -1,15 +1,12 @@
 """A small vocabulary, and random texts of its words and of words that it lacks."""
 
 from reference.tokenizer import Tokenizer
+from tiny_bert import SPECIAL
 
 from bert_tf.tokenization import BertTokenizer
 
 TOKENS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
+    *SPECIAL,
     "the",
     "cat",
     "sat",

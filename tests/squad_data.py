@@ -7,8 +7,10 @@ import random
 
 import numpy as np
 import pytest
+from json_files import write_json
 from reference import squad as oracle
 from reference.tokenizer import Tokenizer
+from tiny_bert import SPECIAL
 
 from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.squad.best_answers import AnswerSettings
@@ -17,7 +19,6 @@ from bert_tf.tasks.squad.squad_examples import read_examples
 from bert_tf.tasks.squad.squad_task import SquadTask
 from bert_tf.tokenization import BertTokenizer
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = (
     "a b c x y s i ##b ##c ##s the cat un ##able steve smith who 1895 1943 ( "
     ") - – , . ? ' ’ # 猫 犬 ש ##ל ##ש α ##σ ##ς ##α"
@@ -77,7 +78,7 @@ def answers_of(*texts, start=0):
 
 def write(path, data):
     """Writes a file of SQuAD, and returns its path as text."""
-    path.write_text(json.dumps(data), encoding="utf-8")
+    write_json(path, data)
     return str(path)
 
 

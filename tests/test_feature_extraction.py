@@ -8,8 +8,7 @@ import pytest
 import tensorflow as tf
 from refusals import refused
 from run_programs import run_mains
-from tiny_bert import small_config
-from tokenizer_pairs import SPECIAL
+from tiny_bert import SPECIAL, small_config
 
 from bert_tf.feature_extraction import feature_files
 from bert_tf.feature_extraction.extraction_config import ExtractionConfig

@@ -1,8 +1,7 @@
 """A BERT with 8 hidden units, and the files of its architecture."""
 
-import json
-
 import numpy as np
+from json_files import write_json
 
 from bert_tf.config import BertConfig
 
@@ -46,4 +45,4 @@ def write_architecture(folder, vocabulary=VOCABULARY, hidden_size=8, **changes):
     (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
     sizes = {"hidden_size": hidden_size, "intermediate_size": hidden_size}
     config = {**CONFIG, "vocab_size": len(vocabulary), **sizes, **changes}
-    (folder / "config.json").write_text(json.dumps(config))
+    write_json(folder / "config.json", config)

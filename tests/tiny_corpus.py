@@ -4,13 +4,13 @@ import random
 
 import numpy as np
 import tensorflow as tf
+from tiny_bert import SPECIAL
 
 from bert_tf import features
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import local
 from bert_tf.data_prep.runners.runner import create_records
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
 PIECES = ["##x", "##yz", "##q"]
 VOCABULARY = [*SPECIAL, *WORDS, *PIECES]

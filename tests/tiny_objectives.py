@@ -1,17 +1,13 @@
 """Objectives with a tiny BERT, whose outputs differ between examples."""
 
 import tensorflow as tf
+from tiny_bert import small_config
 
-from bert_tf.config import BertConfig
 from bert_tf.training.step.objective import loss_and_metrics
 
-CONFIG = BertConfig(
-    vocab_size=30,
-    hidden_size=8,
+CONFIG = small_config(
+    30,
     num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=16,
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
 )

@@ -8,7 +8,6 @@ from reference import tokenizer as reference
 
 from bert_tf.tokenization import BertTokenizer
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PAD, UNK, CLS, SEP, MASK = range(5)
 needs_unicode_14 = pytest.mark.skipif(
     unicodedata.unidata_version != "14.0.0",

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from backend_models import KINDS
+from golden_checkpoints import assert_close_arrays
 
 import bert_tf
 
@@ -23,12 +24,6 @@ WITHOUT_POOLER = ("span", "tagger")
 pytestmark = pytest.mark.skipif(
     BACKEND == "tensorflow", reason="set KERAS_BACKEND=jax or KERAS_BACKEND=torch"
 )
-
-
-def assert_close(found, expected, atol):
-    assert found.keys() == expected.keys()
-    for name, values in expected.items():
-        np.testing.assert_allclose(found[name], values, rtol=0, atol=atol, err_msg=name)
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +47,9 @@ def test_files_pass_from_one_backend_to_another(folder, models, kind):
     expected = backend_models.outputs(models[kind], kind)
     for result in ("of_file", "of_checkpoint", "outputs"):
         found = backend_models.load(folder / f"{kind}_{result}.npz")
-        assert_close(found, expected, 2e-6)
+        assert_close_arrays(found, expected, 2e-6)
     other = bert_tf.load(folder / f"{kind}_other").model(KINDS[kind][0])
-    assert_close(backend_models.outputs(other, kind), expected, 2e-6)
+    assert_close_arrays(backend_models.outputs(other, kind), expected, 2e-6)
 
 
 @pytest.mark.parametrize("kind", TRAINED)
@@ -69,16 +64,16 @@ def test_weights_and_moments_after_twelve_steps(folder, kind):
         if is_unused or re.search(NO_EFFECT.get(kind, "key/bias"), path):
             del found[path], trained[path]
     assert len(found) > 60
-    assert_close(found, trained, 1e-6 if kind == "pretrainer" else 5e-6)
+    assert_close_arrays(found, trained, 1e-6 if kind == "pretrainer" else 5e-6)
 
 
 def test_training_continues_from_a_keras_file_of_tensorflow(folder):
     """The file contains the optimizer with its schedule, its moments and its step."""
     model = bert_tf.load(folder / "pretrainer_other.keras")
     expected = backend_models.load(folder / "pretrainer_trained_outputs.npz")
-    assert_close(backend_models.outputs(model, "pretrainer"), expected, 2e-6)
+    assert_close_arrays(backend_models.outputs(model, "pretrainer"), expected, 2e-6)
     trained = backend_models.load(folder / "pretrainer_trained.npz")
-    assert_close(backend_models.variables(model), trained, 0)
+    assert_close_arrays(backend_models.variables(model), trained, 0)
 
     uninterrupted, _ = backend_models.trained("pretrainer")
     first = backend_models.STEPS

@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 import safetensors.numpy
-from golden_checkpoints import edit_json
+from json_files import edit_json
 from refusals import refused, refused_with
 from run_programs import assert_refused, run_mains
 from tiny_bert import VOCABULARY

@@ -13,6 +13,7 @@ import pytest
 import text_files
 from refusals import refused, refused_with
 from run_programs import Result, assert_refused
+from tiny_bert import SPECIAL
 from tiny_corpus import create
 
 from bert_tf.data_prep.corpus import text_blocks
@@ -51,7 +52,7 @@ def write_files(folder):
     }
     for name, content in contents.items():
         (folder / name).write_bytes(content)
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "."]
+    vocabulary = [*SPECIAL, "a", "b", "c", "."]
     write_vocabulary(str(folder / "vocab.txt"), vocabulary, True)
     for kind in ("jsonl", "parquet", "tfrecord"):
         path = text_files.write(folder / f"a.{kind}", TEXT.split("\n\n"))

@@ -2,13 +2,13 @@
 
 import dataclasses
 import hashlib
-import json
 import shutil
 
 import export_models
 import numpy as np
 import pytest
 import tensorflow as tf
+from json_files import write_json
 from run_programs import assert_refused, run_mains
 
 from bert_tf.export import exporter
@@ -152,7 +152,7 @@ def write_model(path, function):
     facts = {"files_sha256": hashes}
     facts["facts_sha256"] = sha256_of_values(facts)
     (path / "assets.extra").mkdir()
-    (path / "assets.extra/weights.json").write_text(json.dumps(facts))
+    write_json(path / "assets.extra/weights.json", facts)
 
 
 def test_bad_input_is_refused_in_one_line(folder):

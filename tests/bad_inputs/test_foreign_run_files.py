@@ -1,9 +1,8 @@
 """Training replaces no file that no run has written, with and without overwrite."""
 
-import json
-
 import linear_runs as runs
 import pytest
+from json_files import read_json, write_json
 from refusals import refused
 
 from bert_tf.fine_tuning import record_files
@@ -63,10 +62,7 @@ def test_a_run_without_its_settings_file_is_resumed_only_with_equal_settings(tmp
     with refused(r"contains a run with learning_rate=0\.1, but this run"):
         runs.run(tmp_path, learning_rate=0.2)
     runs.run(tmp_path)
-    assert (
-        json.loads((tmp_path / "training_config.json").read_text())["learning_rate"]
-        == 0.1
-    )
+    assert read_json(tmp_path / "training_config.json")["learning_rate"] == 0.1
 
 
 def test_record_files_of_other_programs_are_not_replaced(tmp_path):
@@ -86,7 +82,7 @@ def test_an_average_removes_the_files_of_an_earlier_average(tmp_path):
             {"paragraphs": [{"context": "a b", "qas": [{"id": "1", "question": "q"}]}]}
         ]
     }
-    (tmp_path / "dev.json").write_text(json.dumps(data))
+    write_json(tmp_path / "dev.json", data)
     for name in ensemble.OUTPUTS:
         (tmp_path / "out" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "out" / name).write_text("old")

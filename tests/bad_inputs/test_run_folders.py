@@ -3,8 +3,9 @@
 import shutil
 
 import pytest
-from golden_checkpoints import edit_json
+from json_files import edit_json
 from refusals import refused_with
+from tiny_bert import SPECIAL
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import read_weights
@@ -14,7 +15,7 @@ from bert_tf.training.config import to_json_dict
 from bert_tf.training.lifecycle import run_state
 from bert_tf.training.lifecycle.run_folder import RunFolder
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]
+VOCABULARY = [*SPECIAL, "a"]
 CONFIG = BertConfig(6, 8, 1, 2, 8, max_position_embeddings=16, type_vocab_size=2)
 STEP = "checkpoints/step-00000010"
 REPLACED = "is damaged or was replaced: its SHA-256 differs from the one in state.json"

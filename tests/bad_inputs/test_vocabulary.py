@@ -1,16 +1,16 @@
 """Wrong flags of vocabulary training, and a casing that contradicts the vocabulary."""
 
 import dataclasses
-import json
 
 import pytest
+from json_files import read_json, write_json
 from run_programs import assert_refused, run_mains
-from tiny_bert import CONFIG
+from tiny_bert import CONFIG, SPECIAL
 
 import bert_tf
 from bert_tf.tokenization.vocabulary import write_vocabulary
 
-TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ein", "Haus", "##er", "."]
+TOKENS = [*SPECIAL, "ein", "Haus", "##er", "."]
 TRAIN = "data_prep.train_vocabulary"
 RECORDS = "data_prep.create_pretraining_data"
 CASED = "cased.txt was learned from text with --do_lower_case=False"
@@ -57,7 +57,7 @@ def folder(tmp_path):
     write_vocabulary(str(tmp_path / "cased.txt"), TOKENS, False)
     write_vocabulary(str(tmp_path / "lower.txt"), TOKENS, True)
     (tmp_path / "damaged.txt.json").write_text("{")
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    write_json(tmp_path / "config.json", CONFIG)
     encoder = bert_tf.BertEncoder(bert_tf.BertConfig.from_dict(CONFIG))
     bert_tf.save_checkpoint(encoder, None, tmp_path / "model")
     (tmp_path / "text.txt.json").write_text("Ein Haus.\n")
@@ -118,14 +118,14 @@ def test_the_share_of_unk_is_reported_and_warned_about(folder):
         cwd=folder,
     )
     assert trained.code == 0, trained
-    casing = json.loads((folder / "new/vocab.txt.json").read_text())
+    casing = read_json(folder / "new/vocab.txt.json")
     assert casing["do_lower_case"] is False
     assert "become [UNK]. The text has 2 documents and 4 sentences." in trained.out
     assert "which is above 2%" in trained.err
     assert created.code == 0, created
     assert "WARNING" in created.out and "which is above 2%" in created.out
     assert "replaced.txt.json is ignored" in created.err
-    report = json.loads((folder / "a.stats.json").read_text())["train"]
+    report = read_json(folder / "a.stats.json")["train"]
     assert report["unknown_share"] == pytest.approx(
         report["unknown_tokens"] / report["text_tokens"], abs=1e-6
     )
@@ -134,7 +134,4 @@ def test_the_share_of_unk_is_reported_and_warned_about(folder):
     assert "NOT as expected: [UNK]" in inspected.out
     assert "every figure is as expected" not in inspected.out
     assert cased.code == 0, cased
-    assert (
-        json.loads((folder / "cased.manifest.json").read_text())["do_lower_case"]
-        is False
-    )
+    assert read_json(folder / "cased.manifest.json")["do_lower_case"] is False

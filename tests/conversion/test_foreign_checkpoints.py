@@ -5,7 +5,6 @@ written. `CASES` lists them; `test_model_garden.py` and `test_keras_hub.py` test
 """
 
 import dataclasses
-import json
 import shutil
 
 import h5py
@@ -13,7 +12,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 import pytorch_files
-from golden_checkpoints import GOLDEN, HUGGING_FACE, assert_same_arrays, inputs_of
+from golden_checkpoints import (
+    GOLDEN,
+    HUGGING_FACE,
+    assert_same_arrays,
+    datasets,
+    inputs_of,
+)
+from json_files import read_json, write_json
 from pytorch_files import legacy_file, state_of, zip_file
 from refusals import refused
 from safetensors.numpy import load_file
@@ -198,13 +204,11 @@ def test_names_of_2019_beside_bert_config_alone(folder, tensors, tmp_path):
             name = name.replace(new, former)
         old[name] = array
     (folder / "pytorch_model.bin").write_bytes(legacy_file(*state_of(old)))
-    config = json.loads((folder / "config.json").read_text())
+    config = read_json(folder / "config.json")
     (folder / "config.json").unlink()
     names = [each.name for each in dataclasses.fields(bert_tf.BertConfig)]
     config = {name: config[name] for name in names if name in config}
-    (folder / "bert_config.json").write_text(
-        json.dumps({**config, "hidden_act": "gelu"})
-    )
+    write_json(folder / "bert_config.json", {**config, "hidden_act": "gelu"})
     contents = read_weights(str(folder))
     assert contents.config.hidden_act == "gelu_exact"
     expected = read_weights(str(HUGGING_FACE / "pretraining"))
@@ -227,7 +231,7 @@ def write_shards(folder, tensors, name, write):
         write(folder / shard, {each: tensors[each] for each in of_shard})
     places = {each: shard for shard, of_shard in parts.items() for each in of_shard}
     index = {"metadata": {}, "weight_map": places}
-    (folder / f"{name}.index.json").write_text(json.dumps(index))
+    write_json(folder / f"{name}.index.json", index)
     return names
 
 
@@ -254,14 +258,11 @@ def test_shards_of_bin_files(folder, tensors):
 def test_shards_of_h5_files(foreign, tmp_path):
     golden = foreign / "tf_model_h5/TFBertForPreTraining"
     folder = copy_without_weights(golden, tmp_path / "model")
-    found = {}
-
-    def collect(name, item):
-        if isinstance(item, h5py.Dataset):  # shards have no names of layers
-            found.setdefault(name.partition("/")[2], item[()])
-
-    with h5py.File(golden / "tf_model.h5") as file:
-        file.visititems(collect)
+    # Shards have no names of layers.
+    found = {
+        name.partition("/")[2]: array
+        for name, array in datasets(golden / "tf_model.h5").items()
+    }
     names = write_shards(folder, found, "tf_model.h5", write_h5)
     expected = read_weights(str(golden)).arrays
     assert_same_arrays(read_weights(str(folder)).arrays, expected)

@@ -1,7 +1,6 @@
 """Damaged and hostile `.bin` and `.h5` files: one line, and no other file is opened."""
 
 import itertools
-import json
 import os
 import pathlib
 import shutil
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 import pytorch_files as torch_files
 from golden_checkpoints import HUGGING_FACE
+from json_files import write_json
 from pytorch_files import (
     Call,
     Name,
@@ -335,7 +335,7 @@ def test_weights_without_a_config_are_refused(name, tmp_path):
 @pytest.mark.parametrize("place", ["../outside.bin", "/etc/hostname", "a/b.bin", ""])
 def test_an_index_names_only_files_in_its_folder(place, folder):
     index = {"weight_map": {"w": place}}
-    (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    write_json(folder / "pytorch_model.bin.index.json", index)
     with refused("Only names without a folder"):
         read_weights(str(folder))
     for other, message in {
@@ -343,7 +343,7 @@ def test_an_index_names_only_files_in_its_folder(place, folder):
         "config.json": "config.json",
     }.items():
         index = {"weight_map": {"w": other}}
-        (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+        write_json(folder / "pytorch_model.bin.index.json", index)
         with refused(message):
             read_weights(str(folder))
 

@@ -1,20 +1,21 @@
 """The tokenizer of a converted checkpoint, and that of sentence vectors."""
 
 import dataclasses
-import json
 import string
 
 import export_models
 import pytest
+from json_files import write_json
+from refusals import refused
+from tiny_bert import SPECIAL
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.checkpoint_vocabulary import with_tokenizer
 from bert_tf.conversion.sentence_transformers import read_embedding
-from bert_tf.errors import InputError
 from bert_tf.pretrained import Pretrained
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
+VOCABULARY = [*SPECIAL, "a", "b"]
 
 
 def contents(vocab_size):
@@ -24,13 +25,11 @@ def contents(vocab_size):
 
 def test_only_a_given_vocabulary_must_have_about_the_size_of_the_model(tmp_path):
     assert with_tokenizer(contents(50_000), None, None).vocabulary == VOCABULARY
-    with pytest.raises(InputError, match="7 entries, but the model's vocab_size is 6"):
+    with refused("7 entries, but the model's vocab_size is 6"):
         with_tokenizer(contents(6), None, None)
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join(VOCABULARY) + "\n")
-    with pytest.raises(
-        InputError, match="7 entries, but the model's vocab_size is 50000"
-    ):
+    with refused("7 entries, but the model's vocab_size is 50000"):
         with_tokenizer(contents(50_000), str(path), None)
 
 
@@ -72,9 +71,7 @@ def test_lower_casing_before_a_tokenizer_is_refused_only_if_it_is_cased(
     export_models.write_sentence_transformer(
         tmp_path, {"pooling_mode_mean_tokens": True}, False
     )
-    (tmp_path / "sentence_bert_config.json").write_text(
-        json.dumps({"do_lower_case": True})
-    )
+    write_json(tmp_path / "sentence_bert_config.json", {"do_lower_case": True})
     assert read_embedding(str(tmp_path), lower) == {
         "pooling": "mean",
         "normalize": False,

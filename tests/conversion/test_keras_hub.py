@@ -7,19 +7,25 @@ wrote, with its outputs. Tests that run keras-hub itself need the package.
 import dataclasses
 import fnmatch
 import importlib.util
-import json
 import os
 import pathlib
 import shutil
 import sys
 import types
-import zipfile
 
 import h5py
 import keras
 import numpy as np
 import pytest
-from golden_checkpoints import HUGGING_FACE, assert_same_arrays, edit_json, inputs_of
+from golden_checkpoints import (
+    HUGGING_FACE,
+    assert_same_arrays,
+    datasets,
+    inputs_of,
+    read_zip,
+    write_zip,
+)
+from json_files import edit_json, read_json, write_json
 from refusals import refused
 from run_programs import run_main
 
@@ -85,18 +91,6 @@ def largest_differences(checkpoint, expected, kind):
     }
 
 
-def datasets(path):
-    """Returns all arrays of an HDF5 file, apart from those of the optimizer."""
-    found = {}
-    with h5py.File(path) as file:
-        file.visititems(lambda name, item: found.update({name: item}))
-        return {
-            name: item[()]
-            for name, item in found.items()
-            if isinstance(item, h5py.Dataset) and not name.startswith("optimizer")
-        }
-
-
 @pytest.mark.parametrize("name", KINDS)
 def test_outputs_equal_those_of_keras_hub(golden, name, caplog):
     expected = expected_of(golden, name)
@@ -159,9 +153,9 @@ def test_facts_of_classifiers(golden, preset):
     assert facts["labels"] == ["LABEL_0", "LABEL_1", "LABEL_2"]
     assert facts["max_seq_length"] == 16
 
-    task = json.loads((preset / "task.json").read_text())
+    task = read_json(preset / "task.json")
     task["config"]["activation"] = "sigmoid"
-    (preset / "task.json").write_text(json.dumps(task))
+    write_json(preset / "task.json", task)
     assert bert_tf.load(preset).facts["task_type"] == "multi_label"
 
     # Names that nobody chose do not count as labels of another task.
@@ -218,7 +212,7 @@ def test_a_written_preset_has_the_files_of_keras_hub(golden, tmp_path, name):
     for path in (golden / name).glob("*.json"):
         if path.name == "metadata.json":
             continue
-        theirs, ours = (json.loads(p.read_text()) for p in (path, written / path.name))
+        theirs, ours = (read_json(p) for p in (path, written / path.name))
         assert ours["registered_name"] == theirs["registered_name"]
         for key, value in ours["config"].items():
             if not isinstance(value, dict) and key != "strip_accents":
@@ -361,13 +355,10 @@ def test_only_arrays_in_the_file_itself_are_read(preset, tmp_path, kind):
 def test_classes_that_cannot_be_imported_are_named(tmp_path):
     path = tmp_path / "model.keras"
     keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save(path)
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = read_zip(path)
     changed = members["config.json"].replace(b'"Dense"', b'"Absent"')
     members["config.json"] = changed.replace(b'"keras.layers"', b'"absent.layers"')
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
+    write_zip(path, members)
     with refused(r"model\.keras cannot be loaded: Could not locate class 'InputLayer'"):
         bert_tf.load(path)
     with refused("describes a Sequential"):

@@ -1,14 +1,13 @@
 """With --init_checkpoint, programs find config, vocabulary and casing."""
 
-import json
-import pathlib
 import shutil
 import zipfile
 
 import numpy as np
 import pytest
+from json_files import read_json
 from run_programs import assert_refused, run_mains
-from tiny_bert import small_config
+from tiny_bert import SPECIAL, small_config
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertEncoder
@@ -16,7 +15,7 @@ from bert_tf.pretrained import save_checkpoint
 from bert_tf.tokenization import BertTokenizer
 
 # "Ab" is one token in cased text and two tokens in lower-cased text: "a", "##b".
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Ab", "a", "##b", "c", "."]
+VOCABULARY = [*SPECIAL, "Ab", "a", "##b", "c", "."]
 CONFIG = small_config(10, intermediate_size=12, initializer_range=0.5)
 TEXT = "Ab c"
 # The tokens of TEXT for each value of do_lower_case.
@@ -58,7 +57,7 @@ def one_model(tmp_path_factory):
 
 
 def features(path) -> tuple[list[str], np.ndarray]:
-    entries = json.loads(pathlib.Path(path).read_text())["features"]
+    entries = read_json(path)["features"]
     values = [entry["layers"][0]["values"] for entry in entries]
     return [entry["token"] for entry in entries], np.array(values)
 
@@ -93,7 +92,7 @@ def assert_trained(result, out):
     assert result.code == 0, result
     assert "The head starts with random weights" in result.err
     newest = sorted((out / "checkpoints").iterdir())[-1]
-    assert json.loads((newest / "weights.json").read_text())["do_lower_case"] is False
+    assert read_json(newest / "weights.json")["do_lower_case"] is False
     assert (newest / "vocab.txt").read_text().split() == VOCABULARY
     assert BertConfig.from_json((newest / "bert_config.json").read_text()) == CONFIG
 

@@ -12,12 +12,19 @@ import zipfile
 import numpy as np
 import pytest
 import tensorflow as tf
-from golden_checkpoints import GOOGLE, assert_same_arrays, google_config, inputs_of
+from golden_checkpoints import (
+    GOOGLE,
+    assert_same_arrays,
+    google_config,
+    inputs_of,
+    write_zip,
+)
+from refusals import refused
 from tensorflow.core.protobuf import saved_model_pb2, trackable_object_graph_pb2
+from tiny_bert import SPECIAL
 
 from bert_tf import load, modeling, save_checkpoint
 from bert_tf.conversion import assign, convert, read_weights
-from bert_tf.errors import InputError
 
 PRETRAINER = {
     "masked_lm_logits": "mlm_logits",
@@ -146,7 +153,7 @@ def test_a_head_of_two_outputs_is_what_the_model_needs(foreign, tmp_path):
     tagger = load(path).model(modeling.BertTagger)
     outputs = tagger(inputs_of(expected))["logits"]
     np.testing.assert_allclose(outputs, logits, atol=5e-6)
-    with pytest.raises(InputError, match="classifies tokens or texts, or predicts"):
+    with refused("classifies tokens or texts, or predicts"):
         convert(path, str(tmp_path / "converted"), "hugging_face")
     save_checkpoint(tagger, None, tmp_path / "tagger", dialect="hugging_face")
     assert "cls/tagger/output_weights" in read_weights(f"{tmp_path}/tagger").arrays
@@ -219,15 +226,14 @@ def test_archives_with_names_outside_are_refused(foreign, tmp_path, kind):
     with tarfile.open(path, "w:gz") as tar:
         tar.add(foreign / "tfhub/encoder", "model")
         tar.addfile(MEMBERS[kind](), io.BytesIO())
-    with pytest.raises(InputError, match="leads outside of the archive"):
+    with refused("leads outside of the archive"):
         read_weights(str(path))
     assert [each.name for each in tmp_path.iterdir()] == ["model.tar.gz"]
 
 
 def test_zip_files_with_names_outside_are_refused(tmp_path):
-    with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
-        archive.writestr("model/../../saved_model.pb", b"")
-    with pytest.raises(InputError, match=r"saved_model.pb, which leads outside"):
+    write_zip(tmp_path / "model.zip", {"model/../../saved_model.pb": b""})
+    with refused(r"saved_model.pb, which leads outside"):
         read_weights(f"{tmp_path}/model.zip")
 
 
@@ -238,9 +244,8 @@ def test_damaged_saved_models_are_refused_in_one_line(foreign, tmp_path, file):
     shutil.copytree(source, folder)
     path = folder / (file or "variables/variables.data-00000-of-00001")
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(InputError) as raised:
+    with refused("."):
         load(folder).tokenizer  # noqa: B018
-    assert "\n" not in str(raised.value)
 
 
 def test_a_preprocessing_model_is_named_as_such(foreign, tmp_path):
@@ -248,12 +253,12 @@ def test_a_preprocessing_model_is_named_as_such(foreign, tmp_path):
     with zipfile.ZipFile(archive) as file:
         file.extractall(tmp_path / "preprocess")
     for path in (archive, tmp_path / "preprocess"):
-        with pytest.raises(InputError, match="Give the SavedModel of the encoder"):
+        with refused("Give the SavedModel of the encoder"):
             read_weights(str(path))
 
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-VOCABULARY += [f"word{i}" for i in range(google_config().vocab_size - len(VOCABULARY))]
+COUNT = google_config().vocab_size - len(SPECIAL)
+VOCABULARY = [*SPECIAL, *(f"word{i}" for i in range(COUNT))]
 
 
 def write_tf1_module(folder):
@@ -274,7 +279,7 @@ def write_tf1_module(folder):
 def test_modules_of_tensorflow_1_need_the_config(tmp_path):
     folder = tmp_path / "module"
     write_tf1_module(folder)
-    with pytest.raises(InputError, match="Give bert_config_file"):
+    with refused("Give bert_config_file"):
         load(folder)
     checkpoint = load(folder, bert_config_file=GOOGLE / "bert_config.json")
     original = read_weights(str(GOOGLE / "init"))

@@ -8,12 +8,12 @@ a float64 transcription of the released code. In the second comparison, both sid
 each step from the same weights.
 """
 
-import json
 import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from json_files import read_json
 from reference import bert as reference
 
 from bert_tf.config import BertConfig
@@ -85,7 +85,7 @@ def initial_weights() -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def config():
-    return json.loads((GOLDEN / "google_pretraining/bert_config.json").read_text())
+    return read_json(GOLDEN / "google_pretraining/bert_config.json")
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 """create_pretraining_data.py: the flags, their defaults, and the program's messages."""
 
-import json
 import re
 
+from json_files import read_json
 from run_programs import assert_refused, run_main
 from tiny_corpus import WORDS, corpus, text_of
 
@@ -112,7 +112,7 @@ def test_paragraphs_and_joined_files_are_not_lost_without_a_word(tmp_path, vocab
     assert "--max_predictions_per_seq=20 masks 3.9% of 512 tokens; " in masks.err
     assert "--max_predictions_per_seq=77 masks 15.0%." in masks.err
     assert "masks" not in enough.err and "masks" not in apart.err
-    facts = json.loads((tmp_path / "apart/a.manifest.json").read_text())
+    facts = read_json(tmp_path / "apart/a.manifest.json")
     assert (facts["documents"], facts["sentences"]) == ({"train": 4}, {"train": 36})
     one, two = (
         RecordsConfig("", allow_truncation=allowed) for allowed in (False, True)

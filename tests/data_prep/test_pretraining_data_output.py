@@ -2,12 +2,12 @@
 
 import collections
 import hashlib
-import json
 import os
 import pathlib
 
 import numpy as np
 import tensorflow as tf
+from json_files import read_json
 from refusals import refused
 from tiny_corpus import VOCABULARY, WORDS, corpus, create, make, parsed, text_of
 
@@ -33,8 +33,8 @@ def test_the_manifest_lists_the_shards_with_sizes_and_checksums(tmp_path, vocab_
         "data.manifest.json",
         "data.stats.json",
     ]
-    manifest = json.loads((folder / "data.manifest.json").read_text())
-    assert json.loads((folder / "data.stats.json").read_text()) == reports
+    manifest = read_json(folder / "data.manifest.json")
+    assert read_json(folder / "data.stats.json") == reports
     totals = collections.Counter()
     for shard in manifest["shards"]:
         content = (folder / shard["name"]).read_bytes()
@@ -145,7 +145,7 @@ def test_outputs_in_several_folders_are_found_and_replaced(
     monkeypatch.chdir(tmp_path)
     names = "x/a.tfrecord,y/b.tfrecord,z/a.tfrecord"
     assert make(tmp_path, vocab_file, text, names)[0]
-    manifest = json.loads((tmp_path / "x/a.manifest.json").read_text())
+    manifest = read_json(tmp_path / "x/a.manifest.json")
     listed = [shard["name"] for shard in manifest["shards"]]
     assert listed == ["a.tfrecord", "../y/b.tfrecord", "../z/a.tfrecord"]
     assert make(tmp_path, vocab_file, text, names)[0] == {}, "complete"

@@ -1,7 +1,6 @@
 """Properties of the files of a small sample data folder."""
 
 import hashlib
-import json
 import os
 import pathlib
 import re
@@ -9,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from json_files import read_json
 from refusals import refused
 
 from bert_tf.data_prep.sample_data import build
@@ -83,7 +83,7 @@ def test_one_worker_writes_the_same_bytes(sample, tmp_path):
 
 
 def test_stats_match_the_files(sample):
-    stats = json.loads((sample / "stats.json").read_text())
+    stats = read_json(sample / "stats.json")
     files = file_contents(sample)
     assert set(stats["files"]) == set(files) - {"stats.json"}
     for name, file_stats in stats["files"].items():

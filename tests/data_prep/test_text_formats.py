@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 import text_files
 import tiny_corpus
+from json_files import read_json
 from refusals import refused
 from run_programs import run_mains
 from tiny_corpus import corpus
@@ -94,7 +95,7 @@ def test_unpacked_input_is_cut_into_segments_and_removed(tmp_path, vocab_file, e
         == expected
     )
     assert not list((tmp_path / "out").glob(".*"))
-    manifest = json.loads((tmp_path / "out/a.manifest.json").read_text())
+    manifest = read_json(tmp_path / "out/a.manifest.json")
     hashes = [
         hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(packed.iterdir())
@@ -153,7 +154,7 @@ def test_formats_may_be_mixed(tmp_path, vocab_file):
     same = [{"path": "a", "bytes": 9, "format": each} for each in ("jsonl", "text")]
     config = RecordsConfig(vocab_file)
     assert config.fingerprint("", same[:1]) != config.fingerprint("", same[1:])
-    manifest = json.loads((tmp_path / "out/mixed.manifest.json").read_text())
+    manifest = read_json(tmp_path / "out/mixed.manifest.json")
     found = [each["format"] for each in manifest["inputs"]]
     assert found == ["text", "jsonl", "text", "parquet"]
 

@@ -1,6 +1,5 @@
 """Interrupts and resumes the smoke version of the quickstart."""
 
-import json
 import os
 import pathlib
 import re
@@ -10,6 +9,7 @@ import sys
 import time
 
 import pytest
+from json_files import read_json
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 STAGES = [
@@ -69,7 +69,7 @@ def test_quickstart_resumes_after_an_interrupt_and_skips_complete_stages(tmp_pat
     assert re.search(r"Continuing from step \d+", text)
     for name in STAGES:
         assert re.search(rf"^{name} +\d+ s", text, re.M), name
-    answers = json.loads((tmp_path / "smoke/answers.json").read_text())
+    answers = read_json(tmp_path / "smoke/answers.json")
     labels = [line.split("\t")[1] for line in lines_of_test_split(tmp_path)]
     assert answers["texts"] == len(labels)
     majority = max(labels.count(label) for label in labels) / len(labels)

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from model_file_checks import OUTPUTS, TEXTS, path_of, session_of
 from reference import tokenizer as reference
+from refusals import refused
+from tables_of_rows import write_rows
 from tiny_bert import small_config
 
 import bert_tf
@@ -130,7 +132,7 @@ def test_tasks_with_other_outputs_have_no_client(exported):
 
 def test_all_files_of_a_folder_are_listed(exported):
     message = r"no SavedModel.*/onnx/float32\.onnx, .*/onnx/int8\.onnx\."
-    with pytest.raises(bert_tf.InputError, match=message):
+    with refused(message):
         bert_tf.Predictor(exported("classification", "onnx"))
 
 
@@ -201,7 +203,7 @@ def test_int8_files_are_refused_for_their_metric(tmp_path, monkeypatch):
     data = tmp_path / "dev.jsonl"
     pairs = zip(TEXTS, labels, strict=True)
     rows = [{"text": text, "label": label.decode()} for text, label in pairs]
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write_rows(data, rows)
 
     quantize = onnx_files.quantize
 

@@ -16,23 +16,15 @@ import pyarrow.parquet
 import pytest
 import tensorflow as tf
 from model_file_checks import check_predictions, extra_file
-from run_programs import assert_refused, run_main, run_mains
+from refusals import refused
+from run_programs import assert_refused, read_lines, run_main, run_mains
+from tables_of_rows import write_rows
 from tensorflow.core.protobuf import saved_model_pb2
 
 import bert_tf
 
 TEXTS = ["a b c", "", "c " * 40, "h", "a [MASK] c", "zz é 猫", "[MASK] e f\tg [MASK]"]
 PREDICT = "bert_tf.run_scripts.predict"
-# "" is no choice.
-CHOICES = [
-    ["a", "b c"],
-    ["d", "e", "f", "g", "h", "a b", "c d"],
-    ["a", "", "b " * 20, "c"],
-    ["h"],
-    ["", "", "g a"],
-    [],
-    ["", ""],
-]
 
 
 def decoded(kind, outputs):
@@ -80,7 +72,7 @@ def test_predictions_are_the_decoded_outputs_of_each_text(exported, kind, batch_
     assert list(predictor.names) == export_models.text_names(kind)
     columns = export_models.inputs_of(kind, TEXTS)
     if kind == "choice":
-        columns["choices"] = CHOICES
+        columns["choices"] = [*export_models.CHOICES, [], ["", ""]]
         assert predictor.list_names == ("choices",)
     found = predictor(*columns.values())
 
@@ -135,9 +127,7 @@ def test_a_changed_graph_is_refused_unless_it_is_trusted(exported, tmp_path):
     )
     model.meta_graphs[0].meta_info_def.tensorflow_version = "1"
     (folder / "saved_model.pb").write_bytes(model.SerializeToString())
-    with pytest.raises(
-        bert_tf.InputError, match=r"saved_model\.pb was changed after the export"
-    ):
+    with refused(r"saved_model\.pb was changed after the export"):
         bert_tf.Predictor(folder)
     assert bert_tf.Predictor(folder, trust=True)("a")["label"] in export_models.LABELS
 
@@ -159,7 +149,7 @@ def test_a_changed_graph_is_refused_unless_it_is_trusted(exported, tmp_path):
     ],
 )
 def test_wrong_input_is_refused(exported, kind, texts, message):
-    with pytest.raises(bert_tf.InputError, match=message):
+    with refused(message):
         bert_tf.Predictor(exported(kind))(*texts)
 
 
@@ -230,8 +220,8 @@ def test_predict_reads_pipes_and_names_the_line_with_invalid_utf8(exported, tmp_
     assert read.code == 0, read.err
     assert [line.split("\t")[-1] for line in read.out.splitlines()] == ["a b", "c"]
     (tmp_path / "latin").write_bytes("a\r\n\nb\ncafé".encode("latin-1"))
-    (refused,) = run_mains([(PREDICT, [model])], stdin=tmp_path / "latin")
-    assert_refused(refused, "stdin is not UTF-8: byte 0xe9 in line 4.")
+    (latin,) = run_mains([(PREDICT, [model])], stdin=tmp_path / "latin")
+    assert_refused(latin, "stdin is not UTF-8: byte 0xe9 in line 4.")
 
 
 def test_other_signatures_of_texts_can_be_called(exported):
@@ -247,9 +237,7 @@ def test_other_signatures_of_texts_can_be_called(exported):
     (short, empty, long) = tagger([["a", "é"], [], ["b"] * 30])
     assert [len(each["tags"]) for each in (short, empty, long)] == [2, 0, 30]
     assert tagger(["b"] * 30)["tags"] == long["tags"]
-    with pytest.raises(
-        bert_tf.InputError, match=r"signature 'ids' .* It has: serving_def"
-    ):
+    with refused(r"signature 'ids' .* It has: serving_def"):
         bert_tf.Predictor(exported("classification"), signature="ids")
 
 
@@ -263,15 +251,9 @@ def test_a_table_keeps_its_columns_and_its_format(exported, tmp_path):
     rows = [{"id": f"x{n}", "text": text, "label": "?"} for n, text in enumerate(texts)]
     model = f"--model={exported('classification')}"
     expected = labels_of(exported, texts)
-    pyarrow.parquet.write_table(
-        pyarrow.Table.from_pylist(rows), tmp_path / "in.parquet"
-    )
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for ending, dialect in ((".csv", "excel"), (".tsv", "excel-tab")):
-        with open(tmp_path / f"in{ending}", "w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]), dialect=dialect)
-            writer.writeheader(), writer.writerows(rows)
     endings = ("csv", "tsv", "jsonl", "parquet")
+    for ending in endings:
+        write_rows(tmp_path / f"in.{ending}", rows)
     results = run_main(
         PREDICT,
         *(
@@ -292,7 +274,7 @@ def test_a_table_keeps_its_columns_and_its_format(exported, tmp_path):
         tables["tsv"] = list(
             csv.DictReader(file, dialect="excel-tab", quoting=csv.QUOTE_NONE)
         )
-    tables["jsonl"] = [json.loads(line) for line in (tmp_path / "out.jsonl").open()]
+    tables["jsonl"] = read_lines(tmp_path / "out.jsonl")
     tables["parquet"] = pyarrow.parquet.read_table(tmp_path / "out.parquet").to_pylist()
     for table in tables.values():
         assert [{name: each[name] for name in rows[0]} for each in table] == rows
@@ -309,7 +291,7 @@ def test_tables_of_other_forms(exported, tmp_path):
     )
     (tmp_path / "lines.txt").write_bytes("é\nh\n".encode("utf-16"))
     numbers = ["--input_format=csv", "--header=false", "--text_a_column=1"]
-    rows, packed, lines, refused = run_main(
+    rows, packed, lines, latin = run_main(
         PREDICT,
         [model, f"--input_file={tmp_path}/rows.txt", *numbers, "--encoding=latin-1"],
         [model, f"--input_file={tmp_path}/in.jsonl.gz"],
@@ -330,7 +312,7 @@ def test_tables_of_other_forms(exported, tmp_path):
     assert [row["text"] for row in records] == ["é", "h"]
     assert [row["label"] for row in records] == expected
     assert [line.split("\t")[0] for line in lines.out.splitlines()] == expected
-    assert_refused(refused, "rows.txt is not UTF-8", "such as --encoding=latin-1")
+    assert_refused(latin, "rows.txt is not UTF-8", "such as --encoding=latin-1")
 
 
 def test_values_of_a_table_that_differ_from_row_to_row_are_kept(exported, tmp_path):
@@ -360,14 +342,11 @@ def test_values_of_a_table_that_differ_from_row_to_row_are_kept(exported, tmp_pa
 
 
 def test_columns_of_a_table_are_named_or_found(exported, tmp_path):
-    (tmp_path / "pairs.jsonl").write_text(
-        '{"q": "a b", "context": "c d e f", "n": 1}\n'
-    )
+    row = {"q": "a b", "context": "c d e f", "n": 1}
+    write_rows(tmp_path / "pairs.jsonl", [row])
     (tmp_path / "wrong.csv").write_text("x,y\na,b\n")
     choices = [{"c": "a", "one": "b", "two": "c"}, {"c": "b", "one": "", "two": "a"}]
-    (tmp_path / "choices.csv").write_text(
-        "c,one,two\n" + "".join(",".join(row.values()) + "\n" for row in choices)
-    )
+    write_rows(tmp_path / "choices.csv", choices)
     span, choice = f"--model={exported('span')}", f"--model={exported('choice')}"
     pair, best, wrong, text = run_main(
         PREDICT,

@@ -8,6 +8,7 @@ import export_models
 import numpy as np
 import pytest
 import tensorflow as tf
+from export_models import CHOICES
 from model_file_checks import check_predictions, extra_file
 from reference import multiple_choice as reference
 from reference.tokenizer import Tokenizer
@@ -19,14 +20,6 @@ from bert_tf.export.served import load_served
 from bert_tf.modeling import arrays_by_name
 
 CONTEXTS = ["a b", "", "c " * 30, "zz é 猫", "e f\tg"]
-# Lists with 1 to 7 texts; "" is no choice.
-CHOICES = [
-    ["a", "b c"],
-    ["d", "e", "f", "g", "h", "a b", "c d"],
-    ["a", "", "b " * 20, "c"],
-    ["h"],
-    ["", "", "g a"],
-]
 LENGTH = 12
 
 

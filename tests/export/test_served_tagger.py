@@ -1,7 +1,6 @@
 """Tags and entities of the graph, against the Python path and conlleval."""
 
 import dataclasses
-import itertools
 from collections import Counter
 
 import export_models
@@ -25,18 +24,6 @@ TAGS = export_models.TAGS
 WORDS = ["a", "b", "cab", "zebra", "é", "ab!c", "\ufe0f", "d", "a-b", "猫犬"]
 
 
-def entities_of(tags):
-    """Returns (type, first word, word after the last) of each entity, as conlleval."""
-    found, start = [], None
-    pairs = [conlleval.parse(tag) for tag in ["O", *tags, "O"]]
-    for place, (before, now) in enumerate(itertools.pairwise(pairs)):
-        if conlleval.ends(before, now):
-            found.append((before[1], start, place))
-        if conlleval.starts(before, now):
-            start = place
-    return found
-
-
 @pytest.mark.parametrize("scheme", ["iob1", "iob2", "iobes"])
 def test_tags_mark_the_entities_of_conlleval(scheme):
     """Random tags of all schemes, most of them in an order that no scheme permits."""
@@ -54,7 +41,9 @@ def test_tags_mark_the_entities_of_conlleval(scheme):
     expected_tags, expected = [], []
     for number, start in enumerate(np.cumsum(lengths) - lengths):
         size = lengths[number]
-        entities = entities_of([labels[index] for index in label[start : start + size]])
+        entities = conlleval.entities(
+            [labels[index] for index in label[start : start + size]]
+        )
         expected_tags += tags_of(entities, size, scheme)
         expected += [(kind, start + a, start + b - 1) for kind, a, b in entities]
     assert found == expected_tags
@@ -163,7 +152,7 @@ def test_raw_texts_give_words_and_entities_with_their_bytes(model_and_tokenizer)
         assert found == words[number]
         places = list(zip(row["start"], row["end"], strict=True))[: len(found)]
         assert [text.encode()[a:b].decode() for a, b in places] == found
-        expected = entities_of([tag.decode() for tag in row["tags"] if tag])
+        expected = conlleval.entities([tag.decode() for tag in row["tags"] if tag])
         spans = [(kind, places[a][0], places[b - 1][1]) for kind, a, b in expected]
         kinds = [kind.decode() for kind in row["entity_types"] if kind]
         assert (

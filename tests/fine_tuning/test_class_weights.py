@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from golden_checkpoints import assert_close_arrays
 from ner_data import make_task
-from prepared import prepared
+from prepared import TRAIN, prepared, run_data
 from reference import class_weights as reference
+from refusals import refused
 from sklearn.utils.class_weight import compute_class_weight
 from squad_data import tokenizers
 from tiny_objectives import gradients, make_objective
 
-from bert_tf.errors import InputError
 from bert_tf.fine_tuning.class_weights import check_labels, with_label_weights
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig, parse_class_weights
-from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.tasks.choice.choice_task import ChoiceTask
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
@@ -22,7 +22,6 @@ from bert_tf.tasks.squad.squad_task import SquadTask
 from bert_tf.tasks.task import DataLocation
 from bert_tf.training.config import RunPhases
 
-TRAIN = RunPhases(True, False)
 NAMES = ("x", "y", "z")
 
 
@@ -31,12 +30,8 @@ def weights_of(tmp_path, labels, class_weights, names=NAMES, phases=TRAIN):
     rows = "".join(f"a\t{label}\n" for label in labels)
     (tmp_path / "train.tsv").write_text(f"sentence\tlabel\n{rows}")
     task = custom_task(TextColumns(), labels=names)
-    config = FineTuningConfig(max_seq_length=8, class_weights=class_weights)
-    location = DataLocation(data_dir=str(tmp_path))
-    folder = str(tmp_path / "out")
-    return RunData(
-        task, location, tokenizers(True)[0], config, phases, folder
-    ).label_weights
+    data = run_data(task, tmp_path, phases=phases, class_weights=class_weights)
+    return data.label_weights
 
 
 @pytest.mark.parametrize(
@@ -86,15 +81,13 @@ def test_weights_of_tags_count_each_word_once(tmp_path, max_seq_length):
     (tmp_path / "train.conll").write_text(
         "\n".join([*words[:5], "", *words[5:]]) + "\n"
     )
-    location, tokenizer = DataLocation(data_dir=str(tmp_path)), tokenizers(True)[0]
-    task = prepared(NerTask(), location, TRAIN, tokenizer, max_seq_length)
+    location = DataLocation(data_dir=str(tmp_path))
+    task = prepared(NerTask(), location, TRAIN, tokenizers(True)[0], max_seq_length)
     assert task.labels == ("O", "B-A", "I-A")
 
     def weights(value):
-        config = FineTuningConfig(max_seq_length=max_seq_length, class_weights=value)
-        return RunData(
-            task, location, tokenizer, config, TRAIN, str(tmp_path)
-        ).label_weights
+        data = run_data(task, tmp_path, max_seq_length, class_weights=value)
+        return data.label_weights
 
     tags = np.array([word.split()[1] for word in words])
     expected = compute_class_weight("balanced", classes=np.array(task.labels), y=tags)
@@ -121,7 +114,7 @@ def test_weights_of_tags_count_each_word_once(tmp_path, max_seq_length):
     ],
 )
 def test_malformed_weights_are_refused(value, message):
-    with pytest.raises(InputError, match=r"^class_weights ") as error:
+    with refused("^class_weights ") as error:
         FineTuningConfig(class_weights=value)
     assert message in str(error.value)
 
@@ -133,11 +126,9 @@ def test_labels_may_have_commas_and_equals_signs():
 
 
 def test_weights_that_do_not_fit_the_task_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"the label 'w', which .* of x, y, z"):
+    with refused(r"the label 'w', which .* of x, y, z"):
         weights_of(tmp_path, "xyz", "x=1,w=2")
-    with pytest.raises(
-        InputError, match="the weight 0 to all labels of the train split"
-    ):
+    with refused("the weight 0 to all labels of the train split"):
         weights_of(tmp_path, "xxy", "x=0,y=0")
     columns = TextColumns()
     for task in (
@@ -147,9 +138,7 @@ def test_weights_that_do_not_fit_the_task_are_refused(tmp_path):
         ChoiceTask(),
     ):
         for value in ("balanced", "x=2"):
-            with pytest.raises(
-                InputError, match=r"one label to each text .* Leave out class_w"
-            ):
+            with refused(r"one label to each text .* Leave out class_w"):
                 check_labels(task, value)
 
 
@@ -231,10 +220,7 @@ def test_an_integer_weight_has_the_gradient_of_repeated_examples():
     )
     assert loss == pytest.approx(expected_loss, rel=1e-5)
     largest = max(np.abs(each).max() for each in expected.values())
-    for name, gradient in expected.items():
-        np.testing.assert_allclose(
-            found[name], gradient, atol=1e-5 * largest, err_msg=name
-        )
+    assert_close_arrays(found, expected, 1e-5 * largest)
     plain = gradients(objective, with_weights(task, batch, None))[2]
     assert (
         max(np.abs(plain[name] - expected[name]).max() for name in plain)

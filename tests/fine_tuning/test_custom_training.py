@@ -3,15 +3,13 @@
 The runs of `test_fine_tuning` and of the programs have one label for each text.
 """
 
-import json
-
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 import scipy.stats
 import sklearn.metrics
-from tiny_bert import write_architecture
+from run_programs import read_lines
+from tables_of_rows import write_rows
+from tiny_bert import SPECIAL, write_architecture
 
 import bert_tf
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
@@ -20,7 +18,7 @@ from bert_tf.tasks.task import DataLocation
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 
 WORDS = ("good", "bad", "film")
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+VOCABULARY = [*SPECIAL, *WORDS]
 LABELS = {
     "regression": {"good": 2.0, "bad": 0.0, "film": 1.0},
     "multi_label": {"good": ["opinion", "pos"], "bad": ["opinion"], "film": []},
@@ -45,9 +43,7 @@ def data_dir(tmp_path, task_type):
             ["film"] * rng.integers(1, 4) + [rng.choice(WORDS)] for _ in range(count)
         ]
         rows = [{"text": " ".join(t), "target": label_of(t, task_type)} for t in texts]
-        pa.parquet.write_table(
-            pa.Table.from_pylist(rows), tmp_path / f"{split}.parquet"
-        )
+        write_rows(tmp_path / f"{split}.parquet", rows)
     return tmp_path
 
 
@@ -69,10 +65,7 @@ def run(data_dir, output, task_type):
 def test_a_run_learns_the_task_and_writes_its_files(data_dir, tmp_path, task_type):
     output = tmp_path / "out"
     results = run(data_dir, output, task_type)
-    rows = [
-        json.loads(line)
-        for line in (output / "predictions.jsonl").open(encoding="utf-8")
-    ]
+    rows = read_lines(output / "predictions.jsonl")
     scores = np.loadtxt(output / "test_results.tsv", ndmin=2)
     truth = [label_of(row["text"].split(), task_type) for row in rows]
     assert [row["target"] for row in rows] == truth and len(rows) == len(scores) == 30

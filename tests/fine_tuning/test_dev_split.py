@@ -1,9 +1,9 @@
 """results.json: the value, the baseline, and whether a run is degenerate."""
 
-import json
 import math
 
 import pytest
+from json_files import read_json
 
 from bert_tf.fine_tuning import dev_split
 from bert_tf.fine_tuning.dev_split import DevResult
@@ -33,7 +33,7 @@ def test_the_file_contains_the_metric_of_the_task(tmp_path):
     }
     name = "eval_matthews_correlation"
     DevResult("cola", name, True, 0.5, 0.0, results).write(str(tmp_path))
-    assert json.loads((tmp_path / "results.json").read_text()) == {
+    assert read_json(tmp_path / "results.json") == {
         "task": "cola", "metric": "eval_matthews_correlation", "higher_is_better": True,
         "value": 0.5, "baseline": 0.0, "results": {**results, "eval_loss": None},
     }  # fmt: skip

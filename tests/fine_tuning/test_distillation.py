@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from golden_checkpoints import assert_same_arrays
 from ner_data import make_task
+from prepared import run_data
 from reference import distillation as reference
-from squad_data import tokenizers
+from refusals import refused
 from tiny_objectives import gradients, make_objective
 
-from bert_tf.errors import InputError
 from bert_tf.fine_tuning import batches
 from bert_tf.fine_tuning.distillation import DistillationObjective
-from bert_tf.fine_tuning.fine_tuning_config import DistillationConfig, FineTuningConfig
-from bert_tf.fine_tuning.run_data import RunData
+from bert_tf.fine_tuning.fine_tuning_config import DistillationConfig
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.squad.squad_task import SquadTask
@@ -22,7 +22,6 @@ from bert_tf.tasks.task import (
     TEACHER_LOGITS,
     DataLocation,
 )
-from bert_tf.training.config import RunPhases
 
 NAMES, COUNT, LENGTHS = ("x", "y", "z"), 4, np.array([3, 5, 1, 5])
 TAGS = np.array([[0, 1, 3, 0, 0], [0, 2, 0, 1, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 2]])
@@ -69,6 +68,11 @@ def batch_of(kind):
 
 def objective_of(kind, seed):
     return make_objective(KINDS[kind][0], 10, seed)
+
+
+def student_and_batch(kind):
+    """Returns an objective, and a batch with the logits of another one."""
+    return objective_of(kind, 1), with_teacher(batch_of(kind), objective_of(kind, 2))
 
 
 def with_teacher(batch, teacher):
@@ -126,17 +130,13 @@ def test_the_loss_equals_that_of_numpy(kind):
     # With the weight 0, nothing differs from a training without a teacher.
     loss, _, found = gradients(distilled(student, 0), batch)
     assert loss == labels
-    for name, gradient in gradient_of_labels.items():
-        np.testing.assert_array_equal(found[name], gradient, err_msg=name)
+    assert_same_arrays(found, gradient_of_labels)
 
 
 def test_cached_logits_at_padding_have_no_effect():
     # The cache has no values at padding positions: they are 0.
     for kind in ("ner", "squad"):
-        student, batch = (
-            objective_of(kind, 1),
-            with_teacher(batch_of(kind), objective_of(kind, 2)),
-        )
+        student, batch = student_and_batch(kind)
         mask = tf.cast(batch["input_mask"], tf.float32)[..., None, None]
         if kind == "ner":
             mask = tf.cast(batch["label_ids"] > 0, tf.float32)[..., None, None]
@@ -148,10 +148,7 @@ def test_cached_logits_at_padding_have_no_effect():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_examples_without_labels_have_only_the_teachers_loss(kind):
-    student, batch = (
-        objective_of(kind, 1),
-        with_teacher(batch_of(kind), objective_of(kind, 2)),
-    )
+    student, batch = student_and_batch(kind)
     # The last two examples have no labels; their wrong labels must not count.
     marked = batches._with_record_weights(
         batch, tf.constant([True, True, False, False])
@@ -178,10 +175,7 @@ def test_examples_without_labels_keep_the_class_weights_of_the_others():
 
 @pytest.mark.parametrize("kind", ["classification", "regression", "multi_label"])
 def test_the_windows_of_a_text_share_its_weight_in_both_losses(kind):
-    student, batch = (
-        objective_of(kind, 1),
-        with_teacher(batch_of(kind), objective_of(kind, 2)),
-    )
+    student, batch = student_and_batch(kind)
     weights = [0.5, 2.0, 0.0, 1.5]
     weighted = {**batch, RECORD_WEIGHTS: tf.constant(weights)}
     weighted = batches._with_record_weights(weighted, tf.constant([True] * COUNT))
@@ -198,15 +192,12 @@ def test_the_windows_of_a_text_share_its_weight_in_both_losses(kind):
 
 
 def data_of(tmp_path, unlabelled_file, **options):
-    config = FineTuningConfig(max_seq_length=8, **options)
     location = DataLocation(
         data_dir=str(tmp_path), eval_fraction=0.25, test_fraction=0.25
     )
     task = custom_task(TextColumns(), labels=NAMES)
-    phases = RunPhases(train=True, evaluate=False)
-    folder = str(tmp_path / "out")
-    return RunData(
-        task, location, tokenizers(True)[0], config, phases, folder, unlabelled_file
+    return run_data(
+        task, tmp_path, location=location, unlabelled_file=unlabelled_file, **options
     )
 
 
@@ -234,7 +225,7 @@ def test_unlabelled_texts_are_the_last_records_of_the_train_split(tmp_path):
         data_of(tmp_path, str(tmp_path / "texts.tsv")).splits["train"][0].num_examples
         > 1
     )
-    with pytest.raises(InputError, match="There is no file"):
+    with refused("There is no file"):
         data_of(tmp_path, str(tmp_path / "none.tsv"))
 
 
@@ -257,5 +248,5 @@ def test_unlabelled_texts_are_the_last_records_of_the_train_split(tmp_path):
     ],
 )
 def test_values_out_of_range_are_refused(values, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         DistillationConfig("teacher", **values)

@@ -8,8 +8,8 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
+from refusals import refused
 
-from bert_tf.errors import InputError
 from bert_tf.fine_tuning import feature_cache
 from bert_tf.fine_tuning.feature_cache import FeatureCache
 
@@ -126,9 +126,7 @@ def test_a_damaged_shard_is_refused_and_kept(small_shards, tmp_path):
     shard = tmp_path / "cache/shard-00003.npy"
     shard.write_bytes(shard.read_bytes()[:-1] + b"\x07")
     before = bytes_of(tmp_path / "cache")
-    with pytest.raises(
-        InputError, match=r"shard-00003.npy is incomplete or damaged. Remove this file"
-    ):
+    with refused(r"shard-00003.npy is incomplete or damaged. Remove this file"):
         write(tmp_path / "cache", lengths)
     assert bytes_of(tmp_path / "cache") == before
 
@@ -154,7 +152,7 @@ def test_values_that_the_dtype_cannot_hold_are_refused(tmp_path, value):
     def compute(records):
         return np.full([len(records), 3, *SHAPE], value)
 
-    with pytest.raises(InputError, match="not finite in float16"):
+    with refused("not finite in float16"):
         write(tmp_path / "cache", np.array([3, 2]), compute, dtype="float16")
     assert not list((tmp_path / "cache").glob("*.npy"))
 
@@ -165,7 +163,7 @@ def test_a_full_disk_is_noticed_before_the_computation(tmp_path, monkeypatch):
     size = 4 * 6 * int(lengths.sum())
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(size, 0, size - 1))
     encoder = Encoder(lengths)
-    with pytest.raises(InputError, match=r"has only 0\.0 MB of free space"):
+    with refused(r"has only 0\.0 MB of free space"):
         write(tmp_path / "cache", lengths, encoder)
     assert encoder.computed == [] and not (tmp_path / "cache").exists()
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(size, 0, size))

@@ -1,18 +1,20 @@
 """Runs of a tiny model: exact resume, best weights by the metric, files, streaming."""
 
-import json
 import os
 import pathlib
 
 import numpy as np
 import pytest
 import sklearn.metrics
+from golden_checkpoints import assert_same_arrays
+from json_files import read_json
+from linear_runs import log_entries
+from refusals import refused
 from safetensors.numpy import load_file, save_file
 from tensorflow.python.framework import config as framework_config
-from tiny_bert import write_architecture
+from tiny_bert import SPECIAL, write_architecture
 
 import bert_tf
-from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.modeling import arrays_by_name
 from bert_tf.tasks.classification.classification_results import ClassificationResults
@@ -21,7 +23,7 @@ from bert_tf.tasks.task import DataLocation
 from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 
 WORDS = ["good", "bad", "film", "very", "not", "plot", "actor"]
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+VOCABULARY = [*SPECIAL, *WORDS]
 
 
 @pytest.fixture
@@ -96,9 +98,7 @@ def test_a_resumed_run_has_the_same_bits(data_dir, tmp_path):
         run(data_dir, tmp_path / "resumed", deterministic=True, stop_at_step=stop)
     assert run(data_dir, tmp_path / "resumed", deterministic=True) == results
     found, _ = weights_of(tmp_path / "resumed")
-    assert expected.keys() == found.keys()
-    for key, value in expected.items():
-        np.testing.assert_array_equal(value, found[key], err_msg=key)
+    assert_same_arrays(found, expected)
     # The step determines the position in the data, so checkpoints do not contain it.
     names = os.listdir(tmp_path / "resumed/checkpoints/step-00000045")
     assert not [each for each in names if "position" in each]
@@ -116,13 +116,9 @@ def test_the_metric_of_the_task_selects_the_best_weights(data_dir, tmp_path):
         with open(path, "w") as file:
             file.writelines(f"x\t{label}\t\t{text}\n" for text, label in rows)
     run(data_dir, tmp_path / "out", name="cola", eval_steps=5, early_stopping_evals=3)
-    lines = [
-        json.loads(line)
-        for line in (tmp_path / "out/metrics.jsonl").read_text().splitlines()
-    ]
-    evals = [line for line in lines if line["kind"] == "eval"]
+    evals = log_entries(tmp_path / "out", "eval")
     best = max(line["matthews_correlation"] for line in evals)
-    saved = json.loads((tmp_path / "out/best/weights.json").read_text())
+    saved = read_json(tmp_path / "out/best/weights.json")
     assert saved["eval"]["matthews_correlation"] == best
     first_best = next(line for line in evals if line["matthews_correlation"] == best)
     assert saved["step"] == first_best["step"]
@@ -144,7 +140,7 @@ def test_results_and_predictions_belong_to_the_files(data_dir, tmp_path):
     assert len(rows) == 20
     lines = pathlib.Path(data_dir, "dev.tsv").read_text().splitlines()[1:]
     ones = sum(line[-1] == "1" for line in lines)
-    assert json.loads((tmp_path / "out/results.json").read_text()) == {
+    assert read_json(tmp_path / "out/results.json") == {
         "task": "sst-2", "metric": "eval_accuracy", "higher_is_better": True,
         "value": results["eval_accuracy"], "baseline": max(ones, 30 - ones) / 30,
         "results": results,
@@ -178,7 +174,7 @@ def test_the_result_of_an_earlier_run_is_removed_before_training(data_dir, tmp_p
 def test_weights_that_a_checkpoint_lacks_are_those_of_the_seed(
     data_dir, tmp_path, kind
 ):
-    config = json.loads(pathlib.Path(data_dir, "config.json").read_text())
+    config = read_json(pathlib.Path(data_dir, "config.json"))
     config = bert_tf.BertConfig.from_dict(config)
     expected = arrays_by_name(bert_tf.BertClassifier(config, num_labels=2, seed=1))
     checkpoint, init_head = str(tmp_path / "model"), None
@@ -210,14 +206,12 @@ def test_weights_that_a_checkpoint_lacks_are_those_of_the_seed(
         stop_at_step=1,
     )
     found, _ = weights_of(tmp_path / "out")
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    assert_same_arrays(found, expected)
 
 
 def write_model(data_dir, bias):
     """Writes a model whose biases have this value; returns its path."""
-    config = json.loads(pathlib.Path(data_dir, "config.json").read_text())
+    config = read_json(pathlib.Path(data_dir, "config.json"))
     model = bert_tf.BertClassifier(bert_tf.BertConfig.from_dict(config), num_labels=2)
     for variable in model.trainable_variables:
         if variable.name == "bias":
@@ -231,9 +225,7 @@ def write_model(data_dir, bias):
 
 def test_predictions_that_are_not_finite_are_refused(data_dir, tmp_path):
     phases, model = RunPhases(False, False, True), write_model(data_dir, 3e38)
-    with pytest.raises(
-        InputError, match="for example 1 of the test split are NaN or infinite"
-    ):
+    with refused("for example 1 of the test split are NaN or infinite"):
         run(data_dir, tmp_path / "out", phases, model=model)
     assert not list((tmp_path / "out").glob("*.tsv")), "no predictions"
 
@@ -262,7 +254,5 @@ def test_limits_use_the_first_examples(data_dir, tmp_path):
 def test_an_evaluation_without_labels_is_refused(data_dir, tmp_path, monkeypatch):
     monkeypatch.setattr(ClassificationResults, "metrics", lambda _: {})
     model = write_model(data_dir, 0)
-    with pytest.raises(
-        InputError, match=r"No example of .*dev\.tsv has a label or an answer"
-    ):
+    with refused(r"No example of .*dev\.tsv has a label or an answer"):
         run(data_dir, tmp_path / "out", RunPhases(False, True), model=model)

@@ -1,6 +1,5 @@
 """Batches of records: order, last batch, compression, and records that are refused."""
 
-import json
 import os
 import pathlib
 
@@ -9,10 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from hostile_records import compress, flip
+from json_files import write_json
+from refusals import refused
 from tiny_corpus import write_records
 
 from bert_tf import features
-from bert_tf.errors import InputError
 from bert_tf.pretraining import damaged_records, record_checks
 from bert_tf.pretraining.pretraining_batches import (
     describe_origins,
@@ -86,10 +86,10 @@ def test_records_of_other_settings_are_refused(
 ):
     """`fitting` are arguments of `check_manifests`, and `changes` replaces some."""
     path = write(tmp_path / "a.tfrecord", 0, 1)
-    (tmp_path / "a.manifest.json").write_text(json.dumps({**MANIFEST, **facts}))
+    write_json(tmp_path / "a.manifest.json", {**MANIFEST, **facts})
     record_checks.check_manifests([path], *fitting)
     others = [changes.get(number, each) for number, each in enumerate(fitting)]
-    with pytest.raises(InputError, match=words):
+    with refused(words):
         record_checks.check_manifests([path], *others)
 
 
@@ -160,10 +160,8 @@ def test_a_file_in_two_manifests_must_match_one_of_them(tmp_path):
     length = pathlib.Path(path).stat().st_size
     for name, size in (("a", length + 1), ("b", length)):
         shard = {"name": "b.tfrecord", "bytes": size, "sha256": ""}
-        (tmp_path / f"{name}.manifest.json").write_text(json.dumps({"shards": [shard]}))
+        write_json(tmp_path / f"{name}.manifest.json", {"shards": [shard]})
     assert len(list(evaluation_batches([path], SIZES, 3))) == 1
     (tmp_path / "b.manifest.json").unlink()
-    with pytest.raises(
-        InputError, match=rf"has {length} bytes, but {length + 1} by .*a\.manifest"
-    ):
+    with refused(rf"has {length} bytes, but {length + 1} by .*a\.manifest"):
         evaluation_batches([path], SIZES, 3)

@@ -1,20 +1,20 @@
 """Records of --masking=dynamic: content, the masks of a run, and what is refused."""
 
-import json
-
 import iterator_positions as positions
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_bert
 import tiny_corpus
-from run_programs import assert_each_refused, read, run_lines, run_well
+from golden_checkpoints import assert_same_arrays
+from json_files import read_json, write_json
+from refusals import refused
+from run_programs import assert_each_refused, run_lines, run_well
 
 from bert_tf import features
 from bert_tf.data_prep.pretraining_data.expected_distribution import DistributionCheck
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import inspection, stages
-from bert_tf.errors import InputError
 from bert_tf.masking.masked_lm import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining import record_checks
@@ -171,7 +171,7 @@ def test_masks_depend_on_the_place_in_the_stream_and_not_on_the_batch_size(folde
         return joined(data.take(1200 // batch_size))
 
     first, other = stream(3), stream(8)
-    positions.assert_equal(other, first)
+    assert_same_arrays(other, first)
 
 
 def test_masks_differ_in_each_epoch_but_not_in_evaluations(folder):
@@ -192,7 +192,7 @@ def test_masks_differ_in_each_epoch_but_not_in_evaluations(folder):
         joined(evaluation_batches(files(folder), SIZES, n, masks(folder)))
         for n in (7, 64)
     )
-    positions.assert_equal(two, one)
+    assert_same_arrays(two, one)
 
 
 @pytest.mark.parametrize("at", [0, 5, 40])
@@ -206,7 +206,7 @@ def test_the_position_is_restored_exactly(folder, tmp_path, at):
     saved = positions.save(iterator, tmp_path / "position")
     expected = positions.columns(iterator, 40)
     resumed = positions.restore(batches(), saved)
-    positions.assert_equal(positions.columns(resumed, 40), expected)
+    assert_same_arrays(positions.columns(resumed, 40), expected)
 
 
 def test_an_unmasked_record_that_does_not_fit_is_named(folder):
@@ -216,7 +216,7 @@ def test_an_unmasked_record_that_does_not_fit_is_named(folder):
         ({"V": 20}, r"holds \d+ in ids_uint16, but vocab_size is 20"),
         ({"V": 1 << 17}, "has no feature ids_int32"),
     ):
-        with pytest.raises(InputError, match=words):
+        with refused(words):
             record_checks.check_files([path], {**SIZES, **sizes})
 
 
@@ -231,7 +231,7 @@ def training(folder):
         "vocab_size": len(tiny_corpus.VOCABULARY),
         "max_position_embeddings": LENGTH,
     }
-    (folder / "config.json").write_text(json.dumps({**tiny_bert.CONFIG, **sizes}))
+    write_json(folder / "config.json", {**tiny_bert.CONFIG, **sizes})
     return (
         f"--bert_config_file={folder}/config.json --do_train --num_train_steps=6 "
         f"--train_batch_size=8 --output_dir={folder}/run"
@@ -245,7 +245,7 @@ def test_a_run_trains_on_unmasked_records_and_evaluates(folder, training):
     )
     (result,) = run_well(PRETRAIN, f"{command} --do_eval --do_whole_word_mask")
     assert "warning: --max_predictions_per_seq=5 masks 12.5% of 40 tokens" in result.err
-    settings = read(folder / "run/training_config.json")
+    settings = read_json(folder / "run/training_config.json")
     assert settings["data"]["masking"]["do_whole_word_mask"] is True
     (changed,) = run_lines(PRETRAIN, command)
     assert changed.code == 2

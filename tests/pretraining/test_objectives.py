@@ -3,7 +3,6 @@
 The programs, run with each objective.
 """
 
-import json
 import pathlib
 
 import numpy as np
@@ -11,10 +10,11 @@ import pytest
 import tensorflow as tf
 import tiny_bert
 import tiny_corpus
-from run_programs import assert_refused, read, run_lines, run_well
+from json_files import read_json, write_json
+from refusals import refused
+from run_programs import assert_refused, run_lines, run_well
 
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer
 from bert_tf.pretraining.pretraining_config import PretrainingRecords
 from bert_tf.pretraining.pretraining_objective import (
@@ -90,7 +90,7 @@ def test_losses_without_next_sentence(kind, attention, where):
 
 def test_causal_objective_refuses_bidirectional_attention():
     message = r'with attention="causal"\. Received: attention="bidirectional"'
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         PretrainingObjective(BertPretrainer(BertConfig(**FIELDS)), "causal")
 
 
@@ -104,7 +104,7 @@ def test_mlm_and_causal_objectives_in_all_programs(tmp_path, monkeypatch):
         "vocab_size": len(tiny_corpus.VOCABULARY),
         "max_position_embeddings": 16,
     }
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    write_json(tmp_path / "config.json", config)
     (tmp_path / "task").mkdir()
     for split in ("train", "dev"):
         lines = ["sentence\tlabel", *("waa wab\t1", "wac\t0") * 8]
@@ -137,7 +137,7 @@ def test_mlm_and_causal_objectives_in_all_programs(tmp_path, monkeypatch):
         results = (tmp_path / objective / "eval_results.txt").read_text()
         assert "masked_lm_accuracy" in results and "next_sentence" not in results
         for folder in (objective, f"task-{objective}"):
-            kept = read(f"{folder}/bert_config.json")
+            kept = read_json(f"{folder}/bert_config.json")
             assert kept.get("attention", "bidirectional") == attention
         assert pathlib.Path(f"task-{objective}/best/model.safetensors").exists()
 

@@ -1,6 +1,5 @@
 """Batches that are divided among workers: the rows of each part, and positions."""
 
-import json
 import signal
 
 import iterator_positions as positions
@@ -9,6 +8,8 @@ import linear_runs
 import numpy as np
 import pytest
 import tiny_corpus
+from golden_checkpoints import assert_close_arrays, assert_same_arrays
+from json_files import read_json
 
 from bert_tf import features
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
@@ -64,7 +65,7 @@ def test_the_parts_of_a_batch_are_together_the_batch(make_batches, parts):
     for number in range(parts):
         dataset = make_batches((number, parts))
         assert dataset.element_spec["input_ids"].shape == [BATCH // parts, LENGTH]
-        positions.assert_equal(arrays(iter(dataset), 60), rows_of(whole, number, parts))
+        assert_same_arrays(arrays(iter(dataset), 60), rows_of(whole, number, parts))
 
 
 @pytest.mark.parametrize(("saved_in", "at"), [((0, 2), 0), ((0, 4), 5), ((0, 1), 37)])
@@ -86,9 +87,7 @@ def test_a_position_in_one_part_is_restored_in_any_part(
         found = {
             name: np.concatenate([before, after]) for (name, before), after in both
         }
-        positions.assert_equal(
-            found, rows_of({n: v[:22] for n, v in rest.items()}, *part)
-        )
+        assert_same_arrays(found, rows_of({n: v[:22] for n, v in rest.items()}, *part))
         rest = {name: values[2:] for name, values in rest.items()}
 
 
@@ -100,7 +99,7 @@ def test_a_run_reads_parts_if_its_checkpoint_has_their_position(tmp_path):
         first.train(TrainingData(linear_runs.data(), is_part=is_part))
         assert linear_runs.make_trainer(folder).part_of_batch() == expected
     (newest,) = (tmp_path / "False/checkpoints").glob("step-*20")
-    settings = json.loads((newest / "runtime_config.json").read_text())
+    settings = read_json(newest / "runtime_config.json")
     assert settings["replicas"] == 1 and settings["reads_parts"] is False
 
 
@@ -131,11 +130,7 @@ def test_runs_with_parts_resume_on_other_numbers_of_workers(tmp_path):
         assert code == [expected] * spec.get("workers", 1), (spec, code)
     expected = layout_runs.weights(tmp_path / "one")
     for name in runs:
-        found = layout_runs.weights(tmp_path / name)
-        for variable, value in expected.items():
-            np.testing.assert_allclose(
-                found[variable], value, 0, 2e-5, err_msg=variable
-            )
+        assert_close_arrays(layout_runs.weights(tmp_path / name), expected, 2e-5)
         (newest,) = (tmp_path / name / "checkpoints").glob("step-*20")
-        settings = json.loads((newest / "runtime_config.json").read_text())
+        settings = read_json(newest / "runtime_config.json")
         assert settings["reads_parts"] == (name not in ("one", "1-2"))

@@ -2,6 +2,7 @@
 
 import pytest
 from guide_program import program, write_records
+from refusals import refused
 from run_programs import as_flags, run_main
 
 import bert_tf
@@ -109,13 +110,13 @@ def test_settings_that_do_not_fit_are_refused(
     output = "runs/pretrained" if "training" in changes else tmp_path
     if "training" in changes:
         pretrain(output, runtime=bert_tf.RuntimeConfig(stop_at_step=1))
-    with pytest.raises(bert_tf.InputError, match=words):
+    with refused(words):
         pretrain(output, **changes)
 
 
 def test_lengths_and_sizes_out_of_range_are_refused():
     for name in ("max_seq_length", "max_predictions_per_seq", "eval_batch_size"):
-        with pytest.raises(bert_tf.InputError, match=name):
+        with refused(name):
             bert_tf.PretrainingConfig(**{name: 0})
-    with pytest.raises(bert_tf.InputError, match="objective"):
+    with refused("objective"):
         bert_tf.PretrainingConfig(objective="nsp")

@@ -1,6 +1,5 @@
 """The output of a pretraining run: cost of a step, log entries, TensorBoard events."""
 
-import json
 import os
 import shutil
 
@@ -10,7 +9,8 @@ import numpy as np
 import pytest
 import tiny_bert
 import tiny_corpus
-from run_programs import assert_refused, read, run_lines, run_well, write_rows
+from json_files import read_json, write_json
+from run_programs import assert_refused, run_lines, run_well, write_rows
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from bert_tf.config import BertConfig
@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
     )
     damaged = shutil.copy(records, folder / "damaged.tfrecord")
     hostile_records.flip(damaged, os.path.getsize(damaged) // 2)
-    (folder / "config.json").write_text(json.dumps(FIELDS))
+    write_json(folder / "config.json", FIELDS)
     return folder
 
 
@@ -96,7 +96,7 @@ def test_the_default_of_the_warm_up_follows_the_steps(base, tmp_path):
             f"{base} --do_train --stop_at_step=1 --num_train_steps={steps} "
             f"--output_dir={tmp_path}/{steps}",
         )
-        settings = read(tmp_path / f"{steps}/training_config.json")
+        settings = read_json(tmp_path / f"{steps}/training_config.json")
         assert settings["num_warmup_steps"] == warmup
 
 
@@ -209,9 +209,9 @@ def test_a_run_resumes_without_the_checkpoint_that_it_started_from(
     )  # fmt: skip
     # Settings of an earlier version contain the path.
     path = tmp_path / "out/training_config.json"
-    settings = read(path)
+    settings = read_json(path)
     settings["data"]["init_checkpoint"] = str(tmp_path / "first")
-    path.write_text(json.dumps(settings))
+    write_json(path, settings)
     run_well(PROGRAM, f"{command}4 {first}")
     (another,) = run_lines(PROGRAM, f"{command}4 {second}")
     assert_refused(another, other, "/first", "SHA-256")

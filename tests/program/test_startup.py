@@ -1,6 +1,5 @@
 """The start of a main: TensorFlow's start-up lines are hidden, all others shown."""
 
-import json
 import os
 import pathlib
 import re
@@ -11,6 +10,7 @@ import sys
 import pytest
 import tiny_bert
 import tiny_corpus
+from json_files import write_json
 
 ROOT = pathlib.Path(__file__).parents[2]
 # Lines that TensorFlow 2.21 writes on a machine without a GPU.
@@ -156,7 +156,7 @@ def test_an_unused_gpu_is_reported_after_the_lines_with_the_reason(tmp_path, gpu
 def test_stderr_of_a_run_has_only_lines_of_the_program(tmp_path):
     (tmp_path / "corpus.txt").write_text(tiny_corpus.text_of(tiny_corpus.corpus(20)))
     sizes = {"vocab_size": len(tiny_corpus.VOCABULARY), "max_position_embeddings": 32}
-    (tmp_path / "config.json").write_text(json.dumps({**tiny_bert.CONFIG, **sizes}))
+    write_json(tmp_path / "config.json", {**tiny_bert.CONFIG, **sizes})
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
 

@@ -7,6 +7,7 @@ last word of a sentence is O. The rules for E and S (IOBES) are those of its lat
 versions in Python.
 """
 
+import itertools
 from collections import Counter
 from typing import NamedTuple
 
@@ -50,6 +51,18 @@ def starts(before, now):
     if prefix in ("B", "S") or last_type != entity_type:
         return True
     return last in ("E", "S", "O")
+
+
+def entities(tags):
+    """Returns (type, first word, word after the last) of each entity."""
+    found, start = [], None
+    pairs = [parse(tag) for tag in ["O", *tags, "O"]]
+    for place, (before, now) in enumerate(itertools.pairwise(pairs)):
+        if ends(before, now):
+            found.append((before[1], start, place))
+        if starts(before, now):
+            start = place
+    return found
 
 
 def count(sentences):

@@ -13,6 +13,7 @@ import time
 import event_files
 import linear_runs
 import pytest
+from json_files import write_json
 from valid_checkpoints import latest_valid_step
 
 KILLS, STEPS = 20, 1500
@@ -54,7 +55,7 @@ class Runs:
     """Starts runs of run_pretraining on real records, also on unmasked ones."""
 
     def __init__(self, folder, records, **flags):
-        (folder / "config.json").write_text(json.dumps(CONFIG))
+        write_json(folder / "config.json", CONFIG)
         self._log = folder / "log"
         self._flags = {
             "input_file": records,

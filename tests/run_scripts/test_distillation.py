@@ -7,6 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 import squad_data
+from golden_checkpoints import assert_same_arrays
 from named_texts import VOCABULARY, sentences, write_split
 from run_programs import (
     assert_each_refused,
@@ -19,6 +20,7 @@ from run_programs import (
     write_rows,
 )
 from safetensors.numpy import load_file
+from tiny_bert import small_config
 
 import bert_tf
 
@@ -32,20 +34,16 @@ TRAIN = (
 BASE = f"{TRAIN} --task_name=custom --train_file=train.tsv --dev_file=dev.tsv"
 STUDENT = f"{BASE} --teacher=teacher --init_layers=0,2"
 WITH_TEXTS = f"{STUDENT} --unlabelled_file=texts.tsv --log_steps=1"
-# Weights large enough for outputs that depend on the words.
-SIZES = {
-    "hidden_size": 16,
-    "intermediate_size": 16,
-    "num_attention_heads": 2,
-    "max_position_embeddings": 32,
-    "type_vocab_size": 2,
-    "initializer_range": 0.3,
-}
 
 
 def config(layers=3):
-    return bert_tf.BertConfig(
-        vocab_size=len(VOCABULARY), num_hidden_layers=layers, **SIZES
+    """Returns a config with weights large enough for outputs that depend on words."""
+    return small_config(
+        len(VOCABULARY),
+        num_hidden_layers=layers,
+        hidden_size=16,
+        max_position_embeddings=32,
+        initializer_range=0.3,
     )
 
 
@@ -124,26 +122,24 @@ def test_runs_share_the_cache_and_resume_to_the_same_bits():
     assert "computing features" in first.err
     assert results_of("out")["eval_accuracy"] >= 0
     assert not any("computing features" in result.err for result in others)
-    found = weights_of("stopped")[0]
-    for name, array in weights_of("out")[0].items():
-        np.testing.assert_array_equal(found[name], array, err_msg=name)
+    assert_same_arrays(weights_of("stopped")[0], weights_of("out")[0])
 
 
 @pytest.mark.slow
 def test_what_identifies_the_loss_and_the_initial_weights_must_not_change():
     write_classifier("second", seed=2)
     run_well(CLASSIFIER, f"{STUDENT} --stop_at_step=2")
-    cases = {
-        f"{STUDENT} --teacher=second": "teacher=",
-        f"{STUDENT} --init_layers=1,2": "--init_layers=[0, 2]",
-        f"{STUDENT} --distillation_temperature=4": "--distillation_temperature=2",
-        f"{STUDENT} --unlabelled_file=texts.tsv": "unlabelled_file",
-        f"{BASE} --init_checkpoint=teacher": "num_hidden_layers=2, but this run has "
-        "num_hidden_layers=3",
-    }
-    results = run_lines(CLASSIFIER, *cases)
-    for result, words in zip(results, cases.values(), strict=True):
-        assert_refused(result, words)
+    cases = [
+        (f"{STUDENT} --teacher=second", "teacher="),
+        (f"{STUDENT} --init_layers=1,2", "--init_layers=[0, 2]"),
+        (f"{STUDENT} --distillation_temperature=4", "--distillation_temperature=2"),
+        (f"{STUDENT} --unlabelled_file=texts.tsv", "unlabelled_file"),
+        (
+            f"{BASE} --init_checkpoint=teacher",
+            "num_hidden_layers=2, but this run has num_hidden_layers=3",
+        ),
+    ]
+    assert_each_refused(CLASSIFIER, "", cases)
 
 
 @pytest.mark.slow

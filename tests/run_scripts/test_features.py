@@ -17,6 +17,7 @@ from run_programs import (
     run_well,
 )
 from safetensors.numpy import load_file
+from tiny_bert import small_config
 
 import bert_tf
 
@@ -30,14 +31,11 @@ TEXTS = f"{TRAIN} --task_name=custom --train_file=train.tsv --dev_file=dev.tsv"
 TUNED = "--init_checkpoint=model"
 FROZEN = f"{TUNED} --approach=features"
 BILSTM = "--head=bilstm --lstm_size=8"
-CONFIG = bert_tf.BertConfig(
-    vocab_size=len(VOCABULARY),
+CONFIG = small_config(
+    len(VOCABULARY),
     hidden_size=16,
     num_hidden_layers=4,
-    num_attention_heads=2,
-    intermediate_size=16,
     max_position_embeddings=32,
-    type_vocab_size=2,
     initializer_range=0.2,
 )
 

@@ -4,9 +4,9 @@ import zipfile
 
 import numpy as np
 import pytest
+from refusals import refused
 from run_programs import assert_refused, run_main
 
-from bert_tf.errors import InputError
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
 from bert_tf.tasks.classification.submission import (
     TEST_EXAMPLES,
@@ -119,7 +119,7 @@ BAD = {
 def test_invalid_submission_files_are_refused(tmp_path, case):
     content, message = BAD[case]
     (tmp_path / "WNLI.tsv").write_bytes(content)
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         write_submission_zip([str(tmp_path)], str(tmp_path / "out.zip"))
     assert [path.name for path in tmp_path.iterdir()] == ["WNLI.tsv"]
 

@@ -1,11 +1,9 @@
 """quickstart.py replaces no files of others, and continues in its own folder."""
 
-import json
-
-import pytest
 from absl.testing import flagsaver
+from json_files import read_json
+from refusals import refused
 
-from bert_tf.errors import InputError
 from bert_tf.run_scripts import quickstart
 
 
@@ -15,9 +13,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
     quickstart.FLAGS.mark_as_parsed()
     with (
         flagsaver.flagsaver(output_dir=str(tmp_path)),
-        pytest.raises(
-            InputError, match=r"would be replaced, but .* contains no quickstart"
-        ),
+        refused(r"would be replaced, but .* contains no quickstart"),
     ):
         quickstart.main()
     assert path.read_text() == "mine" and not (tmp_path / "stages").exists()
@@ -29,7 +25,7 @@ def test_a_quickstart_continues_in_its_folder(tmp_path, monkeypatch):
 
     def run_command(words):
         runs.append(words)
-        state = json.loads((tmp_path / "stages/sample_data.json").read_text())
+        state = read_json(tmp_path / "stages/sample_data.json")
         assert not state["done"]
         if len(runs) == 1:
             raise KeyboardInterrupt

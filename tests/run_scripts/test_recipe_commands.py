@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import pytest
+from json_files import read_json
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 RECIPES = ROOT / "run_scripts/recipes"
@@ -274,7 +275,7 @@ def test_the_models_of_a_table_differ_as_in_the_paper(recorded):
     assert values("table5_ablations", "head") == {"bilstm"}
     sizes = set()
     for path in values("table6_size", "bert_config_file"):
-        config = json.loads(pathlib.Path(path).read_text())
+        config = read_json(path)
         names = "num_hidden_layers", "hidden_size", "num_attention_heads"
         sizes.add(" ".join(str(config[name]) for name in names))
         assert config["intermediate_size"] == 4 * config["hidden_size"]

@@ -9,6 +9,7 @@ import sys
 import paper_data
 import pytest
 import tiny_corpus
+from json_files import read_json, write_json
 from run_programs import results_of
 
 import bert_tf
@@ -35,7 +36,7 @@ def run_recipe(tmp_path, name, *flags, **settings):
     folder.mkdir(exist_ok=True)
     vocab = tiny_corpus.vocabulary_file(folder)
     (folder / "corpus.txt").write_text(tiny_corpus.text_of(tiny_corpus.corpus(60)))
-    (folder / "config.json").write_text(json.dumps(CONFIG))
+    write_json(folder / "config.json", CONFIG)
     environment = {
         "TEXT": f"{folder}/corpus.txt",
         "VOCAB": vocab,
@@ -101,7 +102,7 @@ def test_the_recipe_of_mosaic_bert(tmp_path, capfd):
         tmp_path, "mosaic_bert", STEPS="100", WARMUP="",
         PRECISION="float32", GLUE="my_glue",
     )  # fmt: skip
-    settings = json.loads((out / "model/training_config.json").read_text())
+    settings = read_json(out / "model/training_config.json")
     expected = {
         "num_train_steps": 100,
         "num_warmup_steps": 6,
@@ -166,7 +167,7 @@ def test_ablations_pretrain_and_fine_tune_each_objective(tmp_path):
         assert (result is not None) == (metric in ("MRPC", "SQuAD F1"))
     for folder in ("mlm_nsp", "mlm", "causal", "bilstm"):
         for task in ("MRPC", "SQuAD"):
-            config = json.loads((out / folder / task / "bert_config.json").read_text())
+            config = read_json(out / folder / task / "bert_config.json")
             causal = config.get("attention", "bidirectional") == "causal"
             assert causal == (folder in ("causal", "bilstm"))
 

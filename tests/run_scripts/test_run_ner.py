@@ -5,12 +5,12 @@ import pathlib
 
 import numpy as np
 import pytest
+from json_files import read_json
 from reference import conlleval as reference
 from run_programs import (
     assert_each_refused,
     assert_refused,
     newest,
-    read,
     read_lines,
     results_of,
     run_lines,
@@ -77,7 +77,7 @@ def test_a_run_is_trained_scored_and_tags_files():
         "--init_checkpoint=out --output_dir=none --do_eval --dev_file=none.txt",
         f"{BASE} --do_train --init_checkpoint=out --output_dir=further",
     )
-    facts = read(newest("out", "weights.json"))
+    facts = read_json(newest("out", "weights.json"))
     assert facts["labels"] == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
     wanted = {"task": "ner", "task_type": "tagging", "scheme": "iob2",
               "document_context": True, "max_seq_length": 10}  # fmt: skip
@@ -100,7 +100,7 @@ def test_a_run_is_trained_scored_and_tags_files():
     names = "eval_f1 eval_surface_f1 eval_accuracy global_step"
     assert {*names.split()} <= results.keys()
     assert f"ner: f1 {results['eval_f1']:.4f} on the dev split." in trained.out
-    result = read("out/results.json")
+    result = read_json("out/results.json")
     assert (result["metric"], result["value"]) == ("eval_f1", results["eval_f1"])
     assert result["baseline"] == 0
     assert "evaluating dev" in trained.err  # at --eval_steps

@@ -8,11 +8,11 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
+from json_files import read_json
 from reference import squad as reference
 from run_programs import (
     assert_each_refused,
     assert_refused,
-    read,
     read_lines,
     results_of,
     run_lines,
@@ -84,19 +84,19 @@ def test_version_1_is_trained_predicted_and_scored():
         f"{BASE} --do_train --init_checkpoint=out --output_dir=further",
     )
     predictions, nbest = (
-        read("out/predictions.json"),
-        read("out/nbest_predictions.json"),
+        read_json("out/predictions.json"),
+        read_json("out/nbest_predictions.json"),
     )
     assert list(predictions) == list(nbest) == [f"q{number}" for number in range(12)]
     assert all(nbest[each][0]["text"] == text for each, text in predictions.items())
     assert not os.path.exists("out/null_odds.json")
-    expected = reference.metrics_v1(read("dev-v1.1.json"), predictions)
+    expected = reference.metrics_v1(read_json("dev-v1.1.json"), predictions)
     results = results_of("out")
     assert results == {f"eval_{k}": v for k, v in expected.items()} | {
         "global_step": 10
     }
     assert f"f1 {expected['f1']:.4f} on the dev split" in trained.out
-    result = read("out/results.json")
+    result = read_json("out/results.json")
     assert (result["metric"], result["value"]) == ("eval_f1", expected["f1"])
     assert result["baseline"] is None and result["results"] == results
     assert "evaluating dev" in trained.err  # at --eval_steps
@@ -104,10 +104,10 @@ def test_version_1_is_trained_predicted_and_scored():
     assert 0 < max(trained_positions) < 16
     assert len(trained_positions) > 2 * 40  # some contexts have several windows
     assert set(check_records("out/eval.tf_record")) == {0}
-    assert len(read("own/predictions.json")) == 5
+    assert len(read_json("own/predictions.json")) == 5
     assert not os.path.exists("own/eval_results.txt")
     assert {**results_of("again"), "global_step": 10} == pytest.approx(results)
-    assert read("again/predictions.json") == predictions
+    assert read_json("again/predictions.json") == predictions
     assert "The head is that of" in further.err
 
 
@@ -121,15 +121,15 @@ def test_version_2_uses_the_flag_and_writes_the_best_threshold():
         f"{BASE} --do_predict {flag} --null_score_diff_threshold=1e6",
         f"{BASE} --do_predict --null_score_diff_threshold=-1e6",  # 2.0 from the run
     )
-    metric = read("served/1/assets.extra/export_report.json")["metric"]
+    metric = read_json("served/1/assets.extra/export_report.json")["metric"]
     assert metric["name"] == "f1"
     assert metric["num_examples"] == len(read_lines("out/dev_examples.jsonl"))
-    result = read("out/results.json")  # of the last run, which answers no question
+    result = read_json("out/results.json")  # of the last run, which answers no question
     assert result["value"] == result["baseline"] > 0
     assert "no better than a constant prediction: f1" in always.err
-    assert set(read("out/predictions.json").values()) == {""}
+    assert set(read_json("out/predictions.json").values()) == {""}
     results = results_of("out")
-    threshold = read("out/squad_threshold.json")["null_score_diff_threshold"]
+    threshold = read_json("out/squad_threshold.json")["null_score_diff_threshold"]
     assert threshold == results["eval_best_f1_thresh"]
     assert results["eval_NoAns_exact"] == 100.0
 
@@ -137,11 +137,11 @@ def test_version_2_uses_the_flag_and_writes_the_best_threshold():
 @pytest.mark.slow
 def test_f1_by_characters_of_compressed_files():
     """Evaluation, export and a later run of the trained model use the same units."""
-    data = read("dev-v1.1.json")
+    data = read_json("dev-v1.1.json")
     for qa in reference.questions(data):  # the answers lack their first character
         (answer,) = qa["answers"]
         answer.update(text=answer["text"][1:], answer_start=answer["answer_start"] + 1)
-    for name, contents in (("train", read("train-v1.1.json")), ("dev", data)):
+    for name, contents in (("train", read_json("train-v1.1.json")), ("dev", data)):
         packed = gzip.compress(json.dumps(contents).encode())
         pathlib.Path(f"{name}.json.gz").write_bytes(packed)
     evaluate = f"{BASE} --do_eval --predict_file=dev.json.gz"
@@ -153,7 +153,7 @@ def test_f1_by_characters_of_compressed_files():
     )
     (refused,) = run_lines(MODULE, f"{BASE} --do_eval --f1_by=bytes")
     assert_refused(refused, "f1_by")
-    predictions = read("out/predictions.json")
+    predictions = read_json("out/predictions.json")
     answers = {qa["id"]: qa["answers"][0]["text"] for qa in reference.questions(data)}
     scores = [
         reference.f1_korquad(predictions[name], text) for name, text in answers.items()
@@ -162,8 +162,8 @@ def test_f1_by_characters_of_compressed_files():
     assert results_of("out")["eval_f1"] == expected and sum(scores) > 4
     assert results_of("out")["eval_exact_match"] == 0
     assert results_of("again")["eval_f1"] == expected
-    assert read("out/results.json")["value"] == expected
-    metric = read("served/1/assets.extra/export_report.json")["metric"]
+    assert read_json("out/results.json")["value"] == expected
+    metric = read_json("served/1/assets.extra/export_report.json")["metric"]
     assert (metric["name"], metric["model"]) == ("f1", expected)
 
 
@@ -199,26 +199,28 @@ def test_an_ensemble_of_equal_runs_gives_the_answers_of_one_run():
         f"{BASE} --do_train --do_predict --version_2_with_negative",
         f"{flags} --predict_file=dev-v2.0.json",
     )
-    assert read("both/predictions.json") == read("out/predictions.json")
+    assert read_json("both/predictions.json") == read_json("out/predictions.json")
     expected, found = (
         {name: value for name, value in results_of(run).items() if "thresh" not in name}
         for run in ("out", "both")
     )
     del expected["global_step"]
     assert found == pytest.approx(expected)
-    odds = read("out/null_odds.json")
-    assert read("both/null_odds.json") == pytest.approx(odds, abs=1e-4)
+    odds = read_json("out/null_odds.json")
+    assert read_json("both/null_odds.json") == pytest.approx(odds, abs=1e-4)
 
-    cases = {
-        "--predict_file=dev-v1.1.json --output_dir=wrong": "different questions",
-        "--do_predict": "--average_nbest runs no model",
-        "--output_dir=out": "contains a run, whose predictions would be replaced",
-        "--output_dir=mine": "eval_results.txt would be replaced",
-    }
-    results = run_lines(MODULE, *(f"{flags} {case}" for case in cases))
-    for result, words in zip(results, cases.values(), strict=True):
-        assert_refused(result, words)
-    assert "dev-v1.1.json" in results[0].err and not os.path.exists("wrong")
+    cases = [
+        (
+            "--predict_file=dev-v1.1.json --output_dir=wrong",
+            "different questions",
+            "dev-v1.1.json",
+        ),
+        ("--do_predict", "--average_nbest runs no model"),
+        ("--output_dir=out", "contains a run, whose predictions would be replaced"),
+        ("--output_dir=mine", "eval_results.txt would be replaced"),
+    ]
+    assert_each_refused(MODULE, flags, cases)
+    assert not os.path.exists("wrong")
 
 
 def test_bad_input_is_refused_and_leaves_nothing_behind():
@@ -263,7 +265,7 @@ def test_a_context_without_words_is_answered():
         f"{predict} --predict_file=none.json --output_dir=3 --version_2_with_negative",
     )
     empty = {"a": "empty", "b": "empty"}
-    assert read("1/predictions.json") == {**empty, "c": "ann"}
-    assert read("2/predictions.json") == empty
-    assert read("3/predictions.json") == {"a": "", "b": ""}
-    assert read("3/null_odds.json") == {"a": 0.0, "b": 0.0}
+    assert read_json("1/predictions.json") == {**empty, "c": "ann"}
+    assert read_json("2/predictions.json") == empty
+    assert read_json("3/predictions.json") == {"a": "", "b": ""}
+    assert read_json("3/null_odds.json") == {"a": 0.0, "b": 0.0}

@@ -7,10 +7,10 @@ import pathlib
 
 import numpy as np
 import pytest
+from json_files import read_json
 from run_programs import (
     assert_each_refused,
     newest,
-    read,
     read_lines,
     results_of,
     run_well,
@@ -111,7 +111,7 @@ def test_a_run_learns_and_predicts():
     assert len(unlabelled) == 20 and not any("label" in row for row in unlabelled)
     stored = read_lines("out/dev_examples.jsonl")
     assert len(stored) == 30 and set(stored[0]) == {"context", "choices", "label"}
-    facts = read(newest("out", "weights.json"))
+    facts = read_json(newest("out", "weights.json"))
     wanted = {"task": "swag", "task_type": "choice", "num_choices": 4,
               "max_seq_length": 20}  # fmt: skip
     assert wanted.items() <= facts.items()

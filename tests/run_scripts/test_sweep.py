@@ -11,11 +11,11 @@ import time
 
 import pytest
 import tensorflow as tf
+from refusals import refused
 from run_programs import run_lines
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
-from bert_tf.errors import InputError
 from bert_tf.fine_tuning.dev_split import DevResult
 from bert_tf.run_scripts.sweeps import results
 from bert_tf.run_scripts.sweeps.execution import execute
@@ -124,7 +124,7 @@ def test_names_of_runs_are_names_of_folders():
     ],
 )
 def test_malformed_grids_are_refused(texts, message):
-    with pytest.raises(InputError, match=message.replace("(", r"\(")):
+    with refused(message.replace("(", r"\(")):
         parse_grid(texts)
 
 
@@ -139,7 +139,7 @@ def test_malformed_grids_are_refused(texts, message):
     ],
 )
 def test_malformed_commands_are_refused(command, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         make_plan(["a=1"], 1, "out", command)
 
 
@@ -294,14 +294,12 @@ def test_a_failed_run_is_reported_and_tried_again(tmp_path):
 
 
 def test_a_refused_value_leaves_nothing(tmp_path):
-    with pytest.raises(
-        InputError, match=r"refuses x=7: x must not be 7\. Received: 7\."
-    ):
+    with refused(r"refuses x=7: x must not be 7\. Received: 7\."):
         run_fake(tmp_path, values="1,7")
     assert not list(tmp_path.iterdir())
     run_fake(tmp_path, values="1", seeds=1)
     before = (tmp_path / "sweep/sweep.json").read_text()
-    with pytest.raises(InputError, match="refuses x=7"):
+    with refused("refuses x=7"):
         run_fake(tmp_path, values="1,7", seeds=1)
     assert (tmp_path / "sweep/sweep.json").read_text() == before
 
@@ -310,9 +308,7 @@ def test_files_of_others_are_not_replaced(tmp_path):
     path = tmp_path / "sweep/tensorboard/mine"
     path.parent.mkdir(parents=True)
     path.write_text("mine")
-    with pytest.raises(
-        InputError, match=r"would be replaced, but .* contains no sweep"
-    ):
+    with refused(r"would be replaced, but .* contains no sweep"):
         run_fake(tmp_path)
     assert [path.name for path in (tmp_path / "sweep").iterdir()] == ["tensorboard"]
 
@@ -335,13 +331,14 @@ def save(plan):
 def test_another_sweep_in_the_folder_is_refused(tmp_path, grid, seeds, command):
     save(fake_plan(tmp_path, values="1,2"))
     words = "another sweep: --grid=x=1,2 --seeds=2 -- run_classifier --task_name=sst-2"
-    with pytest.raises(InputError, match=words):
+    with refused(words):
         save(make_plan([grid], seeds, str(tmp_path / "sweep"), command))
 
 
-def wait_for(condition):
+def wait_for_starts(folder, count):
+    """Waits until a sweep has started this number of runs."""
     deadline = time.monotonic() + 400
-    while not condition():
+    while not (folder / "started").exists() or len(started(folder)) != count:
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -349,7 +346,7 @@ def wait_for(condition):
 def test_a_sweep_waits_for_another_one_and_for_runs_of_a_killed_sweep(tmp_path):
     (tmp_path / "3.waits").touch()
     first = start_driver(tmp_path)
-    wait_for(lambda: (tmp_path / "started").exists() and len(started(tmp_path)) == 4)
+    wait_for_starts(tmp_path, 4)
     second = start_driver(tmp_path)
     assert any(
         "Waiting: Another sweep writes" in line
@@ -371,7 +368,7 @@ def test_a_sweep_waits_for_another_one_and_for_runs_of_a_killed_sweep(tmp_path):
 def test_a_stop_ends_the_runs_and_is_no_failure(tmp_path):
     (tmp_path / "3.waits").touch()
     driver = start_driver(tmp_path)
-    wait_for(lambda: (tmp_path / "started").exists() and len(started(tmp_path)) == 4)
+    wait_for_starts(tmp_path, 4)
     driver.send_signal(signal.SIGINT)
     assert "KeyboardInterrupt" in driver.communicate(timeout=60)[1]
     found = SweepStore(fake_plan(tmp_path)).results()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from golden_checkpoints import assert_same_arrays
+from json_files import read_json, write_json
 from refusals import refused
 
 from bert_tf.config import BertConfig
@@ -98,9 +99,9 @@ def test_changed_files_are_refused(folder, name, change, message):
 
 def test_a_folder_of_format_1_is_read_without_checksums_of_config_and_facts(folder):
     path = pathlib.Path(folder, "weights.json")
-    facts = json.loads(path.read_text())
+    facts = read_json(path)
     del facts["facts_sha256"], facts["config_sha256"]
-    path.write_text(json.dumps({**facts, "format": 1, "eval": {"loss": float("nan")}}))
+    write_json(path, {**facts, "format": 1, "eval": {"loss": float("nan")}})
     read = weights.read_weights_folder(folder)
     assert read.extra["labels"] == ["no", "yes"] and read.config == CONFIG.to_dict()
 

@@ -4,21 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from reference import multiple_choice as reference
+from tiny_bert import small_config
 from tiny_objectives import evaluate
 
-from bert_tf.config import BertConfig
 from bert_tf.modeling import arrays_by_name
 from bert_tf.tasks.choice.choice_task import ChoiceTask
 
-CONFIG = BertConfig(
-    vocab_size=30,
-    hidden_size=8,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=16,
-    initializer_range=0.5,
-)
+CONFIG = small_config(30, initializer_range=0.5)
 SIZES = [2, 3, 4, 5, 6, 7]  # the number of choices of each row
 C, S = 7, 9
 INPUTS = "input_ids", "input_mask", "segment_ids"

@@ -11,6 +11,11 @@ from bert_tf.tasks.classification.classification_task import ClassificationTask
 COUNT, CLASSES = 6, 3
 NAMES = ("x", "y", "z")
 THRESHOLD = 0.45
+LABEL_IDS = {
+    "classification": np.array([0, 1, 2, 2, 1, 0], np.int32),
+    "regression": np.array([0.0, 1.5, 5.0, -2.0, 1.0, 3.0], np.float32),
+    "multi_label": np.eye(3, dtype=np.float32)[[0, 1, 2, 2, 1, 0]],
+}
 
 
 def make(task_type, labels=NAMES, best_by=("loss", -1)):
@@ -37,7 +42,7 @@ def values_and_outputs(objective, data):
 
 
 def test_classification():
-    labels = np.array([0, 1, 2, 2, 1, 0], np.int32)
+    labels = LABEL_IDS["classification"]
     values, outputs = values_and_outputs(make("classification"), batch(labels))
     logits = outputs["logits"].astype(np.float64)
     assert logits.shape == (COUNT, CLASSES) and np.ptp(logits) > 0.1
@@ -51,7 +56,7 @@ def test_classification():
 
 
 def test_regression():
-    labels = np.array([0.0, 1.5, 5.0, -2.0, 1.0, 3.0], np.float32)
+    labels = LABEL_IDS["regression"]
     values, outputs = values_and_outputs(make("regression", ()), batch(labels))
     assert outputs["logits"].shape == (COUNT, 1)
     np.testing.assert_array_equal(outputs["score"], outputs["logits"][:, 0])
@@ -85,13 +90,6 @@ def test_multi_label_without_any_label_has_f1_0():
     objective = make("multi_label")
     sums = {"loss": 1.0, "true_positives": 0.0, "positives": 0.0}
     assert objective.metrics(sums, {"examples": 2.0}) == {"micro_f1": 0.0}
-
-
-LABEL_IDS = {
-    "classification": np.array([0, 1, 2, 2, 1, 0], np.int32),
-    "regression": np.array([0.0, 1.5, 5.0, -2.0, 1.0, 3.0], np.float32),
-    "multi_label": np.eye(3, dtype=np.float32)[[0, 1, 2, 2, 1, 0]],
-}
 
 
 @pytest.mark.parametrize("task_type", LABEL_IDS)

@@ -2,8 +2,8 @@
 
 import pytest
 from reading import check, refused, write
+from refusals import refused_with
 
-from bert_tf.errors import InputError
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import RowCounts
@@ -171,7 +171,7 @@ def test_ax_reads_the_labelled_file(tmp_path):
 
 def test_ax_has_the_facts_of_mnli_and_no_train_file(tmp_path):
     assert glue_task("ax").facts == glue_task("mnli").facts
-    with pytest.raises(InputError, match=r"AX has no train file.* task mnli"):
+    with refused_with("AX has no train file", " task mnli"):
         glue_task("ax").splits("train", DataLocation(str(tmp_path)))
 
 
@@ -257,9 +257,7 @@ def test_names_and_aliases():
     ]  # fmt: skip
     assert glue_task("sst2") is glue_task("SST-2") is GLUE_TASKS["sst-2"]
     assert glue_task("stsb") is GLUE_TASKS["sts-b"]
-    with pytest.raises(
-        InputError, match=r"'mnil' is not one of cola, .* Did you mean mnli\?"
-    ):
+    with refused_with("'mnil' is not one of cola, ", "Did you mean mnli?"):
         glue_task("mnil")
 
 

@@ -6,23 +6,22 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+from prepared import run_data
 from reference import long_texts as reference
+from tiny_bert import SPECIAL
 from tiny_objectives import make_objective
 
 from bert_tf.fine_tuning import batches
 from bert_tf.fine_tuning.class_weights import weights_of_records
-from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.long_texts import LongTexts
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.classification.text_examples import TextExample
-from bert_tf.tasks.task import LABEL_WEIGHTS, RECORD_WEIGHTS, DataLocation
+from bert_tf.tasks.task import LABEL_WEIGHTS, RECORD_WEIGHTS
 from bert_tf.tokenization import BertTokenizer
-from bert_tf.training.config import RunPhases
 
 LETTERS = "abcdefgh"
-TOKENIZER = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
+TOKENIZER = BertTokenizer([*SPECIAL, *LETTERS])
 LENGTH = 8
 ROOM = LENGTH - 2
 LABELS = ("no", "yes", "other")
@@ -74,9 +73,10 @@ def test_records_are_those_of_plain_loops(stride, training):
         }  # fmt: skip
 
 
+THREE = [[2.0, -1.0, 0.5], [-3.0, 1.0, 0.0], [0.0, 0.0, 4.0]]
 LOGITS = {
-    "classification": [[2.0, -1.0, 0.5], [-3.0, 1.0, 0.0], [0.0, 0.0, 4.0]],
-    "multi_label": [[2.0, -1.0, 0.5], [-3.0, 1.0, 0.0], [0.0, 0.0, 4.0]],
+    "classification": THREE,
+    "multi_label": THREE,
     "regression": [[1.0], [2.5], [-0.5]],
 }
 LABEL = {"classification": "yes", "multi_label": ("no", "other"), "regression": 1.25}
@@ -131,10 +131,9 @@ def data_of(folder, texts, class_weights=None, **settings):
     task = custom_task(
         TextColumns(), labels=LABELS, long_texts=LongTexts("windows", **settings)
     )
-    config = FineTuningConfig(max_seq_length=LENGTH, class_weights=class_weights)
-    location = DataLocation(data_dir=str(folder))
-    folder = str(folder / "out")
-    return RunData(task, location, TOKENIZER, config, RunPhases(True, False), folder)
+    return run_data(
+        task, folder, LENGTH, tokenizer=TOKENIZER, class_weights=class_weights
+    )
 
 
 TEXTS = [

@@ -133,29 +133,12 @@ def surface_scores(sentences):
     """Returns the scores of WNUT-2017, from (words, correct, predicted)."""
     correct, predicted, common = set(), set(), set()
     for words, *tags in sentences:
-        spans = [spans_of(each) for each in tags]
+        spans = [set(reference.entities(each)) for each in tags]
         forms = [{(kind, *words[a:b]) for kind, a, b in each} for each in spans]
         correct |= forms[0]
         predicted |= forms[1]
         common |= {(kind, *words[a:b]) for kind, a, b in spans[0] & spans[1]}
     return reference.scores(len(common), len(predicted), len(correct))
-
-
-def spans_of(tags):
-    pairs = [("O", ""), *map(reference.parse, tags), ("O", "")]
-    limits = [i for i in range(len(tags)) if reference.starts(pairs[i], pairs[i + 1])]
-    return {
-        (
-            pairs[start + 1][1],
-            start,
-            next(
-                end
-                for end in range(start + 1, len(tags) + 1)
-                if reference.ends(pairs[end], pairs[end + 1])
-            ),
-        )
-        for start in limits
-    }
 
 
 def test_surface_forms_of_random_sentences():

@@ -6,8 +6,8 @@ import pytest
 from ner_data import make_task, read
 from prepared import TRAIN, prepared
 from reading import check, refused, write
+from refusals import refused_with
 
-from bert_tf.errors import InputError
 from bert_tf.tasks.ner.conll import ALONE, Columns, render
 from bert_tf.tasks.ner.ner_examples import SKIPPED
 from bert_tf.tasks.ner.ner_task import FORBIDDEN
@@ -83,9 +83,7 @@ def test_lines_of_white_space_end_a_sentence(tmp_path):
 @pytest.mark.parametrize("text", ["", "\n", " \n\t\n", "-DOCSTART- -X- O O\n\n"])
 def test_a_file_without_words_has_no_sentences(tmp_path, text):
     assert read(TASK, write(tmp_path / "a.conll", text)) == ([], Counter())
-    with pytest.raises(
-        InputError, match="has no entities, so there is nothing to learn"
-    ):
+    with refused_with("has no entities, so there is nothing to learn"):
         prepared(
             TASK, DataLocation(train_file=str(tmp_path / "a.conll")), max_seq_length=16
         )
@@ -233,7 +231,7 @@ def test_labels_are_those_of_the_types_of_the_train_file(tmp_path):
         task.labels[:5] == ("O", "B-A", "I-A", "E-A", "S-A") and len(task.labels) == 9
     )
     path = write(tmp_path / "b.conll", "a\tO\n\nb\tO\n\nc\tX-Y\n")
-    with pytest.raises(InputError, match=r"has no entities \(1 sentences skipped"):
+    with refused_with("has no entities (1 sentences skipped"):
         prepared(TASK, DataLocation(train_file=path))
 
 

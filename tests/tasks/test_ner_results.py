@@ -8,8 +8,8 @@ import pytest
 from ner_data import make_task, outputs_of, random_tags, read
 from reading import write
 from reference import conlleval as reference
+from refusals import refused
 
-from bert_tf.errors import InputError
 from bert_tf.tasks.ner import schemes
 from bert_tf.tasks.task import DataLocation
 
@@ -170,7 +170,7 @@ def test_the_report_has_scores_by_type_and_samples(tmp_path):
 def test_a_given_scheme_is_that_of_the_predictions(tmp_path):
     path = write(tmp_path / "a.conll", "a I-PER\nb O\n")
     task = make_task(input_scheme="iobes")
-    with pytest.raises(InputError, match="scheme must be one of"):
+    with refused("scheme must be one of"):
         make_task(scheme="bioes")
     predict(task, path, tmp_path / "out", ["B-PER", "I-PER"])
     written = (tmp_path / "out/predictions.conll").read_text()

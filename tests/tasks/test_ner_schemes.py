@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from ner_data import random_entities, random_pairs, random_tags, tags_of
+from refusals import refused
 
-from bert_tf.errors import InputError
 from bert_tf.tasks.ner import schemes
 from bert_tf.tasks.ner.schemes import SchemeEvidence, convert, find_entities
 
@@ -77,7 +77,7 @@ def test_labels_of_a_scheme():
     assert schemes.types_of(["O", "B-a-b", "I-c"]) == {"a-b", "c"}
     assert schemes.scheme_of_labels(["O", "I-PER", "B-PER"]) == "iob2"
     assert schemes.scheme_of_labels(["B-PER", "S-PER", "O"]) == "iobes"
-    with pytest.raises(InputError, match="the label 'positive', which is not a tag"):
+    with refused("the label 'positive', which is not a tag"):
         schemes.scheme_of_labels(["positive"])
 
 

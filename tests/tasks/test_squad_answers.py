@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 import pytest
+from json_files import read_json
 from reference import squad as oracle
 from reference.tokenizer import Tokenizer, words
 from squad_data import (
@@ -311,7 +312,7 @@ def test_golden_files(test_data, tmp_path, version):
     folder = test_data / "golden/google_squad_postprocess"
     if not folder.is_dir():
         pytest.skip("requires golden/google_squad_postprocess in BERT_TF_TEST_DATA")
-    flags = json.loads((folder / version / "flags.json").read_text("utf-8"))
+    flags = read_json(folder / version / "flags.json")
     length, is_lower = flags.pop("max_seq_length"), flags.pop("do_lower_case")
     windows = {name: flags.pop(name) for name in ("doc_stride", "max_query_length")}
     vocab = str(test_data / "data/vocab/bert-base-uncased-vocab.txt")

@@ -1,14 +1,15 @@
 """The records of questions, compared with the transcription of the released code."""
 
-import json
 import random
 from collections import Counter
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from json_files import read_json
 from reference import squad as oracle
 from reference.tokenizer import Tokenizer
+from refusals import refused
 from squad_data import (
     CASES,
     Encoded,
@@ -23,7 +24,6 @@ from squad_data import (
 )
 
 from bert_tf import features
-from bert_tf.errors import InputError
 from bert_tf.fine_tuning import record_files
 from bert_tf.tasks import pieces_and_windows as task_windows
 from bert_tf.tasks.splits import FileSource, RowCounts, Split
@@ -116,7 +116,7 @@ def test_golden_files(test_data, version, training):
     folder = test_data / "golden/google_squad_postprocess"
     if not folder.is_dir():
         pytest.skip("requires golden/google_squad_postprocess in BERT_TF_TEST_DATA")
-    flags = json.loads((folder / version / "flags.json").read_text("utf-8"))
+    flags = read_json(folder / version / "flags.json")
     vocab = str(test_data / "data/vocab/bert-base-uncased-vocab.txt")
     names = "doc_stride", "max_query_length"
     task = make_task(
@@ -293,7 +293,7 @@ def test_the_shortest_sequence_has_room_for_one_piece(query, length):
         rf"max_seq_length must be greater than max_query_length \+ 3 = {length - 1}, .*"
         rf"Received: {length - 1}\."
     )
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         check_room(length - 1, settings)
 
 

@@ -7,8 +7,10 @@ import random
 
 import pytest
 import reading
+from json_files import read_json, write_json
 from reading import check, refused
 from reference import squad as oracle
+from refusals import refused_with
 from squad_data import (
     VERSIONS,
     Encoded,
@@ -24,7 +26,6 @@ from squad_data import (
     write,
 )
 
-from bert_tf.errors import InputError
 from bert_tf.tasks.splits import FileSource, Split
 from bert_tf.tasks.squad import ensemble, squad_metrics
 from bert_tf.tasks.squad.best_answers import AnswerSettings
@@ -139,7 +140,7 @@ def test_the_units_of_f1(version_2, caplog):
             assert results["exact" if version_2 else "exact_match"] == 0.0
             is_named = any("Set f1_by=characters" in each for each in caplog.messages)
             assert is_named == (has_no_blanks and f1_by == "words")
-    with pytest.raises(InputError, match="f1_by must be one of words, characters"):
+    with refused_with("f1_by must be one of words, characters"):
         AnswerSettings(f1_by="bytes")
 
 
@@ -225,7 +226,7 @@ def real(request, test_data):
     version_2 = request.param == "2.0"
     return (
         version_2,
-        json.loads(path.read_text("utf-8")),
+        read_json(path),
         read(str(path), False, version_2)[0],
     )
 
@@ -364,7 +365,7 @@ def scored(folder, data, settings):
     for example, prediction in predictions:
         results.score(example, prediction)
     written.write(str(run), predictions)
-    files = {path.name: json.loads(path.read_text("utf-8")) for path in run.iterdir()}
+    files = {path.name: read_json(path) for path in run.iterdir()}
     return results, written.metrics(), files
 
 
@@ -444,7 +445,7 @@ def write_runs(folder, *runs):
     for number, run in enumerate(runs):
         contents = {question: nbest_of(values) for question, values in run.items()}
         paths.append(folder / f"{number}.json")
-        paths[-1].write_text(json.dumps(contents), encoding="utf-8")
+        write_json(paths[-1], contents)
     return [str(path) for path in paths]
 
 
@@ -548,10 +549,10 @@ def test_a_single_file_gives_its_own_predictions(
             json.dump(nbest, file)
     for runs in (paths[:1], paths):
         ensemble.average(runs, str(tmp_path / "out"), AnswerSettings(**settings))
-        written = json.loads((tmp_path / "out/predictions.json").read_text("utf-8"))
+        written = read_json(tmp_path / "out/predictions.json")
         assert written == predictions and list(written) == list(predictions)
         if version_2:
-            odds = json.loads((tmp_path / "out/null_odds.json").read_text("utf-8"))
+            odds = read_json(tmp_path / "out/null_odds.json")
             assert odds == pytest.approx(null_odds, abs=1e-6)
     assert len(set(predictions.values())) > 3
 
@@ -590,9 +591,7 @@ def test_a_file_of_predictions_is_no_file_of_answers(tmp_path):
 def test_an_ensemble_does_not_replace_its_input(tmp_path, name):
     content = json.dumps({"q": nbest_of({"x": 1.0})})
     (tmp_path / name).write_text(content)
-    with pytest.raises(
-        InputError, match=f"would be replaced, because {name} is the name of an"
-    ):
+    with refused_with(f"would be replaced, because {name} is the name of an"):
         ensemble.average([str(tmp_path / name)], str(tmp_path), AnswerSettings())
     assert (tmp_path / name).read_text() == content
 

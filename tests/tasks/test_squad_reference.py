@@ -10,6 +10,7 @@ import json
 
 import numpy as np
 import pytest
+from json_files import read_json
 from reference import squad
 from reference.tokenizer import Tokenizer
 
@@ -36,14 +37,12 @@ class Golden:
     def __init__(self, folder, version):
         self.folder, self.version = folder, version
         self.flags = self.json("flags.json")
-        self.data = json.loads(
-            (folder / f"squad_sample_{version}.json").read_text("utf-8")
-        )
+        self.data = read_json(folder / f"squad_sample_{version}.json")
         path = folder / f"squad_sample_train_{version}.json"
-        self.training_data = json.loads(path.read_text("utf-8"))
+        self.training_data = read_json(path)
 
     def json(self, name):
-        return json.loads((self.folder / self.version / name).read_text("utf-8"))
+        return read_json(self.folder / self.version / name)
 
     def arrays(self, name):
         with np.load(self.folder / self.version / name) as file:

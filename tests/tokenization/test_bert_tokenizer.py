@@ -7,7 +7,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import tokenizer as reference
-from tokenizer_pairs import CLS, MASK, PAD, SEP, SPECIAL, pair
+from tiny_bert import SPECIAL
+from tokenizer_pairs import CLS, MASK, PAD, SEP, pair
 
 from bert_tf.tokenization import BertTokenizer
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import tokenizer as reference
 from refusals import refused
-from tokenizer_pairs import CLS, PAD, SEP, SPECIAL
+from tiny_bert import SPECIAL
+from tokenizer_pairs import CLS, PAD, SEP
 
 from bert_tf.tokenization import BertTokenizer
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from reference import tokenizer as reference
-from tokenizer_pairs import SPECIAL, needs_unicode_14, pair
+from tiny_bert import SPECIAL
+from tokenizer_pairs import needs_unicode_14, pair
 
 pytestmark = needs_unicode_14
 SMALL = (*SPECIAL, *"abΣσςéßµ中가=;-‘ı", *(f"##{c}" for c in "abΣσςéßı"))

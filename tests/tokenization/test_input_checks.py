@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from refusals import refused
-from tokenizer_pairs import CLS, MASK, PAD, SEP, SPECIAL
+from tiny_bert import SPECIAL
+from tokenizer_pairs import CLS, MASK, PAD, SEP
 
 from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer

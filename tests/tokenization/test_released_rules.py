@@ -8,7 +8,8 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference import tokenizer as reference
-from tokenizer_pairs import SPECIAL, both_casings, needs_unicode_14, pair
+from tiny_bert import SPECIAL
+from tokenizer_pairs import both_casings, needs_unicode_14, pair
 
 from bert_tf.tokenization import unicode_tables
 from tools import make_unicode_tables

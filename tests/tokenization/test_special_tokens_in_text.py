@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import tokenizer as reference
 from refusals import refused
-from tokenizer_pairs import SPECIAL, both_casings, needs_unicode_14, pair
+from tiny_bert import SPECIAL
+from tokenizer_pairs import both_casings, needs_unicode_14, pair
 
 from bert_tf.tokenization import BertTokenizer
 

@@ -9,7 +9,8 @@ import unicodedata
 import numpy as np
 import pytest
 import tensorflow as tf
-from tokenizer_pairs import SPECIAL, needs_unicode_14
+from tiny_bert import SPECIAL
+from tokenizer_pairs import needs_unicode_14
 
 from bert_tf.tokenization import BertTokenizer
 

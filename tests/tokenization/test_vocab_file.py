@@ -9,7 +9,7 @@ import string
 import pytest
 from reference import tokenizer as reference
 from refusals import refused
-from tokenizer_pairs import SPECIAL
+from tiny_bert import SPECIAL
 
 from bert_tf.config import BertConfig
 from bert_tf.data_prep.vocabulary_learning import VocabularyConfig, learn

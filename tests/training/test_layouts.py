@@ -7,6 +7,7 @@ import layout_runs
 import linear_runs
 import numpy as np
 import pytest
+from golden_checkpoints import assert_close_arrays, assert_same_arrays
 
 pytestmark = pytest.mark.slow
 
@@ -41,18 +42,12 @@ def losses(folder):
     return [entry["loss"] for entry in linear_runs.log_entries(folder, "train")]
 
 
-def assert_close(actual, expected, **tolerance):
-    assert actual.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_allclose(actual[name], value, err_msg=name, **tolerance)
-
-
 @pytest.mark.parametrize("layout", ["parts", "devices", "workers", "devices_in_parts"])
 def test_the_result_does_not_depend_on_how_the_batch_is_split(folder, layout):
     expected = layout_runs.weights(folder / "one")
     start = losses(folder / "one")
     assert len(start) == 20 and start[0] - start[-1] > 0.1  # the model learns
-    assert_close(layout_runs.weights(folder / layout), expected, rtol=0, atol=2e-5)
+    assert_close_arrays(layout_runs.weights(folder / layout), expected, 2e-5)
     np.testing.assert_allclose(losses(folder / layout), start, rtol=1e-5)
 
 
@@ -60,7 +55,7 @@ def test_all_workers_have_the_same_final_bits(folder):
     first, second = (
         layout_runs.weights(folder / "exact_workers", worker) for worker in (0, 1)
     )
-    assert_close(first, second, rtol=0, atol=0)
+    assert_same_arrays(first, second)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +72,7 @@ def test_a_resumed_run_gives_the_same_bits(folder, layout, stop_at):
     assert stopped == [128 + signal.SIGTERM] * len(stopped)
     assert done == [0] * len(done)
     expected = layout_runs.weights(folder / layout)
-    assert_close(layout_runs.weights(parts), expected, rtol=0, atol=0)
+    assert_same_arrays(layout_runs.weights(parts), expected)
 
 
 def test_a_run_resumes_on_other_devices_with_a_warning(folder, capfd):
@@ -95,7 +90,7 @@ def test_a_run_resumes_on_other_devices_with_a_warning(folder, capfd):
         in capfd.readouterr().err
     )
     expected = layout_runs.weights(folder / "one")
-    assert_close(layout_runs.weights(parts), expected, rtol=0, atol=2e-5)
+    assert_close_arrays(layout_runs.weights(parts), expected, 2e-5)
     # The third entry is the mean of two steps on one device and two steps on two
     # devices.
     assert len(losses(parts)) == 5

@@ -12,8 +12,8 @@ import threading
 import keras
 import linear_runs as runs
 import pytest
+from tiny_bert import small_config
 
-from bert_tf.config import BertConfig
 from bert_tf.errors import TrainingInterrupted
 from bert_tf.pretraining import train_and_evaluate
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
@@ -197,10 +197,7 @@ def test_a_run_that_ctrl_c_ended_resumes_from_its_last_checkpoint(tmp_path):
     runs.assert_same(resumed, expected)
 
 
-CONFIG = BertConfig(
-    vocab_size=20, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
-    intermediate_size=8, max_position_embeddings=8, type_vocab_size=2,
-)  # fmt: skip
+CONFIG = small_config(20)
 FACTORIES = {
     "pretraining": functools.partial(
         train_and_evaluate._make_objective, CONFIG, "mlm_nsp", RuntimeConfig()

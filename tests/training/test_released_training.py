@@ -1,10 +1,10 @@
 """Losses, weights and moments of runs, compared with google-research/bert."""
 
-import json
 import pathlib
 
 import numpy as np
 import tensorflow as tf
+from json_files import read_json
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertClassifier, BertPretrainer
@@ -65,7 +65,7 @@ def compare(checkpoint, objective, optimizer):
 def test_pretraining_follows_the_original():
     golden = GOLDEN / "google_pretraining"
     trajectory = dict(np.load(golden / "trajectory.npz"))
-    config = BertConfig.from_dict(json.loads((golden / "bert_config.json").read_text()))
+    config = BertConfig.from_dict(read_json(golden / "bert_config.json"))
     objective = PretrainingObjective(BertPretrainer(config))
     load(objective.variables, golden / "init/bert_model.ckpt")
     run = make_runner(objective, trajectory)
@@ -93,7 +93,7 @@ def test_classifier_follows_the_original():
     golden = GOLDEN / "google_classifier"
     trajectory = dict(np.load(golden / "trajectory.npz"))
     config_path = GOLDEN / "google_pretraining/bert_config.json"
-    config = BertConfig.from_dict(json.loads(config_path.read_text()))
+    config = BertConfig.from_dict(read_json(config_path))
     objective = ClassificationObjective(
         BertClassifier(config, num_labels=3, classifier_dropout=0.0)
     )

@@ -1,14 +1,15 @@
 """A second run in the folder of a run is refused; SIGHUP ends a run as SIGTERM does."""
 
-import json
 import os
 import pathlib
 import signal
 
 import linear_runs as runs
 import pytest
+from json_files import write_json
+from refusals import refused
 
-from bert_tf.errors import InputError, TrainingInterrupted
+from bert_tf.errors import TrainingInterrupted
 from bert_tf.storage import locks
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.run_folder import RunFolder
@@ -20,9 +21,7 @@ def test_a_second_run_is_refused_until_the_first_one_ends(tmp_path):
     first, second = RunFolder(str(tmp_path)), runs.make_trainer(tmp_path)
     with first.locked(), first.locked():
         before = sorted(os.listdir(tmp_path))
-        with pytest.raises(
-            InputError, match=r"Another run is training or .*another output_dir"
-        ):
+        with refused(r"Another run is training or .*another output_dir"):
             runs.train(second)
         assert sorted(os.listdir(tmp_path)) == before == ["run.lock"]
     runs.train(runs.make_trainer(tmp_path))
@@ -32,9 +31,7 @@ def test_a_second_run_is_refused_until_the_first_one_ends(tmp_path):
 def test_a_run_that_started_before_the_end_of_another_one_is_refused(tmp_path):
     early = runs.make_trainer(tmp_path)
     runs.train(runs.make_trainer(tmp_path))
-    with pytest.raises(
-        InputError, match=r"Checkpoints were written in .* after this run started"
-    ):
+    with refused(r"Checkpoints were written in .* after this run started"):
         runs.train(early)
 
 
@@ -56,7 +53,7 @@ def test_an_evaluation_does_not_replace_files_of_others(tmp_path):
     (tmp_path / "predictions.jsonl").write_text("mine")
     (tmp_path / "bert_config.json").write_text("not replaced")
     folder = RunFolder(str(tmp_path), outputs=["predictions.jsonl"])
-    with pytest.raises(InputError, match=r"predictions.jsonl would be replaced"):
+    with refused(r"predictions.jsonl would be replaced"):
         folder.check_same_run()
     (tmp_path / "run.lock").touch()  # as after an evaluation
     folder.check_same_run()
@@ -68,9 +65,7 @@ def test_a_run_in_a_folder_of_another_run_is_refused(tmp_path, name, monkeypatch
     (tmp_path / "best").mkdir(exist_ok=True)
     monkeypatch.chdir(tmp_path / name)
     for path in (tmp_path / name, pathlib.Path(".")):
-        with pytest.raises(
-            InputError, match=f"belongs to the run in {tmp_path}. Give another"
-        ):
+        with refused(f"belongs to the run in {tmp_path}. Give another"):
             runs.run(path)
 
 
@@ -87,7 +82,7 @@ def test_a_lock_file_that_another_run_removes_is_created_again(tmp_path, monkeyp
     with RunFolder(str(tmp_path / "run")).locked():
         assert path.exists()
         with (
-            pytest.raises(InputError, match="Another run"),
+            refused("Another run"),
             RunFolder(str(path.parent)).locked(),
         ):
             pass
@@ -106,7 +101,7 @@ def test_overwrite_keeps_files_of_others(tmp_path, place):
 
 
 def test_an_equal_config_is_accepted(tmp_path):
-    (tmp_path / "bert_config.json").write_text(json.dumps(runs.CONFIG))
+    write_json(tmp_path / "bert_config.json", runs.CONFIG)
     runs.run(tmp_path)
 
 

@@ -1,7 +1,6 @@
 """Resumed runs give the weights of uninterrupted runs; damaged files are reported."""
 
 import dataclasses
-import json
 import os
 import signal
 import subprocess
@@ -11,8 +10,10 @@ import linear_runs as runs
 import numpy as np
 import pytest
 import tensorflow as tf
+from json_files import read_json, write_json
+from refusals import refused
 
-from bert_tf.errors import InputError, TrainingInterrupted
+from bert_tf.errors import TrainingInterrupted
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.trainer import Trainer
@@ -75,9 +76,7 @@ def test_damaged_checkpoints_are_removed_before_valid_ones(tmp_path):
 
 def test_a_different_setting_is_refused_with_both_values(tmp_path):
     runs.run(tmp_path)
-    with pytest.raises(
-        InputError, match=r"learning_rate=0.1, but this run has learning_rate=0.2"
-    ):
+    with refused(r"learning_rate=0.1, but this run has learning_rate=0.2"):
         runs.run(tmp_path, learning_rate=0.2)
     runs.run(tmp_path, learning_rate=0.2, overwrite=True)
     steps = [entry["step"] for entry in runs.log_entries(tmp_path)]
@@ -90,22 +89,20 @@ def test_a_run_of_an_older_version_is_resumed(tmp_path):
     with pytest.raises(TrainingInterrupted):
         runs.run(tmp_path / "parts", stop_at=7)
     path = tmp_path / "parts/training_config.json"
-    settings = json.loads(path.read_text())
+    settings = read_json(path)
     for name in ("adam_beta_1", "adam_beta_2", "time_budget_secs"):
         del settings[name]
-    path.write_text(json.dumps(settings))
+    write_json(path, settings)
     state_path = tmp_path / "parts/checkpoints/step-00000007/state.json"
-    state = json.loads(state_path.read_text())
+    state = read_json(state_path)
     for name in ("elapsed_secs", "time_is_up", "unlogged", "facts_sha256"):
         del state[name]
-    state_path.write_text(json.dumps(state))
+    write_json(state_path, state)
     for name, value, default in (
         ("adam_beta_2", 0.98, 0.999),
         ("time_budget_secs", 60.0, 0.0),
     ):
-        with pytest.raises(
-            InputError, match=rf"{name}={default}, but this run has {name}={value}"
-        ):
+        with refused(rf"{name}={default}, but this run has {name}={value}"):
             runs.run(tmp_path / "parts", **{name: value})
     resumed = runs.run(tmp_path / "parts")
     runs.assert_same(resumed, expected)
@@ -133,7 +130,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
         trainer = Trainer(
             runs.Regression, folder, runs.training_config(), RuntimeConfig()
         )
-        with pytest.raises(InputError, match=message):
+        with refused(message):
             trainer.load_result()
     assert runs.make_trainer(tmp_path).load_result() == 20
 
@@ -153,9 +150,8 @@ def test_a_damaged_record_is_reported_with_the_step(tmp_path):
 
     dataset = tf.data.TFRecordDataset(path).repeat().batch(8).map(parse)
     trainer = runs.make_trainer(tmp_path / "run", runtime=RuntimeConfig())
-    with pytest.raises(
-        InputError,
-        match=r"After step 2: .*: corrupted record at 2000\. There is no checkpoint",
+    with refused(
+        r"After step 2: .*: corrupted record at 2000\. There is no checkpoint"
     ):
         runs.train(trainer, dataset)
 
@@ -173,7 +169,7 @@ def test_a_damaged_record_is_reported_with_the_step(tmp_path):
 )
 def test_values_out_of_range_are_refused(kind, field, value):
     make = runs.training_config if kind is TrainingConfig else RuntimeConfig
-    with pytest.raises(InputError, match=f"{field} must be"):
+    with refused(f"{field} must be"):
         make(**{field: value})
 
 

@@ -11,20 +11,17 @@ with `Predictor`, or tokenizers and ONNX Runtime for the peers. Each system has 
 of the batch sizes 1, 8 and 32.
 
     python run_scripts/export_model.py --checkpoint=MODEL --export_dir=/tmp/both \
-    --format=both \
-        --max_seq_length=384
+        --format=both --max_seq_length=384
     python run_scripts/export_model.py --checkpoint=MODEL --export_dir=/tmp/bfloat16 \
         --precision=bfloat16 --max_seq_length=384
     python run_scripts/export_model.py --checkpoint=MODEL --export_dir=/tmp/onnx \
-    --format=onnx \
-        --max_seq_length=384
+        --format=onnx --max_seq_length=384
     TORCH benchmarks/onnx_files.py MODEL /tmp/peer
     python benchmarks/serving.py --checkpoint=MODEL --threads=2 \
         --saved_models=/tmp/both/1,/tmp/bfloat16/1 \
         --files=/tmp/both/1/tflite/int8.tflite,/tmp/onnx/1/onnx/int8.onnx \
         --peers=/tmp/peer/fused_float32.onnx,/tmp/peer/fused_int8.onnx \
-        --sst2=SST-2/dev.tsv \
-        --squad=dev-v1.1.json
+        --sst2=SST-2/dev.tsv --squad=dev-v1.1.json
 """
 
 import concurrent.futures

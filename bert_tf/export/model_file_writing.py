@@ -120,7 +120,7 @@ def _write(
         if file.path.endswith("float32.onnx") and find_spec("openvino"):
             try:
                 rows.append(row | _report_of_openvino(served, labelled, file))
-            except GateError as error:
+            except (GateError, ImportError) as error:
                 reason = f"With OpenVINO, {error}".replace(
                     "Nothing was exported", "Use ONNX Runtime"
                 )

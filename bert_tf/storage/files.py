@@ -53,7 +53,7 @@ def read_bytes(path: str) -> bytes:
     check_is_file(path)
     check_is_regular(path)
     # For a local file, TensorFlow takes three times as long as Python.
-    open_file = gfile().GFile if "://" in path else open
+    open_file = gfile().GFile if "://" in os.fspath(path) else open
     with explain_read_errors(path), open_file(path, "rb") as file:
         content: bytes = file.read()
     return content

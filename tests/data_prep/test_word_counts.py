@@ -15,6 +15,7 @@ from reference import tokenizer as reference
 
 from bert_tf.data_prep import word_counts
 from bert_tf.data_prep.corpus import text_blocks
+from bert_tf.progress import map_in_order
 
 # All examples of a test may share the fixture, because it only replaces two module
 # attributes.
@@ -109,8 +110,8 @@ def test_words_of_over_50_characters_are_not_counted(tmp_path):
     assert set(count(path).words) <= {"a", "y" * 50} | {"z" * n for n in range(51)}
 
 
-def test_at_most_two_blocks_per_worker_are_read_ahead(monkeypatch):
-    """At most 8 workers are used, so at most 16 blocks are read ahead."""
+def test_at_most_two_blocks_per_worker_are_read_ahead():
+    """With 8 workers, at most 16 blocks are read ahead."""
     num_read = threading.Semaphore(0)
 
     def blocks():
@@ -118,7 +119,7 @@ def test_at_most_two_blocks_per_worker_are_read_ahead(monkeypatch):
             num_read.release()
             yield text_blocks.Block(b"a", "text.txt", index)
 
-    counted = word_counts._counted(blocks(), True, 64)
+    counted = map_in_order(word_counts._counter(True), blocks(), 8)
     for index in range(40):
         block, _, _ = next(counted)
         assert block.line == index

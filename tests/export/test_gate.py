@@ -25,7 +25,7 @@ from bert_tf.export.served.tagger import ServedTagger
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.storage import files
 from bert_tf.tasks.squad.best_answers import AnswerSettings
-from bert_tf.training import strategy
+from bert_tf.training import mixed_precision
 from bert_tf.training.config import TrainingConfig, to_json_dict
 
 SINGLE, HALF = gate.LIMITS["float32"], gate.LIMITS["bfloat16"]
@@ -89,7 +89,7 @@ def test_emulated_bfloat16_is_named_as_the_reason(
     tmp_path, monkeypatch, caplog, without_gate
 ):
     (tmp_path / "cpuinfo").write_text("flags : avx2")
-    monkeypatch.setattr(strategy, "_CPU_INFO", str(tmp_path / "cpuinfo"))
+    monkeypatch.setattr(mixed_precision, "_CPU_INFO", str(tmp_path / "cpuinfo"))
 
     def refuse(*_):
         raise gate.GateError("It differs. Nothing was exported.")

@@ -213,16 +213,14 @@ class StepRunner:
                 tuple(map(combine, totals, results)),
             )
 
-        # The number of examples in a batch is unknown.
-        invariants = tf.nest.map_structure(
-            lambda _: tf.TensorShape([]), (done, bad, origin, totals)
-        )
-        invariants = (*invariants[:2], tf.TensorShape([None, 2]), invariants[3])
+        # All values are scalars, except for the origin of any number of examples.
+        scalar = tf.TensorShape([])
+        of_totals = tf.nest.map_structure(lambda _: scalar, totals)
         done, bad, origin, totals = tf.while_loop(
             continues,
             run_next,
             (done, bad, origin, totals),
-            invariants,
+            (scalar, scalar, tf.TensorShape([None, 2]), of_totals),
             parallel_iterations=1,
         )
         return totals, done, bad, origin

@@ -49,7 +49,7 @@ class SplitEvaluator:
         found = self.data.task.make_results(split.split)
         batch_size = self.data.config.eval_batch_size
         for example, outputs in self._outputs_of(split, "evaluating", batch_size):
-            found.score(example, found.decode(example, outputs))
+            found.add(example, found.decode(example, outputs))
 
         values = with_baselines(found)
         if not values:

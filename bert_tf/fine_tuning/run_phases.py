@@ -45,6 +45,7 @@ _LOGGER = logging.getLogger(__name__)
 # In shorter runs with higher rates, the updates without bias correction can spoil the
 # result.
 _HIGH_LEARNING_RATE, _FEW_STEPS = 5e-5, 2000
+_SHOWN_ERRORS = 20  # in TensorBoard
 
 
 @dataclasses.dataclass(frozen=True)
@@ -290,16 +291,23 @@ class FineTuningRun:
 
     def _held_out(self) -> HeldOutData:
         """Returns the evaluation on the first dev split, with its report as text."""
-        dev, reports = self.data.splits["dev"][0], [""]
+        dev, last = self.data.splits["dev"][0], list[TaskResults]()
 
         def evaluate() -> Metrics:
             found, values = self._evaluator.score(dev)
-            reports[0] = found.report()
+            last[:] = [found]
             return values
+
+        def samples() -> str:
+            errors = "".join(last[0].errors()[:_SHOWN_ERRORS])
+            parts = [last[0].report(), errors and f"The worst errors:\n{errors}"]
+            text = "\n".join(filter(None, parts))
+            return f"```\n{text}```" if text else ""
 
         return HeldOutData(
             evaluations={"eval": evaluate},
-            samples=lambda: f"```\n{reports[0]}```" if reports[0] else "",
+            samples=samples,
+            image=lambda: last[0].image(),
         )
 
     def _evaluate(self, step: int) -> Metrics:
@@ -343,9 +351,7 @@ class FineTuningRun:
             if not values:
                 continue
             results |= self._named_results(split, found, values)
-            # The report of a dev split is that of the evaluation.
-            if split.split.kind == "test":
-                self._write_report(split, found)
+            self._write_report(split, found)
 
         if results:
             results = {"global_step": step, **results}
@@ -413,9 +419,17 @@ class FineTuningRun:
         return f"{task.name}: {metric} {value:.4f} on the {split.kind} split{note}."
 
     def _write_report(self, split: SplitData, found: TaskResults) -> None:
+        """Writes the report and, for a dev split, the worst errors."""
         if report := found.report():
             name = f"{split.split.result_name('report')}.txt"
             files.write_text(os.path.join(self.folder.path, name), report)
+        if split.split.kind != "dev":
+            return
+        name = f"{split.split.with_suffix('errors')}.jsonl"
+        path = os.path.join(self.folder.path, name)
+        files.remove(path)  # that of an earlier evaluation
+        if errors := found.errors():
+            files.write_text(path, "".join(errors))
 
 
 def advise_on_learning_rate(training: TrainingConfig) -> None:

@@ -1,6 +1,8 @@
 """`TaskResults`: the metrics, the report and the predictions of a split."""
 
 import contextlib
+import heapq
+import json
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +15,7 @@ from bert_tf.tasks.tables import Row
 
 _LOGGER = logging.getLogger(__name__)
 _MAX_SAMPLES = 10
+_MAX_ERRORS = 200
 # The outputs of the model for one record, by name; without the batch dimension.
 Outputs = Mapping[str, np.ndarray]
 Metrics = dict[str, float]  # by name
@@ -41,6 +44,10 @@ class TaskResults:
         self._samples: list[str] = []
         self._num_lines = 0  # of the examples in the files
         self._count = 0  # of the examples with a label, if the subclass counts them
+        # A heap of the worst errors: how bad each one is, a number that is lower for
+        # later ones, and its row.
+        self._errors: list[tuple[Any, int, Row]] = []
+        self._num_errors = 0
 
     def decode(self, example: Any, outputs: Sequence[Outputs]) -> Any:
         """Returns the prediction for an example.
@@ -56,6 +63,42 @@ class TaskResults:
     def score(self, example: Any, prediction: Any) -> None:
         """Adds an example to the metrics; one without a label is ignored."""
         raise NotImplementedError
+
+    def error(self, example: Any, prediction: Any) -> tuple[Any, Row] | None:
+        """Returns how bad a wrong prediction is, and what `errors` shows of it.
+
+        By default None.
+
+        Returns:
+            A value that is larger for worse errors of the task; and the columns of the
+            example, its label and its prediction. None if the prediction is right, or
+            the label is not known.
+        """
+        return None
+
+    def add(self, example: Any, prediction: Any) -> None:
+        """Adds an example to the metrics and, if its prediction is wrong, the errors.
+
+        Only the worst errors are held in memory.
+        """
+        self.score(example, prediction)
+        if found := self.error(example, prediction):
+            badness, row = found
+            self._num_errors += 1
+            heapq.heappush(self._errors, (badness, -self._num_errors, row))
+            if len(self._errors) > _MAX_ERRORS:
+                heapq.heappop(self._errors)
+
+    def errors(self) -> list[str]:
+        """Returns at most 200 errors as lines of JSON, the worst first."""
+        return [
+            f"{json.dumps(row, ensure_ascii=False, default=str)}\n"
+            for *_, row in sorted(self._errors, reverse=True)
+        ]
+
+    def image(self) -> np.ndarray | None:
+        """Returns a picture of the predictions, uint8 [H, W, 3], or None."""
+        return None
 
     def metrics(self) -> Metrics:
         """Returns the metrics, such as {"accuracy": 0.9}; {} without labels."""
@@ -122,7 +165,7 @@ class TaskResults:
             ]
             for example, prediction in predictions:
                 if self.scores_predictions:
-                    self.score(example, prediction)
+                    self.add(example, prediction)
                 # Without a file for a benchmark's server, the last text has no file.
                 texts = self.lines(example, prediction)
                 for file, text in zip(opened, texts, strict=False):

@@ -199,6 +199,7 @@ class Task:
         return (
             "eval_results.txt",
             "eval_report.txt",
+            "errors.jsonl",
             *self.prediction_files,
             DEV_EXAMPLES,
             RESULTS,

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.progress import Progress
@@ -171,6 +172,8 @@ class HeldOutData:
         samples: A function that returns the predictions for a few examples, or details
             of the last evaluation, as Markdown text. It is called after the
             evaluations. If None, no text is logged.
+        image: A function that returns a picture of the last evaluation, uint8 [H, W,
+            3], or None. It is called after the evaluations.
     """
 
     datasets: Mapping[str, Callable[[], tf.data.Dataset]] = dataclasses.field(
@@ -178,6 +181,7 @@ class HeldOutData:
     )
     samples: Callable[[], str] | None = None
     evaluations: Mapping[str, Evaluate] = dataclasses.field(default_factory=dict)
+    image: Callable[[], np.ndarray | None] = lambda: None
 
 
 @dataclasses.dataclass
@@ -188,7 +192,7 @@ class HeldOutEvaluation(Callback):
         evaluations: Maps the name of each data set to a function that returns the
             metrics of the present weights. The metrics on the first data set select the
             best weights.
-        samples: As in `HeldOutData`.
+        samples, image: As in `HeldOutData`.
         best_by: The name of the metric that selects the best weights, and a sign: 1 if
             higher values of this metric are better, -1 if lower values are better.
         summaries: Receives metrics and samples; None in a process that writes no files.
@@ -204,6 +208,7 @@ class HeldOutEvaluation(Callback):
 
     evaluations: Mapping[str, Evaluate]
     samples: Callable[[], str] | None
+    image: Callable[[], np.ndarray | None]
     best_by: tuple[str, int]
     summaries: Summaries | None
     writer: CheckpointWriter | None
@@ -231,6 +236,8 @@ class HeldOutEvaluation(Callback):
             if self.samples is not None and self.summaries is not None:
                 samples = self.samples()
                 self.summaries.write_text(first, state.step, "samples", samples)
+                if (image := self.image()) is not None:
+                    self.summaries.write_image(first, state.step, "confusion", image)
                 self.summaries.flush()
 
         # The first data set selects the best weights.

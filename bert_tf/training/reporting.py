@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
@@ -204,6 +205,11 @@ class Summaries:
         """
         with self._writer(kind):
             tf.summary.text(name, markdown, step=step)
+
+    def write_image(self, kind: str, step: int, name: str, image: np.ndarray) -> None:
+        """Adds a picture, uint8 [H, W, 3], to TensorBoard's Images tab."""
+        with self._writer(kind):
+            tf.summary.image(name, image[None], step=step)
 
     def write_hyperparameters(self, values: Mapping[str, Any]) -> None:
         """Adds a row to TensorBoard's HParams tab, unless the run already has a row.

@@ -332,6 +332,7 @@ class Trainer(Generic[ObjectiveT]):
         evaluation = HeldOutEvaluation(
             self._evaluations(held_out),
             held_out.samples,
+            held_out.image,
             self.objective.best_by,
             summaries,
             writer if is_chief else None,

@@ -71,6 +71,13 @@ def test_a_run_learns_the_task_and_writes_its_files(data_dir, tmp_path, task_typ
     assert [row["target"] for row in rows] == truth and len(rows) == len(scores) == 30
     values = dict(line.split(" = ") for line in (output / "test_results.txt").open())
     has_report = (output / "eval_report.txt").exists()
+    errors = read_lines(output / "errors.jsonl") if task_type == "regression" else []
+    distances = [abs(row["target"] - row["score"]) for row in errors]
+    assert distances == sorted(distances, reverse=True)
+    if errors:  # the mean of 40 squares, as the run computes it
+        assert len(errors) == 40
+        loss = np.mean(np.square(distances))
+        assert loss == pytest.approx(results["eval_loss"], rel=1e-4)
     if task_type == "regression":
         found = scipy.stats.spearmanr(truth, [row["score"] for row in rows]).statistic
         assert min(found, results["eval_spearman"], results["eval_pearson"]) > 0.8

@@ -6,10 +6,12 @@ import pathlib
 import numpy as np
 import pytest
 import sklearn.metrics
+from event_files import steps_by_tag
 from golden_checkpoints import assert_same_arrays
 from json_files import read_json
 from linear_runs import log_entries
 from refusals import refused
+from run_programs import read_lines
 from safetensors.numpy import load_file, save_file
 from tensorflow.python.framework import config as framework_config
 from tiny_bert import SPECIAL, write_architecture
@@ -256,3 +258,37 @@ def test_an_evaluation_without_labels_is_refused(data_dir, tmp_path, monkeypatch
     model = write_model(data_dir, 0)
     with refused(r"No example of .*dev\.tsv has a label or an answer"):
         run(data_dir, tmp_path / "out", RunPhases(False, True), model=model)
+
+
+def errors_of(path):
+    return [
+        (row["sentence"], row["label"], row["predicted"]) for row in read_lines(path)
+    ]
+
+
+def test_the_errors_are_those_of_the_last_evaluation(data_dir, tmp_path):
+    output = tmp_path / "out"
+    run(data_dir, output, stop_at_step=2, eval_steps=1)
+    # The predictions for the dev file, as a test file.
+    location = DataLocation(test_file=f"{data_dir}/dev.tsv")
+    run(data_dir, output, RunPhases(False, False, True), location=location)
+    rows = read_lines(output / "predictions.jsonl")
+    wrong = [row for row in rows if row["predicted"] != row["label"]]
+    wrong.sort(key=lambda row: -row["probability"])
+    expected = [(row["sentence"], row["label"], row["predicted"]) for row in wrong]
+    assert errors_of(output / "errors.jsonl") == expected and expected
+
+    # TensorBoard has each evaluation.
+    steps = steps_by_tag(output / "eval")
+    assert steps["samples"] == steps["confusion"] == [1, 2]
+    (events,) = (output / "eval").glob("events.out.tfevents.*")
+    content = events.read_bytes().decode("utf-8", "replace")
+    assert "The worst errors:\n" in content and f'"{expected[0][0]}"' in content
+
+    # Without an error, there is no file.
+    header, *lines = pathlib.Path(data_dir, "dev.tsv").read_text().splitlines()
+    found = dict.fromkeys((row["sentence"], row["predicted"]) for row in rows)
+    lines = [f"{text}\t{label}" for text, label in found]
+    pathlib.Path(data_dir, "dev.tsv").write_text("\n".join([header, *lines]) + "\n")
+    run(data_dir, output, RunPhases(False, True))
+    assert not (output / "errors.jsonl").exists()

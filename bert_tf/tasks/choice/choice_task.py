@@ -22,6 +22,7 @@ from bert_tf.tasks.choice.choice_examples import ChoiceExample, read_examples
 from bert_tf.tasks.head_objective import HeadObjective, Tensors
 from bert_tf.tasks.results import Metrics, Outputs, TaskResults, shortest_float
 from bert_tf.tasks.splits import SPLIT_NAMES, RowCounts, Split
+from bert_tf.tasks.tables import Row
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
 
@@ -125,17 +126,30 @@ class ChoiceResults(TaskResults):
 
     def lines(self, example: ChoiceExample, prediction: Outputs) -> tuple[str, str]:
         """Returns the line of an example in each of the two files."""
-        probabilities = prediction["probabilities"][: len(example.choices)]
-        best = int(probabilities.argmax())
-        row = {
-            **example.as_row(),
-            "predicted": best,
-            "choice": example.choices[best],
-            "probability": shortest_float(probabilities[best]),
-            "probabilities": [shortest_float(value) for value in probabilities],
-        }
-        numbers = "\t".join(map(str, probabilities))
+        row = _as_json(example, prediction)
+        numbers = "\t".join(map(str, row["probabilities"]))
         return f"{numbers}\n", f"{json.dumps(row, ensure_ascii=False)}\n"
+
+    def error(
+        self, example: ChoiceExample, prediction: Outputs
+    ) -> tuple[float, Row] | None:
+        """Returns the probability of a wrong choice, and its row in the files."""
+        row = _as_json(example, prediction)
+        is_right = example.label in (None, row["predicted"])
+        return None if is_right else (row["probability"], row)
+
+
+def _as_json(example: ChoiceExample, prediction: Outputs) -> Row:
+    """Returns the texts, the label if it is known, and the prediction."""
+    probabilities = prediction["probabilities"][: len(example.choices)]
+    best = int(probabilities.argmax())
+    return {
+        **example.as_row(),
+        "predicted": best,
+        "choice": example.choices[best],
+        "probability": shortest_float(probabilities[best]),
+        "probabilities": [shortest_float(value) for value in probabilities],
+    }
 
 
 @dataclasses.dataclass(frozen=True)

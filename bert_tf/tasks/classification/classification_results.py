@@ -40,6 +40,9 @@ _BLOCK = 4096
 _SHOWN_LABELS = 1000
 # The largest number of labels for which a report contains the confusion matrix.
 _MAX_MATRIX = 100
+# The largest number of labels for which TensorBoard shows it, and the width in pixels
+# and the color of a cell with all examples of a label.
+_MAX_IMAGE, _SQUARE, _BLUE = 30, 22, (8, 48, 107)
 _MANY = 20  # examples, among which one expects more than one label
 
 
@@ -130,6 +133,19 @@ class TextResults(TaskResults):
             self._block.append((example.label, prediction))
             if len(self._block) >= _BLOCK:
                 self._flush()
+
+    def error(
+        self, example: TextExample, prediction: Outputs
+    ) -> tuple[float, Row] | None:
+        """Returns how bad a wrong prediction is, and its row in predictions.jsonl."""
+        values = np.atleast_1d(prediction[self.output])
+        if example.label is None or not (bad := self._badness(example.label, values)):
+            return None
+        return bad, with_prediction(example.file_row(), self._as_json(values))
+
+    def _badness(self, label: Any, values: np.ndarray) -> float:
+        """Returns how wrong an output [C] is; 0 if it is right."""
+        raise NotImplementedError
 
     def _flush(self) -> None:
         if not self._block:
@@ -313,9 +329,32 @@ class ClassificationResults(TextResults):
             f"{aligned([['', *self._names], *rows])}\n"
         )
 
+    def image(self) -> np.ndarray | None:
+        """Returns the confusion matrix as shares of each row; None for many labels."""
+        self._flush()
+        true, predicted, counts, num_labels = self._counted()
+        if num_labels > _MAX_IMAGE:
+            return None
+        matrix = np.zeros([num_labels, num_labels])
+        matrix[true, predicted] = counts
+        shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+
+        # A square for each pair of labels, with a white border.
+        square = np.pad(np.ones([_SQUARE, _SQUARE]), 1)
+        ink = np.kron(shares, square)[..., None]
+        return (255 - ink * (255 - np.array(_BLUE))).astype(np.uint8)
+
+    def _badness(self, label: Any, values: np.ndarray) -> float:
+        best = int(values.argmax())
+        return 0.0 if self._names[best] == label else float(values[best])
+
+    def lines(self, example: TextExample, prediction: Outputs) -> list[str]:
+        """Returns the lines of an example in all files, and counts the prediction."""
+        self._predicted[self._names[int(prediction[self.output].argmax())]] += 1
+        return super().lines(example, prediction)
+
     def _as_json(self, values: np.ndarray) -> Row:
         best = int(values.argmax())
-        self._predicted[self._names[best]] += 1
         return {
             "predicted": self._names[best],
             "probability": shortest_float(values[best]),
@@ -372,6 +411,12 @@ class MultiLabelResults(TextResults):
         losses = np.logaddexp(0, logits) - logits * true
         return losses.mean(axis=-1).sum()
 
+    def _badness(self, label: Any, values: np.ndarray) -> float:
+        # Of the wrong labels, the one with the largest distance to its probability.
+        true = np.array([name in label for name in self._names])
+        wrong = self._is_predicted(values) != true
+        return float((wrong * np.abs(values - true)).max())
+
     def _counted(self) -> np.ndarray:
         return self._outcomes
 
@@ -420,6 +465,9 @@ class RegressionResults(TextResults):
         scores = logits[:, 0]
         self._scores.append(np.stack([labels, scores.astype(np.float32)]))
         return np.square(scores - labels).sum()
+
+    def _badness(self, label: Any, values: np.ndarray) -> float:
+        return float(abs(values[0] - label))
 
     def _counted(self) -> np.ndarray:
         return np.concatenate(self._scores, axis=1)

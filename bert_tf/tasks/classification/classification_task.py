@@ -175,6 +175,7 @@ class ClassificationTask(Task):
 
         patterns = (
             "eval_report{}.txt",
+            "errors{}.jsonl",
             "eval_results{}.txt",
             "test_results{}.tsv",
             "predictions{}.jsonl",

@@ -13,7 +13,7 @@ import numpy as np
 from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.schemes import OUTSIDE, Entity, find_entities, to_tags, types_of
 from bert_tf.tasks.results import Metrics, Outputs, TaskResults
-from bert_tf.tasks.tables import aligned
+from bert_tf.tasks.tables import Row, aligned
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -194,6 +194,17 @@ class NerResults(TaskResults):
             f"predicted: {_with_brackets(example.words, prediction)}\n"
             f"correct:   {_with_brackets(example.words, example.tags)}\n"
         )
+
+    def error(
+        self, example: NerExample, prediction: Sequence[str]
+    ) -> tuple[int, Row] | None:
+        """Returns the number of wrong and lost entities, and both taggings."""
+        if example.tags is None:
+            return None
+        correct, predicted = map(set, map(find_entities, (example.tags, prediction)))
+        taggings = {"tags": list(example.tags), "predicted": list(prediction)}
+        row = {"tokens": list(example.words), **taggings}
+        return (len(correct ^ predicted), row) if correct != predicted else None
 
     def metrics(self) -> Metrics:
         """Returns the metrics, in percent.

@@ -13,6 +13,7 @@ from bert_tf.tasks.results import Metrics, Outputs, TaskResults
 from bert_tf.tasks.squad import squad_metrics
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings, BestAnswers
 from bert_tf.tasks.squad.squad_examples import SquadExample
+from bert_tf.tasks.tables import Row
 
 _LOGGER = logging.getLogger(__name__)
 THRESHOLD = "squad_threshold.json"
@@ -61,18 +62,19 @@ class AnswerMetrics:
             self._num_unknown += 1
             return
 
-        texts, correct = [predicted], list(example.answers)
-        others: list[float] = []
+        texts, others = [predicted], list[float]()
         if self._settings.version_2_with_negative:
             texts.append(best_text)
-            correct = squad_metrics.correct_answers(correct)
             others = [null_diff, bool(best_text), bool(example.answers)]
-        em_f1 = [
-            squad_metrics.best_of(metric, text, correct)
-            for text in texts
-            for metric in self._metrics
-        ]
+        em_f1 = [value for text in texts for value in self.em_and_f1(example, text)]
         self._rows.append((*em_f1, *others))
+
+    def em_and_f1(self, example: SquadExample, text: str) -> list[float]:
+        """Returns EM and F1, from 0 to 1, of a question with known answers."""
+        correct = list(example.answers or ())
+        if self._settings.version_2_with_negative:
+            correct = squad_metrics.correct_answers(correct)
+        return [squad_metrics.best_of(each, text, correct) for each in self._metrics]
 
     def results(self) -> Metrics:
         """Returns the metrics; {} if no question has known answers."""
@@ -189,6 +191,31 @@ class SquadResults(TaskResults):
             f"predicted: {predicted or _NO_ANSWER}\n"
             f"correct:   {' | '.join(correct) or _NO_ANSWER}\n"
         )
+
+    def error(
+        self, example: SquadExample, prediction: BestAnswers
+    ) -> tuple[tuple[float, float], Row] | None:
+        """Returns the lack of F1 and the probability of a wrong answer, and its row."""
+        predicted = prediction.predicted(self._settings)
+        if example.answers is None:
+            return None
+        em, f1 = self._metrics.em_and_f1(example, predicted)
+        if em == 1:
+            return None
+
+        pairs = zip(prediction.answers, prediction.probabilities, strict=True)
+        of_predicted = (each for answer, each in pairs if answer.text == predicted)
+        probability = next(of_predicted, 0.0)  # 0 if it is not in the n-best list
+        row = {
+            "id": example.id,
+            "question": example.question,
+            "context": example.context,
+            "answers": [*dict.fromkeys(example.answers)],
+            "predicted": predicted,
+            "probability": probability,
+            "f1": f1,
+        }
+        return (-f1, probability), row
 
     def metrics(self) -> Metrics:
         """Returns the metrics of all questions, in percent.

@@ -99,7 +99,7 @@ def as_columns(prediction: Prediction) -> list[str]:
     if "embedding" in prediction:
         return [" ".join(f"{value:.6f}" for value in prediction["embedding"])]
     if "score" not in prediction:
-        return [str(value) for value in prediction.values()]
+        return [str(v) for name, v in prediction.items() if name != "truncated"]
     score = [f"{prediction['score']:.4f}"]
     if "num_tokens" in prediction:
         score.append(str(prediction["num_tokens"]))

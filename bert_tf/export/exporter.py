@@ -13,7 +13,7 @@ from bert_tf.errors import InputError
 from bert_tf.export import assets, gate, model_file_writing, saved_model
 from bert_tf.export.export_job import ExportJob, read_results, read_training
 from bert_tf.export.formats import FILE_FORMATS
-from bert_tf.export.layout import EXTRA, has_saved_model, next_version
+from bert_tf.export.layout import REPORT_FILE, has_saved_model, next_version
 from bert_tf.export.served import task_of
 from bert_tf.export.served.load import complete_facts, served_class
 from bert_tf.export.serving_settings import TASKS, ServingSettings
@@ -27,7 +27,6 @@ from bert_tf.training.lifecycle.run_state import run_of
 
 _LOGGER = logging.getLogger(__name__)
 _THRESHOLD = "null_score_diff_threshold"
-REPORT_FILE = posixpath.join(EXTRA, "export_report.json")
 
 
 def export(

@@ -14,6 +14,7 @@ from bert_tf.storage.replacement import first_foreign
 
 _LOGGER = logging.getLogger(__name__)
 EXTRA = "assets.extra"
+REPORT_FILE = f"{EXTRA}/export_report.json"
 # The files of a SavedModel whose SHA-256 is in the fact `FILES_SHA256`. The index of
 # the variables has a checksum of each variable.
 CHECKED_FILES = ("saved_model.pb", "fingerprint.pb", "variables/variables.index")

@@ -3,6 +3,7 @@
 A program that predicts with a SavedModel needs no Keras.
 """
 
+import functools
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,11 @@ from bert_tf.export.decoding import Prediction, decode
 from bert_tf.export.formats import RUNTIMES, format_of_file
 from bert_tf.export.layout import newest_version
 from bert_tf.export.saved_model_loading import load_saved_model
+from bert_tf.export.text_limit import (
+    limit_of_saved_model,
+    num_tokens,
+    reads_starts_only,
+)
 from bert_tf.storage.paths import check_no_file_scheme
 
 _LOGGER = logging.getLogger(__name__)
@@ -53,6 +59,7 @@ class Predictor:
     Attributes:
         names: The names of the texts that a prediction needs, such as ("question",
             "context").
+        max_seq_length: The largest number of tokens of a sequence.
         list_names: Those of `names` that stand for a list of texts: ("choices",) for a
             model of multiple choice, else ().
 
@@ -87,6 +94,10 @@ class Predictor:
         * signature "score": `score` and `num_tokens`; "next_sentence": `is_next`;
         * embedding: `embedding`, float32 [H].
 
+        If the model reads only the start of a text that is longer than a sequence,
+        there is also `truncated` (bool): whether it was. Models of questions and named
+        entities, and classifiers with windows, read texts of any length.
+
     Raises:
         InputError: The folder contains no exported model, or its files are damaged or
             contain what models of bert-tf do not need; the model has no such signature;
@@ -117,10 +128,22 @@ class Predictor:
                 path, signature, num_threads, runtime
             )
         else:
+            folder = newest_version(path)
             # The signatures do not keep the weights alive.
-            self._model, self._facts = load_saved_model(newest_version(path), trust)
+            self._model, self._facts = load_saved_model(folder, trust)
             signatures = self._model.signatures
         self._signature = _signature(signatures, signature, path)
+
+        # How long the texts may be.
+        outputs = self._signature.structured_outputs
+        self._truncates = reads_starts_only(self._facts, outputs)
+        if format_of_file(path):
+            served = self._model
+            limit = served.max_seq_length, lambda: served.tokenizer
+        else:
+            limit = limit_of_saved_model(folder, self._facts, outputs)
+        self.max_seq_length, make_tokenizer = limit
+        self._tokenizer = functools.cache(make_tokenizer)
         _, inputs = self._signature.structured_input_signature
         self.names = _in_order(inputs)
         self.list_names = tuple(
@@ -159,8 +182,9 @@ class Predictor:
         found: dict[int, Prediction] = {}
         for start in range(0, len(order), self._batch_size):
             rows = order[start : start + self._batch_size].tolist()
-            batch = [_tensor([column[row] for row in rows]) for column in columns]
-            arrays = self._outputs(dict(zip(self.names, batch, strict=True)))
+            batch = [[column[row] for row in rows] for column in columns]
+            tensors = dict(zip(self.names, map(_tensor, batch), strict=True))
+            arrays = self._outputs(tensors)
             for number, row in enumerate(rows):
                 values = {name: value[number] for name, value in arrays.items()}
                 for name in self.list_names:
@@ -170,6 +194,10 @@ class Predictor:
                         n: values[n][:size] for n in _LIST_OUTPUTS if n in values
                     }
                 found[row] = decode(values, self._facts)
+                if self._truncates:
+                    found[row]["truncated"] = False
+            for row in self._truncated(rows, lengths, columns):
+                found[row]["truncated"] = True
             if on_batch:
                 on_batch(len(rows))
 
@@ -184,6 +212,25 @@ class Predictor:
                 masks,
             )
         return (found[row] for row in range(len(order)))
+
+    def _truncated(
+        self, rows: Sequence[int], lengths: np.ndarray, columns: Sequence[Sequence[Any]]
+    ) -> list[int]:
+        """Returns those rows of which the model reads only the start.
+
+        Args:
+            rows: The rows of a batch.
+            lengths: The number of bytes of each row.
+            columns: The texts of each input.
+        """
+        room = self.max_seq_length - 1 - len(columns)  # without [CLS] and [SEP]
+        # A token has at least one byte, so most texts need no tokenizer.
+        longer = [row for row in rows if lengths[row] > room]
+        if not (longer and self._truncates):
+            return []
+        texts = [[column[row] for row in longer] for column in columns]
+        counts = num_tokens(texts, self._tokenizer())
+        return [row for row, count in zip(longer, counts, strict=True) if count > room]
 
     def _columns(self, texts: Sequence[Any]) -> list[list[Any]]:
         """Returns the texts of each input as UTF-8.

@@ -1,0 +1,66 @@
+"""Which texts are longer than the sequences of an exported model."""
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf.export.layout import EXTRA, REPORT_FILE
+from bert_tf.storage import files, json_files
+from bert_tf.storage.weights import VOCABULARY_FILE
+from bert_tf.tasks.classification.long_texts import LongTexts
+from bert_tf.tokenization import BertTokenizer
+
+# Models with one of these outputs read long texts in windows.
+_WINDOWS = {"answer", "tags"}
+# Models with one of these outputs have special tokens in texts, such as [MASK].
+_PRETRAINED = {"num_masks", "num_tokens", "is_next"}
+
+
+def reads_starts_only(facts: Mapping[str, Any], outputs: Collection[str]) -> bool:
+    """Returns whether a model with such facts and outputs truncates long texts."""
+    return not (LongTexts.of_facts(facts).in_windows or _WINDOWS & set(outputs))
+
+
+def limit_of_saved_model(
+    folder: str, facts: Mapping[str, Any], outputs: Collection[str]
+) -> tuple[int, Callable[[], BertTokenizer]]:
+    """Returns the length of the sequences, and a function that makes the tokenizer.
+
+    Args:
+        folder: The folder of the version.
+        facts: The facts of the model.
+        outputs: The names of the outputs of the signature.
+    """
+
+    def make_tokenizer() -> BertTokenizer:
+        text = files.read_text(os.path.join(folder, EXTRA, VOCABULARY_FILE))
+        has_masks = bool(_PRETRAINED & set(outputs))
+        return BertTokenizer(text.split("\n")[:-1], facts["do_lower_case"], has_masks)
+
+    report = json_files.read(os.path.join(folder, REPORT_FILE), own=True)
+    return report["max_seq_length"], make_tokenizer
+
+
+def num_tokens(columns: Sequence[Sequence[Any]], tokenizer: BertTokenizer) -> Any:
+    """Returns the number of tokens of the longest sequence of each row, int [N].
+
+    Special tokens are not counted.
+
+    Args:
+        columns: For each input of the model, N texts as UTF-8, or N lists of texts, of
+            which each one is in a sequence of its own.
+        tokenizer: The tokenizer of the model.
+    """
+    total: np.ndarray = np.zeros(len(columns[0]), int)
+    for column in columns:
+        lists = [[each] if isinstance(each, bytes) else each for each in column]
+        row: np.ndarray = np.repeat(
+            np.arange(len(lists)), [len(each) for each in lists]
+        )
+        counts = tokenizer.tokenize([text for each in lists for text in each])
+        longest = np.zeros_like(total)
+        np.maximum.at(longest, row, counts.row_lengths())
+        total += longest
+    return total

@@ -27,7 +27,12 @@ prediction. The predictions of the tasks are:
 * fill-mask: for each [MASK], the most probable token and its probability; with --score,
   the sum of the log probabilities of the tokens (the pseudo log-likelihood), and their
   number;
-* embedding: the numbers of the vector.
+* embedding: the numbers of the vector. With --format=projector, they and the columns
+  of the table become a folder, which TensorBoard shows as points:
+
+    python run_scripts/predict.py --model=/models/embedder --input_file=texts.csv \
+        --format=projector --output_file=/tmp/points
+    tensorboard --logdir=/tmp/points
 """
 
 import codecs
@@ -44,7 +49,8 @@ from bert_tf.errors import InputError
 from bert_tf.export.formats import RUNTIMES
 from bert_tf.program import command_line, config_flags, startup
 from bert_tf.progress import Progress
-from bert_tf.run_scripts import prediction_tables
+from bert_tf.run_scripts import prediction_tables, projector_files
+from bert_tf.run_scripts.prediction_tables import SEPARATORS, Texts
 from bert_tf.storage import files
 from bert_tf.storage.paths import check_output_file
 from bert_tf.tasks.results import with_prediction
@@ -54,13 +60,11 @@ if TYPE_CHECKING:
     from bert_tf.export.predictor import Predictor
 
 FLAGS = flags.FLAGS
-SEPARATORS = (" ||| ", "\t")  # of the texts of a line
 BLOCK_SIZE = 4096
 # An input line or row, with its prediction.
 Prediction = tuple[Any, dict[str, Any]]
 # An input line, or a row of a table as a dict, and its value for each input of the
-# model: a text, or a list of texts.
-Texts = list[str | list[str]]
+# model.
 Item = tuple[Any, Texts]
 flags.DEFINE_string(
     "model",
@@ -85,8 +89,8 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "output_file",
     None,
-    "File for the predictions; appears when it is complete. Default: the standard "
-    "output.",
+    "File for the predictions, or folder for --format=projector; appears when it is "
+    "complete. Default: the standard output.",
 )
 flags.DEFINE_string(
     "text_a_column",
@@ -111,8 +115,9 @@ config_flags.define(TableFormat)
 flags.DEFINE_enum(
     "format",
     "text",
-    ["text", "jsonl"],
-    "Output format. By default, the rows of a table keep their columns and its format.",
+    ["text", "jsonl", "projector"],
+    "Output format. By default, the rows of a table keep their columns and its format. "
+    "projector: a folder for TensorBoard with the vectors of an embedder.",
 )
 flags.DEFINE_integer("batch_size", 64, "Texts per batch.", lower_bound=1)
 flags.DEFINE_bool(
@@ -180,6 +185,9 @@ def write(found: Iterator[Prediction]) -> None:
     """Writes the predictions to --output_file, or to the standard output."""
     from bert_tf.export.decoding import as_columns
 
+    if FLAGS.format == "projector":
+        projector_files.write(FLAGS.output_file, found)
+        return
     ending = _output_ending()
     rows = (
         with_prediction(line if isinstance(line, dict) else {"text": line}, each)
@@ -202,7 +210,8 @@ def write(found: Iterator[Prediction]) -> None:
 
 def _output_ending() -> str:
     """Returns the ending of the table to write, or "" for lines of text."""
-    return ".jsonl" if FLAGS.format == "jsonl" else _table_ending()
+    formats = {"text": _table_ending(), "jsonl": ".jsonl", "projector": ""}
+    return formats[FLAGS.format]
 
 
 def _table_ending() -> str:
@@ -238,7 +247,11 @@ def check_flags() -> None:
     for path in (FLAGS.model, FLAGS.input_file):
         if path is not None and "://" not in path and not os.path.exists(path):
             raise InputError(f"There is no file or folder {path!r}.")
-    if FLAGS.output_file is not None:
+    if FLAGS.format == "projector":
+        if not FLAGS.output_file:
+            raise InputError("--format=projector writes a folder. Give --output_file.")
+        projector_files.check_folder(FLAGS.output_file)
+    elif FLAGS.output_file is not None:
         check_output_file(FLAGS.output_file, filter(None, [FLAGS.input_file]))
         written = _output_ending()
         ending = os.path.splitext(FLAGS.output_file)[1].lower()
@@ -289,13 +302,9 @@ def items(predictor: "Predictor") -> Iterator[Item]:
 
     # Lines of text.
     else:
-        for number, text in enumerate(texts(), start=1):
-            if predictor.list_names:
-                context, *choices = split_line(text, number)
-                yield text, [context, choices]
-            else:
-                pairs = len(predictor.names) == 2
-                yield text, [*split_line(text, number, maxsplit=1)] if pairs else [text]
+        yield from prediction_tables.texts_of_lines(
+            texts(), predictor.names, predictor.list_names
+        )
 
 
 def texts() -> Iterator[str]:
@@ -330,30 +339,6 @@ def lines_of_pipe(pipe: IO[bytes], name: str) -> Iterator[str]:
                 f"0x{line[error.start]:02x} in line {number}. Convert it first, or "
                 "give its encoding, such as --encoding=latin-1."
             ) from error
-
-
-def split_line(text: str, number: int, maxsplit: int = -1) -> list[str]:
-    """Splits a line into two or more texts.
-
-    Args:
-        text: The line.
-        number: Number of the line, from 1.
-        maxsplit: The largest number of separators; -1 for any number.
-
-    Raises:
-        InputError: The line has no separator.
-    """
-    for separator in SEPARATORS:
-        if separator in text:
-            return text.split(separator, maxsplit)
-    expected = (
-        'pairs, "first ||| second"'
-        if maxsplit == 1
-        else '"context ||| choice ||| choice"'
-    )
-    raise InputError(
-        f"Text {number}: the model takes {expected}. Received: {text[:60]!r}."
-    )
 
 
 def run() -> None:

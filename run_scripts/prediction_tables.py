@@ -1,4 +1,4 @@
-"""Tables as input and output of predict.py: rows, to which it adds columns."""
+"""The inputs of a model in the lines and tables of predict.py, and tables as output."""
 
 import csv
 import functools
@@ -12,6 +12,9 @@ from bert_tf.tasks.classification.text_examples import text_of
 from bert_tf.tasks.tables import TableFormat, column_values, place_of
 
 Row = dict[str, Any]
+# The value of each input of a model: a text, or a list of texts.
+Texts = list[str | list[str]]
+SEPARATORS = (" ||| ", "\t")  # of the texts of a line
 PARAMETERS = ("text_a_column", "text_b_column")
 # The column of an input of a model is by default that of its name, or else the one of
 # these.
@@ -25,7 +28,7 @@ def read_rows(
     lists: Sequence[str],
     columns: Sequence[str | None],
     table_format: TableFormat,
-) -> Iterator[tuple[Row, list[str | list[str]]]]:
+) -> Iterator[tuple[Row, Texts]]:
     """Yields each row of a table, and its value for each input of a model.
 
     Args:
@@ -79,6 +82,53 @@ def _texts(row: Row, columns: Sequence[str], place: str) -> list[str]:
     return [text_of(value, place) for value in values]
 
 
+def texts_of_lines(
+    lines: Iterable[str], inputs: Sequence[str], lists: Sequence[str]
+) -> Iterator[tuple[str, Texts]]:
+    """Yields each line, and its value for each input of a model.
+
+    Args:
+        lines: The lines, with the texts separated by one of `SEPARATORS`.
+        inputs: The names of the inputs.
+        lists: Those of `inputs` that are lists of texts.
+
+    Raises:
+        InputError: The model takes several texts, and a line has no separator.
+    """
+    for number, line in enumerate(lines, start=1):
+        if lists:
+            context, *choices = _split_line(line, number)
+            yield line, [context, choices]
+        elif len(inputs) == 1:
+            yield line, [line]
+        else:
+            yield line, [*_split_line(line, number, maxsplit=1)]
+
+
+def _split_line(text: str, number: int, maxsplit: int = -1) -> list[str]:
+    """Splits a line into two or more texts.
+
+    Args:
+        text: The line.
+        number: Number of the line, from 1.
+        maxsplit: The largest number of separators; -1 for any number.
+
+    Raises:
+        InputError: The line has no separator.
+    """
+    for separator in SEPARATORS:
+        if separator in text:
+            return text.split(separator, maxsplit)
+    expected = (
+        'pairs, "first ||| second"'
+        if maxsplit == 1
+        else '"context ||| choice ||| choice"'
+    )
+    raise InputError(
+        f"Text {number}: the model takes {expected}. Received: {text[:60]!r}."
+    )
+
+
 def write_lines(
     rows: Iterable[Row], ending: str, stream: IO[str], header: bool = True
 ) -> None:
@@ -93,14 +143,15 @@ def write_lines(
     writer = csv.writer(stream, lineterminator="\n")
     for row in rows:
         names, header = [list(row)] if header else [], False
-        for cells in [*names, [*map(_cell, row.values())]]:
+        for cells in [*names, [*map(cell_text, row.values())]]:
             if ending == ".csv":
                 writer.writerow(cells)
             else:  # quotes are ordinary characters
                 stream.write("\t".join(cells) + "\n")
 
 
-def _cell(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """Returns the text of a value in a table; lists and dicts are JSON."""
     text = "" if value is None else value
     return (
         text
@@ -112,7 +163,9 @@ def _cell(value: Any) -> str:
 def _plain(value: Any) -> Any:
     """Returns lists and dicts as JSON text: their types differ from row to row."""
     is_vector = isinstance(value, list) and value and isinstance(value[0], float)
-    return _cell(value) if isinstance(value, (list, dict)) and not is_vector else value
+    return (
+        cell_text(value) if isinstance(value, (list, dict)) and not is_vector else value
+    )
 
 
 def write_parquet(rows: Iterable[Row], source: str, path: str) -> None:

@@ -1,0 +1,75 @@
+"""The folder of `predict.py --format=projector`, which TensorBoard's projector reads.
+
+`tensors.tsv` has a vector a line, and `metadata.tsv` the columns of its text.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from bert_tf.errors import InputError
+from bert_tf.run_scripts.prediction_tables import cell_text
+from bert_tf.storage import files
+from bert_tf.storage.paths import check_output_folder
+from bert_tf.storage.replacement import first_foreign, refusal
+
+_TENSORS, _METADATA, _CONFIG = "tensors.tsv", "metadata.tsv", "projector_config.pbtxt"
+_CONTENT = f"""\
+embeddings {{
+  tensor_name: "embeddings"
+  tensor_path: "{_TENSORS}"
+  metadata_path: "{_METADATA}"
+}}
+"""
+
+
+def check_folder(folder: str) -> None:
+    """Checks, before the work, that the folder can be written.
+
+    Raises:
+        InputError: It cannot be written, or it contains other files.
+    """
+    check_output_folder(folder, _CONFIG)
+    own = (_TENSORS, _METADATA, _CONFIG)
+    if foreign := first_foreign(folder, own.__contains__):
+        raise refusal(
+            folder, f"but contains {foreign}", "Give the path of a new folder"
+        )
+
+
+def write(folder: str, found: Iterable[tuple[Any, dict[str, Any]]]) -> None:
+    """Writes the vectors, with the columns of their texts.
+
+    Args:
+        folder: The folder, which appears when it is complete.
+        found: Each row of a table, or each text, with its prediction.
+
+    Raises:
+        InputError: The model returns no vectors.
+    """
+    with files.atomic_folder(folder, _CONFIG) as temporary:
+        paths = (os.path.join(temporary, name) for name in (_TENSORS, _METADATA))
+        tensors, metadata = (files.open_binary(path, "wb") for path in paths)
+        with tensors, metadata:
+            for number, (row, prediction) in enumerate(found):
+                if "embedding" not in prediction:
+                    raise InputError(
+                        "--format=projector is for the vectors of a model of the task "
+                        f"embedding. This one returns {', '.join(prediction)}."
+                    )
+                vector = "\t".join(map(str, prediction["embedding"]))
+                tensors.write(f"{vector}\n".encode())
+
+                # The projector expects the names of several columns, but not of one.
+                columns = row if isinstance(row, dict) else {"text": row}
+                if number == 0 and len(columns) > 1:
+                    metadata.write(_line(columns))
+                metadata.write(_line(columns.values()))
+        files.write_text(os.path.join(temporary, _CONFIG), _CONTENT)
+
+
+def _line(values: Iterable[Any]) -> bytes:
+    """Returns a line of metadata. The projector skips blank lines."""
+    line = "\t".join(re.sub(r"[\t\r\n]", " ", cell_text(value)) for value in values)
+    return f"{line if line.strip() else f'(empty){line}'}\n".encode(errors="replace")

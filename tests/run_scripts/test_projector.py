@@ -1,0 +1,95 @@
+"""predict.py --format=projector: the folder that TensorBoard's projector reads."""
+
+import pathlib
+
+import export_models
+import numpy as np
+import pytest
+from run_programs import assert_refused, run_main
+from tables_of_rows import write_rows
+from tensorboard.plugins import base_plugin
+from tensorboard.plugins.projector import projector_plugin
+
+import bert_tf
+
+PREDICT = "bert_tf.run_scripts.predict"
+FILES = {"metadata.tsv", "projector_config.pbtxt", "tensors.tsv"}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """The folder of an embedder and of a classifier."""
+    folder = tmp_path_factory.mktemp("models")
+    for kind in ("embedding", "classification"):
+        export_models.export(kind, folder, f"{kind}_served")
+    return folder
+
+
+def predict(models, *flags, kind="embedding"):
+    model = f"--model={models}/{kind}_served"
+    return run_main(PREDICT, [model, "--format=projector", *flags])[0]
+
+
+def lines(path):
+    """Returns the lines, as the projector splits them; it skips blank ones."""
+    found = pathlib.Path(path).read_text("utf-8").removesuffix("\n").split("\n")
+    assert all(line.strip() for line in found)
+    return found
+
+
+def test_a_table_becomes_points_with_its_columns(models, here):
+    texts = ["a b", "tab\there", "two\r\nlines", "", "猫"]
+    rows = [{"text": text, "kind": f"k{n % 2}", "n": n} for n, text in enumerate(texts)]
+    write_rows(pathlib.Path("in.jsonl"), rows)
+    for _ in range(2):  # the second call replaces the folder
+        result = predict(models, "--input_file=in.jsonl", "--output_file=points")
+        assert (result.code, result.out) == (0, ""), result.err
+    assert {path.name for path in pathlib.Path("points").iterdir()} == FILES
+
+    assert lines("points/metadata.tsv") == [
+        "text\tkind\tn", "a b\tk0\t0", "tab here\tk1\t1", "two  lines\tk0\t2", "\tk1\t3",
+        "猫\tk0\t4",
+    ]  # fmt: skip
+    vectors = [
+        each["embedding"] for each in bert_tf.Predictor(f"{models}/embedding_served")([*texts])
+    ]
+    found = np.loadtxt("points/tensors.tsv", delimiter="\t")
+    np.testing.assert_allclose(found, vectors, atol=1e-6)
+
+
+def test_tensorboard_reads_the_folder(models, here):
+    pathlib.Path("texts.txt").write_text("a b\n\nc\n")
+    result = predict(models, "--input_file=texts.txt", "--output_file=points")
+    assert result.code == 0, result.err
+    # A single column has no name; its empty text is a point too.
+    assert lines("points/metadata.tsv") == ["a b", "(empty)", "c"]
+
+    context = base_plugin.TBContext(logdir="points", multiplexer=None)
+    plugin = projector_plugin.ProjectorPlugin(context)
+    plugin._update_configs()
+    (config,) = plugin.configs.values()
+    (embedding,) = config.embeddings
+    hidden = bert_tf.Predictor(f"{models}/embedding_served")("a")["embedding"].size
+    assert list(embedding.tensor_shape) == [3, hidden]
+    assert embedding.metadata_path == "metadata.tsv"
+
+
+def test_bad_input(models, here):
+    pathlib.Path("other").mkdir()
+    pathlib.Path("other/mine.txt").write_text("mine")
+    text = "--text=a"
+    assert_refused(predict(models, text), "writes a folder. Give --output_file")
+    assert_refused(
+        predict(models, text, "--output_file=other"),
+        "other would be replaced, but contains mine.txt",
+    )
+    assert_refused(
+        predict(models, text, "--output_file=points", kind="classification"),
+        "for the vectors of a model of the task embedding. This one returns label",
+    )
+    assert_refused(
+        predict(models, text, "--output_file=other/mine.txt"),
+        "other/mine.txt is a file",
+    )
+    assert not pathlib.Path("points").exists()
+    assert [path.name for path in pathlib.Path("other").iterdir()] == ["mine.txt"]

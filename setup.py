@@ -20,6 +20,9 @@ OPENVINO = ["openvino>=2025.0"]
 # Beam needs protobuf below 7: it stays out of the core, which takes any.
 BEAM = ["apache-beam>=2.70"]
 DASK = ["distributed>=2024.8"]
+DEMO = ["gradio>=6"]
+# Opens the page of the demo in a browser, for a test.
+BROWSER = ["playwright>=1.50"]
 HUB = ["huggingface_hub>=0.30"]
 # Keras also runs on PyTorch, if torch is installed.
 BACKENDS = ["jax>=0.5"]
@@ -62,6 +65,7 @@ README = re.sub(
     f"]({URL}/blob/v{VERSION}/",
     (HERE / "README.md").read_text("utf-8"),
 )
+README = re.sub(r"/blob/(\S+\.png\))", r"/raw/\1", README)  # the picture itself
 MAINS = {
     "bert-tf-make-sample-data": "bert_tf.data_prep.make_sample_data",
     "bert-tf-train-vocabulary": "bert_tf.data_prep.train_vocabulary",
@@ -79,6 +83,7 @@ MAINS = {
     "bert-tf-adapt-vocabulary": "bert_tf.run_scripts.adapt_vocabulary",
     "bert-tf-export-model": "bert_tf.run_scripts.export_model",
     "bert-tf-predict": "bert_tf.run_scripts.predict",
+    "bert-tf-demo": "bert_tf.run_scripts.demo",
 }
 
 setuptools.setup(
@@ -118,6 +123,7 @@ setuptools.setup(
         "dask": DASK,
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
         "hub": HUB,
+        "demo": DEMO,
         "backends": BACKENDS,
         "parquet": PARQUET,
         "docs": DOCS,
@@ -128,6 +134,8 @@ setuptools.setup(
             *BEAM,
             *DASK,
             *HUB,
+            *DEMO,
+            *BROWSER,
             *PARQUET,
             *KERAS_HUB,
             *DOCS,

@@ -8,7 +8,7 @@ Read in this order. No other package imports this one.
 2. `run_pretraining`, `adapt_vocabulary` and `convert_checkpoint` make checkpoints, and
    `extract_features` uses them.
 3. `export_model` makes models for servers; `predict` uses them, with the files of
-   `prediction_tables`.
+   `prediction_tables` and `projector_files`, and `demo` is a page to try them.
 4. `sweep` (its parts are in `sweeps`) and `make_glue_submission` work on several runs;
    `recipes` are the experiments of the paper.
 5. `quickstart` is the whole workflow; `quickstart_answers` uses its export.

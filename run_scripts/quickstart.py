@@ -96,6 +96,8 @@ Next steps:
   .venv/bin/tensorboard --logdir {0}          show the training curves
   .venv/bin/python run_scripts/predict.py --model={0}/export \\
       --text="Returns the element-wise sine of the input array."
+  .venv/bin/python -m pip install '.[demo]'   and try the model in a browser:
+  .venv/bin/python run_scripts/demo.py --model={0}/export
   .venv/bin/python run_scripts/run_classifier.py --help   train a \
 classifier on your texts
   .venv/bin/python run_scripts/run_pretraining.py --help  pretrain a \

@@ -18,7 +18,8 @@ model whose outputs a file computes), `lite` and `onnx` (one format each),
 
 All formats: `assets` (facts, vocabulary, labels, model card), `exporter` (`export` for
 a checkpoint, `export_model` for a model in memory), `decoding` (outputs as Python
-values and as text), `predictor` (loads what was exported).
+values and as text), `text_limit` (which texts are too long), `predictor` (loads what
+was exported), `shown_answers` (what a page in the browser shows of its answers).
 
 This module imports none of them, because a program that predicts needs no Keras.
 """

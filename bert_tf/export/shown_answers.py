@@ -1,0 +1,188 @@
+"""What a page in the browser shows of the answers of a model; see `run_scripts.demo`.
+
+What is shown follows from what the model returns. The kind of a model is the name of a
+value that only its answers have, such as "entities".
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bert_tf.errors import InputError
+from bert_tf.export.decoding import Prediction, as_columns
+from bert_tf.export.predictor import Predictor
+
+# A question about a longer text takes many seconds.
+MAX_CHARACTERS, MAX_LINES = 10_000, 50
+# The model whose answer is that to all lines of its text.
+IN_LINES = "embedding"
+_NO_ANSWER = "(no answer)"
+_SHOWN_CHARACTERS = 40  # of a text in a table
+
+
+class Shown(NamedTuple):
+    """An answer on the page.
+
+    Attributes:
+        headline: The answer in one line.
+        bars: The probability of each label or choice, best first.
+        parts: The parts of a text, each with its label, or None.
+        table: The rows of a table, of which the first one has the names of the columns.
+            A number is in [-1, 1], and gets a color.
+    """
+
+    headline: str
+    bars: Mapping[str, float] | None = None
+    parts: Sequence[tuple[str, str | None]] | None = None
+    table: Sequence[Sequence[str | float]] | None = None
+
+
+def kind_of(answer: Prediction) -> str:
+    """Returns the kind of a model from the answer to any text."""
+    return next(kind for kind in _KINDS if kind in answer)
+
+
+def example_of(kind: str, num_texts: int) -> Sequence[Any]:
+    """Returns an example: a text, or a list of texts, for each input of the model."""
+    _, *examples = _KINDS[kind]
+    return next(each for each in examples if len(each) == num_texts)
+
+
+def show(kind: str, texts: Sequence[Any], answer: Any) -> Shown:
+    """Returns what the page shows.
+
+    Args:
+        kind: The kind of the model.
+        texts: A text, or a list of texts, for each input of the model.
+        answer: What `Predictor` returns for them.
+    """
+    shown: Shown = _KINDS[kind][0](answer, *texts)
+    return shown
+
+
+def ask(predictor: Predictor, kind: str, boxes: Sequence[str]) -> tuple[Shown, str]:
+    """Returns the answer to the texts in the boxes of the page, and facts about it.
+
+    The facts are the time, the length of the model, and whether a text was too long.
+
+    Args:
+        predictor: The model.
+        kind: Its kind.
+        boxes: The text for each input of the model. A list has a text a line.
+    """
+    lists = predictor.names if kind == IN_LINES else predictor.list_names
+    texts: list[Any] = [
+        text.splitlines() if name in lists else text
+        for name, text in zip(predictor.names, boxes, strict=True)
+    ]
+    if sum(map(len, boxes)) > MAX_CHARACTERS or any(
+        isinstance(each, list) and len(each) > MAX_LINES for each in texts
+    ):
+        limits = f"{MAX_CHARACTERS:,} characters and {MAX_LINES} lines"
+        return Shown(f"The page takes at most {limits}. Use predict.py."), ""
+
+    start = time.perf_counter()
+    try:
+        answer = predictor(*texts)
+    except InputError as error:
+        return Shown(str(error)), ""
+    millis = 1000 * (time.perf_counter() - start)
+
+    facts = f"{millis:.0f} ms; sequences of at most {predictor.max_seq_length} tokens"
+    answers = answer if isinstance(answer, list) else [answer]
+    if any(each.get("truncated") for each in answers):
+        facts += "; the text is longer, and its rest was not read"
+    return show(kind, texts, answer), facts
+
+
+def _labels(answer: Prediction, *texts: str) -> Shown:
+    name, *probability = as_columns(answer)
+    headline = f"{name or '(no label)'}  {' '.join(probability)}"
+    return Shown(headline.rstrip(), answer["probabilities"])
+
+
+def _score(answer: Prediction, *texts: str) -> Shown:
+    return Shown(as_columns(answer)[0])
+
+
+def _answer(answer: Prediction, question: str, context: str) -> Shown:
+    text, probability = as_columns(answer)
+    marks = [(answer["start"], answer["end"], probability)] if text else []
+    headline = f"{text or _NO_ANSWER}  {probability}"
+    return Shown(headline, parts=_parts(context, marks))
+
+
+def _entities(answer: Prediction, text: str) -> Shown:
+    found = answer["entities"]
+    marks = [(each["start"], each["end"], each["type"]) for each in found]
+    headline = ", ".join(each["text"] for each in found) or "(no entity)"
+    return Shown(headline, parts=_parts(text, marks))
+
+
+def _choice(answer: Prediction, context: str, choices: Sequence[str]) -> Shown:
+    bars = {
+        f"{index + 1}. {choices[index]}": answer["probabilities"][index]
+        for index in answer["ranking"]
+        if choices[index]
+    }
+    return Shown("  ".join(as_columns(answer)) if bars else _NO_ANSWER, bars)
+
+
+def _masks(answer: Prediction, text: str) -> Shown:
+    columns = [list(mask["probabilities"].items()) for mask in answer["masks"]]
+    if not columns:
+        return Shown("Write [MASK] in place of a word.")
+    rows = [
+        [f"{token}  {probability:.3f}" for token, probability in row]
+        for row in zip(*columns, strict=True)
+    ]
+    heads = [f"[MASK] {number}" for number in range(1, len(columns) + 1)]
+    return Shown(", ".join(as_columns(answer)), table=[heads, *rows])
+
+
+def _similarities(answers: Sequence[Prediction], texts: Sequence[str]) -> Shown:
+    if not texts:
+        return Shown("Write a text a line.")
+    vectors = np.array([each["embedding"] for each in answers], np.float64)  # [N, H]
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.maximum(norms, np.finfo(np.float64).tiny)
+    cosines = (unit @ unit.T).round(3).tolist()
+
+    numbers = [str(number) for number in range(1, len(texts) + 1)]
+    rows = [
+        [f"{number}. {text:.{_SHOWN_CHARACTERS}}", *row]
+        for number, text, row in zip(numbers, texts, cosines, strict=True)
+    ]
+    return Shown("Cosine similarities", table=[["", *numbers], *rows])
+
+
+_FILM, _RAIN = ["A funny and moving film."], ["It rains.", "The street is wet."]
+# Of each kind, the function that returns what is shown, and examples.
+_KINDS: Mapping[str, Sequence[Any]] = {
+    "masks": (_masks, ["The capital of [MASK] is Paris."]),
+    "answer": (
+        _answer,
+        ["Where did Ann live?", "Ann was born in Rome. She lived in Bonn."],
+    ),
+    "entities": (_entities, ["Ann Smith of Siemens flew from Vienna to New York."]),
+    "choice": (_choice, ["It rains.", ["Take an umbrella.", "Water the plants."]]),
+    IN_LINES: (_similarities, [["How old are you?", "What is your age?", "It rains."]]),
+    "labels": (_labels, _FILM, _RAIN),
+    "label": (_labels, _FILM, _RAIN),
+    "score": (_score, _FILM, _RAIN),
+}
+
+
+def _parts(
+    text: str, marks: Sequence[tuple[int, int, str]]
+) -> list[tuple[str, str | None]]:
+    """Splits a text at marks, which are in the order of their bytes of UTF-8."""
+    content, place = text.encode("utf-8", "replace"), 0
+    parts: list[tuple[bytes, str | None]] = []
+    for start, end, label in marks:
+        parts += [(content[place:start], None), (content[start:end], label)]
+        place = end
+    parts.append((content[place:], None))
+    return [(part.decode("utf-8", "replace"), label) for part, label in parts if part]

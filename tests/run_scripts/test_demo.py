@@ -1,0 +1,195 @@
+"""demo.py: refused flags, and each page in a browser."""
+
+import contextlib
+import importlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import export_models
+import pytest
+import requests
+from run_programs import assert_refused, run_main
+
+DEMO = "bert_tf.run_scripts.demo"
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+HTML = "a <img src=x onerror=\"document.title='run'\"> b"
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def test_bad_input(here):
+    pytest.importorskip("gradio", exc_type=ImportError)
+    (here / "damaged").mkdir()
+    (here / "damaged/saved_model.pb").write_bytes(b"x")
+    (here / "model.onnx").write_bytes(b"x")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        used = f"--port={server.getsockname()[1]}"
+        missing, damaged, file, port, largest, examples, host = run_main(
+            DEMO,
+            ["--model=absent"],
+            ["--model=damaged", f"--port={free_port()}"],
+            ["--model=model.onnx", f"--port={free_port()}"],
+            ["--model=damaged", used],
+            ["--model=damaged", "--port=70000"],
+            ["--model=damaged", "--examples=absent"],
+            ["--model=damaged", "--host=no.such.host.invalid"],
+        )
+    assert_refused(missing, "There is no file or folder 'absent'")
+    assert_refused(damaged, "damaged")
+    assert_refused(file, "model.onnx")
+    assert_refused(port, used.partition("=")[2], "in use. Give another --port")
+    assert_refused(largest, "--port=70000")
+    assert_refused(examples, "There is no file or folder 'absent'")
+    assert_refused(host, "no.such.host.invalid", "Give another --port or --host")
+
+
+def test_without_gradio(here, monkeypatch):
+    (here / "gradio.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", str(here))
+    assert_refused(run_main(DEMO, ["--model=."])[0], "pip install 'bert-tf[demo]'")
+
+
+@contextlib.contextmanager
+def served_page(model, *flags):
+    """Yields the address of the page of a model; ends the program with Ctrl-C."""
+    port = free_port()
+    command = [sys.executable, "-m", DEMO, f"--model={model}", f"--port={port}", *flags]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        line = process.stdout.readline()
+        assert "The page is at http" in line, process.communicate()
+        yield f"http://127.0.0.1:{port}"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+        assert process.returncode == 128 + signal.SIGINT
+        assert "Traceback" not in errors, errors
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser that records errors and the addresses that it loads."""
+    playwright = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
+    pytest.importorskip("gradio", exc_type=ImportError)
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"]
+        )
+        yield browser
+        browser.close()
+
+
+class Page:
+    """A page in the browser."""
+
+    def __init__(self, browser, address):
+        self.page = browser.new_page(viewport={"width": 1100, "height": 620})
+        self.errors, self.loaded = [], []
+        self.timeout = importlib.import_module("playwright.sync_api").TimeoutError
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", self._on_console)
+        self.page.on("request", lambda request: self.loaded.append(request.url))
+        self.page.goto(address)
+        self.page.get_by_role("button", name="Predict").wait_for()
+
+    def _on_console(self, message):
+        if message.type == "error":
+            self.errors.append(message.text)
+
+    def ask(self, *texts, expected=""):
+        """Types texts, and returns the headline, when the page has an expected text."""
+        boxes = self.page.locator("textarea:not([disabled])")
+        for number, text in enumerate(texts):
+            boxes.nth(number).fill(text)
+        before = self.facts()
+        self.page.get_by_role("button", name="Predict").click()
+        with contextlib.suppress(self.timeout):  # of two answers with the same facts
+            self.page.wait_for_function(
+                "before => document.querySelector('#facts textarea').value !== before",
+                arg=before,
+                timeout=5_000,
+            )
+        self.page.wait_for_function(
+            "text => document.body.innerText.replaceAll(/\\s+/g, ' ').includes(text)",
+            arg=expected,
+            timeout=10_000,
+        )
+        return self.page.get_by_label("answer").input_value()
+
+    def facts(self):
+        return self.page.locator("#facts textarea").input_value()
+
+
+# The texts for each kind of model, and what the page then shows.
+TEXTS = {
+    "classification": (["a b c"], "y, z"),
+    "pair": (["a b", HTML], "y, z"),
+    "multi_label": (["a"], "y, z"),
+    "regression": (["a b"], ""),
+    "span": (["a", "b c d"], "b c d"),
+    "tagging": (["a b c d " + HTML], "onerror"),
+    "choice": (["a", f"b\n{HTML}\n"], "onerror"),
+    "fill_mask": (["a [MASK] b [MASK]"], "[MASK] 2"),
+    "embedding": ([f"a\nb\n{HTML}"], "onerror"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", export_models.KINDS)
+def test_the_page_answers_in_a_browser(browser, kind, tmp_path):
+    folder = export_models.export(kind, tmp_path)
+    texts, expected = TEXTS[kind]
+    with served_page(folder, "--title=mine") as address:
+        page = Page(browser, address)
+        assert page.ask(*texts, expected=expected)
+        assert "tokens" in page.facts()
+        # Text is shown, and not run.
+        assert page.page.title() == "mine"
+        assert page.page.locator("img[onerror]").count() == 0
+
+        page.ask(*("" for _ in texts))  # also without a text
+        assert not page.errors
+        assert all(url.startswith((address, "data:", "blob:")) for url in page.loaded)
+
+
+@pytest.mark.slow
+def test_long_texts_and_files(browser, tmp_path):
+    folder = export_models.export("classification", tmp_path)
+    (tmp_path / "secret.txt").write_text("secret")
+    examples = tmp_path / "examples.csv"
+    examples.write_text("id,text\n1,a b\n2,<b>c</b>\n")
+    with served_page(folder, f"--examples={examples}") as address:
+        page = Page(browser, address)
+        page.page.get_by_text("<b>c</b>").click()
+        page.page.wait_for_function(
+            "() => document.querySelector('textarea').value === '<b>c</b>'"
+        )
+        page.ask("a " * 100)
+        assert page.facts().endswith("its rest was not read")
+
+        assert page.ask("a" * 1_000_000).startswith("The page takes at most")
+        assert page.ask("a")  # the page goes on
+
+        # Nothing of the machine is served, and nothing is uploaded.
+        content = {"files": ("a.txt", b"12345678")}
+        assert (
+            requests.post(f"{address}/gradio_api/upload", files=content).status_code
+            == 413
+        )
+        for path in (tmp_path / "secret.txt", "/etc/passwd", os.path.abspath(folder)):
+            with pytest.raises(urllib.error.HTTPError):
+                urllib.request.urlopen(f"{address}/gradio_api/file={path}")

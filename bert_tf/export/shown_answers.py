@@ -1,7 +1,7 @@
-"""What a page in the browser shows of the answers of a model; see `run_scripts.demo`.
+"""Bars, marked texts and tables for the answers of a model; see `run_scripts.demo`.
 
-What is shown follows from what the model returns. The kind of a model is the name of a
-value that only its answers have, such as "entities".
+They follow from what the model returns. The kind of a model is the name of a value that
+only its answers have, such as "entities".
 """
 
 import time

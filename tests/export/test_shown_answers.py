@@ -1,4 +1,4 @@
-"""What the page of the demo shows of literal answers, and of exported models."""
+"""The bars, marks and tables of literal answers, and of those of exported models."""
 
 import math
 

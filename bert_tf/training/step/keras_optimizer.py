@@ -18,7 +18,12 @@ from bert_tf.errors import (
     positive,
 )
 from bert_tf.training.config import MAX_BETA, SCHEDULES, TrainingConfig
-from bert_tf.training.step.rates import EPSILON, NO_DECAY, decays, scheduled_rate
+from bert_tf.training.step.learning_rate import (
+    EPSILON,
+    NO_DECAY,
+    decays,
+    scheduled_rate,
+)
 
 # The options of Keras's optimizers that the base class implements, and those that are
 # refused.

@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.training.config import TrainingConfig
+from bert_tf.training.step.learning_rate import decays
 from bert_tf.training.step.objective import Tensors
-from bert_tf.training.step.rates import decays
 from bert_tf.training.step.update_rules import UPDATE_RULES, Update
 
 Arrays = dict[str, np.ndarray]

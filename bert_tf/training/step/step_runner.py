@@ -10,9 +10,9 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.step import non_finite
+from bert_tf.training.step.learning_rate import scheduled_rate
 from bert_tf.training.step.objective import ORIGIN, Metrics, Objective, Tensors, combine
 from bert_tf.training.step.optimizer import MINIMUM_SCALE, Optimizer
-from bert_tf.training.step.rates import scheduled_rate
 from bert_tf.training.step.update_rules import (
     clip_gradients,
     squares_of_rows,

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from bert_tf.training.config import TrainingConfig
+from bert_tf.training.step.learning_rate import EPSILON
 from bert_tf.training.step.objective import Tensors
-from bert_tf.training.step.rates import EPSILON
 
 
 def squares_of_rows(gradients: Tensors) -> Tensors:

@@ -13,9 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.training.config import TrainingConfig
-from bert_tf.training.step.learning_rate import decays
 from bert_tf.training.step.objective import Tensors
 from bert_tf.training.step.update_rules import UPDATE_RULES, Update
+from bert_tf.training.step.weight_decay import decays
 
 Arrays = dict[str, np.ndarray]
 INITIAL_SCALE, MINIMUM_SCALE, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0

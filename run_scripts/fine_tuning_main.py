@@ -17,7 +17,7 @@ from bert_tf.fine_tuning.fine_tuning_config import (
     RunSettings,
 )
 from bert_tf.head_config import FEATURE_LAYERS, HeadConfig
-from bert_tf.program import config_flags, startup
+from bert_tf.program import flags_of_configs, startup
 from bert_tf.program.help_text import name_programs
 from bert_tf.run_scripts import flags as shared
 from bert_tf.storage import files
@@ -69,7 +69,7 @@ def define_flags(program: ProgramFlags) -> None:
     """Defines the flags of a program for fine-tuning that others have too."""
     # Data and output.
     flags.DEFINE_string("output_dir", None, "Folder of this run.")
-    config_flags.define(
+    flags_of_configs.define(
         DataLocation,
         (
             "data_dir",
@@ -102,7 +102,7 @@ def define_flags(program: ProgramFlags) -> None:
     )
 
     # Model and training.
-    config_flags.define(
+    flags_of_configs.define(
         FineTuningConfig, without=("max_seq_length", "eval_batch_size", "class_weights")
     )
     flags.DEFINE_bool(
@@ -123,17 +123,19 @@ def _define_further_flags(program: ProgramFlags) -> None:
     """Defines the groups of flags that not all programs have."""
     if program.teacher:
         flags.DEFINE_string(
-            "teacher", None, config_flags.descriptions(DistillationConfig)["teacher"]
+            "teacher",
+            None,
+            flags_of_configs.descriptions(DistillationConfig)["teacher"],
         )
-        config_flags.define(DistillationConfig)
+        flags_of_configs.define(DistillationConfig)
     if program.splits:
-        config_flags.define(
+        flags_of_configs.define(
             DataLocation,
             ("dev_file", "test_file"),
             texts={"test_file": "The same as --predict_file."},
         )
     if program.head:
-        config_flags.define(
+        flags_of_configs.define(
             HeadConfig, without=("feature_layers",), flag_names={"kind": "head"}
         )
     if not program.features:
@@ -150,7 +152,7 @@ def _define_further_flags(program: ProgramFlags) -> None:
     )
 
     # What the head reads, and how it is stored.
-    config_flags.define(
+    flags_of_configs.define(
         HeadConfig,
         ("feature_layers",),
         defaults={"feature_layers": "concat_last_four"},
@@ -245,8 +247,8 @@ def _data_location(program: ProgramFlags) -> DataLocation:
             )
         test_file = test_file or FLAGS.test_file
 
-    table_format = config_flags.build(TableFormat)
-    location: DataLocation = config_flags.build(
+    table_format = flags_of_configs.build(TableFormat)
+    location: DataLocation = flags_of_configs.build(
         DataLocation, test_file=test_file, table_format=table_format
     )
     if location.tfds_name and location.data_dir:
@@ -268,7 +270,7 @@ def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
             --output_dir cannot be used.
     """
     shared.check_output_dir(program.inputs)
-    config = config_flags.build(FineTuningConfig)
+    config = flags_of_configs.build(FineTuningConfig)
     runtime = shared.runtime_config()
     distillation = _distillation_config(program) if program.teacher else None
 
@@ -310,7 +312,7 @@ def _distillation_config(program: ProgramFlags) -> DistillationConfig | None:
     given = [name for name in names if FLAGS[name].present]
     if given and not FLAGS.teacher:
         raise InputError(f"--{given[0]} needs the folder of a run as --teacher.")
-    settings = config_flags.build(DistillationConfig) if given else None
+    settings = flags_of_configs.build(DistillationConfig) if given else None
     return settings if FLAGS.do_train else None
 
 

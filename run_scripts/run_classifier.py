@@ -32,7 +32,7 @@ from absl import flags
 
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.program import command_line, config_flags
+from bert_tf.program import command_line, flags_of_configs
 from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.run_scripts import flags as shared
 from bert_tf.tasks.classification.classification_task import TABLES
@@ -49,7 +49,7 @@ _OWN_DATA = ("eval_fraction", "test_fraction", "input_format", "encoding", "head
 flags.DEFINE_string(
     "task_name", None, f"One of {', '.join((*GLUE_TASKS, *_OTHER_TASKS))}."
 )
-config_flags.define(
+flags_of_configs.define(
     FineTuningConfig,
     ("max_seq_length", "class_weights"),
     texts={
@@ -57,7 +57,7 @@ config_flags.define(
         "texts."
     },
 )
-config_flags.define(LongTexts)
+flags_of_configs.define(LongTexts)
 flags.DEFINE_string(
     "xnli_language", "zh", "Task xnli: language of the texts, such as en."
 )
@@ -68,7 +68,7 @@ flags.DEFINE_enum(
     "Task custom: classification gives one label to each text, multi_label any number "
     "of labels, regression a number.",
 )
-config_flags.define(
+flags_of_configs.define(
     custom.TextColumns,
     flag_names={
         "text_a": "text_a_column",
@@ -88,8 +88,8 @@ flags.DEFINE_float(
     0.5,
     "Task custom, multi_label: a label with this probability is predicted.",
 )
-config_flags.define(TableFormat)
-config_flags.define(
+flags_of_configs.define(TableFormat)
+flags_of_configs.define(
     DataLocation, ("eval_fraction", "test_fraction", "tfds_name", "tfds_data_dir")
 )
 _PROGRAM = fine_tuning_main.ProgramFlags(teacher=True, head=True, features=True)

@@ -23,7 +23,7 @@ from absl import flags
 from bert_tf.errors import InputError
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
-from bert_tf.program import command_line, config_flags, startup
+from bert_tf.program import command_line, flags_of_configs, startup
 from bert_tf.run_scripts import flags as shared
 from bert_tf.storage.dialects import AUTHORS
 from bert_tf.training.config import RunPhases, TrainingConfig
@@ -38,16 +38,16 @@ flags.DEFINE_string(
     "in google-research/bert.",
 )
 flags.DEFINE_string("output_dir", None, "Folder of this run.")
-config_flags.define(
+flags_of_configs.define(
     PretrainingConfig, without=("objective", "eval_batch_size", "skip_bad_records")
 )
 _FOR_UNMASKED = "For records of --masking=dynamic. "
-config_flags.define(
+flags_of_configs.define(
     MaskingConfig,
     without=("max_predictions_per_seq",),
     texts={
         name: _FOR_UNMASKED + text
-        for name, text in config_flags.descriptions(MaskingConfig).items()
+        for name, text in flags_of_configs.descriptions(MaskingConfig).items()
     },
 )
 flags.DEFINE_bool("do_train", False, "Whether to train.")
@@ -60,12 +60,12 @@ flags.DEFINE_integer(
     "Number of steps in which the learning rate rises. Default: a tenth of "
     "--num_train_steps, at most 10000.",
 )
-config_flags.define(
+flags_of_configs.define(
     TrainingConfig,
     ("num_train_steps", "time_budget_secs"),
     texts={"num_train_steps": "Number of training steps."},
 )
-config_flags.define(PretrainingConfig, ("objective", "skip_bad_records"))
+flags_of_configs.define(PretrainingConfig, ("objective", "skip_bad_records"))
 shared.define_model_flags(
     f"Initial weights: a checkpoint of {AUTHORS}. Default: random weights."
 )
@@ -92,9 +92,9 @@ def main() -> None:
     if warmup_steps is None:
         warmup_steps = min(10_000, FLAGS.num_train_steps // 10)
     training = shared.training_config(num_warmup_steps=warmup_steps)
-    config = config_flags.build(PretrainingConfig)
+    config = flags_of_configs.build(PretrainingConfig)
     limit = config.max_predictions_per_seq or PretrainingRecords.max_predictions_per_seq
-    masking = config_flags.build(MaskingConfig, max_predictions_per_seq=limit)
+    masking = flags_of_configs.build(MaskingConfig, max_predictions_per_seq=limit)
 
     startup.import_tensorflow()
     from bert_tf.pretraining_run import pretrain

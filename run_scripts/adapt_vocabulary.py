@@ -34,7 +34,7 @@ from bert_tf.data_prep.corpus import text_blocks, text_formats
 from bert_tf.errors import InputError
 from bert_tf.program import command_line, flags_of_configs, startup
 from bert_tf.program.help_text import name_programs
-from bert_tf.run_scripts import flags as shared
+from bert_tf.run_scripts import shared_flags
 
 if TYPE_CHECKING:
     from bert_tf.conversion import CheckpointContents
@@ -45,8 +45,10 @@ flags_of_configs.define(
     text_blocks.TextSource,
     texts={"input_file": "Comma-separated list of globs: the texts of the domain."},
 )
-shared.define_model_flags("The pretrained model, in any dialect of convert_checkpoint.")
-flags.adopt_module_key_flags(shared)
+shared_flags.define_model_flags(
+    "The pretrained model, in any dialect of convert_checkpoint."
+)
+flags.adopt_module_key_flags(shared_flags)
 flags_of_configs.define(domain_words.NewWordsConfig)
 flags.DEFINE_string(
     "output_dir",

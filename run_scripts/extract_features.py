@@ -23,7 +23,7 @@ from bert_tf.errors import LARGEST_INT32, InputError
 from bert_tf.feature_extraction.extraction_config import FORMATS, ExtractionConfig
 from bert_tf.program import command_line, flags_of_configs, startup
 from bert_tf.progress import Progress
-from bert_tf.run_scripts import flags as shared
+from bert_tf.run_scripts import shared_flags
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string(
@@ -35,7 +35,7 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "output_file", None, "The output file, or the prefix of the shards."
 )
-shared.define_model_flags("The model, in any dialect of convert_checkpoint.")
+shared_flags.define_model_flags("The model, in any dialect of convert_checkpoint.")
 flags.DEFINE_string(
     "layers", "-1,-2,-3,-4", "Layers: -1 the last, 0 the first, -(L+1) embeddings."
 )
@@ -118,7 +118,7 @@ def main() -> None:
 
     if not FLAGS.init_checkpoint:
         raise InputError("The model is unknown. Give --init_checkpoint.")
-    model = shared.run_model().pretrained
+    model = shared_flags.run_model().pretrained
     tokenizer = model.tokenizer
     encoder = model.model(BertEncoder)
     encoder.skip_padding = True

@@ -19,7 +19,7 @@ from bert_tf.fine_tuning.fine_tuning_config import (
 from bert_tf.head_config import FEATURE_LAYERS, HeadConfig
 from bert_tf.program import flags_of_configs, startup
 from bert_tf.program.help_text import name_programs
-from bert_tf.run_scripts import flags as shared
+from bert_tf.run_scripts import shared_flags
 from bert_tf.storage import files
 from bert_tf.storage.dialects import AUTHORS
 from bert_tf.storage.paths import check_output_folder, is_inside
@@ -111,10 +111,10 @@ def define_flags(program: ProgramFlags) -> None:
         "Whether the head comes from --init_checkpoint too. Default: if that is a run "
         "of the same task with the same labels.",
     )
-    shared.define_model_flags(
+    shared_flags.define_model_flags(
         f"The pretrained model: a checkpoint of {AUTHORS}. Default: random weights."
     )
-    shared.define_training_flags()
+    shared_flags.define_training_flags()
 
     _define_further_flags(program)
 
@@ -205,7 +205,7 @@ def run_task(
     # Without training, the trained model gives the default length.
     if FLAGS.export_dir:
         next_version(FLAGS.export_dir)
-    model = shared.run_model()
+    model = shared_flags.run_model()
     layers = settings.distillation.layers if settings.distillation else ()
     if settings.features and not (model.init_checkpoint or layers or model.trained_run):
         raise InputError(
@@ -214,7 +214,7 @@ def run_task(
         )
     task = make_task(location)
     config = dataclasses.replace(
-        settings.config, **shared.values_or_trained("max_seq_length")
+        settings.config, **shared_flags.values_or_trained("max_seq_length")
     )
     settings = dataclasses.replace(settings, config=config)
     results = fine_tune.run(task, location, model, settings, FLAGS.check_only)
@@ -269,9 +269,9 @@ def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
         InputError: A value is out of range, flags contradict each other, or
             --output_dir cannot be used.
     """
-    shared.check_output_dir(program.inputs)
+    shared_flags.check_output_dir(program.inputs)
     config = flags_of_configs.build(FineTuningConfig)
-    runtime = shared.runtime_config()
+    runtime = shared_flags.runtime_config()
     distillation = _distillation_config(program) if program.teacher else None
 
     # Without training, the head is that of the trained model.
@@ -287,7 +287,7 @@ def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
             if not FLAGS["learning_rate"].present:
                 values["learning_rate"] = LEARNING_RATE_OF_FEATURES
 
-    training = shared.training_config(**values)
+    training = shared_flags.training_config(**values)
     return RunSettings(
         phases,
         config,
@@ -322,13 +322,15 @@ def _head_config(program: ProgramFlags) -> HeadConfig:
     Raises:
         InputError: A flag is out of range, or has no effect with the other flags.
     """
-    shared.check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
+    shared_flags.check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
     layers = None
     if program.features:
         of_cache = ("feature_layers", "feature_dtype", "feature_cache_dir")
         dependent = of_cache[:2] if FLAGS.teacher else of_cache
-        shared.check_effect("approach", "features", dependent)
-        shared.check_effect("approach", "fine_tuning", ("layer_decay", "recompute"))
+        shared_flags.check_effect("approach", "features", dependent)
+        shared_flags.check_effect(
+            "approach", "fine_tuning", ("layer_decay", "recompute")
+        )
         layers = FLAGS.feature_layers if FLAGS.approach == "features" else None
     return HeadConfig(FLAGS.head, FLAGS.lstm_layers, FLAGS.lstm_size, layers)
 

@@ -33,8 +33,7 @@ from absl import flags
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import command_line, flags_of_configs
-from bert_tf.run_scripts import fine_tuning_main
-from bert_tf.run_scripts import flags as shared
+from bert_tf.run_scripts import fine_tuning_main, shared_flags
 from bert_tf.tasks.classification.classification_task import TABLES
 from bert_tf.tasks.classification.long_texts import WINDOWS, LongTexts
 from bert_tf.tasks.classification.sources import custom, tfds_reader
@@ -101,7 +100,7 @@ def main() -> None:
     """Trains, evaluates and predicts."""
     _task_name()
     if FLAGS.do_train:  # else the trained model gives --task_type
-        shared.check_effect(
+        shared_flags.check_effect(
             "task_type", "multi_label", ("threshold", "label_separator")
         )
     fine_tuning_main.run_task(_PROGRAM, make_task, fine_tuning_main.EXPORT)
@@ -117,10 +116,10 @@ def make_task(location: DataLocation) -> Task:
             read.
     """
     long_texts = LongTexts(
-        **shared.values_or_trained("long_texts", "doc_stride", "max_windows")
+        **shared_flags.values_or_trained("long_texts", "doc_stride", "max_windows")
     )
     if not long_texts.in_windows:
-        shared.check_effect("long_texts", WINDOWS, ("doc_stride", "max_windows"))
+        shared_flags.check_effect("long_texts", WINDOWS, ("doc_stride", "max_windows"))
     task: Any = _make_task(location)
     return dataclasses.replace(task, long_texts=long_texts)
 
@@ -156,7 +155,7 @@ def _make_custom_task(location: DataLocation) -> Task:
 
     Without training, the model gives the defaults.
     """
-    settings = shared.values_or_trained("task_type", "threshold")
+    settings = shared_flags.values_or_trained("task_type", "threshold")
     text_a, text_b = FLAGS.text_a_column, FLAGS.text_b_column
     if location.tfds_name and not FLAGS["text_a_column"].present:
         text_a, text_b = tfds_reader.find_text_features(location)

@@ -34,8 +34,7 @@ from absl import flags
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import command_line, flags_of_configs
-from bert_tf.run_scripts import fine_tuning_main
-from bert_tf.run_scripts import flags as shared
+from bert_tf.run_scripts import fine_tuning_main, shared_flags
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.task import DataLocation, Task
@@ -97,9 +96,9 @@ def make_task(_: DataLocation) -> Task:
     from bert_tf.tasks.squad.squad_task import SquadTask
 
     windows = WindowSettings(
-        **shared.values_or_trained("doc_stride", "max_query_length")
+        **shared_flags.values_or_trained("doc_stride", "max_query_length")
     )
-    trained = shared.values_or_trained(
+    trained = shared_flags.values_or_trained(
         "version_2_with_negative", "padding_as_released", "f1_by"
     )
     answers = flags_of_configs.build(AnswerSettings, **trained)
@@ -113,7 +112,7 @@ def _average() -> None:
         InputError: A file is missing or malformed, or the files differ in their
             questions.
     """
-    shared.check_output_dir(())
+    shared_flags.check_output_dir(())
     from bert_tf.tasks.squad import ensemble
     from bert_tf.training.lifecycle.run_folder import RunFolder
 

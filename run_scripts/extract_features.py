@@ -23,7 +23,7 @@ from bert_tf.errors import LARGEST_INT32, InputError
 from bert_tf.feature_extraction.extraction_config import FORMATS, ExtractionConfig
 from bert_tf.program import command_line, flags_of_configs, startup
 from bert_tf.progress import Progress
-from bert_tf.run_scripts import shared_flags
+from bert_tf.run_scripts import flags_or_trained_run, shared_flags
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string(
@@ -118,7 +118,7 @@ def main() -> None:
 
     if not FLAGS.init_checkpoint:
         raise InputError("The model is unknown. Give --init_checkpoint.")
-    model = shared_flags.run_model().pretrained
+    model = flags_or_trained_run.run_model().pretrained
     tokenizer = model.tokenizer
     encoder = model.model(BertEncoder)
     encoder.skip_padding = True

@@ -19,7 +19,7 @@ from bert_tf.fine_tuning.fine_tuning_config import (
 from bert_tf.head_config import FEATURE_LAYERS, HeadConfig
 from bert_tf.program import flags_of_configs, startup
 from bert_tf.program.help_text import name_programs
-from bert_tf.run_scripts import shared_flags
+from bert_tf.run_scripts import flags_or_trained_run, shared_flags
 from bert_tf.storage import files
 from bert_tf.storage.dialects import AUTHORS
 from bert_tf.storage.paths import check_output_folder, is_inside
@@ -205,7 +205,7 @@ def run_task(
     # Without training, the trained model gives the default length.
     if FLAGS.export_dir:
         next_version(FLAGS.export_dir)
-    model = shared_flags.run_model()
+    model = flags_or_trained_run.run_model()
     layers = settings.distillation.layers if settings.distillation else ()
     if settings.features and not (model.init_checkpoint or layers or model.trained_run):
         raise InputError(
@@ -214,7 +214,7 @@ def run_task(
         )
     task = make_task(location)
     config = dataclasses.replace(
-        settings.config, **shared_flags.values_or_trained("max_seq_length")
+        settings.config, **flags_or_trained_run.values_or_trained("max_seq_length")
     )
     settings = dataclasses.replace(settings, config=config)
     results = fine_tune.run(task, location, model, settings, FLAGS.check_only)

@@ -33,7 +33,7 @@ from absl import flags
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import command_line, flags_of_configs
-from bert_tf.run_scripts import fine_tuning_main, shared_flags
+from bert_tf.run_scripts import fine_tuning_main, flags_or_trained_run, shared_flags
 from bert_tf.tasks.classification.classification_task import TABLES
 from bert_tf.tasks.classification.long_texts import WINDOWS, LongTexts
 from bert_tf.tasks.classification.sources import custom, tfds_reader
@@ -116,7 +116,9 @@ def make_task(location: DataLocation) -> Task:
             read.
     """
     long_texts = LongTexts(
-        **shared_flags.values_or_trained("long_texts", "doc_stride", "max_windows")
+        **flags_or_trained_run.values_or_trained(
+            "long_texts", "doc_stride", "max_windows"
+        )
     )
     if not long_texts.in_windows:
         shared_flags.check_effect("long_texts", WINDOWS, ("doc_stride", "max_windows"))
@@ -155,7 +157,7 @@ def _make_custom_task(location: DataLocation) -> Task:
 
     Without training, the model gives the defaults.
     """
-    settings = shared_flags.values_or_trained("task_type", "threshold")
+    settings = flags_or_trained_run.values_or_trained("task_type", "threshold")
     text_a, text_b = FLAGS.text_a_column, FLAGS.text_b_column
     if location.tfds_name and not FLAGS["text_a_column"].present:
         text_a, text_b = tfds_reader.find_text_features(location)

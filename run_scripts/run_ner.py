@@ -28,7 +28,7 @@ from absl import flags
 
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import command_line, flags_of_configs
-from bert_tf.run_scripts import fine_tuning_main, shared_flags
+from bert_tf.run_scripts import fine_tuning_main, flags_or_trained_run
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.schemes import DETECT, SCHEMES
 from bert_tf.tasks.tables import TableFormat
@@ -91,7 +91,7 @@ def make_task(_: DataLocation) -> Task:
         scheme=FLAGS.scheme,
         columns=flags_of_configs.build(Columns),
         input_scheme=FLAGS.input_scheme,
-        **shared_flags.values_or_trained("document_context"),
+        **flags_or_trained_run.values_or_trained("document_context"),
     )
 
 

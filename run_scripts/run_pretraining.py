@@ -24,7 +24,7 @@ from bert_tf.errors import InputError
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
 from bert_tf.program import command_line, flags_of_configs, startup
-from bert_tf.run_scripts import shared_flags
+from bert_tf.run_scripts import flags_or_trained_run, shared_flags
 from bert_tf.storage.dialects import AUTHORS
 from bert_tf.training.config import RunPhases, TrainingConfig
 
@@ -99,7 +99,7 @@ def main() -> None:
     startup.import_tensorflow()
     from bert_tf.pretraining_run import pretrain
 
-    model = shared_flags.run_model()
+    model = flags_or_trained_run.run_model()
     results = pretrain(
         FLAGS.input_file,
         FLAGS.output_dir,

@@ -34,7 +34,7 @@ from absl import flags
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import command_line, flags_of_configs
-from bert_tf.run_scripts import fine_tuning_main, shared_flags
+from bert_tf.run_scripts import fine_tuning_main, flags_or_trained_run, shared_flags
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.task import DataLocation, Task
@@ -96,9 +96,9 @@ def make_task(_: DataLocation) -> Task:
     from bert_tf.tasks.squad.squad_task import SquadTask
 
     windows = WindowSettings(
-        **shared_flags.values_or_trained("doc_stride", "max_query_length")
+        **flags_or_trained_run.values_or_trained("doc_stride", "max_query_length")
     )
-    trained = shared_flags.values_or_trained(
+    trained = flags_or_trained_run.values_or_trained(
         "version_2_with_negative", "padding_as_released", "f1_by"
     )
     answers = flags_of_configs.build(AnswerSettings, **trained)

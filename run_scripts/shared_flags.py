@@ -1,10 +1,9 @@
 """Flags that several programs share, and the settings that are built from them."""
 
-import functools
 import glob
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from absl import flags
 
@@ -14,9 +13,6 @@ from bert_tf.program import flags_of_configs
 from bert_tf.program.command_line import FLAG_OF_PARAMETER
 from bert_tf.storage.paths import check_output_folder, is_inside
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
-
-if TYPE_CHECKING:
-    from bert_tf.fine_tuning.run_model import RunModel
 
 FLAGS = flags.FLAGS
 # --help then lists the flags of this module with the program's.
@@ -112,30 +108,6 @@ def training_config(**values: Any) -> TrainingConfig:
     """
     values["global_batch_size"] = FLAGS.train_batch_size
     return flags_of_configs.build(TrainingConfig, **values)
-
-
-@functools.cache
-def run_model() -> "RunModel":
-    """Returns the model of the four flags of `define_model_flags`.
-
-    What is not given is that of the run in --output_dir, if the program has this flag.
-    """
-    from bert_tf.fine_tuning.run_model import RunModel
-
-    casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
-    return flags_of_configs.build(RunModel, do_lower_case=casing)
-
-
-def values_or_trained(*names: str) -> dict[str, Any]:
-    """Returns the values of flags by name.
-
-    If a flag is not given, that of the trained model.
-    """
-    values = {name: FLAGS[name].value for name in names}
-    if missing := [name for name in names if not FLAGS[name].present]:
-        facts = run_model().facts
-        values |= {name: facts.get(name, values[name]) for name in missing}
-    return values
 
 
 def check_output_dir(inputs: Sequence[str]) -> None:

@@ -37,7 +37,7 @@ from absl import flags
 from bert_tf.data_prep.pretraining_data import records_config, stats
 from bert_tf.data_prep.runners import beam, dask, local, runner
 from bert_tf.errors import InputError
-from bert_tf.program import command_line, config_flags
+from bert_tf.program import command_line, flags_of_configs
 
 flags.DEFINE_string("input_file", None, "Comma list of globs: the text files.")
 flags.DEFINE_string(
@@ -49,7 +49,7 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "vocab_file", None, "Vocabulary file, one token per line.", required=True
 )
-config_flags.define(
+flags_of_configs.define(
     records_config.RecordsConfig, without=("segment_bytes", "pool_bytes")
 )
 flags.DEFINE_integer("num_workers", 0, "Limit of processes; 0: one per core.", 0, 256)
@@ -94,7 +94,7 @@ def main() -> None:
             "--runner=dask and --dask_scheduler go together; give both or neither."
         )
 
-    config = config_flags.build(records_config.RecordsConfig)
+    config = flags_of_configs.build(records_config.RecordsConfig)
     if warning := config.warning(config.max_seq_length):
         print(warning, file=sys.stderr)
 

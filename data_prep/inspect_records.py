@@ -31,7 +31,7 @@ import sys
 from absl import flags
 
 from bert_tf.data_prep.pretraining_data import records_config
-from bert_tf.program import command_line, config_flags, startup
+from bert_tf.program import command_line, flags_of_configs, startup
 
 flags.DEFINE_string(
     "input_file", None, "TFRecord files, a comma list of globs.", required=True
@@ -39,7 +39,7 @@ flags.DEFINE_string(
 flags.DEFINE_string("vocab_file", None, "The vocabulary of the records.", required=True)
 flags.DEFINE_integer("num_examples", 3, "Number of records to print.", lower_bound=0)
 # The settings with which the records are expected to have been created.
-config_flags.define(
+flags_of_configs.define(
     records_config.RecordsConfig,
     (
         "objective",
@@ -66,7 +66,7 @@ config_flags.define(
 def main() -> None:
     """Builds the expected settings from the flags and inspects the records."""
     values = flags.FLAGS
-    config = config_flags.build(records_config.RecordsConfig)
+    config = flags_of_configs.build(records_config.RecordsConfig)
     startup.import_tensorflow()
     from bert_tf.data_prep.runners import inspection
 

@@ -24,18 +24,18 @@ classification set, whose passages do not contain the name of any classified lib
 from absl import flags
 
 from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_data
-from bert_tf.program import command_line, config_flags, startup
+from bert_tf.program import command_line, flags_of_configs, startup
 
 flags.DEFINE_string(
     "output_dir", None, "The folder to write. It is written atomically."
 )
 flags.mark_flag_as_required("output_dir")
-config_flags.define(SampleDataConfig)
+flags_of_configs.define(SampleDataConfig)
 
 
 def main() -> None:
     """Builds the sample data and prints its counts."""
-    config = config_flags.build(SampleDataConfig)
+    config = flags_of_configs.build(SampleDataConfig)
     startup.import_tensorflow()
     stats = build_sample_data(config)
     for name, part in stats["parts"].items():

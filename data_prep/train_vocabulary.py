@@ -31,13 +31,13 @@ from absl import flags
 
 from bert_tf.data_prep import vocabulary_learning, word_counts
 from bert_tf.data_prep.corpus import text_blocks
-from bert_tf.program import command_line, config_flags, startup
+from bert_tf.program import command_line, flags_of_configs, startup
 from bert_tf.storage.paths import check_output_file, is_stdout
 from bert_tf.tokenization.vocabulary import unknown_warning, write_vocabulary
 
-config_flags.define(text_blocks.TextSource)
+flags_of_configs.define(text_blocks.TextSource)
 flags.DEFINE_string("output_file", None, "The vocab.txt to write.", required=True)
-config_flags.define(vocabulary_learning.VocabularyConfig)
+flags_of_configs.define(vocabulary_learning.VocabularyConfig)
 flags.DEFINE_integer(
     "num_workers",
     os.cpu_count() or 1,
@@ -49,8 +49,8 @@ flags.DEFINE_integer(
 def main() -> None:
     """Counts the words, learns the vocabulary, and writes it to the output file."""
     values = flags.FLAGS
-    config = config_flags.build(vocabulary_learning.VocabularyConfig)
-    source = config_flags.build(text_blocks.TextSource)
+    config = flags_of_configs.build(vocabulary_learning.VocabularyConfig)
+    source = flags_of_configs.build(text_blocks.TextSource)
     check_output_file(values.output_file)
 
     # The text is read once: its words, documents and sentences are counted together.

@@ -32,22 +32,24 @@ from absl import flags
 from bert_tf.data_prep import domain_words, word_counts
 from bert_tf.data_prep.corpus import text_blocks, text_formats
 from bert_tf.errors import InputError
-from bert_tf.program import command_line, config_flags, startup
+from bert_tf.program import command_line, flags_of_configs, startup
 from bert_tf.program.help_text import name_programs
-from bert_tf.run_scripts import flags as shared
+from bert_tf.run_scripts import shared_flags
 
 if TYPE_CHECKING:
     from bert_tf.conversion import CheckpointContents
     from bert_tf.tokenization import BertTokenizer
 
 FLAGS = flags.FLAGS
-config_flags.define(
+flags_of_configs.define(
     text_blocks.TextSource,
     texts={"input_file": "Comma-separated list of globs: the texts of the domain."},
 )
-shared.define_model_flags("The pretrained model, in any dialect of convert_checkpoint.")
-flags.adopt_module_key_flags(shared)
-config_flags.define(domain_words.NewWordsConfig)
+shared_flags.define_model_flags(
+    "The pretrained model, in any dialect of convert_checkpoint."
+)
+flags.adopt_module_key_flags(shared_flags)
+flags_of_configs.define(domain_words.NewWordsConfig)
 flags.DEFINE_string(
     "output_dir",
     None,
@@ -59,8 +61,8 @@ _FILE, _SHOWN = "new_words.tsv", 20
 
 def main() -> None:
     """Writes the adapted checkpoint and prints a report."""
-    config = config_flags.build(domain_words.NewWordsConfig)
-    source = config_flags.build(text_blocks.TextSource)
+    config = flags_of_configs.build(domain_words.NewWordsConfig)
+    source = flags_of_configs.build(text_blocks.TextSource)
     startup.import_tensorflow()
     from bert_tf.conversion import write_weights
     from bert_tf.conversion.checkpoint_vocabulary import with_new_words

@@ -31,7 +31,7 @@ differ from those of the original model.
 from absl import flags
 
 from bert_tf.export.serving_settings import ServingSettings
-from bert_tf.program import command_line, config_flags, startup
+from bert_tf.program import command_line, flags_of_configs, startup
 from bert_tf.tasks.ner.schemes import SCHEMES
 
 FLAGS = flags.FLAGS
@@ -45,7 +45,7 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "export_dir", None, "Folder of the model; a new version is created in it."
 )
-config_flags.define(ServingSettings)
+flags_of_configs.define(ServingSettings)
 flags.DEFINE_string(
     "dev_data",
     None,
@@ -86,7 +86,7 @@ flags.mark_flags_as_required(["checkpoint", "export_dir"])
 
 def main() -> None:
     """Exports the checkpoint."""
-    settings = config_flags.build(ServingSettings)
+    settings = flags_of_configs.build(ServingSettings)
     startup.import_tensorflow()
     import tensorflow as tf
 

@@ -21,9 +21,9 @@ from absl import flags
 from bert_tf.data_prep.corpus import text_formats
 from bert_tf.errors import LARGEST_INT32, InputError
 from bert_tf.feature_extraction.extraction_config import FORMATS, ExtractionConfig
-from bert_tf.program import command_line, config_flags, startup
+from bert_tf.program import command_line, flags_of_configs, startup
 from bert_tf.progress import Progress
-from bert_tf.run_scripts import flags as shared
+from bert_tf.run_scripts import flags_or_trained_run, shared_flags
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string(
@@ -35,11 +35,11 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "output_file", None, "The output file, or the prefix of the shards."
 )
-shared.define_model_flags("The model, in any dialect of convert_checkpoint.")
+shared_flags.define_model_flags("The model, in any dialect of convert_checkpoint.")
 flags.DEFINE_string(
     "layers", "-1,-2,-3,-4", "Layers: -1 the last, 0 the first, -(L+1) embeddings."
 )
-config_flags.define(ExtractionConfig, without=("layers",))
+flags_of_configs.define(ExtractionConfig, without=("layers",))
 flags.DEFINE_enum(
     "output_format", "jsonl", FORMATS, "jsonl: the original format, large."
 )
@@ -95,7 +95,7 @@ def main() -> None:
             raise InputError(
                 f"--{name} has no effect with --output_format=jsonl. Leave it out."
             )
-    config = config_flags.build(ExtractionConfig, layers=layers())
+    config = flags_of_configs.build(ExtractionConfig, layers=layers())
 
     startup.import_tensorflow()
     from bert_tf.feature_extraction import feature_files
@@ -118,7 +118,7 @@ def main() -> None:
 
     if not FLAGS.init_checkpoint:
         raise InputError("The model is unknown. Give --init_checkpoint.")
-    model = shared.run_model().pretrained
+    model = flags_or_trained_run.run_model().pretrained
     tokenizer = model.tokenizer
     encoder = model.model(BertEncoder)
     encoder.skip_padding = True

@@ -17,9 +17,9 @@ from bert_tf.fine_tuning.fine_tuning_config import (
     RunSettings,
 )
 from bert_tf.head_config import FEATURE_LAYERS, HeadConfig
-from bert_tf.program import config_flags, startup
+from bert_tf.program import flags_of_configs, startup
 from bert_tf.program.help_text import name_programs
-from bert_tf.run_scripts import flags as shared
+from bert_tf.run_scripts import flags_or_trained_run, shared_flags
 from bert_tf.storage import files
 from bert_tf.storage.dialects import AUTHORS
 from bert_tf.storage.paths import check_output_folder, is_inside
@@ -69,7 +69,7 @@ def define_flags(program: ProgramFlags) -> None:
     """Defines the flags of a program for fine-tuning that others have too."""
     # Data and output.
     flags.DEFINE_string("output_dir", None, "Folder of this run.")
-    config_flags.define(
+    flags_of_configs.define(
         DataLocation,
         (
             "data_dir",
@@ -102,7 +102,7 @@ def define_flags(program: ProgramFlags) -> None:
     )
 
     # Model and training.
-    config_flags.define(
+    flags_of_configs.define(
         FineTuningConfig, without=("max_seq_length", "eval_batch_size", "class_weights")
     )
     flags.DEFINE_bool(
@@ -111,10 +111,10 @@ def define_flags(program: ProgramFlags) -> None:
         "Whether the head comes from --init_checkpoint too. Default: if that is a run "
         "of the same task with the same labels.",
     )
-    shared.define_model_flags(
+    shared_flags.define_model_flags(
         f"The pretrained model: a checkpoint of {AUTHORS}. Default: random weights."
     )
-    shared.define_training_flags()
+    shared_flags.define_training_flags()
 
     _define_further_flags(program)
 
@@ -123,17 +123,19 @@ def _define_further_flags(program: ProgramFlags) -> None:
     """Defines the groups of flags that not all programs have."""
     if program.teacher:
         flags.DEFINE_string(
-            "teacher", None, config_flags.descriptions(DistillationConfig)["teacher"]
+            "teacher",
+            None,
+            flags_of_configs.descriptions(DistillationConfig)["teacher"],
         )
-        config_flags.define(DistillationConfig)
+        flags_of_configs.define(DistillationConfig)
     if program.splits:
-        config_flags.define(
+        flags_of_configs.define(
             DataLocation,
             ("dev_file", "test_file"),
             texts={"test_file": "The same as --predict_file."},
         )
     if program.head:
-        config_flags.define(
+        flags_of_configs.define(
             HeadConfig, without=("feature_layers",), flag_names={"kind": "head"}
         )
     if not program.features:
@@ -150,7 +152,7 @@ def _define_further_flags(program: ProgramFlags) -> None:
     )
 
     # What the head reads, and how it is stored.
-    config_flags.define(
+    flags_of_configs.define(
         HeadConfig,
         ("feature_layers",),
         defaults={"feature_layers": "concat_last_four"},
@@ -203,7 +205,7 @@ def run_task(
     # Without training, the trained model gives the default length.
     if FLAGS.export_dir:
         next_version(FLAGS.export_dir)
-    model = shared.run_model()
+    model = flags_or_trained_run.run_model()
     layers = settings.distillation.layers if settings.distillation else ()
     if settings.features and not (model.init_checkpoint or layers or model.trained_run):
         raise InputError(
@@ -212,7 +214,7 @@ def run_task(
         )
     task = make_task(location)
     config = dataclasses.replace(
-        settings.config, **shared.values_or_trained("max_seq_length")
+        settings.config, **flags_or_trained_run.values_or_trained("max_seq_length")
     )
     settings = dataclasses.replace(settings, config=config)
     results = fine_tune.run(task, location, model, settings, FLAGS.check_only)
@@ -245,8 +247,8 @@ def _data_location(program: ProgramFlags) -> DataLocation:
             )
         test_file = test_file or FLAGS.test_file
 
-    table_format = config_flags.build(TableFormat)
-    location: DataLocation = config_flags.build(
+    table_format = flags_of_configs.build(TableFormat)
+    location: DataLocation = flags_of_configs.build(
         DataLocation, test_file=test_file, table_format=table_format
     )
     if location.tfds_name and location.data_dir:
@@ -267,9 +269,9 @@ def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
         InputError: A value is out of range, flags contradict each other, or
             --output_dir cannot be used.
     """
-    shared.check_output_dir(program.inputs)
-    config = config_flags.build(FineTuningConfig)
-    runtime = shared.runtime_config()
+    shared_flags.check_output_dir(program.inputs)
+    config = flags_of_configs.build(FineTuningConfig)
+    runtime = shared_flags.runtime_config()
     distillation = _distillation_config(program) if program.teacher else None
 
     # Without training, the head is that of the trained model.
@@ -285,7 +287,7 @@ def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
             if not FLAGS["learning_rate"].present:
                 values["learning_rate"] = LEARNING_RATE_OF_FEATURES
 
-    training = shared.training_config(**values)
+    training = shared_flags.training_config(**values)
     return RunSettings(
         phases,
         config,
@@ -310,7 +312,7 @@ def _distillation_config(program: ProgramFlags) -> DistillationConfig | None:
     given = [name for name in names if FLAGS[name].present]
     if given and not FLAGS.teacher:
         raise InputError(f"--{given[0]} needs the folder of a run as --teacher.")
-    settings = config_flags.build(DistillationConfig) if given else None
+    settings = flags_of_configs.build(DistillationConfig) if given else None
     return settings if FLAGS.do_train else None
 
 
@@ -320,13 +322,15 @@ def _head_config(program: ProgramFlags) -> HeadConfig:
     Raises:
         InputError: A flag is out of range, or has no effect with the other flags.
     """
-    shared.check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
+    shared_flags.check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
     layers = None
     if program.features:
         of_cache = ("feature_layers", "feature_dtype", "feature_cache_dir")
         dependent = of_cache[:2] if FLAGS.teacher else of_cache
-        shared.check_effect("approach", "features", dependent)
-        shared.check_effect("approach", "fine_tuning", ("layer_decay", "recompute"))
+        shared_flags.check_effect("approach", "features", dependent)
+        shared_flags.check_effect(
+            "approach", "fine_tuning", ("layer_decay", "recompute")
+        )
         layers = FLAGS.feature_layers if FLAGS.approach == "features" else None
     return HeadConfig(FLAGS.head, FLAGS.lstm_layers, FLAGS.lstm_size, layers)
 

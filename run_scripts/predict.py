@@ -47,7 +47,7 @@ from absl import flags
 
 from bert_tf.errors import InputError
 from bert_tf.export.formats import RUNTIMES
-from bert_tf.program import command_line, config_flags, startup
+from bert_tf.program import command_line, flags_of_configs, startup
 from bert_tf.progress import Progress
 from bert_tf.run_scripts import prediction_tables, projector_files
 from bert_tf.run_scripts.prediction_tables import SEPARATORS, Texts
@@ -111,7 +111,7 @@ flags.DEFINE_bool(
     "For a pretrained model: print the sum of the log probabilities of the tokens of "
     "each text, each predicted from all others, instead of the tokens for [MASK].",
 )
-config_flags.define(TableFormat)
+flags_of_configs.define(TableFormat)
 flags.DEFINE_enum(
     "format",
     "text",

@@ -32,9 +32,8 @@ from absl import flags
 
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.program import command_line, config_flags
-from bert_tf.run_scripts import fine_tuning_main
-from bert_tf.run_scripts import flags as shared
+from bert_tf.program import command_line, flags_of_configs
+from bert_tf.run_scripts import fine_tuning_main, flags_or_trained_run, shared_flags
 from bert_tf.tasks.classification.classification_task import TABLES
 from bert_tf.tasks.classification.long_texts import WINDOWS, LongTexts
 from bert_tf.tasks.classification.sources import custom, tfds_reader
@@ -49,7 +48,7 @@ _OWN_DATA = ("eval_fraction", "test_fraction", "input_format", "encoding", "head
 flags.DEFINE_string(
     "task_name", None, f"One of {', '.join((*GLUE_TASKS, *_OTHER_TASKS))}."
 )
-config_flags.define(
+flags_of_configs.define(
     FineTuningConfig,
     ("max_seq_length", "class_weights"),
     texts={
@@ -57,7 +56,7 @@ config_flags.define(
         "texts."
     },
 )
-config_flags.define(LongTexts)
+flags_of_configs.define(LongTexts)
 flags.DEFINE_string(
     "xnli_language", "zh", "Task xnli: language of the texts, such as en."
 )
@@ -68,7 +67,7 @@ flags.DEFINE_enum(
     "Task custom: classification gives one label to each text, multi_label any number "
     "of labels, regression a number.",
 )
-config_flags.define(
+flags_of_configs.define(
     custom.TextColumns,
     flag_names={
         "text_a": "text_a_column",
@@ -88,8 +87,8 @@ flags.DEFINE_float(
     0.5,
     "Task custom, multi_label: a label with this probability is predicted.",
 )
-config_flags.define(TableFormat)
-config_flags.define(
+flags_of_configs.define(TableFormat)
+flags_of_configs.define(
     DataLocation, ("eval_fraction", "test_fraction", "tfds_name", "tfds_data_dir")
 )
 _PROGRAM = fine_tuning_main.ProgramFlags(teacher=True, head=True, features=True)
@@ -101,7 +100,7 @@ def main() -> None:
     """Trains, evaluates and predicts."""
     _task_name()
     if FLAGS.do_train:  # else the trained model gives --task_type
-        shared.check_effect(
+        shared_flags.check_effect(
             "task_type", "multi_label", ("threshold", "label_separator")
         )
     fine_tuning_main.run_task(_PROGRAM, make_task, fine_tuning_main.EXPORT)
@@ -117,10 +116,12 @@ def make_task(location: DataLocation) -> Task:
             read.
     """
     long_texts = LongTexts(
-        **shared.values_or_trained("long_texts", "doc_stride", "max_windows")
+        **flags_or_trained_run.values_or_trained(
+            "long_texts", "doc_stride", "max_windows"
+        )
     )
     if not long_texts.in_windows:
-        shared.check_effect("long_texts", WINDOWS, ("doc_stride", "max_windows"))
+        shared_flags.check_effect("long_texts", WINDOWS, ("doc_stride", "max_windows"))
     task: Any = _make_task(location)
     return dataclasses.replace(task, long_texts=long_texts)
 
@@ -156,7 +157,7 @@ def _make_custom_task(location: DataLocation) -> Task:
 
     Without training, the model gives the defaults.
     """
-    settings = shared.values_or_trained("task_type", "threshold")
+    settings = flags_or_trained_run.values_or_trained("task_type", "threshold")
     text_a, text_b = FLAGS.text_a_column, FLAGS.text_b_column
     if location.tfds_name and not FLAGS["text_a_column"].present:
         text_a, text_b = tfds_reader.find_text_features(location)

@@ -27,9 +27,8 @@ test_results.txt and test_report.txt. The same command resumes an interrupted ru
 from absl import flags
 
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.program import command_line, config_flags
-from bert_tf.run_scripts import fine_tuning_main
-from bert_tf.run_scripts import flags as shared
+from bert_tf.program import command_line, flags_of_configs
+from bert_tf.run_scripts import fine_tuning_main, flags_or_trained_run
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.schemes import DETECT, SCHEMES
 from bert_tf.tasks.tables import TableFormat
@@ -41,7 +40,7 @@ _NEXT_STEP = (
     "python run_scripts/run_ner.py --do_predict=true --init_checkpoint={} "
     "--predict_file=sentences.conll --output_dir=tagged"
 )
-config_flags.define(
+flags_of_configs.define(
     FineTuningConfig,
     ("max_seq_length", "class_weights"),
     texts={
@@ -49,8 +48,8 @@ config_flags.define(
         "tokens."
     },
 )
-config_flags.define(Columns)
-config_flags.define(TableFormat, ("encoding",))
+flags_of_configs.define(Columns)
+flags_of_configs.define(TableFormat, ("encoding",))
 flags.DEFINE_enum(
     "input_scheme",
     DETECT,
@@ -90,9 +89,9 @@ def make_task(_: DataLocation) -> Task:
 
     return NerTask(
         scheme=FLAGS.scheme,
-        columns=config_flags.build(Columns),
+        columns=flags_of_configs.build(Columns),
         input_scheme=FLAGS.input_scheme,
-        **shared.values_or_trained("document_context"),
+        **flags_or_trained_run.values_or_trained("document_context"),
     )
 
 

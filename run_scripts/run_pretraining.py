@@ -23,8 +23,8 @@ from absl import flags
 from bert_tf.errors import InputError
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
-from bert_tf.program import command_line, config_flags, startup
-from bert_tf.run_scripts import flags as shared
+from bert_tf.program import command_line, flags_of_configs, startup
+from bert_tf.run_scripts import flags_or_trained_run, shared_flags
 from bert_tf.storage.dialects import AUTHORS
 from bert_tf.training.config import RunPhases, TrainingConfig
 
@@ -38,16 +38,16 @@ flags.DEFINE_string(
     "in google-research/bert.",
 )
 flags.DEFINE_string("output_dir", None, "Folder of this run.")
-config_flags.define(
+flags_of_configs.define(
     PretrainingConfig, without=("objective", "eval_batch_size", "skip_bad_records")
 )
 _FOR_UNMASKED = "For records of --masking=dynamic. "
-config_flags.define(
+flags_of_configs.define(
     MaskingConfig,
     without=("max_predictions_per_seq",),
     texts={
         name: _FOR_UNMASKED + text
-        for name, text in config_flags.descriptions(MaskingConfig).items()
+        for name, text in flags_of_configs.descriptions(MaskingConfig).items()
     },
 )
 flags.DEFINE_bool("do_train", False, "Whether to train.")
@@ -60,17 +60,17 @@ flags.DEFINE_integer(
     "Number of steps in which the learning rate rises. Default: a tenth of "
     "--num_train_steps, at most 10000.",
 )
-config_flags.define(
+flags_of_configs.define(
     TrainingConfig,
     ("num_train_steps", "time_budget_secs"),
     texts={"num_train_steps": "Number of training steps."},
 )
-config_flags.define(PretrainingConfig, ("objective", "skip_bad_records"))
-shared.define_model_flags(
+flags_of_configs.define(PretrainingConfig, ("objective", "skip_bad_records"))
+shared_flags.define_model_flags(
     f"Initial weights: a checkpoint of {AUTHORS}. Default: random weights."
 )
-shared.define_training_flags()
-flags.adopt_module_key_flags(shared)
+shared_flags.define_training_flags()
+flags.adopt_module_key_flags(shared_flags)
 flags.mark_flags_as_required(["output_dir"])
 
 
@@ -82,24 +82,24 @@ def main() -> None:
         )
     if not FLAGS.input_file and (FLAGS.do_train or not FLAGS.eval_input_file):
         raise InputError("--input_file is required. See --help.")
-    shared.check_output_dir(("input_file", "eval_input_file"))
+    shared_flags.check_output_dir(("input_file", "eval_input_file"))
 
     # The configs report wrong flags before TensorFlow is imported.
-    runtime = shared.runtime_config()
+    runtime = shared_flags.runtime_config()
     # The default is that of google-research/bert, 10,000, and less for runs that have
     # fewer steps than the default of --num_train_steps, 100,000.
     warmup_steps = FLAGS.num_warmup_steps
     if warmup_steps is None:
         warmup_steps = min(10_000, FLAGS.num_train_steps // 10)
-    training = shared.training_config(num_warmup_steps=warmup_steps)
-    config = config_flags.build(PretrainingConfig)
+    training = shared_flags.training_config(num_warmup_steps=warmup_steps)
+    config = flags_of_configs.build(PretrainingConfig)
     limit = config.max_predictions_per_seq or PretrainingRecords.max_predictions_per_seq
-    masking = config_flags.build(MaskingConfig, max_predictions_per_seq=limit)
+    masking = flags_of_configs.build(MaskingConfig, max_predictions_per_seq=limit)
 
     startup.import_tensorflow()
     from bert_tf.pretraining_run import pretrain
 
-    model = shared.run_model()
+    model = flags_or_trained_run.run_model()
     results = pretrain(
         FLAGS.input_file,
         FLAGS.output_dir,

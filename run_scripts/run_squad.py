@@ -33,9 +33,8 @@ from absl import flags
 
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.program import command_line, config_flags
-from bert_tf.run_scripts import fine_tuning_main
-from bert_tf.run_scripts import flags as shared
+from bert_tf.program import command_line, flags_of_configs
+from bert_tf.run_scripts import fine_tuning_main, flags_or_trained_run, shared_flags
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.task import DataLocation, Task
@@ -47,14 +46,14 @@ _NEXT_STEP = (
     "python run_scripts/run_squad.py --do_predict=true --init_checkpoint={} "
     "--predict_file=questions.json --output_dir=answers"
 )
-config_flags.define(
+flags_of_configs.define(
     FineTuningConfig,
     ("max_seq_length",),
     defaults={"max_seq_length": 384},
     texts={"max_seq_length": "Number of tokens of a question with a window."},
 )
-config_flags.define(WindowSettings)
-config_flags.define(AnswerSettings)
+flags_of_configs.define(WindowSettings)
+flags_of_configs.define(AnswerSettings)
 flags.DEFINE_bool(
     "verbose_logging", False, "Flag of google-research/bert; has no effect."
 )
@@ -97,12 +96,12 @@ def make_task(_: DataLocation) -> Task:
     from bert_tf.tasks.squad.squad_task import SquadTask
 
     windows = WindowSettings(
-        **shared.values_or_trained("doc_stride", "max_query_length")
+        **flags_or_trained_run.values_or_trained("doc_stride", "max_query_length")
     )
-    trained = shared.values_or_trained(
+    trained = flags_or_trained_run.values_or_trained(
         "version_2_with_negative", "padding_as_released", "f1_by"
     )
-    answers = config_flags.build(AnswerSettings, **trained)
+    answers = flags_of_configs.build(AnswerSettings, **trained)
     return SquadTask(windows=windows, answers=answers)
 
 
@@ -113,7 +112,7 @@ def _average() -> None:
         InputError: A file is missing or malformed, or the files differ in their
             questions.
     """
-    shared.check_output_dir(())
+    shared_flags.check_output_dir(())
     from bert_tf.tasks.squad import ensemble
     from bert_tf.training.lifecycle.run_folder import RunFolder
 
@@ -136,7 +135,7 @@ def _average() -> None:
         results = ensemble.average(
             FLAGS.average_nbest,
             folder.path,
-            config_flags.build(AnswerSettings),
+            flags_of_configs.build(AnswerSettings),
             FLAGS.predict_file,
             FLAGS.max_eval_examples,
         )

@@ -25,14 +25,14 @@ interrupted run.
 from absl import flags
 
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.program import command_line, config_flags
+from bert_tf.program import command_line, flags_of_configs
 from bert_tf.run_scripts import fine_tuning_main
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS
-config_flags.define(FineTuningConfig, ("max_seq_length",))
-config_flags.define(TableFormat, without=("header",))
+flags_of_configs.define(FineTuningConfig, ("max_seq_length",))
+flags_of_configs.define(TableFormat, without=("header",))
 _PROGRAM = fine_tuning_main.ProgramFlags()
 fine_tuning_main.define_flags(_PROGRAM)
 flags.mark_flags_as_required(["output_dir"])

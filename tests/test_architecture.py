@@ -207,8 +207,9 @@ def test_flags_are_defined_only_in_mains():
             "bert_tf.program.command_line",
             "bert_tf.program.help_text",
             "bert_tf.run_scripts.fine_tuning_main",
-            "bert_tf.run_scripts.flags",
-            "bert_tf.program.config_flags",
+            "bert_tf.run_scripts.shared_flags",
+            "bert_tf.run_scripts.flags_or_trained_run",
+            "bert_tf.program.flags_of_configs",
         ):
             assert main and is_in_program_folder(name), (
                 f"{name} uses flags but is not a main"

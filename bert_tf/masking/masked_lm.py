@@ -1,7 +1,6 @@
 """Masks rows (unmasked sequences): chooses the tokens to predict, and replaces them.
 
-`mask_rows` masks rows when records are created. `DynamicMasks` masks unmasked records
-when they are read.
+`mask_rows` is called when records are created, and when `DynamicMasks` reads them.
 
 Source: google-research/bert `create_masked_lm_predictions`.
 """
@@ -470,49 +469,3 @@ def _replace(
     is_random = share < config.mask_token_prob + config.random_token_prob
     random_or_same = np.where(is_random, tokens, labels)
     return np.where(share < config.mask_token_prob, vocabulary.mask_id, random_or_same)
-
-
-@dataclasses.dataclass(frozen=True)
-class DynamicMasks:
-    """Masks unmasked records, with other masks each time that a record is read.
-
-    Attributes:
-        config: Which tokens are masked.
-        vocabulary: The vocabulary of the records.
-    """
-
-    config: MaskingConfig
-    vocabulary: Vocabulary
-
-    def mask(
-        self,
-        columns: Mapping[str, np.ndarray],
-        seed: int = 0,
-        index: np.ndarray | int = 0,
-    ) -> dict[str, np.ndarray]:
-        """Masks B records.
-
-        The masks of a record depend on its key, the seed and the index, so they depend
-        neither on the process that computes them nor on the other records.
-
-        Args:
-            columns: The columns of `features.unmasked`, with any integer dtype.
-            seed: The seed of the masks.
-            index: int64 [B], the index of each record in the stream of all records that
-                are read; 0 for masks that are always the same, as evaluations need
-                them.
-
-        Returns:
-            The columns of `features.PRETRAINING`, int32 or float32.
-        """
-        # Derive a key for each record, seed and index.
-        rows = from_columns(columns, self.vocabulary.size)
-        keys = random.derive_keys(rows["key"], Purpose.TRAINING, seed % (1 << 64))
-        rows["key"] = random.derive_keys(keys, Purpose.TRAINING, index)
-
-        masked = mask_rows(self.config, rows, self.vocabulary)
-        is_float = "masked_lm_weights"
-        return {
-            name: values.astype(np.float32 if name == is_float else np.int32)
-            for name, values in masked.items()
-        }

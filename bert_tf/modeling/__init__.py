@@ -3,12 +3,12 @@
 They are written with Keras operations only.
 
 Read in this order: `fused` (arithmetic with explicit gradients), `initial_weights`
-(random values), `layers` (dense, layer normalization, dropout), `transformer`
-(attention, block, rows without padding), `inputs` (checks of the inputs), `base_model`
-(base class of all models), `encoder` (embeddings, `BertEncoder`), `heads` (output
-layers, BiLSTM, combination of hidden states), `models` (encoder and head for each kind
-of task), `costs` (parameters, FLOPs and memory of a model), `layout` (variables on
-several devices).
+(random values), `layers` (dense, layer normalization, dropout), `attention`
+(self-attention, rows without padding), `transformer` (the block), `inputs` (checks of
+the inputs), `base_model` (base class of all models), `encoder` (embeddings,
+`BertEncoder`), `heads` (output layers, BiLSTM, combination of hidden states), `models`
+(encoder and head for each kind of task), `costs` (parameters, FLOPs and memory of a
+model), `layout` (variables on several devices).
 Imports foundation modules and keras, never tensorflow.
 
 Shape letters: B sequences in a batch, S tokens in a sequence, H hidden size, A
@@ -16,6 +16,7 @@ attention heads, D = H/A size of one head, L layers (blocks), I intermediate siz
 predictions in a sequence, V vocabulary entries.
 """
 
+from bert_tf.modeling.attention import SelfAttention, attention_bias
 from bert_tf.modeling.encoder import BertEncoder, Embeddings
 from bert_tf.modeling.heads import MaskedLMHead, OutputHead
 from bert_tf.modeling.layers import Dense, Dropout, DropoutSeeds, LayerNorm
@@ -32,7 +33,7 @@ from bert_tf.modeling.models import (
     depths_by_name,
     variables_by_name,
 )
-from bert_tf.modeling.transformer import SelfAttention, TransformerBlock, attention_bias
+from bert_tf.modeling.transformer import TransformerBlock
 
 __all__ = [
     "BertClassifier",

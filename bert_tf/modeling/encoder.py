@@ -11,10 +11,12 @@ from keras import ops
 
 from bert_tf.backend import check_dynamic_shapes
 from bert_tf.config import BertConfig
+from bert_tf.modeling.attention import TokenRows, attention_bias
 from bert_tf.modeling.base_model import BertBaseModel
 from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.inputs import complete_inputs
 from bert_tf.modeling.layers import (
+    ConfiguredLayer,
     Dense,
     Dropout,
     DropoutSeeds,
@@ -24,12 +26,7 @@ from bert_tf.modeling.layers import (
     variable_tensor,
     variables_of_layers,
 )
-from bert_tf.modeling.transformer import (
-    ConfiguredLayer,
-    TokenRows,
-    TransformerBlock,
-    attention_bias,
-)
+from bert_tf.modeling.transformer import TransformerBlock
 
 
 @keras.saving.register_keras_serializable("bert_tf")

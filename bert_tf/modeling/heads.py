@@ -14,6 +14,7 @@ from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import fused
 from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.layers import (
+    ConfiguredLayer,
     Dense,
     LayerNorm,
     Variables,
@@ -23,7 +24,6 @@ from bert_tf.modeling.layers import (
     variables_of_layers,
     with_constants,
 )
-from bert_tf.modeling.transformer import ConfiguredLayer
 
 
 @keras.saving.register_keras_serializable("bert_tf")

@@ -2,7 +2,8 @@
 
 They share activation functions, and functions for variables and shapes. Each layer
 creates its variables in its constructor, because the arguments determine all shapes.
-`DropoutSeeds` has the seeds of all dropout layers of one model.
+`DropoutSeeds` has the seeds of all dropout layers of one model. `ConfiguredLayer` is
+the base class of larger layers.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import fused
 from bert_tf.modeling.initial_weights import InitialWeights
@@ -95,6 +97,26 @@ def with_constants(shape: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(
         -1 if index in unknown[:1] else size for index, size in enumerate(shape)
     )
+
+
+class ConfiguredLayer(keras.layers.Layer):
+    """Base class of layers with a `BertConfig`, which `get_config` stores as a dict."""
+
+    def __init__(self, config: BertConfig, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.config = config
+
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """Shape of the (first) output, which `summary` prints."""
+        return (None, None, self.config.hidden_size)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "config": self.config.to_dict()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "ConfiguredLayer":
+        return cls(**{**config, "config": BertConfig.from_dict(config["config"])})
 
 
 @keras.saving.register_keras_serializable("bert_tf")

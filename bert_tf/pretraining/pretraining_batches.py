@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.features import Sizes
-from bert_tf.masking.masked_lm import DynamicMasks
-from bert_tf.pretraining.masker import masker
+from bert_tf.masking.dynamic_masks import DynamicMasks
+from bert_tf.pretraining.masking_in_pipeline import masker
 from bert_tf.pretraining.record_checks import checking_parser
 from bert_tf.storage import tfrecords
 from bert_tf.training.step.objective import ORIGIN, Tensors

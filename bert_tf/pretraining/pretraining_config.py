@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import check_at_least, check_between, check_choice
-from bert_tf.masking.masked_lm import DynamicMasks
+from bert_tf.masking.dynamic_masks import DynamicMasks
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
 _MAX_BUFFER = 1 << 24  # TensorFlow allocates a place for each example at once

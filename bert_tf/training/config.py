@@ -21,6 +21,8 @@ SCHEDULES = ("released", "linear", "cosine", "constant")
 # The largest float32 number below 1. A larger beta would be 1 in float32, and the
 # optimizer would divide by 1 - beta.
 MAX_BETA = 1.0 - 2.0**-24
+# The released value, for all optimizers.
+ADAM_EPSILON = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)

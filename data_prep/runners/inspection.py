@@ -16,7 +16,7 @@ from bert_tf.data_prep.pretraining_data.expected_distribution import Distributio
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import stages
 from bert_tf.errors import InputError, plain_message
-from bert_tf.masking.masked_lm import DynamicMasks
+from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.storage import tfrecords
 from bert_tf.storage.manifest import find_records, list_shards, manifests_next_to
 

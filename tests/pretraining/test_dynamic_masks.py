@@ -15,7 +15,7 @@ from bert_tf import features
 from bert_tf.data_prep.pretraining_data.expected_distribution import DistributionCheck
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import inspection, stages
-from bert_tf.masking.masked_lm import DynamicMasks
+from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining import record_checks
 from bert_tf.pretraining.pretraining_batches import evaluation_batches, training_batches

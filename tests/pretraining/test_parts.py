@@ -14,7 +14,7 @@ from json_files import read_json
 from bert_tf import features
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import stages
-from bert_tf.masking.masked_lm import DynamicMasks
+from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.pretraining_batches import training_batches
 from bert_tf.training.trainer import TrainingData

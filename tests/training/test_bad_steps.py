@@ -15,7 +15,7 @@ from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.error_messages import NO_LOOKUP, FailureMessages
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.step import non_finite
+from bert_tf.training.step import non_finite_diagnosis
 from bert_tf.training.step.objective import ORIGIN
 
 TARGETS = ("masked_lm_positions", "masked_lm_ids", "next_sentence_labels")
@@ -183,7 +183,7 @@ def test_debug_nans_names_the_layer_of_a_bert_model():
     }
     batch |= {name: tf.ones([2, 1], tf.int32) for name in TARGETS}
     batch["masked_lm_weights"] = tf.ones([2, 1])
-    cause = non_finite.find_cause(objective, batch, tf.constant([1, 2]))
+    cause = non_finite_diagnosis.find_cause(objective, batch, tf.constant([1, 2]))
     assert cause.endswith("/bert/layer_0/attention/query")
 
 

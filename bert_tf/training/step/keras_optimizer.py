@@ -17,8 +17,9 @@ from bert_tf.errors import (
     check_choice,
     positive,
 )
-from bert_tf.training.config import MAX_BETA, SCHEDULES, TrainingConfig
-from bert_tf.training.step.rates import EPSILON, NO_DECAY, decays, scheduled_rate
+from bert_tf.training.config import ADAM_EPSILON, MAX_BETA, SCHEDULES, TrainingConfig
+from bert_tf.training.step.learning_rate import scheduled_rate
+from bert_tf.training.step.weight_decay import NO_DECAY, decays
 
 # The options of Keras's optimizers that the base class implements, and those that are
 # refused.
@@ -179,7 +180,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         name: str = "adam_weight_decay",
         beta_1: float = TrainingConfig.adam_beta_1,
         beta_2: float = TrainingConfig.adam_beta_2,
-        epsilon: float = EPSILON,
+        epsilon: float = ADAM_EPSILON,
         global_clipnorm: float | None = None,
         **options: Any,
     ) -> None:

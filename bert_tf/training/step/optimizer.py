@@ -1,9 +1,4 @@
-"""`Optimizer` holds what a step changes: weights, their state and average, loss scale.
-
-The loss scale is a factor of the loss in float16 training. Without it, small gradients
-would be rounded to 0. It starts at `INITIAL_SCALE`, is halved after each step whose
-gradient is not finite, and doubled after 2,000 consecutive steps with finite gradients.
-"""
+"""`Optimizer` holds what a step changes: weights, their state and average, loss scale."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -13,32 +8,16 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.training.config import TrainingConfig
+from bert_tf.training.step.loss_scale import (
+    INITIAL_SCALE,
+    after_finite_step,
+    after_skipped_step,
+)
 from bert_tf.training.step.objective import Tensors
-from bert_tf.training.step.rates import decays
 from bert_tf.training.step.update_rules import UPDATE_RULES, Update
+from bert_tf.training.step.weight_decay import decays
 
 Arrays = dict[str, np.ndarray]
-INITIAL_SCALE, MINIMUM_SCALE, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0
-
-
-def after_finite_step(scale: Any, steps_at_scale: Any) -> None:
-    """Counts the step; doubles the scale after `STEPS_TO_DOUBLE` of them in a row.
-
-    Args:
-        scale: float32 scalar variable.
-        steps_at_scale: float32 scalar variable: the number of steps since the scale
-            last changed.
-    """
-    steps_at_scale.assign_add(1.0)
-    due = steps_at_scale >= STEPS_TO_DOUBLE
-    scale.assign(tf.where(due, scale * 2.0, scale))
-    steps_at_scale.assign(tf.where(due, 0.0, steps_at_scale))
-
-
-def after_skipped_step(scale: Any, steps_at_scale: Any) -> None:
-    """Halves the scale, but not below `MINIMUM_SCALE`."""
-    scale.assign(tf.maximum(scale / 2.0, MINIMUM_SCALE))
-    steps_at_scale.assign(0.0)
 
 
 class Optimizer:

@@ -9,10 +9,11 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
-from bert_tf.training.step import non_finite
+from bert_tf.training.step import non_finite_diagnosis
+from bert_tf.training.step.learning_rate import scheduled_rate
+from bert_tf.training.step.loss_scale import MINIMUM_SCALE
 from bert_tf.training.step.objective import ORIGIN, Metrics, Objective, Tensors, combine
-from bert_tf.training.step.optimizer import MINIMUM_SCALE, Optimizer
-from bert_tf.training.step.rates import scheduled_rate
+from bert_tf.training.step.optimizer import Optimizer
 from bert_tf.training.step.update_rules import (
     clip_gradients,
     squares_of_rows,
@@ -157,7 +158,7 @@ class StepRunner:
             *totals, is_bad = self._train_step(batch, numbers[0], start)
             done, bad, origin = 1, is_bad * (bad_in_a_row + 1), _origin(batch)
             if is_bad:
-                cause = non_finite.find_cause(
+                cause = non_finite_diagnosis.find_cause(
                     self._objective, _without_origin(batch), self._seed(step, 0)
                 )
 

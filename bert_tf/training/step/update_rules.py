@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from bert_tf.training.config import TrainingConfig
+from bert_tf.training.config import ADAM_EPSILON, TrainingConfig
 from bert_tf.training.step.objective import Tensors
-from bert_tf.training.step.rates import EPSILON
 
 
 def squares_of_rows(gradients: Tensors) -> Tensors:
@@ -112,7 +111,7 @@ class Update(NamedTuple):
     count: Any = None
     beta_1: float = TrainingConfig.adam_beta_1
     beta_2: float = TrainingConfig.adam_beta_2
-    epsilon: float = EPSILON
+    epsilon: float = ADAM_EPSILON
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,22 +1,18 @@
 """Flags that several programs share, and the settings that are built from them."""
 
-import functools
 import glob
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from absl import flags
 
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.program import config_flags
+from bert_tf.program import flags_of_configs
 from bert_tf.program.command_line import FLAG_OF_PARAMETER
 from bert_tf.storage.paths import check_output_folder, is_inside
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
-
-if TYPE_CHECKING:
-    from bert_tf.fine_tuning.run_model import RunModel
 
 FLAGS = flags.FLAGS
 # --help then lists the flags of this module with the program's.
@@ -54,13 +50,13 @@ def define_training_flags() -> None:
 
     The caller must then call `flags.adopt_module_key_flags`.
     """
-    config_flags.define(
+    flags_of_configs.define(
         TrainingConfig,
         flag_names=FLAG_OF_PARAMETER,
         without=("num_train_steps", "num_warmup_steps", "data", "time_budget_secs"),
     )
-    config_flags.define(RuntimeConfig, without=("stop_on_signals",))
-    config_flags.define(FineTuningConfig, ("eval_batch_size",))
+    flags_of_configs.define(RuntimeConfig, without=("stop_on_signals",))
+    flags_of_configs.define(FineTuningConfig, ("eval_batch_size",))
     flags.DEFINE_bool(
         "overwrite", False, "Remove an earlier run from --output_dir first."
     )
@@ -85,7 +81,7 @@ def runtime_config() -> RuntimeConfig:
     }
     if FLAGS.use_tpu:
         values["distribution_strategy"] = "tpu"
-    return config_flags.build(RuntimeConfig, **values)
+    return flags_of_configs.build(RuntimeConfig, **values)
 
 
 def _profile_steps() -> tuple[int, int] | None:
@@ -111,31 +107,7 @@ def training_config(**values: Any) -> TrainingConfig:
         InputError: A value is out of range.
     """
     values["global_batch_size"] = FLAGS.train_batch_size
-    return config_flags.build(TrainingConfig, **values)
-
-
-@functools.cache
-def run_model() -> "RunModel":
-    """Returns the model of the four flags of `define_model_flags`.
-
-    What is not given is that of the run in --output_dir, if the program has this flag.
-    """
-    from bert_tf.fine_tuning.run_model import RunModel
-
-    casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
-    return config_flags.build(RunModel, do_lower_case=casing)
-
-
-def values_or_trained(*names: str) -> dict[str, Any]:
-    """Returns the values of flags by name.
-
-    If a flag is not given, that of the trained model.
-    """
-    values = {name: FLAGS[name].value for name in names}
-    if missing := [name for name in names if not FLAGS[name].present]:
-        facts = run_model().facts
-        values |= {name: facts.get(name, values[name]) for name in missing}
-    return values
+    return flags_of_configs.build(TrainingConfig, **values)
 
 
 def check_output_dir(inputs: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf import features
 from bert_tf.features import Sizes
-from bert_tf.masking.masked_lm import DynamicMasks
+from bert_tf.masking.dynamic_masks import DynamicMasks
 
 _WAIT_SECS = 0.05
 

@@ -1,21 +1,12 @@
-"""The learning rate of a step and the weight decay of a variable.
+"""The learning rate of a step.
 
-Written with `keras.ops`, so that they also work outside of TensorFlow.
+Written with `keras.ops`, so that it also works outside of TensorFlow.
 """
 
 import math
-import re
-from collections.abc import Sequence
 from typing import Any
 
 from keras import ops
-
-EPSILON = 1e-6
-# Biases, and the variables of normalization layers. The expressions match the names of
-# google-research/bert as well as the paths of Keras variables. They look at the last
-# part of the name only, because users choose the other parts, such as the name of a
-# model.
-NO_DECAY = (r"bias$", r"(^|/)(gamma|beta|scale)$")
 
 
 def scheduled_rate(
@@ -61,16 +52,3 @@ def scheduled_rate(
     }[decay]
     warmed_up = step / max(num_warmup_steps, 1)
     return peak * ops.where(step < num_warmup_steps, warmed_up, decayed)
-
-
-def decays(name: str, exclude_from_weight_decay: Sequence[str] = NO_DECAY) -> bool:
-    """Returns whether weight decay applies to a variable.
-
-    Args:
-        name: Name of the variable as in google-research/bert, or its Keras path.
-        exclude_from_weight_decay: Regular expressions. The variable does not decay if
-            its name contains a match of one of the expressions.
-
-    Source: google-research/bert `optimization.AdamWeightDecayOptimizer`.
-    """
-    return not any(re.search(pattern, name) for pattern in exclude_from_weight_decay)

@@ -1,0 +1,56 @@
+"""`DynamicMasks` masks unmasked records when they are read."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from bert_tf.masking.counter_based_random import Purpose, derive_keys
+from bert_tf.masking.masked_lm import Vocabulary, from_columns, mask_rows
+from bert_tf.masking.masking_config import MaskingConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class DynamicMasks:
+    """Masks unmasked records, with other masks each time that a record is read.
+
+    Attributes:
+        config: Which tokens are masked.
+        vocabulary: The vocabulary of the records.
+    """
+
+    config: MaskingConfig
+    vocabulary: Vocabulary
+
+    def mask(
+        self,
+        columns: Mapping[str, np.ndarray],
+        seed: int = 0,
+        index: np.ndarray | int = 0,
+    ) -> dict[str, np.ndarray]:
+        """Masks B records.
+
+        The masks of a record depend on its key, the seed and the index, so they depend
+        neither on the process that computes them nor on the other records.
+
+        Args:
+            columns: The columns of `features.unmasked`, with any integer dtype.
+            seed: The seed of the masks.
+            index: int64 [B], the index of each record in the stream of all records that
+                are read; 0 for masks that are always the same, as evaluations need
+                them.
+
+        Returns:
+            The columns of `features.PRETRAINING`, int32 or float32.
+        """
+        # Derive a key for each record, seed and index.
+        rows = from_columns(columns, self.vocabulary.size)
+        keys = derive_keys(rows["key"], Purpose.TRAINING, seed % (1 << 64))
+        rows["key"] = derive_keys(keys, Purpose.TRAINING, index)
+
+        masked = mask_rows(self.config, rows, self.vocabulary)
+        is_float = "masked_lm_weights"
+        return {
+            name: values.astype(np.float32 if name == is_float else np.int32)
+            for name, values in masked.items()
+        }

@@ -1,0 +1,32 @@
+"""The rules of the loss scale, a factor of the loss in float16 training.
+
+Without the loss scale, small gradients would be rounded to 0. It starts at
+`INITIAL_SCALE`, is halved after each step whose gradient is not finite, and doubled
+after 2,000 consecutive steps with finite gradients.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+INITIAL_SCALE, MINIMUM_SCALE, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0
+
+
+def after_finite_step(scale: Any, steps_at_scale: Any) -> None:
+    """Counts the step; doubles the scale after `STEPS_TO_DOUBLE` of them in a row.
+
+    Args:
+        scale: float32 scalar variable.
+        steps_at_scale: float32 scalar variable: the number of steps since the scale
+            last changed.
+    """
+    steps_at_scale.assign_add(1.0)
+    due = steps_at_scale >= STEPS_TO_DOUBLE
+    scale.assign(tf.where(due, scale * 2.0, scale))
+    steps_at_scale.assign(tf.where(due, 0.0, steps_at_scale))
+
+
+def after_skipped_step(scale: Any, steps_at_scale: Any) -> None:
+    """Halves the scale, but not below `MINIMUM_SCALE`."""
+    scale.assign(tf.maximum(scale / 2.0, MINIMUM_SCALE))
+    steps_at_scale.assign(0.0)

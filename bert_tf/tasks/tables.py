@@ -1,7 +1,6 @@
 """Reads the lines of text files and the rows of tables, as streams.
 
-Tables are .tsv, .csv, .jsonl and .parquet files. `aligned` and `shortened` format
-tables and lists for reports and messages.
+Tables are .tsv, .csv, .jsonl and .parquet files. `aligned` formats tables for reports.
 """
 
 import contextlib
@@ -450,9 +449,3 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
         ).rstrip()
         for row in rows
     )
-
-
-def shortened(names: Sequence[str], limit: int) -> str:
-    """Returns the first names, separated by commas, and the number of the others."""
-    more = len(names) - limit
-    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")

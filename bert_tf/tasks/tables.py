@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 from bert_tf.errors import InputError, check_choice
 from bert_tf.storage import files, json_files
-from bert_tf.storage.paths import check_is_regular
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
 # The only name in a header line that contains one of these is probably several names.
@@ -100,14 +99,8 @@ def lines(path: str, encoding: str | None = None) -> Iterator[tuple[int, str]]:
     Raises:
         InputError: The file is missing, is not a regular file or has another encoding.
     """
-    _check_file(path)
-    return enumerate(files.read_lines(path, encoding), start=1)
-
-
-def _check_file(path: str) -> None:
-    """Checks that a file can be read twice: it is no folder, pipe or device."""
     files.check_is_file(path)
-    check_is_regular(path)
+    return enumerate(files.read_lines(path, encoding), start=1)
 
 
 def column_values(
@@ -193,7 +186,7 @@ def rows(
             "input_format must be given."
         )
     if ending == ".parquet":
-        _check_file(path)
+        files.check_is_file(path)
         return _parquet_rows(path, check, only)
     if ending == ".jsonl":
         return json_lines(path, encoding, check)

@@ -111,7 +111,7 @@ def choose_head(
     model: BertTaskModel,
     contents: CheckpointContents,
     facts: Mapping[str, Any],
-    init_head: bool | None = None,
+    init_head: bool | None,
 ) -> HeadChoice:
     """Decides whether a model gets the head of a checkpoint or keeps its random head.
 

@@ -53,7 +53,7 @@ _KINDS = frozenset(
 )
 
 
-def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str, Any]]:
+def load_saved_model(folder: str, trust: bool) -> tuple[Any, Mapping[str, Any]]:
     """Loads a SavedModel that bert-tf exported.
 
     Args:

@@ -126,7 +126,7 @@ def write_into(
     config: Mapping[str, Any],
     vocabulary: Sequence[str] | None,
     do_lower_case: bool | None,
-    extra: Mapping[str, Any] | None = None,
+    extra: Mapping[str, Any],
 ) -> None:
     """Writes the files of a weights folder, but not atomically.
 
@@ -147,7 +147,7 @@ def write_into(
     """
     content = to_safetensors(arrays)
     facts = {
-        **(extra or {}),
+        **extra,
         "format": _FORMAT,
         "do_lower_case": do_lower_case,
         "vocabulary_sha256": None

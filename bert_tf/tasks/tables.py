@@ -252,9 +252,7 @@ def check_columns(
     )
 
 
-def json_lines(
-    path: str, encoding: str | None = None, check: Check | None = None
-) -> Rows:
+def json_lines(path: str, encoding: str | None, check: Check | None = None) -> Rows:
     """Yields the number and the JSON object of each line that is not empty.
 
     Args:
@@ -386,7 +384,7 @@ def comma_separated(
 def _parquet_rows(
     path: str,
     check: Check,
-    only: Collection[str | None] | None = None,
+    only: Collection[str | None] | None,
 ) -> Rows:
     """Yields the number of each row, from 1, and the row's values by column.
 

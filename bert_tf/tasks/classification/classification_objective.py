@@ -59,7 +59,7 @@ class MultiLabelObjective(HeadObjective):
     """
 
     def __init__(
-        self, model: BertClassifier, best_by: tuple[str, int], threshold: float = 0.5
+        self, model: BertClassifier, best_by: tuple[str, int], threshold: float
     ) -> None:
         super().__init__(model, best_by)
         self.threshold = threshold

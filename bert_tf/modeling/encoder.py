@@ -227,7 +227,7 @@ class BertEncoder(BertBaseModel):
     @skip_padding.setter
     def skip_padding(self, value: bool) -> None:
         if value:
-            check_dynamic_shapes("skip_padding")
+            check_dynamic_shapes()
         self._skips_padding = value
         self._drop_traced_functions()
 

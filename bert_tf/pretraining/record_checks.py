@@ -76,7 +76,9 @@ def checked_records(
 
     # The lengths of the manifest, unless they are given.
     lengths = {**_recorded_lengths(both), **config.given_lengths}
-    records = PretrainingRecords(train_files, eval_files, config=config, **lengths)
+    records = PretrainingRecords(
+        train_files, eval_files, config=config, masks=None, **lengths
+    )
     architecture.check_length(records.max_seq_length)
 
     sha256 = vocabulary.sha256 if vocabulary else None

@@ -37,7 +37,7 @@ import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 from absl import app, flags
 
 import bert_tf
-from bert_tf.export.model_file import forward_of
+from bert_tf.export.model_file import open_file
 from bert_tf.pretrained import load
 
 # Runs of a system in a row: those after the first one find the weights in the cache of
@@ -109,7 +109,7 @@ def systems():
         found[f"SavedModel, {own_name(path)}"] = of_model
     for path in FLAGS.files:
         for runtime in runtimes_of(path):
-            run = forward_of(path, FLAGS.threads, runtime).run
+            run = open_file(path, FLAGS.threads, runtime).forward().run
             found[own_name(path, runtime)] = run
     for path in FLAGS.peers:
         for make in (onnx_runtime, openvino):

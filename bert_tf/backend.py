@@ -58,17 +58,17 @@ def check_backend(name: str, module: str, needs_tensorflow: bool) -> None:
         )
 
 
-def check_dynamic_shapes(option: str) -> None:
-    """Checks that an option works that needs shapes which depend on values.
+def check_dynamic_shapes() -> None:
+    """Checks that `skip_padding` works, which needs shapes that depend on values.
 
     Raises:
         InputError: Keras uses JAX, which compiles for fixed shapes.
     """
     if importlib.import_module("keras").config.backend() == "jax":
         raise InputError(
-            f"{option} needs shapes that depend on the values of a batch, and JAX has "
-            "fixed shapes only. Leave it False, or set KERAS_BACKEND to tensorflow or "
-            "torch in the environment before keras is imported."
+            "skip_padding needs shapes that depend on the values of a batch, and JAX "
+            "has fixed shapes only. Leave it False, or set KERAS_BACKEND to tensorflow "
+            "or torch in the environment before keras is imported."
         )
 
 

@@ -1,4 +1,4 @@
-"""The exceptions that callers handle: invalid input, and stopped training."""
+"""The exceptions that callers handle, and what their messages are made of."""
 
 import signal
 from collections.abc import Collection, Sequence
@@ -137,3 +137,9 @@ def plain_message(error: Any) -> str:
     """Returns the message of a `tf.errors.OpError` without nodes and call stack."""
     message = error.message.split("\n\t [[")[0].split("\n\n")[-1]
     return message.split("}} ")[-1].split(" [Op:")[0]
+
+
+def shortened(names: Sequence[str], limit: int) -> str:
+    """Returns the first names, separated by commas, and the number of the others."""
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")

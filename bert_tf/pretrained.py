@@ -417,10 +417,10 @@ def save_checkpoint(
         The path of the checkpoint, as `load` accepts it.
 
     Raises:
-        InputError: The vocabulary or the labels do not match the model, a fact that the
-            programs use has another type, the dialect is unknown or cannot store the
-            head, or the folder cannot be written or contains other files than a
-            checkpoint.
+        InputError: The vocabulary or the labels do not match the model, the threshold
+            is out of range, `embedding` has an unknown key, the dialect is unknown or
+            cannot store the head, or the folder cannot be written or contains other
+            files than a checkpoint.
     """
     # The facts about the head, of which those given replace those of the model.
     facts = {**getattr(model, "head_facts", {}), **facts}

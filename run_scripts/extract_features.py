@@ -95,6 +95,8 @@ def main() -> None:
             raise InputError(
                 f"--{name} has no effect with --output_format=jsonl. Leave it out."
             )
+    if not FLAGS.init_checkpoint:
+        raise InputError("The model is unknown. Give --init_checkpoint.")
     config = flags_of_configs.build(ExtractionConfig, layers=layers())
 
     startup.import_tensorflow()
@@ -112,12 +114,10 @@ def main() -> None:
         FLAGS.output_file,
         FLAGS.output_format,
         [*found, *model_files, casing_file],
-        FLAGS.init_checkpoint or "",
+        FLAGS.init_checkpoint,
         shards=-(-len(lines) // FLAGS.lines_per_shard),
     )
 
-    if not FLAGS.init_checkpoint:
-        raise InputError("The model is unknown. Give --init_checkpoint.")
     model = flags_or_trained_run.run_model().pretrained
     tokenizer = model.tokenizer
     encoder = model.model(BertEncoder)

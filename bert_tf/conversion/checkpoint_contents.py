@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import weight_table
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, shortened
 from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name
 
 _ENCODER = "bert/"
@@ -185,7 +185,7 @@ class AssignmentReport:
         }
         sentences = [f"{len(self.assigned)} weights read."]
         sentences += [
-            f"{text}: {shorten(names)}." for text, names in others.items() if names
+            f"{text}: {shortened(names, 6)}." for text, names in others.items() if names
         ]
         return " ".join(sentences)
 
@@ -196,12 +196,6 @@ class AssignmentReport:
             for names in (self.missing, self.unused)
         )
         return dataclasses.replace(self, missing=missing, unused=unused)
-
-
-def shorten(names: Sequence[str], shown: int = 6) -> str:
-    """Returns the first names, and the number of the others, for a message."""
-    hidden = len(names) - shown
-    return ", ".join(names[:shown]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def assign(
@@ -378,7 +372,7 @@ def check_weights(contents: CheckpointContents) -> None:
     invalid = [name for name, array in arrays.items() if not np.isfinite(array).all()]
     if invalid:
         raise InputError(
-            f"{contents.source} has NaN or infinite values in {shorten(invalid, 3)}. "
+            f"{contents.source} has NaN or infinite values in {shortened(invalid, 3)}. "
             "The training has diverged, or the file is damaged. Use an earlier "
             "checkpoint."
         )

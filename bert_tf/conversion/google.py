@@ -23,6 +23,13 @@ STEP = "global_step"
 # the file in which TensorFlow stores the name of the newest checkpoint of the same
 # folder
 _STATE = "checkpoint"
+# The programs ignore most other values without an error, and then compute a different
+# model.
+SUPPORTED_SETTINGS = {
+    "hidden_act": ("gelu", "relu", "tanh", "linear"),
+    "attention": ("bidirectional",),
+    "layer_norm_eps": (BertConfig.layer_norm_eps,),
+}
 
 
 def read(path: str, slots: bool) -> CheckpointContents | None:
@@ -73,24 +80,6 @@ def _read(prefix: str, reader: Any, slots: bool) -> CheckpointContents:
         global_step=int(reader.get_tensor(STEP)) if STEP in names else None,
         **tensorflow_checkpoint.read_neighbors(prefix),
     )
-
-
-def unsupported_settings(config: BertConfig) -> list[str]:
-    """Returns the settings, with values, that google-research/bert does not support.
-
-    The programs of google-research/bert ignore most of these settings without an error
-    and then compute a different model.
-    """
-    unsupported = {
-        "hidden_act": config.hidden_act not in ("gelu", "relu", "tanh", "linear"),
-        "attention": config.attention != "bidirectional",
-        "layer_norm_eps": config.layer_norm_eps != BertConfig.layer_norm_eps,
-    }
-    return [
-        f"{name} {getattr(config, name)}"
-        for name, differs in unsupported.items()
-        if differs
-    ]
 
 
 def write(folder: str, contents: CheckpointContents) -> str:

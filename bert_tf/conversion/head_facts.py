@@ -13,8 +13,7 @@ from bert_tf.conversion.checkpoint_contents import CheckpointContents, classifie
 from bert_tf.errors import InputError, check_label_names
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name
-from bert_tf.storage import json_files
-from bert_tf.storage.weights import EMBEDDING_SCHEMA, FACTS_SCHEMA
+from bert_tf.storage.weights import EMBEDDING_FACTS
 
 _ENCODER = "bert/"
 # A run without training always needs the head, so the message must not presume that the
@@ -71,17 +70,21 @@ def check_labels(
 
 
 def check_facts(facts: Mapping[str, Any]) -> None:
-    """Checks the types of the facts that the programs use.
+    """Checks the facts with which a model would give wrong results without a message.
 
     Raises:
-        InputError: A fact has another type.
+        InputError: The threshold is out of range, or a fact about vectors is unknown.
     """
-    json_files.check(dict(facts), FACTS_SCHEMA, "the facts")
-    embedding = facts.get("embedding") or {}
-    json_files.check(embedding, EMBEDDING_SCHEMA, "the fact embedding")
-    if unknown := embedding.keys() - EMBEDDING_SCHEMA:
+    threshold = facts.get("threshold")
+    if threshold is not None and not 0 < threshold < 1:
         raise InputError(
-            f"The fact embedding may have the keys {', '.join(EMBEDDING_SCHEMA)}. "
+            f"the facts: threshold must be above 0 and below 1. Received: {threshold!r}."
+        )
+
+    embedding = facts.get("embedding") or {}
+    if unknown := embedding.keys() - set(EMBEDDING_FACTS):
+        raise InputError(
+            f"The fact embedding may have the keys {', '.join(EMBEDDING_FACTS)}. "
             f"Received: {min(unknown)}."
         )
 
@@ -108,7 +111,7 @@ def choose_head(
     model: BertTaskModel,
     contents: CheckpointContents,
     facts: Mapping[str, Any],
-    init_head: bool | None = None,
+    init_head: bool | None,
 ) -> HeadChoice:
     """Decides whether a model gets the head of a checkpoint or keeps its random head.
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bert_tf.conversion.checkpoint_contents import shorten
+from bert_tf.errors import shortened
 
 TOKENIZER_CONFIG_FILE, TOKENIZER_FILE = "tokenizer_config.json", "tokenizer.json"
 ADDED_TOKENS_FILE, SPECIAL_TOKENS_FILE = "added_tokens.json", "special_tokens_map.json"
@@ -218,7 +218,7 @@ def _token_problems(contents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for file, tokens in added.items():
         others = [token for token in tokens if token not in _SPECIAL_TOKENS.values()]
         if others:
-            yield f"{file} adds the tokens {shorten([*map(_json, others)], 3)}"
+            yield f"{file} adds the tokens {shortened([*map(_json, others)], 3)}"
 
 
 def _tokens(value: Any) -> list[str]:

@@ -78,6 +78,12 @@ _LAYERS = {
     "cls/predictions/output_bias": "layers/masked_lm_head",
 }
 _MASKED_LM, _OUTPUT = "cls/predictions/output_bias", "output_weights"
+# The values of keras-hub, which cannot be chosen.
+SUPPORTED_SETTINGS = {
+    "hidden_act": ("gelu",),
+    "layer_norm_eps": (BertConfig.layer_norm_eps,),
+    "attention": ("bidirectional",),
+}
 
 
 def _rows() -> dict[str, Row]:
@@ -257,15 +263,6 @@ def _normalized(path: str) -> str:
     """
     path = path.replace("_layer_checkpoint_dependencies", "layers")
     return path.replace("/_", "/").replace("_encoder/", "_encoder_0/")
-
-
-def unsupported_settings(config: BertConfig) -> list[str]:
-    """Returns the settings, with values, for which keras-hub has another value."""
-    return [
-        f"{name} {getattr(config, name)}"
-        for name in ("hidden_act", "layer_norm_eps", "attention")
-        if getattr(config, name) != getattr(BertConfig, name)
-    ]
 
 
 def write(folder: str, contents: CheckpointContents) -> str:

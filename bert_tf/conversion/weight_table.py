@@ -191,7 +191,7 @@ def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]
     return (*_EMBEDDINGS, *_BLOCK, *pooler, *_PRETRAINING, *classifier, *span_rows())
 
 
-def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool = False) -> str:
+def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool) -> str:
     """Returns the name of the transformers class for a model with the given weights."""
     masked_lm, next_sentence = (
         f"cls/{name}" in arrays

@@ -342,11 +342,14 @@ def _warnings(
 def _differences(contents: CheckpointContents, dialect: str) -> list[str]:
     """Returns lines on what the programs of a dialect compute differently."""
     lines = []
-    module, author = module_of(dialect), DIALECTS[dialect].author
-    has_limits = hasattr(module, "unsupported_settings")
-    if has_limits and (
-        settings := module.unsupported_settings(contents.require_config())
-    ):
+    config, author = contents.require_config(), DIALECTS[dialect].author
+    supported = getattr(module_of(dialect), "SUPPORTED_SETTINGS", {})
+    settings = [
+        f"{name} {getattr(config, name)}"
+        for name, values in supported.items()
+        if getattr(config, name) not in values
+    ]
+    if settings:
         lines.append(
             f"{author} does not support these settings and computes another model: "
             f"{', '.join(settings)}."

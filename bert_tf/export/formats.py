@@ -61,7 +61,7 @@ FORMATS = {
         to_write=("onnx", "onnxruntime", "tf2onnx"),
     ),
 }
-# What runs ONNX files: modules, and "auto", the first one.
+# What runs ONNX files: modules, and "auto", for which `onnx_files` chooses one.
 RUNTIMES = ("auto", "onnxruntime", "openvino")
 # The formats whose models are files: a name is that of the folder in a version, the
 # ending of a file, and the start of the names of the settings.

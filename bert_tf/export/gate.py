@@ -69,7 +69,7 @@ class GateProcess:
         self,
         paths: Sequence[str],
         found: Sequence[Sequence[Request]],
-        runtime: str = "onnxruntime",
+        runtime: str = "auto",
     ) -> list[list[dict[str, np.ndarray]]]:
         """Returns the outputs of requests for models. A process runs only once.
 

@@ -54,7 +54,7 @@ class ModelFile:
     takes_texts: bool = False
     has_metadata: bool = False
     path: str = ""
-    runtime: str = "onnxruntime"
+    runtime: str = "auto"
 
     @property
     def name(self) -> str:
@@ -221,10 +221,8 @@ class _Checkpoint(Pretrained):
         )
 
 
-def forward_of(
-    path: str, num_threads: int, runtime: str = "onnxruntime"
-) -> FileForward:
-    """Returns what runs a file.
+def open_file(path: str, num_threads: int, runtime: str) -> OpenFile:
+    """Reads what is in a file.
 
     Args:
         path: The file, whose ending is the name of its format.
@@ -235,10 +233,6 @@ def forward_of(
         InputError: The file is missing or damaged, bert-tf did not write it, or the
             package that runs it is not installed.
     """
-    return _open_file(path, num_threads, runtime).forward()
-
-
-def _open_file(path: str, num_threads: int, runtime: str) -> OpenFile:
     content, name = files.read_bytes(path), format_of_file(path)
     check_installed(name)
     opened: OpenFile = module_of(name).open_file(path, content, num_threads, runtime)
@@ -246,7 +240,7 @@ def _open_file(path: str, num_threads: int, runtime: str) -> OpenFile:
 
 
 def load_file(
-    path: str, num_threads: int | None = None, runtime: str = "onnxruntime"
+    path: str, num_threads: int | None = None, runtime: str = "auto"
 ) -> tuple[ServedModel, dict[str, Any]]:
     """Loads a TFLite or ONNX file.
 
@@ -268,7 +262,7 @@ def load_file(
     """
     if num_threads is None and hasattr(os, "sched_getaffinity"):  # not on macOS
         num_threads = len(os.sched_getaffinity(0))
-    opened = _open_file(path, num_threads or os.cpu_count() or 1, runtime)
+    opened = open_file(path, num_threads or os.cpu_count() or 1, runtime)
     stored, served = _served_model(path, *opened.texts)
 
     # The program that runs the model may not find all damage, and may end the process.

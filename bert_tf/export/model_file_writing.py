@@ -20,7 +20,7 @@ from bert_tf.export.formats import FILE_FORMATS, GateError, module_of
 from bert_tf.export.gate import GateProcess, Limits
 from bert_tf.export.gate_program import outputs_of
 from bert_tf.export.layout import EXTRA
-from bert_tf.export.model_file import ModelFile, PreparedFiles, forward_of
+from bert_tf.export.model_file import ModelFile, PreparedFiles, open_file
 from bert_tf.export.requests import Request, example_requests, labelled_requests
 from bert_tf.export.served import ServedModel
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
@@ -268,7 +268,7 @@ def measure(file: ModelFile, served: ServedModel, length: int | None) -> dict[st
     latency = {}
     for num_threads in _NUM_THREADS:
         start = time.perf_counter()
-        forward = forward_of(file.path, num_threads, file.runtime)
+        forward = open_file(file.path, num_threads, file.runtime).forward()
         forward.run(_inputs(served, lengths[0], file.takes_texts))
         load_ms = 1e3 * (time.perf_counter() - start)
         for each in lengths:

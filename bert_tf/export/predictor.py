@@ -292,7 +292,7 @@ def _load_file(
     """
     from bert_tf.export.model_file import load_file  # imports Keras
 
-    served, facts = load_file(path, num_threads, runtime.replace("auto", "onnxruntime"))
+    served, facts = load_file(path, num_threads, runtime)
     # Tracing takes a second for each signature. If there is none, the message names the
     # others.
     of_texts = {

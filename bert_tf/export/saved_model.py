@@ -363,12 +363,6 @@ def _map_entry(name: str, value: np.ndarray) -> bytes:
 
 def _field(number: int, content: bytes) -> bytes:
     """Encodes a length-delimited field of a protocol buffer."""
-    return bytes([number << 3 | 2]) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    groups = bytearray()
-    while value > 127:
-        groups.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*groups, value])
+    # The field of this message has the number 1; the first byte has number and type.
+    first_field = tf.train.BytesList(value=[content]).SerializeToString()
+    return bytes([number << 3 | 2]) + first_field[1:]

@@ -21,7 +21,7 @@ from tensorflow.python.framework import op_def_registry
 from bert_tf.errors import InputError, plain_message
 from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
 from bert_tf.storage import files, json_files, sealed
-from bert_tf.storage.weights import FACTS_FILE, FACTS_SCHEMA
+from bert_tf.storage.weights import FACTS_FILE
 
 _WEIGHTS = "variables/variables.data-00000-of-00001"
 # The operations that write and read the weights; only the functions of the saver may
@@ -53,7 +53,7 @@ _KINDS = frozenset(
 )
 
 
-def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str, Any]]:
+def load_saved_model(folder: str, trust: bool) -> tuple[Any, Mapping[str, Any]]:
     """Loads a SavedModel that bert-tf exported.
 
     Args:
@@ -68,9 +68,7 @@ def load_saved_model(folder: str, trust: bool = False) -> tuple[Any, Mapping[str
         InputError: A file is missing, damaged or was changed, or the graph contains
             anything that models of bert-tf do not need.
     """
-    facts = json_files.read(
-        os.path.join(folder, EXTRA, FACTS_FILE), FACTS_SCHEMA, own=True
-    )
+    facts = json_files.read(os.path.join(folder, EXTRA, FACTS_FILE), own=True)
     if not trust:
         _check_graph(folder)
         _check_checksums(folder, facts)

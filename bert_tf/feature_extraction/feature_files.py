@@ -146,8 +146,8 @@ def check_output(
 
 def _belongs_to(path: str, checkpoint: str) -> bool:
     """Whether a path is in a checkpoint's folder or has the name of a file of it."""
-    if not checkpoint or os.path.isdir(checkpoint):
-        return bool(checkpoint) and is_inside(path, checkpoint)
+    if os.path.isdir(checkpoint):
+        return is_inside(path, checkpoint)
 
     # The checkpoint is a file or the prefix of files in this folder.
     folder, name = os.path.split(path)

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import features
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, shortened
 from bert_tf.features import Sizes
 from bert_tf.fine_tuning.batches import ToBatch
 from bert_tf.fine_tuning.fine_tuning_config import (
@@ -18,7 +18,6 @@ from bert_tf.fine_tuning.fine_tuning_config import (
     parse_class_weights,
 )
 from bert_tf.fine_tuning.record_files import RecordFile
-from bert_tf.tasks.tables import shortened
 from bert_tf.tasks.task import LABEL_WEIGHTS, Task
 
 _RECORDS_PER_BLOCK = 2048

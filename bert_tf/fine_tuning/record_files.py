@@ -25,11 +25,10 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import features
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, shortened
 from bert_tf.progress import Progress, map_in_order
 from bert_tf.storage import files, sealed
 from bert_tf.storage.replacement import check_is_own
-from bert_tf.tasks.tables import shortened
 from bert_tf.tasks.task import Encoded
 
 _LOGGER = logging.getLogger(__name__)

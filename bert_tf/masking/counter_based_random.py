@@ -49,7 +49,7 @@ def seed_key(seed: int) -> np.ndarray:
 
 
 def derive_keys(
-    keys: np.ndarray, purpose: Purpose, index: np.ndarray | int | None = None
+    keys: np.ndarray, purpose: Purpose, index: np.ndarray | int | None
 ) -> np.ndarray:
     """Hashes each key with the purpose and the index.
 

@@ -38,7 +38,7 @@ def training_step_flops(
     config: BertConfig,
     batch_size: int,
     length: int,
-    predictions: int = 0,
+    predictions: int,
     next_sentence: bool = True,
 ) -> int:
     """Returns the floating-point operations (FLOPs) of a step's matrix products.
@@ -74,7 +74,7 @@ def training_step_memory(
     config: BertConfig,
     batch_size: int,
     length: int,
-    predictions: int = 0,
+    predictions: int,
     precision: str = "float32",
     recompute: bool = False,
     averaged: bool = False,

@@ -175,10 +175,9 @@ class BertEncoder(BertBaseModel):
             block then has its own graph.
 
     Raises:
-        InputError: `config` is not a `BertConfig` or has an unknown `hidden_act`; the
-            inputs of a call are not as described; or the model is called eagerly and a
-            value is out of range, such as an id that is negative or at least
-            `vocab_size`.
+        InputError: `config` has an unknown `hidden_act`; the inputs of a call are not
+            as described; or the model is called eagerly and a value is out of range,
+            such as an id that is negative or at least `vocab_size`.
 
     Source: paper section 3; google-research/bert `modeling.BertModel`.
     """
@@ -224,7 +223,7 @@ class BertEncoder(BertBaseModel):
     @skip_padding.setter
     def skip_padding(self, value: bool) -> None:
         if value:
-            check_dynamic_shapes("skip_padding")
+            check_dynamic_shapes()
         self._skips_padding = value
         self._drop_traced_functions()
 

@@ -49,8 +49,8 @@ def checked_records(
     config: PretrainingConfig,
     architecture: BertConfig,
     masking: MaskingConfig,
-    vocabulary: Vocabulary | None = None,
-    do_lower_case: bool | None = None,
+    vocabulary: Vocabulary | None,
+    do_lower_case: bool | None,
 ) -> PretrainingRecords:
     """Finds the record files of a run, and compares their manifests with its model.
 
@@ -148,9 +148,9 @@ def fingerprint(paths: Sequence[str]) -> str:
 def check_manifests(
     paths: Sequence[str],
     vocab_size: int,
-    vocabulary_sha256: str | None = None,
-    do_lower_case: bool | None = None,
-    objective: str | None = None,
+    vocabulary_sha256: str | None,
+    do_lower_case: bool | None,
+    objective: str,
 ) -> None:
     """Compares the manifests next to the records with the settings of a run.
 
@@ -162,8 +162,7 @@ def check_manifests(
             vocabulary.
         do_lower_case: Whether the run lower-cases text; None if the run has no
             vocabulary.
-        objective: One of `pretraining_config.OBJECTIVES`; None to accept the records of
-            every objective.
+        objective: One of `pretraining_config.OBJECTIVES`.
 
     Raises:
         InputError: The records were created with another vocabulary, with a vocabulary

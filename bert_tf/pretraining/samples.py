@@ -8,26 +8,24 @@ import tensorflow as tf
 
 from bert_tf.training.step.objective import Tensors
 
+_EXAMPLES = 3
 _PREDICTIONS_PER_MASK = 3
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SPECIAL_TO_MARKDOWN = "\\`*_{}[]<>()#+-!|~"
 
 
-def masked_sentences(
-    model: Any, batch: Tensors, vocabulary: Sequence[str], examples: int = 3
-) -> str:
+def masked_sentences(model: Any, batch: Tensors, vocabulary: Sequence[str]) -> str:
     """Predicts the masked tokens of the first examples of a batch.
 
     Args:
         model: A `BertPretrainer`.
         batch: Features of `features.PRETRAINING`.
         vocabulary: The vocabulary entries; the index of an entry is its id.
-        examples: The maximum number of examples.
 
     Returns:
         Markdown text, formatted by `as_markdown`.
     """
-    few = {name: value[:examples] for name, value in batch.items()}
+    few = {name: value[:_EXAMPLES] for name, value in batch.items()}
     return as_markdown(few, model(few, training=False), vocabulary)
 
 

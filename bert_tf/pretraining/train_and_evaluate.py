@@ -44,7 +44,7 @@ def train_and_evaluate(
     folder: RunFolder,
     training: TrainingConfig,
     runtime: RuntimeConfig,
-    initialize: Callable[[PretrainingObjective], None] | None = None,
+    initialize: Callable[[PretrainingObjective], None] | None,
 ) -> Metrics:
     """Starts or resumes training, and evaluates the result.
 

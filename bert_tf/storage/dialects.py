@@ -7,7 +7,7 @@ Adam's moments too if `slots` is true. It returns `CheckpointContents`, or None 
 is no checkpoint of this dialect. If bert-tf writes the dialect, the module also has a
 function `write(folder, contents)`, which writes a checkpoint to an empty folder, and
 returns its path, as `read_weights` accepts it; and, if its programs ignore some
-settings, `unsupported_settings(config)`, which returns these.
+settings of `BertConfig`, a dict `SUPPORTED_SETTINGS` with the values that they compute.
 
 This module is part of `storage`, because flags and the checks of output folders need
 the entries, without TensorFlow or Keras.

@@ -51,7 +51,6 @@ def read_bytes(path: str) -> bytes:
         InputError: The file is missing or cannot be read.
     """
     check_is_file(path)
-    check_is_regular(path)
     # For a local file, TensorFlow takes three times as long as Python.
     open_file = gfile().GFile if "://" in os.fspath(path) else open
     with explain_read_errors(path), open_file(path, "rb") as file:
@@ -138,15 +137,17 @@ def find_file(folder: str, name: str) -> str | None:
 
 
 def check_is_file(path: str) -> None:
-    """Checks that a file exists.
+    """Checks that a file exists, and that it can be read twice.
 
     Raises:
-        InputError: There is no such file, or the path is a folder.
+        InputError: There is no such file, or the path is that of a folder, a pipe or a
+            device.
     """
     if not exists(path):
         raise InputError(f"There is no file {path}.")
     if gfile().isdir(path):
         raise InputError(f"{path} is a folder; give a file.")
+    check_is_regular(path)
 
 
 @contextmanager

@@ -23,16 +23,6 @@ import safetensors.numpy
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
-from bert_tf.storage.json_files import (
-    COUNT,
-    LENGTH,
-    NUMBER,
-    OBJECT,
-    TEXT,
-    TEXTS,
-    TRUTH,
-    Rule,
-)
 from bert_tf.storage.sealed import (
     FACTS_SHA256,
     seal,
@@ -53,47 +43,31 @@ RESERVED_FACTS = (
     "config_sha256",
     FACTS_SHA256,
 )
-# The types of the facts that the programs use. Users may save further facts.
-FACTS_SCHEMA = {
-    **dict.fromkeys(RESERVED_FACTS, TEXT),
-    "format": COUNT,
-    "do_lower_case": TRUTH,
-    "step": COUNT,
-    "eval": OBJECT,
-    "head": OBJECT,
-    "embedding": OBJECT,
-    "task": TEXT,
-    "task_type": TEXT,
-    "labels": TEXTS,
-    "pair": TRUTH,
-    "threshold": Rule(
-        "above 0 and below 1", (float,), minimum=5e-324, maximum=1 - 2**-53
-    ),
-    "scheme": TEXT,
-    "document_context": TRUTH,
-    "num_choices": COUNT,
-    "max_seq_length": LENGTH,
-    "doc_stride": LENGTH,
-    "max_query_length": LENGTH,
-    "n_best_size": LENGTH,
-    "max_answer_length": LENGTH,
-    "null_score_diff_threshold": NUMBER,
-    "version_2_with_negative": TRUTH,
-    "padding_as_released": TRUTH,
-    "long_texts": TEXT,
-    "max_windows": LENGTH,
-}
-EMBEDDING_SCHEMA = {
-    "pooling": TEXT,
-    "normalize": TRUTH,
-    "max_seq_length": LENGTH,
-    "problem": TEXT,
-}
 # The facts that a model in memory keeps: how its head, or the vectors of an encoder,
 # are used.
+MODEL_FACTS = (
+    "task_type",
+    "labels",
+    "pair",
+    "threshold",
+    "scheme",
+    "document_context",
+    "num_choices",
+    "max_seq_length",
+    "doc_stride",
+    "max_query_length",
+    "n_best_size",
+    "max_answer_length",
+    "null_score_diff_threshold",
+    "version_2_with_negative",
+    "padding_as_released",
+    "long_texts",
+    "max_windows",
+)
 ENCODER_FACTS = ("embedding", "max_seq_length")
-_NOT_OF_HEADS = (*RESERVED_FACTS, "step", "eval", "head", "embedding", "task")
-MODEL_FACTS = tuple(name for name in FACTS_SCHEMA if name not in _NOT_OF_HEADS)
+EMBEDDING_FACTS = ("pooling", "normalize", "max_seq_length", "problem")
+# The facts that the programs use. Users may save further facts.
+_FACTS = (*RESERVED_FACTS, "step", "eval", "head", "embedding", "task", *MODEL_FACTS)
 _FORMAT = 2
 _WITHOUT_CHECKSUMS = 1
 # White space is not stripped from these two entries of the released Chinese vocabulary,
@@ -152,7 +126,7 @@ def write_into(
     config: Mapping[str, Any],
     vocabulary: Sequence[str] | None,
     do_lower_case: bool | None,
-    extra: Mapping[str, Any] | None = None,
+    extra: Mapping[str, Any],
 ) -> None:
     """Writes the files of a weights folder, but not atomically.
 
@@ -173,7 +147,7 @@ def write_into(
     """
     content = to_safetensors(arrays)
     facts = {
-        **(extra or {}),
+        **extra,
         "format": _FORMAT,
         "do_lower_case": do_lower_case,
         "vocabulary_sha256": None
@@ -238,16 +212,16 @@ def read_weights_folder(folder: str) -> WeightsFolder:
 
 
 def read_facts(folder: str) -> dict[str, Any]:
-    """Reads the `weights.json` of a weights folder, and verifies checksum and types.
+    """Reads the `weights.json` of a weights folder, and verifies its checksum.
 
     Returns:
-        The values, without those of `FACTS_SCHEMA` that are null.
+        The values, without those that the programs use and that are null.
 
     Raises:
         InputError: The file is missing, damaged, or of another format.
     """
     path = posixpath.join(folder, FACTS_FILE)
-    facts = json_files.read(path, FACTS_SCHEMA, own=True)
+    facts = json_files.read(path, own=True)
     if facts.get("format") not in (_FORMAT, _WITHOUT_CHECKSUMS):
         raise InputError(
             f'{path} must contain "format": {_FORMAT}. Received: '
@@ -260,8 +234,7 @@ def read_facts(folder: str) -> dict[str, Any]:
     if facts["format"] == _FORMAT or FACTS_SHA256 in facts:
         verify_facts(path, facts)
 
-    json_files.check(facts.get("embedding") or {}, EMBEDDING_SCHEMA, path)
-    return {k: v for k, v in facts.items() if v is not None or k not in FACTS_SCHEMA}
+    return {k: v for k, v in facts.items() if v is not None or k not in _FACTS}
 
 
 def to_safetensors(

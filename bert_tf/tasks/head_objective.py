@@ -23,7 +23,8 @@ class HeadObjective:
 
     The loss is a mean over the examples of a batch.
 
-    By default, it is the mean cross entropy of a softmax over classes.
+    By default, it is the mean cross entropy of a softmax over classes, as in
+    google-research/bert `run_classifier.create_model`.
 
     Args:
         model: The encoder with the head of the task.

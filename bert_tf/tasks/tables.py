@@ -1,7 +1,6 @@
 """Reads the lines of text files and the rows of tables, as streams.
 
-Tables are .tsv, .csv, .jsonl and .parquet files. `aligned` and `shortened` format
-tables and lists for reports and messages.
+Tables are .tsv, .csv, .jsonl and .parquet files. `aligned` formats tables for reports.
 """
 
 import contextlib
@@ -15,7 +14,6 @@ from typing import Any, ClassVar
 
 from bert_tf.errors import InputError, check_choice
 from bert_tf.storage import files, json_files
-from bert_tf.storage.paths import check_is_regular
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
 # The only name in a header line that contains one of these is probably several names.
@@ -101,14 +99,8 @@ def lines(path: str, encoding: str | None = None) -> Iterator[tuple[int, str]]:
     Raises:
         InputError: The file is missing, is not a regular file or has another encoding.
     """
-    _check_file(path)
-    return enumerate(files.read_lines(path, encoding), start=1)
-
-
-def _check_file(path: str) -> None:
-    """Checks that a file can be read twice: it is no folder, pipe or device."""
     files.check_is_file(path)
-    check_is_regular(path)
+    return enumerate(files.read_lines(path, encoding), start=1)
 
 
 def column_values(
@@ -194,7 +186,7 @@ def rows(
             "input_format must be given."
         )
     if ending == ".parquet":
-        _check_file(path)
+        files.check_is_file(path)
         return _parquet_rows(path, check, only)
     if ending == ".jsonl":
         return json_lines(path, encoding, check)
@@ -260,9 +252,7 @@ def check_columns(
     )
 
 
-def json_lines(
-    path: str, encoding: str | None = None, check: Check | None = None
-) -> Rows:
+def json_lines(path: str, encoding: str | None, check: Check | None = None) -> Rows:
     """Yields the number and the JSON object of each line that is not empty.
 
     Args:
@@ -394,7 +384,7 @@ def comma_separated(
 def _parquet_rows(
     path: str,
     check: Check,
-    only: Collection[str | None] | None = None,
+    only: Collection[str | None] | None,
 ) -> Rows:
     """Yields the number of each row, from 1, and the row's values by column.
 
@@ -450,9 +440,3 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
         ).rstrip()
         for row in rows
     )
-
-
-def shortened(names: Sequence[str], limit: int) -> str:
-    """Returns the first names, separated by commas, and the number of the others."""
-    more = len(names) - limit
-    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")

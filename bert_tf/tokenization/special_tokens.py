@@ -34,7 +34,7 @@ class SpecialTokenFinder:
             its placeholder.
     """
 
-    def __init__(self, tokens: Iterable[str] = ()) -> None:
+    def __init__(self, tokens: Iterable[str]) -> None:
         used = set().union(*tokens)
         free = [chr(code) for code in _PRIVATE_USE if chr(code) not in used]
         *placeholders, substitute = free[: len(SPECIAL_TOKENS) + 1]

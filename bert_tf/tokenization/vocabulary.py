@@ -150,7 +150,7 @@ def check_size(
         )
 
 
-def check_casing_file(path: str, inputs: Iterable[str] = ()) -> None:
+def check_casing_file(path: str, inputs: Iterable[str]) -> None:
     """Checks, before a vocabulary is learned, that its casing will replace no data.
 
     Args:
@@ -231,9 +231,7 @@ def recorded_casing(path: str) -> bool | None:
     return None
 
 
-def known_casing(
-    vocab: str | Sequence[str], do_lower_case: bool | None = None
-) -> bool | None:
+def known_casing(vocab: str | Sequence[str], do_lower_case: bool | None) -> bool | None:
     """Returns `do_lower_case` or, if it is None, the casing of a vocabulary if known.
 
     The casing of a vocabulary is that in the file next to its `vocab.txt`. Without such

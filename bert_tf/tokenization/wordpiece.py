@@ -88,7 +88,7 @@ class WordPiece(tf.Module):
         longer words.
         """
         with tf.init_scope(), tf.device("cpu:0"):
-            model = self._model_with_limit(_MAX_BYTES)
+            model = self._model_with_byte_limit()
         ids, _, _ = self._tokenize(texts, model)
         return ids
 
@@ -130,7 +130,7 @@ class WordPiece(tf.Module):
         long, start, words = (tf.gather(each, allowed) for each in (long, start, words))
 
         # Their tokens, [M], with starts and ends in bytes of the texts.
-        pieces = self._tokenize(words, self._model_with_limit(_MAX_BYTES))
+        pieces = self._tokenize(words, self._model_with_byte_limit())
         shift = tf.gather(start, pieces[0].value_rowids())
         new = (pieces[0].values, pieces[1].values + shift, pieces[2].values + shift)
 
@@ -154,10 +154,13 @@ class WordPiece(tf.Module):
         ]
         return (*merged, tf.gather(tf.pad(tf.cumsum(counts), [[1, 0]]), splits))
 
-    def _model_with_limit(self, limit_bytes: int) -> Any:
-        """Returns the model with the four bytes of its word-length limit replaced."""
+    def _model_with_byte_limit(self) -> Any:
+        """Returns the model with the largest number of bytes of a word as its limit.
+
+        The four bytes of the limit are replaced.
+        """
         indices = tf.range(self._limit_position, self._limit_position + 4)[:, None]
-        limit = tf.constant(np.frombuffer(struct.pack("<i", limit_bytes), np.uint8))
+        limit = tf.constant(np.frombuffer(struct.pack("<i", _MAX_BYTES), np.uint8))
         return tf.tensor_scatter_nd_update(self._model, indices, limit)
 
 

@@ -94,7 +94,7 @@ def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
     The description is empty, except with the last batch of a damaged file. There, the
     description is the reason why the record after the batch cannot be read.
     """
-    data = tf.data.TFRecordDataset(path, tfrecords.compression(path))
+    data = tfrecords.open_records(path)
     start = 0
     try:
         for batch in data.batch(_BATCH):

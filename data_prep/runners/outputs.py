@@ -35,7 +35,7 @@ def plan_job(
     input_file: str,
     output_files: tuple[str, ...],
     overwrite: bool,
-    is_local: bool = True,
+    is_local: bool,
 ) -> RecordsJob | None:
     """Checks input, vocabulary and output; writes nothing.
 

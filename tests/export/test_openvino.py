@@ -13,7 +13,7 @@ from run_programs import assert_refused, run_main
 
 import bert_tf
 from bert_tf.export import gate, model_file_writing
-from bert_tf.export.model_file import forward_of
+from bert_tf.export.model_file import open_file
 
 checks.need_packages("onnx")
 onnx = pytest.importorskip("onnx")
@@ -32,7 +32,9 @@ LIMIT, LARGEST = gate.LIMITS["bfloat16"].difference, 0.1
 )
 def test_outputs_are_those_of_onnx_runtime(exported, kind):
     path = checks.path_of(exported, "onnx", kind)
-    forwards = [forward_of(path, 2, each) for each in ("openvino", "onnxruntime")]
+    forwards = [
+        open_file(path, 2, each).forward() for each in ("openvino", "onnxruntime")
+    ]
     differences = []
     for length in (1, 2, 7, 12, 16):
         for size in (1, 8):

@@ -66,10 +66,25 @@ MANIFEST = {"vocab_size": 100, "vocabulary_sha256": A, "do_lower_case": False}
 @pytest.mark.parametrize(
     ("facts", "fitting", "changes", "words"),
     [
-        ({}, [100, A], {0: 99}, "100 entries, but the model's vocab_size is 99"),
-        ({}, [100, None], {0: 99}, "100 entries, but the model's vocab_size is 99"),
-        ({}, [100, A], {1: B}, rf"_sha256={A}, but .*={B}\. Give the vocab_file"),
-        ({}, [100, None, False], {2: True}, "created with do_lower_case=False"),
+        (
+            {},
+            [100, A, None, "mlm"],
+            {0: 99},
+            "100 entries, but the model's vocab_size is 99",
+        ),
+        (
+            {},
+            [100, None, None, "mlm"],
+            {0: 99},
+            "100 entries, but the model's vocab_size is 99",
+        ),
+        (
+            {},
+            [100, A, None, "mlm"],
+            {1: B},
+            rf"_sha256={A}, but .*={B}\. Give the vocab_file",
+        ),
+        ({}, [100, None, False, "mlm"], {2: True}, "created with do_lower_case=False"),
         *(
             (
                 {"flags": {"objective": made_for}},

@@ -76,7 +76,7 @@ def test_predictions_of_a_model_with_constant_logits():
     weights["cls/predictions/transform/LayerNorm/gamma"].assign(np.zeros(8))
     weights["cls/predictions/output_bias"].assign(logits(sat=0.6, cat=0.2, dog=0.1))
     batch = {name: np.repeat(values, 5, axis=0) for name, values in BATCH.items()}
-    text = samples.masked_sentences(model, batch, VOCABULARY, examples=2)
-    assert text.count("| 1 | sat | **sat 0.60** · cat 0.20 · dog 0.10 |") == 2
-    assert text.count("| 2 | cat | sat 0.60 · **cat 0.20** · dog 0.10 |") == 2
+    text = samples.masked_sentences(model, batch, VOCABULARY)
+    assert text.count("| 1 | sat | **sat 0.60** · cat 0.20 · dog 0.10 |") == 3
+    assert text.count("| 2 | cat | sat 0.60 · **cat 0.20** · dog 0.10 |") == 3
     assert "second part" not in text

@@ -51,7 +51,8 @@ def test_a_table_becomes_points_with_its_columns(models, here):
         "猫\tk0\t4",
     ]  # fmt: skip
     vectors = [
-        each["embedding"] for each in bert_tf.Predictor(f"{models}/embedding_served")([*texts])
+        each["embedding"]
+        for each in bert_tf.Predictor(f"{models}/embedding_served")([*texts])
     ]
     found = np.loadtxt("points/tensors.tsv", delimiter="\t")
     np.testing.assert_allclose(found, vectors, atol=1e-6)

@@ -66,10 +66,12 @@ def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "a.txt"
     path.write_bytes(b"a\n" + b"b" * (4 << 20))
     (tmp_path / "b.txt").write_bytes(b"b" * (4 << 20))
+    (tmp_path / "c.txt").write_bytes(bytes(4 << 20))
     for each, message in (
         (path, r"^Line 2 of .*a.txt has more than 2 MiB\. Split it\.$"),
         (tmp_path / "b.txt", r"^Line 1 of .*b.txt has more than 2 MiB"),
-        ("/dev/zero", r"^/dev/zero is not UTF-8 text"),
+        (tmp_path / "c.txt", r"c.txt is not UTF-8 text"),
+        ("/dev/zero", r"^/dev/zero is a pipe or a device"),
     ):
         with refused(message):
             list(files.read_lines(str(each)))

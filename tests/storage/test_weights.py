@@ -84,8 +84,6 @@ CHANGES = [
     ("weights.json", lambda _: b"{", "is damaged"),
     ("weights.json", lambda _: b"[]",
      r"is damaged: it must contain one JSON object. Received: \[\]"),
-    ("weights.json", lambda _: b'{"format": 1, "labels": "no"}',
-     "is damaged: labels must be a list of strings"),
 ]  # fmt: skip
 
 
@@ -121,7 +119,7 @@ def test_facts_that_json_changes_have_the_same_checksum_when_they_are_read(tmp_p
 
 def test_a_folder_without_vocabulary_is_written_and_read(tmp_path):
     path = str(tmp_path / "model")
-    weights.write_into(path, ARRAYS, CONFIG.to_dict(), None, None)
+    weights.write_into(path, ARRAYS, CONFIG.to_dict(), None, None, {})
     read = weights.read_weights_folder(path)
     assert read.vocabulary is None
     assert read.do_lower_case is None
@@ -130,13 +128,13 @@ def test_a_folder_without_vocabulary_is_written_and_read(tmp_path):
 def test_entries_in_a_weights_folder_keep_their_white_space(tmp_path):
     path = str(tmp_path / "model")
     vocabulary = ["[PAD]", "a\u2028", "\u3000b", "##\u2028"]
-    weights.write_into(path, ARRAYS, CONFIG.to_dict(), vocabulary, True)
+    weights.write_into(path, ARRAYS, CONFIG.to_dict(), vocabulary, True, {})
     assert weights.read_weights_folder(path).vocabulary == vocabulary
 
 
 def test_ram_paths_are_written_and_read():
     weights.write_into(
-        "ram://weights-test/model", ARRAYS, CONFIG.to_dict(), VOCABULARY, False
+        "ram://weights-test/model", ARRAYS, CONFIG.to_dict(), VOCABULARY, False, {}
     )
     assert weights.is_weights_folder("ram://weights-test/model")
     assert (

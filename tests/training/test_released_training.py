@@ -9,9 +9,7 @@ from json_files import read_json
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertClassifier, BertPretrainer
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
-from bert_tf.tasks.classification.classification_objective import (
-    ClassificationObjective,
-)
+from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.training.config import TrainingConfig
 from bert_tf.training.step.objective import loss_and_metrics
 from bert_tf.training.step.step_runner import StepRunner
@@ -94,7 +92,7 @@ def test_classifier_follows_the_original():
     trajectory = dict(np.load(golden / "trajectory.npz"))
     config_path = GOLDEN / "google_pretraining/bert_config.json"
     config = BertConfig.from_dict(read_json(config_path))
-    objective = ClassificationObjective(
+    objective = HeadObjective(
         BertClassifier(config, num_labels=3, classifier_dropout=0.0)
     )
     load(objective.variables, golden / "init/model.ckpt")

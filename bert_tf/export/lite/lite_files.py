@@ -382,7 +382,7 @@ def _num_tokens(row: Mapping[str, np.ndarray], given: int) -> int:
     return min(given, 1 + last)
 
 
-def open_file(path: str, content: bytes, num_threads: int, _: str = "") -> OpenFile:
+def open_file(path: str, content: bytes, num_threads: int, _: str) -> OpenFile:
     """Reads what is in a TFLite file of bert-tf; see `model_file`.
 
     Raises:

@@ -360,6 +360,8 @@ def open_file(path: str, content: bytes, num_threads: int, runtime: str) -> Open
             not write it; or the runtime is not installed.
     """
     model = check_graph(path, content)
+    if runtime == "auto":
+        runtime = "onnxruntime"
     title, start = _RUNTIMES[runtime]
     try:
         module = importlib.import_module(runtime)

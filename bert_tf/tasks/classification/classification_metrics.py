@@ -72,10 +72,6 @@ def _accuracy(pairs: LabelPairs) -> float:
     return pairs.counts[is_correct].sum() / pairs.counts.sum()
 
 
-def _f1_of_second_label(pairs: LabelPairs) -> float:
-    return _mean_f1_of_labels(pairs, [1])
-
-
 def _mean_f1_of_labels(pairs: LabelPairs, labels: Sequence[int] | None = None) -> float:
     import sklearn.metrics
 
@@ -117,7 +113,7 @@ def _correlation(name: str, scores: np.ndarray) -> float:
 # Of classification: from the pairs.
 OF_PAIRS: Mapping[str, Callable[[LabelPairs], float]] = {
     "accuracy": _accuracy,
-    "f1": _f1_of_second_label,
+    "f1": functools.partial(_mean_f1_of_labels, labels=[1]),  # of the second label
     "macro_f1": _mean_f1_of_labels,
     "matthews_correlation": _matthews_correlation,
 }

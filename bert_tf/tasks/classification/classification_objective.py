@@ -1,4 +1,6 @@
-"""Losses and metrics of classification, regression and multi-label classification.
+"""Losses and metrics of regression and of multi-label classification.
+
+Those of classification are the defaults of `HeadObjective`.
 
 Shape letters: B batch, C classes.
 """
@@ -10,13 +12,6 @@ import tensorflow as tf
 from bert_tf.modeling import BertClassifier
 from bert_tf.tasks.head_objective import HeadObjective, Numbers, Tensors, weighted
 from bert_tf.training.step.losses import divergence
-
-
-class ClassificationObjective(HeadObjective):
-    """Mean cross entropy over the labels.
-
-    Source: google-research/bert `run_classifier.create_model`.
-    """
 
 
 class RegressionObjective(HeadObjective):
@@ -64,7 +59,7 @@ class MultiLabelObjective(HeadObjective):
     """
 
     def __init__(
-        self, model: BertClassifier, best_by: tuple[str, int], threshold: float = 0.5
+        self, model: BertClassifier, best_by: tuple[str, int], threshold: float
     ) -> None:
         super().__init__(model, best_by)
         self.threshold = threshold

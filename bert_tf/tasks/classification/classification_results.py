@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf.errors import shortened
 from bert_tf.tasks.classification.classification_metrics import (
     OF_OUTCOMES,
     OF_PAIRS,
@@ -32,7 +33,7 @@ from bert_tf.tasks.results import (
     with_prediction,
 )
 from bert_tf.tasks.splits import Split
-from bert_tf.tasks.tables import Row, aligned, shortened
+from bert_tf.tasks.tables import Row, aligned
 
 _LOGGER = logging.getLogger(__name__)
 # The number of examples that are scored in one NumPy call.

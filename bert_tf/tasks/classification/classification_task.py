@@ -283,6 +283,7 @@ class ClassificationTask(Task):
         """Builds the model and its loss; see `tasks.task.Task`."""
         from bert_tf.modeling import BertClassifier
         from bert_tf.tasks.classification import classification_objective as objectives
+        from bert_tf.tasks.head_objective import HeadObjective
 
         outputs = 1 if self.task_type == "regression" else len(self.labels)
         model = BertClassifier(config, num_labels=outputs, head=self.head, **options)
@@ -290,7 +291,7 @@ class ClassificationTask(Task):
             return objectives.MultiLabelObjective(model, self.best_by, self.threshold)
         if self.task_type == "regression":
             return objectives.RegressionObjective(model, self.best_by)
-        return objectives.ClassificationObjective(model, self.best_by)
+        return HeadObjective(model, self.best_by)
 
     def make_results(self, split: Split) -> TextResults:
         """Returns the object that computes the metrics, and writes the predictions."""

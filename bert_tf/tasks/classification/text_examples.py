@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.errors import InputError
-from bert_tf.tasks.tables import Row, place_of, shortened
+from bert_tf.errors import InputError, shortened
+from bert_tf.tasks.tables import Row, place_of
 
 Label = str | float | tuple[str, ...]
 _COLUMNS = ("text_a", "text_b", "label")

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, shortened
 from bert_tf.tasks.ner.schemes import (
     UNNAMED,
     Notation,
@@ -14,7 +14,6 @@ from bert_tf.tasks.ner.schemes import (
     find_entities,
 )
 from bert_tf.tasks.splits import RowCounts
-from bert_tf.tasks.tables import shortened
 
 SKIPPED = "sentences skipped, because a line or a tag is malformed"
 _MAX_TYPES = 20

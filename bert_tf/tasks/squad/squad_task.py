@@ -65,8 +65,8 @@ class SquadObjective(HeadObjective):
     def __init__(
         self,
         model: BertSpanPredictor,
-        best_by: tuple[str, int] = ("f1", 1),
-        padding_as_released: bool = False,
+        best_by: tuple[str, int],
+        padding_as_released: bool,
     ) -> None:
         super().__init__(model, best_by)
         self.full_length = padding_as_released

@@ -337,8 +337,9 @@ class RunFolder:
         return [
             os.path.join(folder, name)
             for folder in _SUMMARY_FOLDERS
-            for name in files.list_folder(os.path.join(self.path, folder))
-            if fnmatch.fnmatch(name, _SUMMARY_FILES)
+            for name in fnmatch.filter(
+                files.list_folder(os.path.join(self.path, folder)), _SUMMARY_FILES
+            )
         ]
 
 

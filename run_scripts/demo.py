@@ -172,7 +172,9 @@ def make_page(predictor: "Predictor", kind: str) -> Any:
             gr.Label(label="probabilities", show_heading=False, visible=False),
             gr.HighlightedText(label="text", visible=False),
             gr.Dataframe(label="table", visible=False, wrap=True),
-            gr.Textbox(label="facts", show_label=False, elem_id="facts"),
+            gr.Textbox(
+                label="facts", show_label=False, container=False, elem_id="facts"
+            ),
         ],
         examples(predictor, kind),
         cache_examples=False,

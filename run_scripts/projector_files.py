@@ -58,8 +58,8 @@ def write(folder: str, found: Iterable[tuple[Any, dict[str, Any]]]) -> None:
                         "--format=projector is for the vectors of a model of the task "
                         f"embedding. This one returns {', '.join(prediction)}."
                     )
-                vector = "\t".join(map(str, prediction["embedding"]))
-                tensors.write(f"{vector}\n".encode())
+                vector = (f"{value:.7g}" for value in prediction["embedding"])
+                tensors.write(("\t".join(vector) + "\n").encode())
 
                 # The projector expects the names of several columns, but not of one.
                 columns = row if isinstance(row, dict) else {"text": row}

@@ -493,7 +493,7 @@ def test_released_defaults():
     }
 
 
-@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("frozen", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_first_fit_traces_the_step_once(frozen):
     model = make("classifier")
     model.bert.embeddings.trainable = not frozen

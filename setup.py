@@ -20,7 +20,7 @@ OPENVINO = ["openvino>=2025.0"]
 # Beam needs protobuf below 7: it stays out of the core, which takes any.
 BEAM = ["apache-beam>=2.70"]
 DASK = ["distributed>=2024.8"]
-DEMO = ["gradio>=6"]
+DEMO = ["gradio>=6.31"]
 # Opens the page of the demo in a browser, for a test.
 BROWSER = ["playwright>=1.50"]
 HUB = ["huggingface_hub>=0.30"]

@@ -1,6 +1,6 @@
-r"""Opens a page in the browser to try an exported model.
+r"""Serves a page for the browser, to try an exported model.
 
-    pip install 'bert-tf[demo]'
+    pip install '.[demo]'
     python run_scripts/demo.py --model=/models/mine
     python run_scripts/demo.py --model=/models/mine --examples=texts.csv --port=8000
 
@@ -10,6 +10,7 @@ needs no connection to the internet, and only this machine can open it, unless -
 says otherwise. Ctrl-C ends the program.
 """
 
+import html
 import itertools
 import os
 import socket
@@ -76,13 +77,15 @@ def main() -> None:
     names, lists = predictor.names, predictor.list_names
     kind = kind_of(predictor(*(["a"] if name in lists else "a" for name in names)))
     page = make_page(predictor, kind)
+    page.queue(api_open=False)  # one prediction at a time
     page.launch(
         server_name=FLAGS.host,
         server_port=FLAGS.port,
         prevent_thread_lock=True,
         quiet=True,
         share=False,
-        max_file_size=1,  # nothing is uploaded
+        max_file_size=0,  # nothing is uploaded
+        enable_monitoring=False,
         footer_links=[],
         run_history=False,
         ssr_mode=False,
@@ -134,9 +137,10 @@ def examples(predictor: "Predictor", kind: str) -> list[list[str]]:
     names, lists, path = predictor.names, predictor.list_names, FLAGS.examples
     rows = [example_of(kind, len(names))]
     if path is not None:
-        form = TableFormat()
+        form, columns = TableFormat(), [None] * len(names)
+        remedy = f"Name the columns {', '.join(names)}."
         found: Iterator[tuple[Any, Any]] = (
-            prediction_tables.read_rows(path, names, lists, [None] * len(names), form)
+            prediction_tables.read_rows(path, names, lists, columns, form, remedy)
             if form.ending_of(path)
             else prediction_tables.texts_of_lines(files.read_lines(path), names, lists)
         )
@@ -144,7 +148,12 @@ def examples(predictor: "Predictor", kind: str) -> list[list[str]]:
         if kind == IN_LINES:
             rows = [[[text for (text,) in rows[:_EXAMPLE_LINES]]]]
     return [
-        [text if isinstance(text, str) else "\n".join(text) for text in texts]
+        [
+            text
+            if isinstance(text, str)
+            else "\n".join(" ".join(each.splitlines()) for each in text)
+            for text in texts
+        ]
         for texts in rows
     ]
 
@@ -178,7 +187,9 @@ def make_page(predictor: "Predictor", kind: str) -> Any:
         ],
         examples(predictor, kind),
         cache_examples=False,
-        title=FLAGS.title or os.path.basename(os.path.abspath(FLAGS.model)),
+        title=html.escape(
+            FLAGS.title or os.path.basename(os.path.abspath(FLAGS.model))
+        ),
         submit_btn="Predict",
         clear_btn=None,
         flagging_mode="never",

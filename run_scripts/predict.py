@@ -250,7 +250,7 @@ def check_flags() -> None:
     if FLAGS.format == "projector":
         if not FLAGS.output_file:
             raise InputError("--format=projector writes a folder. Give --output_file.")
-        projector_files.check_folder(FLAGS.output_file)
+        projector_files.check_folder(FLAGS.output_file, FLAGS.input_file)
     elif FLAGS.output_file is not None:
         check_output_file(FLAGS.output_file, filter(None, [FLAGS.input_file]))
         written = _output_ending()

@@ -28,6 +28,7 @@ def read_rows(
     lists: Sequence[str],
     columns: Sequence[str | None],
     table_format: TableFormat,
+    remedy: str | None = None,
 ) -> Iterator[tuple[Row, Texts]]:
     """Yields each row of a table, and its value for each input of a model.
 
@@ -38,13 +39,14 @@ def read_rows(
         columns: For each input, its column, or None for the default. A list of texts is
             a column with lists, or several columns, separated by commas.
         table_format: The form of the table.
+        remedy: The end of the message about a missing column; see `column_values`.
 
     Raises:
         InputError: The table is malformed, a column is missing, or a value is not a
             text.
     """
     read = functools.partial(
-        column_values, path, with_row=True, table_format=table_format
+        column_values, path, with_row=True, table_format=table_format, remedy=remedy
     )
 
     # The column of each input, whose default depends on the columns of the table.

@@ -12,7 +12,12 @@ from bert_tf.errors import InputError
 from bert_tf.run_scripts.prediction_tables import cell_text
 from bert_tf.storage import files
 from bert_tf.storage.paths import check_output_folder
-from bert_tf.storage.replacement import first_foreign, refusal
+from bert_tf.storage.replacement import (
+    check_is_not_input,
+    check_is_own,
+    first_foreign,
+    refusal,
+)
 
 _TENSORS, _METADATA, _CONFIG = "tensors.tsv", "metadata.tsv", "projector_config.pbtxt"
 _CONTENT = f"""\
@@ -24,18 +29,23 @@ embeddings {{
 """
 
 
-def check_folder(folder: str) -> None:
+def check_folder(folder: str, source: str | None) -> None:
     """Checks, before the work, that the folder can be written.
 
+    Args:
+        folder: The folder.
+        source: The file that is read, if there is one.
+
     Raises:
-        InputError: It cannot be written, or it contains other files.
+        InputError: It cannot be written, it contains other files, or the file is in it.
     """
     check_output_folder(folder, _CONFIG)
-    own = (_TENSORS, _METADATA, _CONFIG)
+    own, remedy = (_TENSORS, _METADATA, _CONFIG), "Give the path of a new folder"
+    check_is_own(folder, own, [_CONFIG], f"{_CONFIG} is missing", remedy)
     if foreign := first_foreign(folder, own.__contains__):
-        raise refusal(
-            folder, f"but contains {foreign}", "Give the path of a new folder"
-        )
+        raise refusal(folder, f"but contains {foreign}", remedy)
+    if source:
+        check_is_not_input(source, folder, own)
 
 
 def write(folder: str, found: Iterable[tuple[Any, dict[str, Any]]]) -> None:
@@ -48,11 +58,12 @@ def write(folder: str, found: Iterable[tuple[Any, dict[str, Any]]]) -> None:
     Raises:
         InputError: The model returns no vectors.
     """
+    names: list[str] = []
     with files.atomic_folder(folder, _CONFIG) as temporary:
         paths = (os.path.join(temporary, name) for name in (_TENSORS, _METADATA))
         tensors, metadata = (files.open_binary(path, "wb") for path in paths)
         with tensors, metadata:
-            for number, (row, prediction) in enumerate(found):
+            for number, (row, prediction) in enumerate(found, start=1):
                 if "embedding" not in prediction:
                     raise InputError(
                         "--format=projector is for the vectors of a model of the task "
@@ -63,9 +74,15 @@ def write(folder: str, found: Iterable[tuple[Any, dict[str, Any]]]) -> None:
 
                 # The projector expects the names of several columns, but not of one.
                 columns = row if isinstance(row, dict) else {"text": row}
-                if number == 0 and len(columns) > 1:
+                if not names and len(columns) > 1:
                     metadata.write(_line(columns))
-                metadata.write(_line(columns.values()))
+                names = names or list(columns)
+                if further := columns.keys() - set(names):
+                    raise InputError(
+                        f"Row {number} has the column {min(further)!r}, and the first "
+                        "row does not. Give all rows the same columns."
+                    )
+                metadata.write(_line(columns.get(name) for name in names))
         files.write_text(os.path.join(temporary, _CONFIG), _CONTENT)
 
 

@@ -1,6 +1,7 @@
 """The form of the errors that a user can correct."""
 
 import contextlib
+import re
 
 import pytest
 
@@ -13,6 +14,11 @@ def refused(message):
     with pytest.raises(InputError, match=message) as caught:
         yield caught
     assert "\n" not in str(caught.value)
+
+
+def refused_exactly(message):
+    """Checks that a block raises InputError with this message."""
+    return refused(f"^{re.escape(message)}$")
 
 
 @contextlib.contextmanager

@@ -185,6 +185,7 @@ class Predictor:
             batch = [[column[row] for row in rows] for column in columns]
             tensors = dict(zip(self.names, map(_tensor, batch), strict=True))
             arrays = self._outputs(tensors)
+            truncated = self._truncated(rows, lengths, columns)
             for number, row in enumerate(rows):
                 values = {name: value[number] for name, value in arrays.items()}
                 for name in self.list_names:
@@ -195,9 +196,7 @@ class Predictor:
                     }
                 found[row] = decode(values, self._facts)
                 if self._truncates:
-                    found[row]["truncated"] = False
-            for row in self._truncated(rows, lengths, columns):
-                found[row]["truncated"] = True
+                    found[row]["truncated"] = row in truncated
             if on_batch:
                 on_batch(len(rows))
 

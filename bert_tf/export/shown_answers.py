@@ -74,7 +74,7 @@ def ask(predictor: Predictor, kind: str, boxes: Sequence[str]) -> tuple[Shown, s
     """
     lists = predictor.names if kind == IN_LINES else predictor.list_names
     texts: list[Any] = [
-        text.splitlines() if name in lists else text
+        text.split("\n") if name in lists else text
         for name, text in zip(predictor.names, boxes, strict=True)
     ]
     if sum(map(len, boxes)) > MAX_CHARACTERS or any(
@@ -100,11 +100,7 @@ def ask(predictor: Predictor, kind: str, boxes: Sequence[str]) -> tuple[Shown, s
 def _labels(answer: Prediction, *texts: str) -> Shown:
     name, *probability = as_columns(answer)
     headline = f"{name or '(no label)'}  {' '.join(probability)}"
-    return Shown(headline.rstrip(), answer["probabilities"])
-
-
-def _score(answer: Prediction, *texts: str) -> Shown:
-    return Shown(as_columns(answer)[0])
+    return Shown(headline.rstrip(), answer.get("probabilities"))
 
 
 def _answer(answer: Prediction, question: str, context: str) -> Shown:
@@ -133,7 +129,8 @@ def _choice(answer: Prediction, context: str, choices: Sequence[str]) -> Shown:
 def _masks(answer: Prediction, text: str) -> Shown:
     columns = [list(mask["probabilities"].items()) for mask in answer["masks"]]
     if not columns:
-        return Shown("Write [MASK] in place of a word.")
+        lost = "[MASK] is after the part of the text that the model reads."
+        return Shown(lost if "[MASK]" in text else "Write [MASK] in place of a word.")
     rows = [
         [f"{token}  {probability:.3f}" for token, probability in row]
         for row in zip(*columns, strict=True)
@@ -143,8 +140,6 @@ def _masks(answer: Prediction, text: str) -> Shown:
 
 
 def _similarities(answers: Sequence[Prediction], texts: Sequence[str]) -> Shown:
-    if not texts:
-        return Shown("Write a text a line.")
     vectors = np.array([each["embedding"] for each in answers], np.float64)  # [N, H]
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.maximum(norms, np.finfo(np.float64).tiny)
@@ -171,7 +166,7 @@ _KINDS: Mapping[str, Sequence[Any]] = {
     IN_LINES: (_similarities, [["How old are you?", "What is your age?", "It rains."]]),
     "labels": (_labels, _FILM, _RAIN),
     "label": (_labels, _FILM, _RAIN),
-    "score": (_score, _FILM, _RAIN),
+    "score": (_labels, _FILM, _RAIN),
 }
 
 

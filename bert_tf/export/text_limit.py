@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.export.layout import EXTRA, REPORT_FILE
-from bert_tf.storage import files, json_files
+from bert_tf.storage import json_files
 from bert_tf.storage.weights import VOCABULARY_FILE
 from bert_tf.tasks.classification.long_texts import LongTexts
 from bert_tf.tokenization import BertTokenizer
@@ -20,7 +20,9 @@ _PRETRAINED = {"num_masks", "num_tokens", "is_next"}
 
 def reads_starts_only(facts: Mapping[str, Any], outputs: Collection[str]) -> bool:
     """Returns whether a model with such facts and outputs truncates long texts."""
-    return not (LongTexts.of_facts(facts).in_windows or _WINDOWS & set(outputs))
+    is_classifier = not (_PRETRAINED | {"embedding"}) & set(outputs)
+    in_windows = is_classifier and LongTexts.of_facts(facts).in_windows
+    return not (in_windows or _WINDOWS & set(outputs))
 
 
 def limit_of_saved_model(
@@ -35,9 +37,9 @@ def limit_of_saved_model(
     """
 
     def make_tokenizer() -> BertTokenizer:
-        text = files.read_text(os.path.join(folder, EXTRA, VOCABULARY_FILE))
+        path = os.path.join(folder, EXTRA, VOCABULARY_FILE)
         has_masks = bool(_PRETRAINED & set(outputs))
-        return BertTokenizer(text.split("\n")[:-1], facts["do_lower_case"], has_masks)
+        return BertTokenizer(path, facts["do_lower_case"], has_masks)
 
     report = json_files.read(os.path.join(folder, REPORT_FILE), own=True)
     return report["max_seq_length"], make_tokenizer

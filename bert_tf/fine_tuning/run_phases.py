@@ -343,7 +343,9 @@ class FineTuningRun:
             names = [
                 f"{split.split.result_name(each)}.txt" for each in ("results", "report")
             ]
-            for name in [*names, *([RESULTS] if split.split.kind == "dev" else [])]:
+            if split.split.kind == "dev":
+                names += [RESULTS, _errors_file(split)]
+            for name in names:
                 files.remove(os.path.join(self.folder.path, name))
 
             found = self._evaluator.write(split, self.folder.path)
@@ -425,11 +427,14 @@ class FineTuningRun:
             files.write_text(os.path.join(self.folder.path, name), report)
         if split.split.kind != "dev":
             return
-        name = f"{split.split.with_suffix('errors')}.jsonl"
-        path = os.path.join(self.folder.path, name)
+        path = os.path.join(self.folder.path, _errors_file(split))
         files.remove(path)  # that of an earlier evaluation
         if errors := found.errors():
             files.write_text(path, "".join(errors))
+
+
+def _errors_file(split: SplitData) -> str:
+    return f"{split.split.with_suffix('errors')}.jsonl"
 
 
 def advise_on_learning_rate(training: TrainingConfig) -> None:

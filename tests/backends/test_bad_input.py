@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from golden_checkpoints import read_zip, write_zip
-from refusals import refused_with
+from refusals import refused_exactly, refused_with
 from tiny_bert import SPECIAL, small_config
 
 import bert_tf
@@ -64,7 +64,7 @@ def test_dynamic_shapes(monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     encoder = bert_tf.BertEncoder(bert_tf.BertConfig(9, 8, 1, 2, 8))
     encoder.skip_padding = False
-    with refused_with(
+    with refused_exactly(
         "skip_padding needs shapes that depend on the values of a batch, and JAX has "
         "fixed shapes only. Leave it False, or set KERAS_BACKEND to tensorflow or torch "
         "in the environment before keras is imported."

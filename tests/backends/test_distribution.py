@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from backend_models import CONFIG, KINDS
 from golden_checkpoints import assert_close_arrays
-from refusals import refused_with
+from refusals import refused_exactly
 
 import bert_tf
 
@@ -80,7 +80,7 @@ def test_each_model_is_divided(distribute, kind, shape):
 def test_meshes_that_do_not_divide_the_model(distribute):
     for name, size in (("vocab_size", 49), ("num_attention_heads", 4)):
         config = bert_tf.BertConfig(**{**backend_models.SIZES, name: size})
-        with refused_with(
+        with refused_exactly(
             f"{name} must be a multiple of the last axis of the mesh, which has 8 "
             f"devices. Received: {size}. Give a mesh with another last axis, such as "
             "(8, 1), which divides only batches."

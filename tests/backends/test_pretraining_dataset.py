@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tiny_bert
 import tiny_corpus
-from refusals import refused_with
+from refusals import refused_exactly
 
 import bert_tf
 from bert_tf.pretraining.keras_batches import pretraining_dataset
@@ -173,7 +173,7 @@ def test_a_batch_that_the_devices_cannot_divide(folder, config):
         "Received: 12 for 8 devices. Give 16."
     )
     try:
-        with refused_with(message):
+        with refused_exactly(message):
             pretraining_dataset(
                 str(folder / "mlm_nsp.tfrecord*"), 12, SEED, config=config
             )

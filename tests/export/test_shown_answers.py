@@ -91,7 +91,8 @@ def test_each_mask_has_a_column():
         ["[MASK] 1", "[MASK] 2"], ["Paris  0.500", "of  0.750"],
         ["[MASK]  0.250", "in  0.125"],
     ]  # fmt: skip
-    assert "[MASK]" in show({"masks": []}, "a").headline
+    assert show({"masks": []}, "a").headline.startswith("Write [MASK]")
+    assert "after the part" in show({"masks": []}, "a [MASK]").headline
 
 
 def test_similarities_are_cosines():
@@ -105,8 +106,6 @@ def test_similarities_are_cosines():
         ["1. a", 1, 0, half, 0], [f"2. {'b' * 40}", 0, 1, half, 0],
         ["3. c", half, half, 1, 0], ["4. ", 0, 0, 0, 0],
     ]  # fmt: skip
-    nothing = shown_answers.show("embedding", [[]], [])
-    assert nothing.headline == "Write a text a line."
 
 
 @pytest.mark.parametrize("kind", export_models.KINDS)

@@ -7,7 +7,7 @@ from reference.tokenizer import Tokenizer
 from tiny_bert import SPECIAL
 
 import bert_tf
-from bert_tf.export.text_limit import num_tokens
+from bert_tf.export.text_limit import num_tokens, reads_starts_only
 
 LENGTH = 12
 TEXTS = [
@@ -54,6 +54,13 @@ def test_models_with_windows_truncate_nothing(exported, kind):
     predictor = bert_tf.Predictor(exported(kind))
     found = predictor(*(["a " * 100] for _ in predictor.names))
     assert "truncated" not in found[0]
+
+
+def test_windows_of_a_classifier_are_none_of_an_embedder():
+    facts = {"long_texts": "windows"}
+    assert not reads_starts_only(facts, ["label", "probabilities"])
+    assert reads_starts_only(facts, ["embedding"])
+    assert reads_starts_only({}, ["label", "probabilities"])
 
 
 @pytest.mark.parametrize("name", ["tflite", "onnx"])

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from refusals import refused, refused_with
+from refusals import refused, refused_exactly
 from tiny_bert import small_config
 
 from bert_tf.modeling import BertClassifier, BertMultipleChoice, BertPretrainer
@@ -79,7 +79,7 @@ def model():
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_inputs_give_one_line_with_the_expected_inputs(model, case):
     inputs, problem, received = WRONG[case]
-    with refused_with(
+    with refused_exactly(
         f"The inputs of BertClassifier are invalid: {problem}. Received: {received}. "
         f"{EXPECTED}"
     ):

@@ -185,7 +185,7 @@ def test_long_texts_and_files(browser, tmp_path):
         assert page.ask("a")  # the page goes on
 
         # Nothing of the machine is served, and nothing is uploaded.
-        content = {"files": ("a.txt", b"12345678")}
+        content = {"files": ("a.txt", b"1")}
         assert (
             requests.post(f"{address}/gradio_api/upload", files=content).status_code
             == 413

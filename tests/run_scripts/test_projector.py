@@ -68,11 +68,37 @@ def test_tensorboard_reads_the_folder(models, here):
     context = base_plugin.TBContext(logdir="points", multiplexer=None)
     plugin = projector_plugin.ProjectorPlugin(context)
     plugin._update_configs()
-    (config,) = plugin.configs.values()
+    (config,) = plugin._configs.values()
     (embedding,) = config.embeddings
     hidden = bert_tf.Predictor(f"{models}/embedding_served")("a")["embedding"].size
     assert list(embedding.tensor_shape) == [3, hidden]
     assert embedding.metadata_path == "metadata.tsv"
+
+
+def test_rows_with_other_columns(models, here):
+    pathlib.Path("in.jsonl").write_text(
+        '{"text": "a", "kind": "x"}\n{"kind": "y", "text": "b"}\n{"text": "c"}\n'
+    )
+    result = predict(models, "--input_file=in.jsonl", "--output_file=points")
+    assert result.code == 0, result.err
+    assert lines("points/metadata.tsv") == ["text\tkind", "a\tx", "b\ty", "c\t"]
+
+    pathlib.Path("more.jsonl").write_text('{"text": "a"}\n{"text": "b", "kind": "x"}\n')
+    assert_refused(
+        predict(models, "--input_file=more.jsonl", "--output_file=more"),
+        "Row 2 has the column 'kind', and the first row does not",
+    )
+    assert not pathlib.Path("more").exists()
+
+    # Neither the input nor a file that another program wrote is replaced.
+    assert_refused(
+        predict(models, "--input_file=points/metadata.tsv", "--output_file=points"),
+        "points/metadata.tsv would be replaced",
+    )
+    pathlib.Path("points/projector_config.pbtxt").unlink()
+    assert_refused(
+        predict(models, "--text=a", "--output_file=points"), "would be replaced, but"
+    )
 
 
 def test_bad_input(models, here):

@@ -287,7 +287,9 @@ def test_split_files(tmp_path):
         with refused_with(*words):
             DataLocation(*arguments, **options).find_table("dev")
 
-    check_refused(["no file dev.tsv in ", "validation.parquet"], str(tmp_path))
+    check_refused(
+        ["no file dev.tsv in ", ", nor ", "validation.parquet"], str(tmp_path)
+    )
     path = write(tmp_path / "validation.csv", "")
     assert find("dev") == find("test", test_file=path) == "validation.csv"
     write(tmp_path / "dev.tsv", "")
@@ -305,7 +307,7 @@ def test_split_files(tmp_path):
 
 REPEATED = "labels has 'b' twice. Give each label once."
 TYPES = "input_format must be one of auto, tsv, csv, jsonl, "
-ENCODING = "a known encoding, such as latin-1. Received: 'latin-99'"
+ENCODING = "encoding must be a known encoding, such as latin-1. Received: 'latin-99'"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from prepared import prepared
 from reading import check, refused
 from refusals import refused_with
 
+from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
@@ -293,7 +294,9 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
         raise ModuleNotFoundError("No module named 'mwparser'", name="mwparser.extra")
 
     monkeypatch.setattr(tfds, "builder", builder)
-    with refused_with("cannot load wiki: ", ": pip install mwparser"):
+    with pytest.raises(
+        InputError, match=r"cannot load wiki: .*: pip install mwparser$"
+    ):
         find_text_features(DataLocation(tfds_name="wiki"))
 
 

@@ -103,4 +103,4 @@ def test_the_package_lists_its_programs():
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     purpose = "Pretrains BERT with masked-LM and next-sentence prediction"
     assert re.search(rf"^  bert-tf-run-pretraining +{purpose}", listed, re.M)
-    assert len(re.findall(r"^  bert-tf-[\w-]+ +[A-Z].+\.$", listed, re.M)) == 16
+    assert len(re.findall(r"^  bert-tf-[\w-]+ +[A-Z].+\.$", listed, re.M)) == 17

@@ -59,7 +59,8 @@ class Predictor:
     Attributes:
         names: The names of the texts that a prediction needs, such as ("question",
             "context").
-        max_seq_length: The largest number of tokens of a sequence.
+        max_seq_length: The largest number of tokens of a sequence. None if the folder
+            has no report of the export.
         list_names: Those of `names` that stand for a list of texts: ("choices",) for a
             model of multiple choice, else ().
 
@@ -143,6 +144,7 @@ class Predictor:
         else:
             limit = limit_of_saved_model(folder, self._facts, outputs)
         self.max_seq_length, make_tokenizer = limit
+        self._truncates &= self.max_seq_length is not None
         self._tokenizer = functools.cache(make_tokenizer)
         _, inputs = self._signature.structured_input_signature
         self.names = _in_order(inputs)
@@ -222,10 +224,12 @@ class Predictor:
             lengths: The number of bytes of each row.
             columns: The texts of each input.
         """
+        if not self._truncates:
+            return []
         room = self.max_seq_length - 1 - len(columns)  # without [CLS] and [SEP]
         # A token has at least one byte, so most texts need no tokenizer.
         longer = [row for row in rows if lengths[row] > room]
-        if not (longer and self._truncates):
+        if not longer:
             return []
         texts = [[column[row] for row in longer] for column in columns]
         counts = num_tokens(texts, self._tokenizer())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.export.layout import EXTRA, REPORT_FILE
-from bert_tf.storage import json_files
+from bert_tf.storage import files, json_files
 from bert_tf.storage.weights import VOCABULARY_FILE
 from bert_tf.tasks.classification.long_texts import LongTexts
 from bert_tf.tokenization import BertTokenizer
@@ -27,8 +27,10 @@ def reads_starts_only(facts: Mapping[str, Any], outputs: Collection[str]) -> boo
 
 def limit_of_saved_model(
     folder: str, facts: Mapping[str, Any], outputs: Collection[str]
-) -> tuple[int, Callable[[], BertTokenizer]]:
+) -> tuple[int | None, Callable[[], BertTokenizer]]:
     """Returns the length of the sequences, and a function that makes the tokenizer.
+
+    The length is None if the folder has no report of the export.
 
     Args:
         folder: The folder of the version.
@@ -41,8 +43,9 @@ def limit_of_saved_model(
         has_masks = bool(_PRETRAINED & set(outputs))
         return BertTokenizer(path, facts["do_lower_case"], has_masks)
 
-    report = json_files.read(os.path.join(folder, REPORT_FILE), own=True)
-    return report["max_seq_length"], make_tokenizer
+    path = os.path.join(folder, REPORT_FILE)
+    report = json_files.read(path, own=True) if files.exists(path) else {}
+    return report.get("max_seq_length"), make_tokenizer
 
 
 def num_tokens(columns: Sequence[Sequence[Any]], tokenizer: BertTokenizer) -> Any:

@@ -161,6 +161,7 @@ def test_the_page_answers_in_a_browser(browser, kind, tmp_path):
         assert page.page.title() == "mine"
         assert page.page.locator("img[onerror]").count() == 0
 
+        page.page.screenshot(path=tmp_path / f"{kind}.png")
         page.ask(*("" for _ in texts))  # also without a text
         assert not page.errors
         assert all(url.startswith((address, "data:", "blob:")) for url in page.loaded)

@@ -27,9 +27,10 @@ class BertBaseModel(keras.Model):
         skip_padding: Whether the encoder computes tokens only; see `BertEncoder`.
 
     Raises:
-        InputError: The dtype policy is that of a quantized model. When the model is
-            called: the inputs are not those that the docstring of the model describes.
-            The message has the received and the expected names, dtypes and shapes.
+        InputError: `config` is not a `BertConfig`, or the dtype policy is that of a
+            quantized model. When the model is called: the inputs are not those that the
+            docstring of the model describes. The message has the received and the
+            expected names, dtypes and shapes.
     """
 
     head_facts: Mapping[str, Any] = {}
@@ -46,6 +47,12 @@ class BertBaseModel(keras.Model):
         # With autocast, Keras would cast ids that are float32 to the compute dtype of a
         # mixed policy, and bfloat16 does not represent each id above 256.
         super().__init__(autocast=False, **kwargs)
+        if not isinstance(config, BertConfig):
+            raise InputError(
+                f"config must be a BertConfig. Received: a {type(config).__name__}. "
+                "Give BertConfig.from_dict(values) for the keys and values of a "
+                "bert_config.json."
+            )
         if self.dtype_policy.quantization_mode:
             self._refuse_quantization(self.dtype_policy.name)
 

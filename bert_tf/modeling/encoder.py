@@ -175,9 +175,10 @@ class BertEncoder(BertBaseModel):
             block then has its own graph.
 
     Raises:
-        InputError: `config` has an unknown `hidden_act`; the inputs of a call are not
-            as described; or the model is called eagerly and a value is out of range,
-            such as an id that is negative or at least `vocab_size`.
+        InputError: `config` is not a `BertConfig` or has an unknown `hidden_act`; the
+            inputs of a call are not as described; or the model is called eagerly and a
+            value is out of range, such as an id that is negative or at least
+            `vocab_size`.
 
     Source: paper section 3; google-research/bert `modeling.BertModel`.
     """

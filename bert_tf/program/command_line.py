@@ -31,7 +31,7 @@ EXIT_INPUT = 2
 FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
 # The names of the flags that have paths as values.
 _PATH_FLAG = re.compile(
-    r"(^|_)(file|dirs?|checkpoint|model|teacher|from|to|data|nbest)$"
+    r"(^|_)(file|dirs?|checkpoint|model|teacher|from|to|data|nbest)$|^examples$"
 )
 _NOT_BOOLEAN = re.compile(r"flag (--\w+=.*): \('Non-boolean argument")
 _PACKAGES = ("tensorflow", "keras", "tensorflow-text")

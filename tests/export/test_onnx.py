@@ -77,6 +77,8 @@ def test_the_client_without_tensorflow_gives_the_predictions_of_predictor(
         command, check=True, stdout=subprocess.PIPE, text=True
     ).stdout
     found = [json.loads(line) for line in output.splitlines()]
+    for each in expected:
+        each.pop("truncated", None)  # which the client does not state
     if kind == "embedding":
         expected = [{"embedding": each["embedding"].tolist()} for each in expected]
     checks.check_predictions(found, expected)

@@ -162,7 +162,7 @@ def make_page(predictor: "Predictor", kind: str) -> Any:
     """Returns the page, a `gradio.Blocks`."""
     import gradio as gr
 
-    from bert_tf.export.shown_answers import IN_LINES, ask
+    from bert_tf.export.shown_answers import ask, lists_of
 
     def answer(*texts: str) -> list[Any]:
         shown, facts = ask(predictor, kind, texts)
@@ -171,7 +171,7 @@ def make_page(predictor: "Predictor", kind: str) -> Any:
         updates = [gr.update(value=each, visible=each is not None) for each in details]
         return [shown.headline, *updates, facts]
 
-    lists = predictor.names if kind == IN_LINES else predictor.list_names
+    lists = lists_of(predictor, kind)
     labels = [f"{n}, one per line" if n in lists else n for n in predictor.names]
     return gr.Interface(
         answer,

@@ -50,6 +50,11 @@ def example_of(kind: str, num_texts: int) -> Sequence[Any]:
     return next(each for each in examples if len(each) == num_texts)
 
 
+def lists_of(predictor: Predictor, kind: str) -> Sequence[str]:
+    """Returns the names of the inputs whose boxes have a text a line."""
+    return predictor.names if kind == IN_LINES else predictor.list_names
+
+
 def show(kind: str, texts: Sequence[Any], answer: Any) -> Shown:
     """Returns what the page shows.
 
@@ -70,9 +75,9 @@ def ask(predictor: Predictor, kind: str, boxes: Sequence[str]) -> tuple[Shown, s
     Args:
         predictor: The model.
         kind: Its kind.
-        boxes: The text for each input of the model. A list has a text a line.
+        boxes: The text for each input of the model; see `lists_of`.
     """
-    lists = predictor.names if kind == IN_LINES else predictor.list_names
+    lists = lists_of(predictor, kind)
     texts: list[Any] = [
         text.split("\n") if name in lists else text
         for name, text in zip(predictor.names, boxes, strict=True)

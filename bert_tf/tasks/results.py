@@ -70,9 +70,9 @@ class TaskResults:
         By default None.
 
         Returns:
-            A value that is larger for worse errors of the task; and the columns of the
-            example, its label and its prediction. None if the prediction is right, or
-            the label is not known.
+            A number, or a tuple of numbers, that is larger for worse errors of the
+            task; and the columns of the example, its label and its prediction. None if
+            the prediction is right, or the label is not known.
         """
         return None
 
@@ -82,7 +82,9 @@ class TaskResults:
         Only the worst errors are held in memory.
         """
         self.score(example, prediction)
-        if found := self.error(example, prediction):
+        found = self.error(example, prediction)
+        # Without this, NaN would spoil the order, and a line would be no valid JSON.
+        if found and np.isfinite(found[0]).all():
             badness, row = found
             self._num_errors += 1
             heapq.heappush(self._errors, (badness, -self._num_errors, row))

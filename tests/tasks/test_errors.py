@@ -174,3 +174,21 @@ def test_many_labels_have_no_picture():
         results.add(TextExample("a", None, "0"), probabilities(*np.ones(count)))
         image = results.image()
         assert (None if image is None else image.shape) == shape
+
+
+def test_predictions_that_are_not_finite_are_left_out():
+    """Their order is not defined, and a line of JSON cannot have them."""
+    pairs = [
+        (TextExample(str(number), None, "no"), probabilities(1 - share, share))
+        for number, share in enumerate([0.75, np.nan, 0.875])
+    ]
+    found = errors_of(ClassificationResults(("no", "yes")), pairs)
+    assert [row["text_a"] for row in found] == ["2", "0"]
+
+    choices = ChoiceExample("nan", ("a", "b"), 0)
+    prediction = {**probabilities(0.5, np.nan), "logits": np.zeros(2, np.float32)}
+    assert errors_of(ChoiceResults(), [(choices, prediction)]) == []
+    infinite = {"score": np.float32(np.inf), "logits": np.array([np.inf], np.float32)}
+    assert (
+        errors_of(RegressionResults(), [(TextExample("a", None, 1.0), infinite)]) == []
+    )

@@ -140,10 +140,7 @@ class TextResults(TaskResults):
     ) -> tuple[float, Row] | None:
         """Returns how bad a wrong prediction is, and its row in predictions.jsonl."""
         values = np.atleast_1d(prediction[self.output])
-        if example.label is None or not np.isfinite(values).all():
-            return None
-        bad = self._badness(example.label, values)
-        if not bad:
+        if example.label is None or not (bad := self._badness(example.label, values)):
             return None
         return bad, with_prediction(example.file_row(), self._as_json(values))
 

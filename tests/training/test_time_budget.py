@@ -12,9 +12,8 @@ from refusals import refused
 from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.run_folder import RunFolder
 
-# Upper limits of the tests are far above the expected values, because machines can be
-# slow.
-MAX_OVERSHOOT_SECS = 60.0
+# Far above the expected value, because a machine can stand still for a minute.
+MAX_OVERSHOOT_SECS = 600.0
 
 
 def saved_state(folder):
@@ -42,7 +41,8 @@ def assert_ended_at_0(folder, budget):
     """Checks the end of a run, and each logged learning rate."""
     entries = runs.log_entries(folder, "train")
     assert entries[-1]["learning_rate"] == 0
-    assert entries[-1]["time_budget_used"] == 1
+    used = [entry["time_budget_used"] for entry in entries]
+    assert used[-1] == 1 and used.count(1) == 1  # no further steps
     state = saved_state(folder)[1]
     assert state["time_is_up"]
     assert budget <= state["elapsed_secs"] < budget + MAX_OVERSHOOT_SECS

@@ -25,7 +25,7 @@ from absl import app, flags, logging
 
 from bert_tf import features
 from bert_tf.masking.dynamic_masks import DynamicMasks
-from bert_tf.masking.masked_lm import Vocabulary
+from bert_tf.masking.masking_algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining import pretraining_batches, record_checks
 from bert_tf.storage import tfrecords

@@ -12,7 +12,7 @@ from typing import Any
 
 from bert_tf.config import BertConfig
 from bert_tf.fine_tuning.run_model import RunModel
-from bert_tf.masking.masked_lm import Vocabulary
+from bert_tf.masking.masking_algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining import record_checks
 from bert_tf.pretraining.damaged_records import salvage

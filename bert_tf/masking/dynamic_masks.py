@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from bert_tf.masking.counter_based_random import Purpose, derive_keys
-from bert_tf.masking.masked_lm import Vocabulary, from_columns, mask_rows
+from bert_tf.masking.masking_algorithm import Vocabulary, from_columns, mask_rows
 from bert_tf.masking.masking_config import MaskingConfig
 
 

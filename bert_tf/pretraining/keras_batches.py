@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.masking.masked_lm import Vocabulary
+from bert_tf.masking.masking_algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.pretraining_batches import training_batches
 from bert_tf.pretraining.pretraining_config import PretrainingConfig

@@ -15,7 +15,7 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, plain_message
 from bert_tf.features import Sizes
 from bert_tf.masking.dynamic_masks import DynamicMasks
-from bert_tf.masking.masked_lm import Vocabulary
+from bert_tf.masking.masking_algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
 from bert_tf.storage import files, tfrecords

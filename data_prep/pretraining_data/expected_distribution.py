@@ -17,8 +17,8 @@ import numpy as np
 
 from bert_tf.data_prep.pretraining_data import stats
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.masking import masked_lm
-from bert_tf.masking.masked_lm import Vocabulary
+from bert_tf.masking import masking_algorithm
+from bert_tf.masking.masking_algorithm import Vocabulary
 from bert_tf.tokenization.vocabulary import UNKNOWN_LIMIT
 
 _FALSE_ALARM_RATE = 1e-6
@@ -115,7 +115,7 @@ class DistributionCheck:
         for rounding, half_up in _ROUNDING.items():
             config = dataclasses.replace(self._config, round_half_up=half_up)
             most = np.minimum(
-                masked_lm.prediction_counts(config, lengths), maskable_count
+                masking_algorithm.prediction_counts(config, lengths), maskable_count
             )
             is_wrong = counts != most if self._masks_tokens else counts > most
             self._wrong_counts[rounding] += int(is_wrong.sum())
@@ -198,7 +198,7 @@ class DistributionCheck:
 
     def _compare_sequences(self) -> Iterator[Comparison]:
         total = int(self.stats.lengths.sum())
-        # If a chunk (see `pairing`) is one sentence, B is always a random next
+        # If a chunk (see `cut_and_pair`) is one sentence, B is always a random next
         # sentence. But a record does not state how many sentences its chunk had.
         note = ", more where chunks are single sentences" if self._config.paired else ""
         probability = 0.5 if self._config.paired else 0.0

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from bert_tf.data_prep.pretraining_data.stats import unmasked_ids
-from bert_tf.masking.masked_lm import Vocabulary
+from bert_tf.masking.masking_algorithm import Vocabulary
 
 _LISTED_NAMES = 5
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.masking.counter_based_random import splitmix64
-from bert_tf.masking.masked_lm import Vocabulary
+from bert_tf.masking.masking_algorithm import Vocabulary
 from bert_tf.tokenization.vocabulary import count_unknown, unknown_warning
 
 # The largest number of hashes in a sample. If there are more, the hashes with the

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf import features
-from bert_tf.data_prep.pretraining_data import pairing, stats
+from bert_tf.data_prep.pretraining_data import cut_and_pair, stats
 from bert_tf.data_prep.pretraining_data.documents import (
     Documents,
     Segment,
@@ -33,7 +33,7 @@ from bert_tf.data_prep.pretraining_data.documents import (
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import shuffling
 from bert_tf.data_prep.runners.records_job import RecordsJob
-from bert_tf.masking import masked_lm
+from bert_tf.masking import masking_algorithm
 from bert_tf.storage.files import (
     atomic_replace,
     exists,
@@ -56,13 +56,15 @@ def tokenizer(vocab_file: str, do_lower_case: bool | None) -> Any:
 
 
 @functools.lru_cache(maxsize=1)
-def vocabulary(config: RecordsConfig) -> masked_lm.Vocabulary:
+def vocabulary(config: RecordsConfig) -> masking_algorithm.Vocabulary:
     """Returns the properties of the vocabulary that pairing and masking need.
 
     Raises:
         InputError: The vocabulary cannot be used.
     """
-    return masked_lm.Vocabulary.of(tokenizer(config.vocab_file, config.do_lower_case))
+    return masking_algorithm.Vocabulary.of(
+        tokenizer(config.vocab_file, config.do_lower_case)
+    )
 
 
 def forget_vocabulary() -> None:
@@ -76,7 +78,7 @@ def forget_vocabulary() -> None:
 
 def row_dtype(config: RecordsConfig) -> np.dtype:
     """Returns the dtype of a row: by the vocabulary and `max_seq_length`."""
-    return masked_lm.row_dtype(config.max_seq_length, vocabulary(config).size)
+    return masking_algorithm.row_dtype(config.max_seq_length, vocabulary(config).size)
 
 
 def plan_parts(
@@ -103,7 +105,7 @@ def read_segment(job: RecordsJob, number: int, segment: Segment) -> None:
     documents = tokenize(number, blocks, tokenize_batch, vocabulary(config).size)
     by_split = {"train": documents}
     if config.eval_fraction:
-        held_out = pairing.held_out(config, documents.ids)
+        held_out = cut_and_pair.held_out(config, documents.ids)
         by_split = {
             "train": documents.where(~held_out),
             "eval": documents.where(held_out),
@@ -114,12 +116,14 @@ def read_segment(job: RecordsJob, number: int, segment: Segment) -> None:
 
 def pair_segment(job: RecordsJob, split: str, number: int) -> None:
     """Pairs the documents of a segment and writes `rows-<split>-<number>`."""
-    pool = pairing.pool_segments(job.config, number, job.segment_sizes)
+    pool = cut_and_pair.pool_segments(job.config, number, job.segment_sizes)
     paths = [job.path("documents", split, each) for each in (number, *pool)]
     parts = [Documents(**shuffling.load_arrays(path)) for path in paths]
     documents = Documents.joined(parts)
     count = len(parts[0])
-    rows = pairing.paired_rows(job.config, documents, count, vocabulary(job.config))
+    rows = cut_and_pair.paired_rows(
+        job.config, documents, count, vocabulary(job.config)
+    )
     shuffling.save_rows(job.path("rows", split, number), rows)
 
 
@@ -152,12 +156,12 @@ def write_part(job: RecordsJob, split: str, number: int, rows: np.ndarray) -> No
         with tf.io.TFRecordWriter(temporary) as writer:
             for start in range(0, len(rows), _ENCODE_BATCH):
                 batch = rows[start : start + _ENCODE_BATCH]
-                columns = masked_lm.mask_rows(job.config, batch, words)
+                columns = masking_algorithm.mask_rows(job.config, batch, words)
                 found = stats.measure(columns, words)
                 found.truncated = int((batch["trimmed"] > 0).sum())
                 found.trimmed_tokens = int(batch["trimmed"].sum())
                 total += found
-                written = columns if is_static else masked_lm.to_columns(batch)
+                written = columns if is_static else masking_algorithm.to_columns(batch)
                 for example in features.encode(written, table):
                     writer.write(example)
         # The statistics are written before the part gets its final name. So if a part

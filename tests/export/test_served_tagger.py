@@ -11,8 +11,8 @@ from ner_data import tags_of
 from reference import conlleval
 
 import bert_tf
-from bert_tf.export.served.graph_functions import substrings
 from bert_tf.export.served.tagger import TagTable
+from bert_tf.export.served.tensor_helpers import substrings
 from bert_tf.tasks.ner import conll
 from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.ner_results import NerResults

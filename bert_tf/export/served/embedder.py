@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from bert_tf.conversion.sentence_transformers import check_supported
 from bert_tf.errors import check_choice
-from bert_tf.export.served.graph_functions import Tensors
 from bert_tf.export.served.served_model import ServedModel
+from bert_tf.export.served.tensor_helpers import Tensors
 from bert_tf.export.serving_settings import POOLINGS, ServingSettings
 from bert_tf.modeling import BertEncoder
 from bert_tf.pretrained import Pretrained

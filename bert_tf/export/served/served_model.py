@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.export.served.graph_functions import (
+from bert_tf.export.served.tensor_helpers import (
     Tensors,
     checked_ids,
     checked_lengths,

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.export.served import spans, windows
-from bert_tf.export.served.graph_functions import Tensors, substrings
 from bert_tf.export.served.served_model import ServedModel
+from bert_tf.export.served.tensor_helpers import Tensors, substrings
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertSpanPredictor
 from bert_tf.pretrained import Pretrained

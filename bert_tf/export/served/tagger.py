@@ -15,8 +15,8 @@ import tensorflow as tf
 from bert_tf.conversion.head_facts import check_labels
 from bert_tf.errors import check_choice
 from bert_tf.export.served import windows
-from bert_tf.export.served.graph_functions import Tensors, substrings
 from bert_tf.export.served.served_model import ServedModel, TextFunctions
+from bert_tf.export.served.tensor_helpers import Tensors, substrings
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertTagger
 from bert_tf.pretrained import Pretrained

@@ -1,9 +1,10 @@
-"""The learning rate of a step.
+"""The learning rate of a step, and its factor for each layer.
 
 Written with `keras.ops`, so that it also works outside of TensorFlow.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from keras import ops
@@ -52,3 +53,19 @@ def scheduled_rate(
     }[decay]
     warmed_up = step / max(num_warmup_steps, 1)
     return peak * ops.where(step < num_warmup_steps, warmed_up, decayed)
+
+
+def layer_rate_scales(
+    depths: Mapping[str, int], layer_decay: float
+) -> dict[str, float]:
+    """Returns the factor of the learning rate for each variable.
+
+    The factor is 1 for the variables at the top, and `layer_decay` times that of the
+    layer above for each layer below.
+
+    Args:
+        depths: The number of layers below each variable.
+        layer_decay: From 0 to 1.
+    """
+    top = max(depths.values(), default=0)
+    return {name: layer_decay ** (top - depth) for name, depth in depths.items()}

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.training.config import TrainingConfig
+from bert_tf.training.step.learning_rate import layer_rate_scales
 from bert_tf.training.step.loss_scale import (
     INITIAL_SCALE,
     after_finite_step,
@@ -54,13 +55,7 @@ class Optimizer:
             for name in self.variables
         }
 
-        # Lower layers have lower rates.
-        self._rate_scales: dict[str, float] = {}
-        if depths and config.layer_decay != 1.0:
-            top = max(depths.values())
-            self._rate_scales = {
-                name: config.layer_decay ** (top - depths[name]) for name in variables
-            }
+        self._rate_scales = layer_rate_scales(depths or {}, config.layer_decay)
 
         # The state: a count, the slots of the rule and an average for each weight.
         self.slots: dict[str, tf.Variable] = (

@@ -25,7 +25,7 @@ from bert_tf.data_prep.pretraining_data.documents import Documents
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.masking import counter_based_random as random
 from bert_tf.masking.counter_based_random import Purpose
-from bert_tf.masking.masked_lm import Vocabulary, row_dtype
+from bert_tf.masking.masking_algorithm import Vocabulary, row_dtype
 
 _OTHER_DOCUMENT_TRIES = 10
 _BATCH_ROWS = 8192

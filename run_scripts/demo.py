@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from bert_tf.errors import InputError
-from bert_tf.export.formats import RUNTIMES
 from bert_tf.program import command_line, startup
-from bert_tf.run_scripts import prediction_tables
+from bert_tf.run_scripts import prediction_tables, shared_flags
 from bert_tf.storage import files
 from bert_tf.tasks.tables import TableFormat
 
@@ -34,12 +33,8 @@ FLAGS = flags.FLAGS
 _MAX_EXAMPLES = 100
 _EXAMPLE_LINES = 10  # for a model of vectors
 _HIGHEST_PORT = 65535
-flags.DEFINE_string(
-    "model",
-    None,
-    "Folder of an exported model, or of one of its versions, or a .tflite or .onnx "
-    "file.",
-)
+shared_flags.define_exported_model_flags()
+flags.adopt_module_key_flags(shared_flags)
 flags.DEFINE_string(
     "examples",
     None,
@@ -51,16 +46,6 @@ flags.DEFINE_string("host", "127.0.0.1", "Address of the page; 0.0.0.0 for all."
 flags.DEFINE_integer(
     "port", 7860, "Port of the page.", lower_bound=1, upper_bound=_HIGHEST_PORT
 )
-flags.DEFINE_bool(
-    "trust",
-    False,
-    "Load a SavedModel without a check of its graph, which can then read and write "
-    "files.",
-)
-flags.DEFINE_enum(
-    "runtime", "auto", RUNTIMES, "What runs an .onnx file; see predict.py."
-)
-flags.mark_flag_as_required("model")
 
 
 def main() -> None:
@@ -106,9 +91,7 @@ def check_flags() -> None:
     Raises:
         InputError: A file is missing, the port is in use, or gradio is not installed.
     """
-    for path in (FLAGS.model, FLAGS.examples):
-        if path is not None and "://" not in path and not os.path.exists(path):
-            raise InputError(f"There is no file or folder {path!r}.")
+    shared_flags.check_paths_exist(FLAGS.model, FLAGS.examples)
     try:
         import gradio  # noqa: F401
     except ImportError as error:
@@ -187,9 +170,7 @@ def make_page(predictor: "Predictor", kind: str) -> Any:
         ],
         examples(predictor, kind),
         cache_examples=False,
-        title=html.escape(
-            FLAGS.title or os.path.basename(os.path.abspath(FLAGS.model))
-        ),
+        title=html.escape(FLAGS.title or _name_of_model()),
         submit_btn="Predict",
         clear_btn=None,
         flagging_mode="never",
@@ -197,6 +178,12 @@ def make_page(predictor: "Predictor", kind: str) -> Any:
         concurrency_limit=1,
         api_visibility="private",
     )
+
+
+def _name_of_model() -> str:
+    """Returns the name of --model, not the number of one of its versions."""
+    folder, name = os.path.split(os.path.abspath(FLAGS.model))
+    return os.path.basename(folder) if name.isdigit() else name
 
 
 def _styled(rows: Sequence[Sequence[Any]]) -> Any:

@@ -36,6 +36,7 @@ prediction. The predictions of the tasks are:
 """
 
 import codecs
+import collections
 import contextlib
 import itertools
 import os
@@ -46,10 +47,9 @@ from typing import IO, TYPE_CHECKING, Any
 from absl import flags
 
 from bert_tf.errors import InputError
-from bert_tf.export.formats import RUNTIMES
 from bert_tf.program import command_line, flags_of_configs, startup
 from bert_tf.progress import Progress
-from bert_tf.run_scripts import prediction_tables, projector_files
+from bert_tf.run_scripts import prediction_tables, projector_files, shared_flags
 from bert_tf.run_scripts.prediction_tables import SEPARATORS, Texts
 from bert_tf.storage import files
 from bert_tf.storage.paths import check_output_file
@@ -66,12 +66,8 @@ Prediction = tuple[Any, dict[str, Any]]
 # An input line, or a row of a table as a dict, and its value for each input of the
 # model.
 Item = tuple[Any, Texts]
-flags.DEFINE_string(
-    "model",
-    None,
-    "Folder of an exported model, or of one of its versions, or a .tflite or .onnx "
-    "file.",
-)
+shared_flags.define_exported_model_flags()
+flags.adopt_module_key_flags(shared_flags)
 flags.DEFINE_multi_string("text", [], "A text; may be given several times.")
 flags.DEFINE_string("question", None, "A question; --context contains its answer.")
 flags.DEFINE_string("context", None, "The context of --question or --choice.")
@@ -120,20 +116,6 @@ flags.DEFINE_enum(
     "projector: a folder for TensorBoard with the vectors of an embedder.",
 )
 flags.DEFINE_integer("batch_size", 64, "Texts per batch.", lower_bound=1)
-flags.DEFINE_bool(
-    "trust",
-    False,
-    "Load a SavedModel without a check of its graph, which can then read and write "
-    "files.",
-)
-flags.DEFINE_enum(
-    "runtime",
-    "auto",
-    RUNTIMES,
-    "What runs an .onnx file: onnxruntime (also auto), or openvino, which computes in "
-    "bfloat16 on processors with such instructions.",
-)
-flags.mark_flag_as_required("model")
 
 
 def main() -> None:
@@ -162,6 +144,7 @@ def predictions(predictor: "Predictor", found: Iterator[Item]) -> Iterator[Predi
     # A bar and the predictions would be mixed on a terminal.
     shown = Progress("predicting", None, "texts", log_end=bool(FLAGS.output_file))
     has_bar = FLAGS.output_file or not sys.stdout.isatty()
+    counts: collections.Counter[bool | None] = collections.Counter()
     with shown if has_bar else contextlib.nullcontext():
         # The texts of a block are sorted by length. Lines of a pipe may arrive slowly.
         path = FLAGS.input_file or ""
@@ -172,6 +155,7 @@ def predictions(predictor: "Predictor", found: Iterator[Item]) -> Iterator[Predi
             columns = map(list, zip(*(parts for _, parts in block), strict=True))
             predicted = predictor(*columns, on_batch=shown.update)
             for (line, _), values in zip(block, predicted, strict=True):
+                counts[values.get("truncated")] += 1
                 yield (
                     line,
                     {
@@ -179,6 +163,13 @@ def predictions(predictor: "Predictor", found: Iterator[Item]) -> Iterator[Predi
                         for name, each in values.items()
                     },
                 )
+
+    if counts[True]:
+        print(
+            f"warning: {counts[True]} of {counts.total()} texts have more than "
+            f"{predictor.max_seq_length} tokens; the rest of them was not read.",
+            file=sys.stderr,
+        )
 
 
 def write(found: Iterator[Prediction]) -> None:
@@ -244,9 +235,7 @@ def check_flags() -> None:
         )
 
     # The files exist, and the ending of the output is that of its format.
-    for path in (FLAGS.model, FLAGS.input_file):
-        if path is not None and "://" not in path and not os.path.exists(path):
-            raise InputError(f"There is no file or folder {path!r}.")
+    shared_flags.check_paths_exist(FLAGS.model, FLAGS.input_file)
     if FLAGS.format == "projector":
         if not FLAGS.output_file:
             raise InputError("--format=projector writes a folder. Give --output_file.")

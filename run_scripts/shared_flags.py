@@ -8,6 +8,7 @@ from typing import Any
 from absl import flags
 
 from bert_tf.errors import InputError
+from bert_tf.export.formats import RUNTIMES
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import flags_of_configs
 from bert_tf.program.command_line import FLAG_OF_PARAMETER
@@ -67,6 +68,44 @@ def define_training_flags() -> None:
         8,
         "Flag of google-research/bert; has no effect, all cores are used.",
     )
+
+
+def define_exported_model_flags() -> None:
+    """Defines the flags for an exported model, of which --model is required.
+
+    The caller must then call `flags.adopt_module_key_flags`.
+    """
+    flags.DEFINE_string(
+        "model",
+        None,
+        "Folder of an exported model, or of one of its versions, or a .tflite or .onnx "
+        "file.",
+        required=True,
+    )
+    flags.DEFINE_bool(
+        "trust",
+        False,
+        "Load a SavedModel without a check of its graph, which can then read and write "
+        "files.",
+    )
+    flags.DEFINE_enum(
+        "runtime",
+        "auto",
+        RUNTIMES,
+        "What runs an .onnx file: onnxruntime (also auto), or openvino, which computes "
+        "in bfloat16 on processors with such instructions.",
+    )
+
+
+def check_paths_exist(*paths: str | None) -> None:
+    """Checks local paths of flags; a flag that is not given has none.
+
+    Raises:
+        InputError: There is no such file or folder.
+    """
+    for path in paths:
+        if path is not None and "://" not in path and not os.path.exists(path):
+            raise InputError(f"There is no file or folder {path!r}.")
 
 
 def runtime_config() -> RuntimeConfig:

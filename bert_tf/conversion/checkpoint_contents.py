@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import weight_table
+from bert_tf.conversion import weight_names
 from bert_tf.errors import InputError, shortened
 from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name
 
@@ -330,10 +330,10 @@ def classifier_of(
         that Hugging Face names `classifier`, or if `contents.classifier` is empty.
     """
     kinds = [
-        weight_table.classifier_rows(each) for each in weight_table.CLASSIFIER_HEADS
+        weight_names.classifier_rows(each) for each in weight_names.CLASSIFIER_HEADS
     ]
     if contents.dialect != "hugging_face":
-        kinds.append(weight_table.span_rows("classifier"))
+        kinds.append(weight_names.span_rows("classifier"))
 
     for rows in kinds:
         if all(row.google in variables for row in rows):

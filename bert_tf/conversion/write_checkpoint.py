@@ -25,7 +25,7 @@ from bert_tf.conversion.checkpoint_contents import (
 )
 from bert_tf.conversion.checkpoint_vocabulary import with_tokenizer
 from bert_tf.conversion.read_checkpoint import module_of, read_weights
-from bert_tf.conversion.weight_table import CLASSIFIER_HEADS
+from bert_tf.conversion.weight_names import CLASSIFIER_HEADS
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder

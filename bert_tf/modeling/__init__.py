@@ -2,13 +2,14 @@
 
 They are written with Keras operations only.
 
-Read in this order: `fused` (arithmetic with explicit gradients), `initial_weights`
-(random values), `layers` (dense, layer normalization, dropout), `attention`
-(self-attention, rows without padding), `transformer` (the block), `inputs` (checks of
-the inputs), `base_model` (base class of all models), `encoder` (embeddings,
+Read in this order: `fused` (arithmetic with explicit gradients), `activations`,
+`initial_weights` (random values), `layers` (dense, layer normalization, dropout),
+`attention` (self-attention, rows without padding), `transformer` (the block), `inputs`
+(checks of the inputs), `base_model` (base class of all models), `encoder` (embeddings,
 `BertEncoder`), `heads` (output layers, BiLSTM, combination of hidden states), `models`
 (encoder and head for each kind of task), `costs` (parameters, FLOPs and memory of a
 model), `layout` (variables on several devices).
+
 Imports foundation modules and keras, never tensorflow.
 
 Shape letters: B sequences in a batch, S tokens in a sequence, H hidden size, A

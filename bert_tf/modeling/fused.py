@@ -1,13 +1,13 @@
 """`dropout`, and functions with explicit gradients.
 
-These are `dense`, `tied_logits`, `gelu`, `gelu_exact`, `softmax`, `layer_norm` and
-`attention`. The gradients that automatic differentiation derives for these functions
-read the activations many times and sum columns slowly. On a CPU, computing these
-gradients takes as much time as the matrix products. The explicit gradients read the
-activations fewer times, compute most sums as products with a vector, and reuse values
-of the forward pass. All functions use `keras.ops`, so the functions can be compiled and
-have second derivatives. If `training` is false, the functions define no custom
-gradients, because custom gradients prevent compilers from fusing the operations.
+These are `dense`, `tied_logits`, `softmax`, `layer_norm` and `attention`; `activations`
+has those of gelu. The gradients that automatic differentiation derives for these
+functions read the activations many times and sum columns slowly. On a CPU, computing
+these gradients takes as much time as the matrix products. The explicit gradients read
+the activations fewer times, compute most sums as products with a vector, and reuse
+values of the forward pass. All functions use `keras.ops`, so the functions can be
+compiled and have second derivatives. If `training` is false, the functions define no
+custom gradients, because custom gradients prevent compilers from fusing the operations.
 """
 
 import math
@@ -17,18 +17,16 @@ from typing import Any
 import keras
 from keras import ops
 
-_SLOPE = 2 * math.sqrt(2 / math.pi)
-_CUBIC = 0.044715
 _HALF_BITS = 2.0**12
 _RATE_STEPS = 2048
 
 
-def _upstream(arguments: tuple[Any, ...], upstream: Any) -> Any:
+def upstream_of(arguments: tuple[Any, ...], upstream: Any) -> Any:
     """Returns the output's gradient, which backends pass by position or by name."""
     return arguments[0] if upstream is None else upstream
 
 
-def _apply(call: Callable[..., Any], training: bool, *arguments: Any) -> Any:
+def with_gradient(call: Callable[..., Any], training: bool, *arguments: Any) -> Any:
     """Returns the first result of `call`.
 
     In training, the second result of `call` is used as the gradient function.
@@ -47,7 +45,7 @@ def with_inverse(
     @ops.custom_gradient
     def call(x: Any) -> tuple[Any, Callable[..., Any]]:
         def gradient(*arguments: Any, upstream: Any = None) -> Any:
-            return with_inverse(inverse, function, _upstream(arguments, upstream))
+            return with_inverse(inverse, function, upstream_of(arguments, upstream))
 
         return function(x), gradient
 
@@ -74,13 +72,13 @@ def dense(x: Any, kernel: Any, bias: Any, training: bool) -> Any:
 
     def call(x: Any, kernel: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
         def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-            dy = _upstream(arguments, upstream)
+            dy = upstream_of(arguments, upstream)
             dx = ops.matmul(dy, ops.transpose(kernel, (1, 0)))
             return dx, ops.matmul(ops.transpose(x, (1, 0)), dy), _column_sums(dy)
 
         return ops.add(ops.matmul(x, kernel), bias), gradient
 
-    return _apply(call, training, x, kernel, bias)
+    return with_gradient(call, training, x, kernel, bias)
 
 
 def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
@@ -98,7 +96,7 @@ def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
 
     def call(x: Any, table: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
         def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-            dy = _upstream(arguments, upstream)
+            dy = upstream_of(arguments, upstream)
             narrow = ops.cast(dy, x.dtype)
             # This order of the factors gives [V, H] directly, without a transpose of
             # the result.
@@ -108,70 +106,7 @@ def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
         products = ops.matmul(x, ops.transpose(table, (1, 0)))
         return ops.add(ops.cast(products, "float32"), bias), gradient
 
-    return _apply(call, training, x, table, bias)
-
-
-def gelu(x: Any, training: bool) -> Any:
-    """Computes gelu (tanh form).
-
-    This is `x * sigmoid(z)` with z = 2 sqrt(2/pi) (x + 0.044715 x**3).
-
-    Args:
-        x: Float tensor of any shape.
-        training: Whether a gradient will be computed.
-
-    Source: google-research/bert `modeling.gelu`.
-    """
-
-    def call(x: Any) -> tuple[Any, Callable[..., Any]]:
-        square = ops.square(x)
-        z = ops.multiply(x, ops.add(ops.multiply(square, _SLOPE * _CUBIC), _SLOPE))
-        # The sigmoid is faster and more accurate in float32 than in float16 or
-        # bfloat16.
-        gate = ops.cast(ops.sigmoid(ops.cast(z, "float32")), x.dtype)
-        y = ops.multiply(x, gate)
-
-        def gradient(*arguments: Any, upstream: Any = None) -> Any:
-            dy = _upstream(arguments, upstream)
-            dz = ops.add(ops.multiply(square, 3 * _SLOPE * _CUBIC), _SLOPE)
-            sigmoid_term = ops.subtract(y, ops.multiply(y, gate))
-            return ops.multiply(dy, ops.add(gate, ops.multiply(sigmoid_term, dz)))
-
-        return y, gradient
-
-    # In inference, use the operation that compilers recognize as gelu and fuse.
-    return _apply(call, True, x) if training else ops.gelu(x, approximate=True)
-
-
-def gelu_exact(x: Any, training: bool) -> Any:
-    """Computes gelu (erf form): `x * p` with p = (1 + erf(x / sqrt(2))) / 2.
-
-    In training, p and its derivative are computed in float32.
-
-    Args:
-        x: Float tensor of any shape.
-        training: Whether a gradient will be computed.
-
-    Source: Hendrycks and Gimpel, Gaussian Error Linear Units (arXiv 1606.08415),
-    section 2.
-    """
-
-    def call(x: Any) -> tuple[Any, Callable[..., Any]]:
-        z = ops.multiply(ops.cast(x, "float32"), math.sqrt(0.5))
-        # `ops.gelu` computes erfc, which takes ten times as long as erf on a CPU.
-        p = ops.cast(ops.multiply(ops.add(ops.erf(z), 1.0), 0.5), x.dtype)
-
-        # The derivative is p + x times the density of the normal distribution.
-        density = ops.exp(ops.subtract(-0.5 * math.log(2 * math.pi), ops.square(z)))
-        slope = ops.add(p, ops.multiply(x, ops.cast(density, x.dtype)))
-
-        def gradient(*arguments: Any, upstream: Any = None) -> Any:
-            return ops.multiply(_upstream(arguments, upstream), slope)
-
-        return ops.multiply(x, p), gradient
-
-    # In inference, use the operation that compilers recognize as gelu and fuse.
-    return _apply(call, True, x) if training else ops.gelu(x, approximate=False)
+    return with_gradient(call, training, x, table, bias)
 
 
 def softmax(scores: Any, training: bool) -> Any:
@@ -191,7 +126,7 @@ def softmax(scores: Any, training: bool) -> Any:
         def gradient(*arguments: Any, upstream: Any = None) -> Any:
             wide = ops.cast(y, "float32")
             product = ops.multiply(
-                ops.cast(_upstream(arguments, upstream), "float32"), wide
+                ops.cast(upstream_of(arguments, upstream), "float32"), wide
             )
             sums = ops.sum(product, axis=-1, keepdims=True)
             return ops.cast(
@@ -202,7 +137,7 @@ def softmax(scores: Any, training: bool) -> Any:
 
     if keras.backend.standardize_dtype(scores.dtype) == "float32":
         return ops.softmax(scores, axis=-1)
-    return _apply(call, training, scores)
+    return with_gradient(call, training, scores)
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) -> Any:
@@ -230,7 +165,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
         y = ops.cast(ops.add(ops.multiply(normal, gamma), beta), x.dtype)
 
         def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-            dy = ops.cast(_upstream(arguments, upstream), "float32")  # [N, H]
+            dy = ops.cast(upstream_of(arguments, upstream), "float32")  # [N, H]
             product = ops.multiply(dy, normal)
 
             # The means over H of dy and of `product`, weighted by gamma, as products
@@ -247,7 +182,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
 
         return y, gradient
 
-    return _apply(call, training, x, gamma, beta)
+    return with_gradient(call, training, x, gamma, beta)
 
 
 def attention(
@@ -285,7 +220,7 @@ def attention(
         output = ops.matmul(drop(probabilities), ops.multiply(value, scale))
 
         def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-            dy = _upstream(arguments, upstream)  # [B, A, S, D]
+            dy = upstream_of(arguments, upstream)  # [B, A, S, D]
             scaled_dy = ops.multiply(dy, scale)
             dvalue = ops.matmul(
                 ops.transpose(drop(probabilities), (0, 1, 3, 2)), scaled_dy

@@ -1,13 +1,12 @@
 """The layers `Dense`, `LayerNorm` and `Dropout`, and what they share.
 
-They share activation functions, and functions for variables and shapes. Each layer
-creates its variables in its constructor, because the arguments determine all shapes.
-`DropoutSeeds` has the seeds of all dropout layers of one model. `ConfiguredLayer` is
-the base class of larger layers.
+They share functions for variables and shapes. Each layer creates its variables in its
+constructor, because the arguments determine all shapes. `DropoutSeeds` has the seeds of
+all dropout layers of one model. `ConfiguredLayer` is the base class of larger layers.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -17,12 +16,11 @@ from keras import ops
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import fused
+from bert_tf.modeling.activations import activation
 from bert_tf.modeling.initial_weights import InitialWeights
 
 Variables = dict[str, keras.Variable]
 
-# The activations with an explicit gradient.
-_GELU = {"gelu": fused.gelu, "gelu_exact": fused.gelu_exact}
 # Two odd 32-bit constants: a prime near 2**32 / golden ratio, and a multiplier of
 # MurmurHash3. The two numbers of a layer's seed are the two numbers of the seed given
 # to `DropoutSeeds.use`, plus (layer index + 1) times these constants. So two layers do
@@ -42,30 +40,6 @@ def variables_of_layers(layers: Mapping[str, Any]) -> Variables:
         for prefix, layer in layers.items()
         for name, variable in layer.variables_by_name().items()
     }
-
-
-def activation(name: str) -> Callable[[Any, bool], Any]:
-    """Returns the activation function for a value of `BertConfig.hidden_act`.
-
-    Its arguments are the tensor, and whether a gradient will be computed.
-
-    Args:
-        name: "gelu" (tanh form, as in google-research/bert), "gelu_exact" (erf form),
-            "linear", "relu" or the name of any other Keras activation.
-
-    Raises:
-        InputError: Keras has no activation of that name.
-    """
-    if name in _GELU:
-        return _GELU[name]
-    try:
-        function = keras.activations.get(name)
-    except ValueError as error:
-        raise InputError(
-            f"hidden_act {name!r} is not a known activation. Use gelu (tanh form), "
-            "gelu_exact, relu, or the name of another function in keras.activations."
-        ) from error
-    return lambda x, training: function(x)
 
 
 def variable_tensor(variable: keras.Variable) -> Any:

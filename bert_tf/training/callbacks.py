@@ -219,7 +219,7 @@ class HeldOutEvaluation(Callback):
 
     def should_stop(self, state: RunState) -> bool:
         """Returns whether there were `max_evals` evaluations after the best one."""
-        return bool(self.max_evals) and state.best.evals_since >= self.max_evals
+        return state.best.stops_training(self.max_evals)
 
     def act(self, state: RunState) -> None:
         """Evaluates on all data sets, and saves the weights if they are the best."""

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bert_tf.data_prep.pretraining_data.documents import Documents
+from bert_tf.data_prep.pretraining_data.read_documents import Documents
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.masking import counter_based_random as random
 from bert_tf.masking.counter_based_random import Purpose

@@ -24,7 +24,7 @@ import numpy as np
 
 from bert_tf import features
 from bert_tf.data_prep.pretraining_data import cut_and_pair, stats
-from bert_tf.data_prep.pretraining_data.documents import (
+from bert_tf.data_prep.pretraining_data.read_documents import (
     Documents,
     Segment,
     read_sentences,

@@ -179,6 +179,9 @@ def test_the_program_prints_the_predictions_of_each_kind(exported):
         ],
     )
     best = bert_tf.Predictor(exported("classification"))(texts)
+    truncated = sum(each["truncated"] for each in best)
+    assert f"warning: {truncated} of {len(texts)} texts have more than" in label.err
+    assert truncated and "warning" not in by_flags.err
     for line, each in zip(label.out.splitlines(), best, strict=True):
         name, probability, _ = line.split("\t")
         assert name == each["label"]

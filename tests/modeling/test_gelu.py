@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
-from bert_tf.modeling import fused
+from bert_tf.modeling import activations
 
 # Half a unit in the last place, relative to the value.
 ROUNDING = {"float32": 2.0**-24, "bfloat16": 2.0**-9, "float16": 2.0**-12}
@@ -44,7 +44,7 @@ def derivatives(function, dtype, jit=False):
 @pytest.mark.parametrize("dtype", list(ROUNDING))
 @pytest.mark.parametrize(
     ("function", "exact", "roundings"),
-    [(fused.gelu_exact, erf_form, 20), (fused.gelu, tanh_form, 20)],
+    [(activations.gelu_exact, erf_form, 20), (activations.gelu, tanh_form, 20)],
     ids=["erf", "tanh"],
 )
 def test_value_and_gradient_are_accurate(function, exact, roundings, dtype, jit):
@@ -59,7 +59,7 @@ def test_value_and_gradient_are_accurate(function, exact, roundings, dtype, jit)
 def test_training_and_inference_compute_the_same_exact_gelu(dtype):
     x = tf.cast(tf.linspace(-6.0, 6.0, 1001), dtype)
     trained, inferred = (
-        tf.cast(fused.gelu_exact(x, training), tf.float64).numpy()
+        tf.cast(activations.gelu_exact(x, training), tf.float64).numpy()
         for training in (True, False)
     )
     np.testing.assert_allclose(trained, inferred, atol=20 * ROUNDING[dtype], rtol=0)
@@ -71,7 +71,7 @@ def test_second_derivative_of_exact_gelu():
         outer.watch(x)
         with tf.GradientTape() as inner:
             inner.watch(x)
-            y = fused.gelu_exact(x, True)
+            y = activations.gelu_exact(x, True)
         slope = inner.gradient(y, x)
     second = outer.gradient(slope, x)
     x = x.numpy().astype(np.float64)

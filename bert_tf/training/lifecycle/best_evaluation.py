@@ -1,4 +1,4 @@
-"""`BestEvaluation`: decides which weights of a run are the best."""
+"""`BestEvaluation`: decides which weights of a run are the best, and early stopping."""
 
 import dataclasses
 import math
@@ -37,3 +37,7 @@ class BestEvaluation:
             return True
         self.evals_since += 1
         return False
+
+    def stops_training(self, max_evals: int) -> bool:
+        """Returns whether there were `max_evals` evaluations after the best; 0: never."""
+        return bool(max_evals) and self.evals_since >= max_evals

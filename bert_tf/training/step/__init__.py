@@ -2,11 +2,11 @@
 
 Read in this order: `objective` (the contract for a loss, and totals over steps),
 `losses` (cross entropy), `learning_rate` (of each step), `weight_decay` (which
-variables decay), `update_rules` (gradient clipping, and how an optimizer changes one
+variables decay), `gradient_clipping`, `update_rules` (how an optimizer changes one
 weight), `loss_scale` (its rules, for float16), `optimizer` (all weights and their
 state), `shared_graph` (one graph for all blocks), `step_runner` (gradients and updates
 on any number of replicas), `non_finite_diagnosis` (finds the layer that produces NaN).
 `keras_optimizer` has the schedule and the released optimizer for `compile` and `fit`,
-on each backend of Keras; `tensorflow_update` is its update on TensorFlow. Imports
-`training.config` and `training.strategy`.
+on each backend of Keras; `keras_optimizer_on_tensorflow` is its update on TensorFlow.
+Imports `training.config` and `training.strategy`.
 """

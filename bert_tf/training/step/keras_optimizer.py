@@ -213,9 +213,9 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         if self.built:
             return
         if _ON_TENSORFLOW:
-            from bert_tf.training.step import tensorflow_update
+            from bert_tf.training.step import keras_optimizer_on_tensorflow
 
-            tensorflow_update.check_build()
+            keras_optimizer_on_tensorflow.check_build()
 
         super().build(variables)
         # The order of the slots is that of the variables.
@@ -241,17 +241,17 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
 
         On TensorFlow, Keras calls this method with the gradients of one replica. Keras
         clips before it calls this method, and the method of the base class sums over
-        the replicas. The sum has to be first, so `tensorflow_update` does both.
+        the replicas. The sum has to be first, so `keras_optimizer_on_tensorflow` does both.
         """
         if not _ON_TENSORFLOW:
             super()._backend_update_step(grads, trainable_variables, learning_rate)
             return
-        from bert_tf.training.step import tensorflow_update
+        from bert_tf.training.step import keras_optimizer_on_tensorflow
 
         indices = [
             self._get_variable_index(variable) for variable in trainable_variables
         ]
-        tensorflow_update.update_weights(
+        keras_optimizer_on_tensorflow.update_weights(
             trainable_variables,
             grads,
             learning_rate,

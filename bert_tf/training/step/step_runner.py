@@ -10,16 +10,16 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.step import non_finite_diagnosis
-from bert_tf.training.step.learning_rate import scheduled_rate
-from bert_tf.training.step.loss_scale import MINIMUM_SCALE
-from bert_tf.training.step.objective import ORIGIN, Metrics, Objective, Tensors, combine
-from bert_tf.training.step.optimizer import Optimizer
-from bert_tf.training.step.update_rules import (
+from bert_tf.training.step.gradient_clipping import (
     clip_gradients,
     squares_of_rows,
     sum_over_replicas,
     to_dense,
 )
+from bert_tf.training.step.learning_rate import scheduled_rate
+from bert_tf.training.step.loss_scale import MINIMUM_SCALE
+from bert_tf.training.step.objective import ORIGIN, Metrics, Objective, Tensors, combine
+from bert_tf.training.step.optimizer import Optimizer
 from bert_tf.training.strategy import make_strategy
 
 MAX_BAD_STEPS = 3

@@ -9,14 +9,13 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.training.step.optimizer import update_on_each_device
-from bert_tf.training.step.update_rules import (
-    Update,
-    adam_weight_decay,
+from bert_tf.training.step.gradient_clipping import (
     clip_gradients,
     squares_of_rows,
     sum_over_replicas,
 )
+from bert_tf.training.step.optimizer import update_on_each_device
+from bert_tf.training.step.update_rules import Update, adam_weight_decay
 
 
 def check_build() -> None:

@@ -1,0 +1,81 @@
+"""Sums gradients over replicas, and clips them by their global norm."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.training.step.objective import Tensors
+
+
+def squares_of_rows(gradients: Tensors) -> Tensors:
+    """Returns the squared norm, a float32 scalar, of each sparse gradient, by name.
+
+    The gradient of an embedding table is sparse, with one row for each look-up. For
+    clipping, google-research/bert takes the norm of all these rows, and does not first
+    add the rows of the same word. If a table is also used elsewhere, such as for the
+    output weights of the masked-LM head, the gradient is dense.
+
+    Args:
+        gradients: Tensors or `tf.IndexedSlices` by variable name.
+    """
+    return {
+        name: tf.reduce_sum(gradient.values**2)
+        for name, gradient in gradients.items()
+        if isinstance(gradient, tf.IndexedSlices)
+    }
+
+
+def to_dense(gradients: Tensors) -> Tensors:
+    """Returns a tensor for each gradient, of the same shape; adds equal rows."""
+    return {name: tf.convert_to_tensor(each) for name, each in gradients.items()}
+
+
+def sum_over_replicas(gradients: Tensors, squares: Tensors) -> tuple[Tensors, Tensors]:
+    """Sums gradients and results of `squares_of_rows` over all replicas.
+
+    Must be called in a replica context. The gradients of a single replica stay sparse.
+    """
+    context = tf.distribute.get_replica_context()
+    if context.num_replicas_in_sync == 1:
+        return gradients, squares
+    dense = to_dense(gradients)
+    summed = iter(context.all_reduce("SUM", [*dense.values(), *squares.values()]))
+    return {name: next(summed) for name in dense}, {
+        name: next(summed) for name in squares
+    }
+
+
+def clip_gradients(
+    gradients: Tensors,
+    squares: Tensors,
+    clip_norm: float | None,
+    loss_scale: Any,
+) -> tuple[Tensors, Any]:
+    """Divides gradients by the loss scale, and limits their global norm.
+
+    Args:
+        gradients: Dense or sparse gradients, by the names of their variables.
+        squares: The results of `squares_of_rows`. For these variables, `squares`
+            replaces the squared norms of `gradients`.
+        clip_norm: The largest global norm; None does not limit the norm.
+        loss_scale: The factor by which the loss was multiplied.
+
+    Returns:
+        The clipped gradients, dense, and the global norm before clipping, divided by
+        the loss scale. The norm is not finite if a gradient is not finite.
+
+    Source: google-research/bert `optimization.py`, `tf.clip_by_global_norm`.
+    """
+    dense = [gradient for name, gradient in gradients.items() if name not in squares]
+    norm = tf.linalg.global_norm([*dense, *map(tf.sqrt, squares.values())]) / loss_scale
+    clipping = 1.0 if clip_norm is None else clip_norm / tf.maximum(norm, clip_norm)
+    factor = clipping / loss_scale
+
+    # A sparse gradient has fewer rows than the table: it is scaled before it is dense.
+    scaled = {
+        name: tf.IndexedSlices(each.values * factor, each.indices, each.dense_shape)
+        if isinstance(each, tf.IndexedSlices)
+        else each * factor
+        for name, each in gradients.items()
+    }
+    return to_dense(scaled), norm

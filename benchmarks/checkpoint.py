@@ -16,11 +16,11 @@ from absl import flags
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, variables_by_name
 from bert_tf.program import command_line
-from bert_tf.training.config import TrainingConfig
 from bert_tf.training.lifecycle.checkpoints import CheckpointWriter
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.step.optimizer import Optimizer
+from bert_tf.training.training_config import TrainingConfig
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("size", "base", "Named size of the model.")

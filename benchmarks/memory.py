@@ -72,8 +72,8 @@ def measure(batch: int, recompute: bool) -> dict[str, float]:
 
     from bert_tf.modeling import BertPretrainer
     from bert_tf.pretraining.pretraining_objective import PretrainingObjective
-    from bert_tf.training.config import RuntimeConfig, TrainingConfig
     from bert_tf.training.step.step_runner import StepRunner
+    from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
     keras.config.set_dtype_policy(FLAGS.precision)
     config = BertConfig.named(FLAGS.size, 30522)

@@ -159,7 +159,7 @@ def make_task(settings):
     from bert_tf.tasks.squad.best_answers import AnswerSettings
     from bert_tf.tasks.squad.squad_task import SquadTask
     from bert_tf.tasks.task import DataLocation, TaskInputs
-    from bert_tf.training.config import RunPhases
+    from bert_tf.training.training_config import RunPhases
 
     tokenizer, dev_file = (
         load(settings["init_checkpoint"]).tokenizer,

@@ -47,7 +47,7 @@ from bert_tf.tasks.squad.squad_task import SquadTask
 from bert_tf.tasks.task import DataLocation
 from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.tokenization import BertTokenizer
-from bert_tf.training.config import RunPhases
+from bert_tf.training.training_config import RunPhases
 
 train_file, vocab_file, length, stride, folder = sys.argv[1:]
 tokenizer = BertTokenizer(vocab_file)

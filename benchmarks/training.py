@@ -117,8 +117,8 @@ def make_bert_tf(shape, precision, compiled, dropout=DROPOUT):
 
     from bert_tf.modeling import BertPretrainer
     from bert_tf.pretraining.pretraining_objective import PretrainingObjective
-    from bert_tf.training.config import RuntimeConfig, TrainingConfig
     from bert_tf.training.step.step_runner import StepRunner
+    from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
     keras.config.set_dtype_policy(
         "mixed_bfloat16" if precision == "bfloat16" else "float32"

@@ -68,10 +68,14 @@ if TYPE_CHECKING:
     from bert_tf.tasks.tables import TableFormat
     from bert_tf.text_inputs import TextInputs
     from bert_tf.tokenization import BertTokenizer
-    from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
     from bert_tf.training.lifecycle.run_folder import RunFolder
     from bert_tf.training.step.keras_optimizer import AdamWeightDecay, WarmupSchedule
     from bert_tf.training.trainer import Trainer, TrainingData
+    from bert_tf.training.training_config import (
+        RunPhases,
+        RuntimeConfig,
+        TrainingConfig,
+    )
 
 _MODULES = {
     "AdamWeightDecay": "training.step.keras_optimizer",
@@ -96,15 +100,15 @@ _MODULES = {
     "Predictor": "export.predictor",
     "PretrainingConfig": "pretraining.pretraining_config",
     "RunFolder": "training.lifecycle.run_folder",
-    "RunPhases": "training.config",
-    "RuntimeConfig": "training.config",
+    "RunPhases": "training.training_config",
+    "RuntimeConfig": "training.training_config",
     "ServingSettings": "export.serving_settings",
     "SquadTask": "tasks.squad.squad_task",
     "TableFormat": "tasks.tables",
     "TextColumns": "tasks.classification.sources.custom",
     "TextInputs": "text_inputs",
     "Trainer": "training.trainer",
-    "TrainingConfig": "training.config",
+    "TrainingConfig": "training.training_config",
     "TrainingData": "training.trainer",
     "TrainingInterrupted": "errors",
     "WarmupSchedule": "training.step.keras_optimizer",

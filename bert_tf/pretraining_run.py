@@ -19,10 +19,10 @@ from bert_tf.pretraining.damaged_records import salvage
 from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.pretraining.train_and_evaluate import train_and_evaluate
-from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.strategy import make_strategy, worker_index
+from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig
 
 _TRAIN_AND_EVALUATE = RunPhases(train=True, evaluate=True)
 

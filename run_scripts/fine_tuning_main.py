@@ -25,7 +25,7 @@ from bert_tf.storage.dialects import AUTHORS
 from bert_tf.storage.paths import check_output_folder, is_inside
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Task
-from bert_tf.training.config import RunPhases
+from bert_tf.training.training_config import RunPhases
 
 FLAGS = flags.FLAGS
 # --help then lists the flags of this module with the program's.

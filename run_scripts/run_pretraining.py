@@ -26,7 +26,7 @@ from bert_tf.pretraining.pretraining_config import PretrainingConfig, Pretrainin
 from bert_tf.program import command_line, flags_of_configs, startup
 from bert_tf.run_scripts import flags_or_trained_run, shared_flags
 from bert_tf.storage.dialects import AUTHORS
-from bert_tf.training.config import RunPhases, TrainingConfig
+from bert_tf.training.training_config import RunPhases, TrainingConfig
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("input_file", None, "Comma list of globs: the records to train on.")

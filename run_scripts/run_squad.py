@@ -38,7 +38,7 @@ from bert_tf.run_scripts import fine_tuning_main, flags_or_trained_run, shared_f
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.task import DataLocation, Task
-from bert_tf.training.config import RunPhases
+from bert_tf.training.training_config import RunPhases
 
 FLAGS = flags.FLAGS
 # The command that predicts the answers to other questions.

@@ -13,7 +13,7 @@ from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import flags_of_configs
 from bert_tf.program.command_line import FLAG_OF_PARAMETER
 from bert_tf.storage.paths import check_output_folder, is_inside
-from bert_tf.training.config import RuntimeConfig, TrainingConfig
+from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
 FLAGS = flags.FLAGS
 # --help then lists the flags of this module with the program's.

@@ -10,10 +10,10 @@ import tensorflow as tf
 from golden_checkpoints import assert_same_arrays
 
 from bert_tf.training.callbacks import HeldOutData
-from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.error_messages import RecordLookup
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.trainer import Trainer, TrainingData
+from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
 CONFIG = {"inputs": 3, "outputs": 1}
 

@@ -16,7 +16,7 @@ import atexit, gc, importlib, json, os, signal, sys
 import tempfile, threading, time, traceback
 # Every program needs these modules. The programs define the same flags, so each child
 # process imports its own program.
-for name in ("export.saved_model", "export.predictor", "pretraining_run",
+for name in ("export.saved_model_writing", "export.predictor", "pretraining_run",
              "fine_tuning.run_phases", "conversion", "feature_extraction.feature_files"):
     importlib.import_module(f"bert_tf.{name}")
 

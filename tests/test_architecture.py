@@ -181,7 +181,7 @@ def test_training_does_not_depend_on_bert_and_its_packages_have_layers():
         package = (*name.split("."), "")[2]
         for imported in imports(name) if package in packages else ():
             if is_inside(imported, "bert_tf.training"):
-                lower = (package, "config", "strategy", *packages[package])
+                lower = (package, "training_config", "strategy", *packages[package])
                 assert imported.split(".")[2] in lower, f"{name} imports {imported}"
 
 

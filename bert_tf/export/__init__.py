@@ -9,8 +9,8 @@ Read in this order. The input: `serving_settings`, `formats` (the table of forma
 The check: `gate` (compares the outputs of what was exported with those of the model in
 memory) and `gate_program` (runs it in another process).
 
-A SavedModel: `saved_model` (writes it with the files that TensorFlow Serving reads, and
-checks it), `saved_model_loading` (checks it again and loads it).
+A SavedModel: `saved_model_writing` (writes it with the files that TensorFlow Serving
+reads, and checks it), `saved_model_loading` (checks it again and loads it).
 
 Files of other formats: `model_file` (what all formats have in common, and the served
 model whose outputs a file computes), `lite` and `onnx` (one format each),

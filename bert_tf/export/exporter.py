@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
-from bert_tf.export import assets, gate, model_file_writing, saved_model
+from bert_tf.export import assets, gate, model_file_writing, saved_model_writing
 from bert_tf.export.export_job import ExportJob, read_results, read_training
 from bert_tf.export.formats import FILE_FORMATS
 from bert_tf.export.layout import REPORT_FILE, has_saved_model, next_version
@@ -86,7 +86,7 @@ def export(
         writers = [
             model_file_writing.prepare(name, job)
             if name in FILE_FORMATS
-            else saved_model.prepare(job)
+            else saved_model_writing.prepare(job)
             for name in formats
         ]
 

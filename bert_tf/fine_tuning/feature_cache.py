@@ -28,7 +28,7 @@ from bert_tf.progress import Progress
 from bert_tf.storage import files, json_files, sealed
 from bert_tf.storage.workspace import Workspace
 from bert_tf.tasks.task import CACHED_FEATURES
-from bert_tf.training.config import first_difference
+from bert_tf.training.training_config import first_difference
 
 _SHARD_BYTES = 64 << 20
 _OPEN_SHARDS = 128

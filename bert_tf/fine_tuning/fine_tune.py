@@ -25,10 +25,10 @@ from bert_tf.head_config import HeadConfig
 from bert_tf.modeling.initial_weights import drawn_late
 from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.task import DataLocation, Task, TaskInputs
-from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.strategy import make_strategy
+from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig
 
 _LOGGER = logging.getLogger(__name__)
 _TRAIN_AND_EVALUATE = RunPhases(train=True, evaluate=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from bert_tf.errors import InputError, check_at_least, check_between, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.task import DEFAULT_LENGTH
-from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
+from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig
 
 _MAX_EPOCHS = 1e6
 _MAX_WEIGHT = 1e6

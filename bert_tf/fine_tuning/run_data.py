@@ -19,7 +19,7 @@ from bert_tf.tasks.splits import KINDS, DataLocation, RowCounts, Split
 from bert_tf.tasks.task import TRUNCATED, Encoded, Task
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.tokenization.vocabulary import count_unknown, unknown_warning
-from bert_tf.training.config import RunPhases
+from bert_tf.training.training_config import RunPhases
 
 _LOGGER = logging.getLogger(__name__)
 # Two entries of `RecordIndex.counts`, which are not examples.

@@ -33,13 +33,13 @@ from bert_tf.storage import files
 from bert_tf.tasks.results import TaskResults, with_baselines
 from bert_tf.tasks.task import RESULTS
 from bert_tf.training.callbacks import HeldOutData
-from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle import checkpoints
 from bert_tf.training.lifecycle.error_messages import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.reporting import write_results
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.trainer import Trainer, TrainingData
+from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
 _LOGGER = logging.getLogger(__name__)
 # In shorter runs with higher rates, the updates without bias correction can spoil the

@@ -5,8 +5,8 @@ They are written with Keras operations only.
 Read in this order: `fused` (arithmetic with explicit gradients), `activations`,
 `initial_weights` (random values), `layers` (dense, layer normalization, dropout),
 `attention` (self-attention, rows without padding), `transformer` (the block), `inputs`
-(checks of the inputs), `base_model` (base class of all models), `encoder` (embeddings,
-`BertEncoder`), `heads` (output layers, BiLSTM, combination of hidden states), `models`
+(checks of the inputs), `base_model` (base class of all models), `embeddings`,
+`encoder`, `heads` (output layers, BiLSTM, combination of hidden states), `models`
 (encoder and head for each kind of task), `costs` (parameters, FLOPs and memory of a
 model), `layout` (variables on several devices).
 
@@ -18,7 +18,8 @@ predictions in a sequence, V vocabulary entries.
 """
 
 from bert_tf.modeling.attention import SelfAttention, attention_bias
-from bert_tf.modeling.encoder import BertEncoder, Embeddings
+from bert_tf.modeling.embeddings import Embeddings
+from bert_tf.modeling.encoder import BertEncoder
 from bert_tf.modeling.heads import MaskedLMHead, OutputHead
 from bert_tf.modeling.layers import Dense, Dropout, DropoutSeeds, LayerNorm
 from bert_tf.modeling.layout import layout_map

@@ -1,7 +1,4 @@
-"""`Embeddings` maps token ids to embeddings.
-
-`BertEncoder` maps token ids to hidden states.
-"""
+"""`BertEncoder` maps token ids to hidden states."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,101 +10,17 @@ from bert_tf.backend import check_dynamic_shapes
 from bert_tf.config import BertConfig
 from bert_tf.modeling.attention import TokenRows, attention_bias
 from bert_tf.modeling.base_model import BertBaseModel
+from bert_tf.modeling.embeddings import Embeddings
 from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.inputs import complete_inputs
 from bert_tf.modeling.layers import (
-    ConfiguredLayer,
     Dense,
-    Dropout,
     DropoutSeeds,
-    LayerNorm,
     Variables,
-    restore_shape,
     variable_tensor,
     variables_of_layers,
 )
 from bert_tf.modeling.transformer import TransformerBlock
-
-
-@keras.saving.register_keras_serializable("bert_tf")
-class Embeddings(ConfiguredLayer):
-    """Sums word, segment and position embeddings, and applies layer norm and dropout.
-
-    Args:
-        config: The architecture.
-        initial: Initializers of the model. If None, the layer creates new initializers.
-        dropout_seeds: Dropout seeds of the model. If None, the layer creates new seeds.
-
-    Call arguments:
-        input_ids: Token ids, int32 [B, S].
-        segment_ids: Segment of each token (0 or 1 in released models), int32 [B, S].
-        training: Whether dropout is active.
-
-    Returns:
-        Float tensor [B, S, H].
-
-    Source: google-research/bert `modeling.embedding_postprocessor`.
-    """
-
-    def __init__(
-        self,
-        config: BertConfig,
-        initial: InitialWeights | None = None,
-        dropout_seeds: DropoutSeeds | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(config, **kwargs)
-        initial = initial or InitialWeights(config.initializer_range)
-
-        def table(rows: int, name: str) -> keras.Variable:
-            shape = (rows, config.hidden_size)
-            return initial.add_weight(self, shape, name=name, autocast=False)
-
-        # The order of these lines is that of the random seeds.
-        self.word_embeddings = table(config.vocab_size, "word_embeddings")
-        self.token_type_embeddings = table(
-            config.type_vocab_size, "token_type_embeddings"
-        )
-        self.position_embeddings = table(
-            config.max_position_embeddings, "position_embeddings"
-        )
-        size, dtype = config.hidden_size, self.dtype_policy
-        rate = config.hidden_dropout_prob
-        with keras.name_scope(self.name, caller=self):
-            self.norm = LayerNorm(size, config.layer_norm_eps, dtype=dtype, name="norm")
-            self.dropout = Dropout(rate, dropout_seeds, dtype=dtype, name="dropout")
-        self.build((None, None))
-
-    def call(self, input_ids: Any, segment_ids: Any, training: bool = False) -> Any:
-        words = ops.take(self.word_embeddings, input_ids, axis=0)  # [B, S, H]
-
-        # As in google-research/bert: for a table with few rows, a product is faster
-        # than a lookup.
-        segment_rows = ops.reshape(segment_ids, (-1,))  # [B*S]
-        one_hot = ops.one_hot(segment_rows, self.config.type_vocab_size)
-        segments = ops.matmul(one_hot, self.token_type_embeddings)  # [B*S, H]
-        segments = restore_shape(segments, input_ids)  # [B, S, H]
-
-        positions = self.position_embeddings[: ops.shape(input_ids)[1]]  # [S, H]
-
-        # The sum is computed in float32, also if the variables are not float32.
-        words, segments, positions = (
-            ops.cast(x, "float32") for x in (words, segments, positions)
-        )
-        x = words + segments + ops.expand_dims(positions, 0)
-        return self.dropout(self.norm(x), training=training)
-
-    def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by name.
-
-        Names and order are as in google-research/bert.
-        """
-        return {
-            "word_embeddings": self.word_embeddings,
-            "token_type_embeddings": self.token_type_embeddings,
-            "position_embeddings": self.position_embeddings,
-            **variables_of_layers({"LayerNorm": self.norm}),
-        }
 
 
 @keras.saving.register_keras_serializable("bert_tf")

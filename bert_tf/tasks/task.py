@@ -18,7 +18,7 @@ from bert_tf.tasks.results import Outputs as Outputs
 from bert_tf.tasks.results import TaskResults
 from bert_tf.tasks.splits import SPLIT_NAMES, DataLocation, FileSource, RowCounts, Split
 from bert_tf.tasks.tables import ENDINGS, Row
-from bert_tf.training.config import RunPhases
+from bert_tf.training.training_config import RunPhases
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer

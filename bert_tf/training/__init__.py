@@ -2,8 +2,8 @@
 
 Layer 2: imports foundation modules only. Read in this order:
 
-* `config` defines TrainingConfig, RuntimeConfig and RunPhases, `strategy` describes the
-  devices and workers, and `mixed_precision` the dtypes.
+* `training_config` defines TrainingConfig, RuntimeConfig and RunPhases, `strategy`
+  describes the devices and workers, and `mixed_precision` the dtypes.
 * `step`: the mathematics of one step: objective, loss, learning rate, optimizer,
   gradients.
 * `lifecycle`: the life of a run: its folder, checkpoints and error messages.

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.training.config import RuntimeConfig
+from bert_tf.training.training_config import RuntimeConfig
 
 
 @functools.cache

@@ -22,7 +22,6 @@ from bert_tf.training.callbacks import (
     MetricLogging,
     Profiling,
 )
-from bert_tf.training.config import RuntimeConfig, TrainingConfig, to_json_dict
 from bert_tf.training.lifecycle import checkpoints
 from bert_tf.training.lifecycle.checkpoints import CheckpointWriter
 from bert_tf.training.lifecycle.error_messages import (
@@ -45,6 +44,7 @@ from bert_tf.training.step.objective import (
 from bert_tf.training.step.step_runner import StepResult, StepRunner
 from bert_tf.training.stop_signals import record_stop_signals
 from bert_tf.training.strategy import WorkerSync, make_strategy
+from bert_tf.training.training_config import RuntimeConfig, TrainingConfig, to_json_dict
 
 _LOGGER = logging.getLogger(__name__)
 ObjectiveT = TypeVar("ObjectiveT", bound=Objective)

@@ -14,7 +14,7 @@ import bert_tf
 from bert_tf.storage import atomic_files, manifest
 from bert_tf.storage.paths import check_output_file
 from bert_tf.tokenization.vocabulary import write_vocabulary
-from bert_tf.training.config import TrainingConfig, to_json_dict
+from bert_tf.training.training_config import TrainingConfig, to_json_dict
 
 EXTRACT = "run_scripts.extract_features --input_file=in.txt --init_checkpoint=model"
 EXTRACT += " --layers=-1 --max_seq_length=8"

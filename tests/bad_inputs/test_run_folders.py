@@ -11,9 +11,9 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion import read_weights
 from bert_tf.modeling import BertEncoder, arrays_by_name
 from bert_tf.storage import weights
-from bert_tf.training.config import to_json_dict
 from bert_tf.training.lifecycle import run_state
 from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.training_config import to_json_dict
 
 VOCABULARY = [*SPECIAL, "a"]
 CONFIG = BertConfig(6, 8, 1, 2, 8, max_position_embeddings=16, type_vocab_size=2)

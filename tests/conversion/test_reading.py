@@ -28,8 +28,8 @@ from bert_tf import modeling
 from bert_tf.conversion import assign, read_weights
 from bert_tf.pretrained import save_checkpoint
 from bert_tf.storage import weights as our_folder
-from bert_tf.training.config import to_json_dict
 from bert_tf.training.lifecycle import run_state
+from bert_tf.training.training_config import to_json_dict
 
 MODELS = {
     "encoder": (modeling.BertEncoder, {"sequence_output": "last_hidden_state"}),

@@ -21,8 +21,8 @@ from bert_tf.conversion import assign, read_weights
 from bert_tf.modeling import BertPretrainer, BertSpanPredictor
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.tasks.squad.squad_task import SquadObjective
-from bert_tf.training.config import TrainingConfig
 from bert_tf.training.step.step_runner import StepRunner
+from bert_tf.training.training_config import TrainingConfig
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 

@@ -8,7 +8,7 @@ import export_models
 import forked_gates
 import pytest
 
-from bert_tf.export import exporter, gate, model_file_writing, saved_model
+from bert_tf.export import exporter, gate, model_file_writing, saved_model_writing
 from bert_tf.export.serving_settings import ServingSettings
 
 
@@ -35,7 +35,7 @@ def without_gate(monkeypatch):
     For tests that compare the outputs themselves.
     """
     monkeypatch.setattr(gate, "GateProcess", _NoProcess)
-    for module in (saved_model, model_file_writing):
+    for module in (saved_model_writing, model_file_writing):
         monkeypatch.setattr(module, "outputs_of", lambda *_: [])
     monkeypatch.setattr(gate, "judge", lambda *_: {"outputs": [], "metric": None})
 

@@ -26,7 +26,7 @@ from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.storage import files
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.training import mixed_precision
-from bert_tf.training.config import TrainingConfig, to_json_dict
+from bert_tf.training.training_config import TrainingConfig, to_json_dict
 
 SINGLE, HALF = gate.LIMITS["float32"], gate.LIMITS["bfloat16"]
 

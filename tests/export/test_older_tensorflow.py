@@ -18,7 +18,7 @@ import export_models
 import pytest
 
 import bert_tf
-from bert_tf.export import gate, gate_program, saved_model
+from bert_tf.export import gate, gate_program, saved_model_writing
 from bert_tf.export.requests import example_requests
 from bert_tf.export.served import load_served
 
@@ -81,7 +81,7 @@ def compare_outputs(exported, python, kinds, tmp_path):
         served[kind] = load_served(bert_tf.load(path))
         served[kind].model.skip_padding = True  # as in each SavedModel
         signatures[kind] = served[kind].signatures()
-        requests[kind] = saved_model.warm_up_requests(served[kind])
+        requests[kind] = saved_model_writing.warm_up_requests(served[kind])
         requests[kind] += example_requests(
             served[kind], signatures[kind], gate.EXAMPLES, ()
         )

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.export import saved_model
+from bert_tf.export import saved_model_writing
 from bert_tf.export.requests import Request, serialized_example
 
 
@@ -51,7 +51,7 @@ def test_requests_of_any_size_are_encoded(tmp_path):
     rows = [[serialized_example({"text": b"y" * size}), b""] for size in sizes]
     found += [Request("classify", {"inputs": np.array(each, object)}) for each in rows]
     path = str(tmp_path / "requests")
-    saved_model.write_warm_up(path, found)
+    saved_model_writing.write_warm_up(path, found)
     records = [each.numpy() for each in tf.data.TFRecordDataset(path)]
     for record, request in zip(records, found, strict=True):
         log = log_pb2.PredictionLog.FromString(record)

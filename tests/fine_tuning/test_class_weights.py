@@ -20,7 +20,7 @@ from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.ner.ner_task import NerTask
 from bert_tf.tasks.squad.squad_task import SquadTask
 from bert_tf.tasks.task import DataLocation
-from bert_tf.training.config import RunPhases
+from bert_tf.training.training_config import RunPhases
 
 NAMES = ("x", "y", "z")
 

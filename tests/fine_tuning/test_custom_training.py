@@ -15,7 +15,7 @@ import bert_tf
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.task import DataLocation
-from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
+from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig
 
 WORDS = ("good", "bad", "film")
 VOCABULARY = [*SPECIAL, *WORDS]

@@ -22,7 +22,7 @@ from bert_tf.modeling import arrays_by_name
 from bert_tf.tasks.classification.classification_results import ClassificationResults
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
 from bert_tf.tasks.task import DataLocation
-from bert_tf.training.config import RunPhases, RuntimeConfig, TrainingConfig
+from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig
 
 WORDS = ["good", "bad", "film", "very", "not", "plot", "actor"]
 VOCABULARY = [*SPECIAL, *WORDS]

@@ -14,7 +14,7 @@ from bert_tf.tasks.results import TaskResults, with_baselines
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import SquadTask
 from bert_tf.tasks.task import DataLocation
-from bert_tf.training.config import RunPhases
+from bert_tf.training.training_config import RunPhases
 
 
 @pytest.mark.parametrize(

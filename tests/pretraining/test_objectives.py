@@ -23,8 +23,8 @@ from bert_tf.pretraining.pretraining_objective import (
     warn_if_no_better,
 )
 from bert_tf.pretraining.train_and_evaluate import _report_settings
-from bert_tf.training.config import RunPhases, TrainingConfig
 from bert_tf.training.step.objective import loss_and_metrics
+from bert_tf.training.training_config import RunPhases, TrainingConfig
 
 PRETRAINING = "bert_tf.run_scripts.run_pretraining"
 FIELDS = {**tiny_bert.CONFIG, "vocab_size": 11, "max_position_embeddings": 6}

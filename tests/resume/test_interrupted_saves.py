@@ -13,9 +13,9 @@ from valid_checkpoints import latest_valid_step
 
 from bert_tf.storage import files
 from bert_tf.training.callbacks import HeldOutData
-from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle import checkpoints
 from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.training_config import RuntimeConfig
 
 
 class FileChangeHook:

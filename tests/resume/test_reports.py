@@ -15,8 +15,8 @@ from valid_checkpoints import latest_valid_step
 
 from bert_tf.errors import TrainingInterrupted
 from bert_tf.training.callbacks import HeldOutData
-from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.trainer import TrainingData
+from bert_tf.training.training_config import RuntimeConfig
 
 STEPS, LOG_STEPS, SAVE_STEPS, EVAL_STEPS, STOP_AT = 50, 10, 25, 11, 33
 # This program imports TensorFlow once. For each line on stdin, the arguments of

@@ -12,7 +12,7 @@ READ = """
 import importlib, json, sys
 from absl import flags
 from bert_tf.run_scripts import fine_tuning_main
-from bert_tf.training.config import RunPhases
+from bert_tf.training.training_config import RunPhases
 
 main = importlib.import_module(sys.argv[1])
 flags.FLAGS(sys.argv[1:])

@@ -15,7 +15,7 @@ from bert_tf.tasks.choice.choice_examples import (
 )
 from bert_tf.tasks.choice.choice_task import ChoiceTask
 from bert_tf.tasks.task import DataLocation
-from bert_tf.training.config import RunPhases
+from bert_tf.training.training_config import RunPhases
 
 HEADER = (
     ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,"

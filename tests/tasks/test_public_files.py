@@ -21,7 +21,7 @@ from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.schemes import find_entities
 from bert_tf.tasks.splits import DataLocation, RowCounts
 from bert_tf.tasks.tables import TableFormat
-from bert_tf.training.config import RunPhases
+from bert_tf.training.training_config import RunPhases
 
 
 def labels_of(path):

@@ -12,11 +12,11 @@ from bert_tf.errors import TrainingInterrupted
 from bert_tf.modeling import BertPretrainer
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.training.callbacks import HeldOutData
-from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.error_messages import NO_LOOKUP, FailureMessages
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.step import non_finite_diagnosis
 from bert_tf.training.step.objective import ORIGIN
+from bert_tf.training.training_config import RuntimeConfig
 
 TARGETS = ("masked_lm_positions", "masked_lm_ids", "next_sentence_labels")
 

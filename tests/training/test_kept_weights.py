@@ -10,9 +10,9 @@ from bert_tf import conversion
 from bert_tf.config import BertConfig
 from bert_tf.errors import TrainingInterrupted
 from bert_tf.training.callbacks import HeldOutData
-from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 from bert_tf.training.lifecycle.checkpoints import restore_weights
+from bert_tf.training.training_config import RuntimeConfig
 
 
 def test_the_best_weights_are_kept_and_used_as_the_result(tmp_path, caplog):

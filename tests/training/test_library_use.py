@@ -18,9 +18,9 @@ from bert_tf.errors import TrainingInterrupted
 from bert_tf.pretraining import train_and_evaluate
 from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
 from bert_tf.training.callbacks import HeldOutData
-from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.trainer import Trainer
+from bert_tf.training.training_config import RuntimeConfig
 
 EXAMPLE = textwrap.dedent(inspect.getdoc(Trainer).split("Example:\n")[1])
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)

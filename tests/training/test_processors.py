@@ -4,8 +4,8 @@ import linear_runs as runs
 import pytest
 
 from bert_tf.training import mixed_precision
-from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.trainer import Trainer
+from bert_tf.training.training_config import RuntimeConfig
 
 AVX2 = "model name\t: AMD EPYC 7B13\nflags\t\t: fpu sse4_2 avx2 fma f16c\n"
 EMULATED = "bfloat16 is emulated, because {}: slower than float32, and less exact."

@@ -10,9 +10,9 @@ from bert_tf.config import BertConfig
 from bert_tf.modeling import BertClassifier, BertPretrainer
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.tasks.head_objective import HeadObjective
-from bert_tf.training.config import TrainingConfig
 from bert_tf.training.step.objective import loss_and_metrics
 from bert_tf.training.step.step_runner import StepRunner
+from bert_tf.training.training_config import TrainingConfig
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 

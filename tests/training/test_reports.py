@@ -12,9 +12,9 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 
 from bert_tf.storage import atomic_files
 from bert_tf.training import reporting
-from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.reporting import Summaries, log_step_cost
 from bert_tf.training.step.step_runner import StepResult
+from bert_tf.training.training_config import RuntimeConfig
 
 
 def test_tensorboard_reads_texts_and_hyperparameters(tmp_path):

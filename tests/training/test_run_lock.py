@@ -11,10 +11,10 @@ from refusals import refused
 
 from bert_tf.errors import TrainingInterrupted
 from bert_tf.storage import locks
-from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.stop_signals import record_stop_signals
 from bert_tf.training.trainer import TrainingData
+from bert_tf.training.training_config import RuntimeConfig
 
 
 def test_a_second_run_is_refused_until_the_first_one_ends(tmp_path):

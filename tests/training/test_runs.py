@@ -14,9 +14,9 @@ from json_files import read_json, write_json
 from refusals import refused
 
 from bert_tf.errors import TrainingInterrupted
-from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.trainer import Trainer
+from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ devices = [tf.config.LogicalDeviceConfiguration()] * 2
 tf.config.set_logical_device_configuration(cpu, devices)
 sys.path.insert(0, sys.argv[1])
 import linear_runs as t
-from bert_tf.training.config import RuntimeConfig
+from bert_tf.training.training_config import RuntimeConfig
 
 def train(objective, kind):
     runtime = RuntimeConfig(distribution_strategy=kind, log_steps=1)

@@ -9,8 +9,8 @@ import pytest
 from reference import optimization as reference
 from refusals import refused
 
-from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.training_config import RuntimeConfig
 
 # Far above the expected value, because a machine can stand still for a minute.
 MAX_OVERSHOOT_SECS = 600.0

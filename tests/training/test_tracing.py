@@ -2,8 +2,8 @@
 
 import linear_runs as runs
 
-from bert_tf.training.config import RuntimeConfig
 from bert_tf.training.step.step_runner import StepRunner
+from bert_tf.training.training_config import RuntimeConfig
 
 
 class Counted(runs.Regression):

@@ -4,5 +4,5 @@ Read in this order: `run_folder` (files of a run, resume checks), `best_evaluati
 (which weights are the best), `run_state` (the progress that each checkpoint contains,
 and its checksums), `checkpoints` (loads a checkpoint to resume a run, and writes
 checkpoints in a background thread), `error_messages` (the messages of failed runs, with
-the record and the newest checkpoint). Imports `training.config` and `training.step`.
+the record and the newest checkpoint). Imports `training.training_config` and `training.step`.
 """

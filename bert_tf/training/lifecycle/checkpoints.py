@@ -15,7 +15,6 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files, weights
-from bert_tf.training.config import TrainingConfig, first_difference, to_json_dict
 from bert_tf.training.lifecycle.run_folder import RunFolder, step_of_checkpoint
 from bert_tf.training.lifecycle.run_state import (
     OPTIMIZER_FILE,
@@ -29,6 +28,11 @@ from bert_tf.training.lifecycle.run_state import (
 )
 from bert_tf.training.step.objective import Metrics, Tensors
 from bert_tf.training.step.optimizer import Arrays, Optimizer
+from bert_tf.training.training_config import (
+    TrainingConfig,
+    first_difference,
+    to_json_dict,
+)
 
 _LOGGER = logging.getLogger(__name__)
 POSITION_FILE = "data_position"

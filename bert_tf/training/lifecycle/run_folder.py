@@ -28,7 +28,6 @@ from bert_tf.storage import dialects, files, json_files, weights
 from bert_tf.storage.atomic_files import remove_leftovers
 from bert_tf.storage.paths import check_file_system
 from bert_tf.storage.workspace import Workspace
-from bert_tf.training.config import TrainingConfig, first_difference, to_json_dict
 from bert_tf.training.lifecycle.run_state import (
     CHECKPOINT_NAME,
     RUNTIME_FILE,
@@ -38,6 +37,11 @@ from bert_tf.training.lifecycle.run_state import (
     has_settings,
     read_own,
     run_of,
+)
+from bert_tf.training.training_config import (
+    TrainingConfig,
+    first_difference,
+    to_json_dict,
 )
 
 _LOGGER = logging.getLogger(__name__)

@@ -8,5 +8,5 @@ state), `shared_graph` (one graph for all blocks), `step_runner` (gradients and 
 on any number of replicas), `non_finite_diagnosis` (finds the layer that produces NaN).
 `keras_optimizer` has the schedule and the released optimizer for `compile` and `fit`,
 on each backend of Keras; `keras_optimizer_on_tensorflow` is its update on TensorFlow.
-Imports `training.config` and `training.strategy`.
+Imports `training.training_config` and `training.strategy`.
 """

@@ -17,9 +17,14 @@ from bert_tf.errors import (
     check_choice,
     positive,
 )
-from bert_tf.training.config import ADAM_EPSILON, MAX_BETA, SCHEDULES, TrainingConfig
 from bert_tf.training.step.learning_rate import scheduled_rate
 from bert_tf.training.step.weight_decay import NO_DECAY, decays
+from bert_tf.training.training_config import (
+    ADAM_EPSILON,
+    MAX_BETA,
+    SCHEDULES,
+    TrainingConfig,
+)
 
 # The options of Keras's optimizers that the base class implements, and those that are
 # refused.

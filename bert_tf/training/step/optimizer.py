@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.training.config import TrainingConfig
 from bert_tf.training.step.learning_rate import layer_rate_scales
 from bert_tf.training.step.loss_scale import (
     INITIAL_SCALE,
@@ -17,6 +16,7 @@ from bert_tf.training.step.loss_scale import (
 from bert_tf.training.step.objective import Tensors
 from bert_tf.training.step.update_rules import UPDATE_RULES, Update
 from bert_tf.training.step.weight_decay import decays
+from bert_tf.training.training_config import TrainingConfig
 
 Arrays = dict[str, np.ndarray]
 

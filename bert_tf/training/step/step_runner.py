@@ -8,7 +8,6 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.training.config import RuntimeConfig, TrainingConfig
 from bert_tf.training.step import non_finite_diagnosis
 from bert_tf.training.step.gradient_clipping import (
     clip_gradients,
@@ -21,6 +20,7 @@ from bert_tf.training.step.loss_scale import MINIMUM_SCALE
 from bert_tf.training.step.objective import ORIGIN, Metrics, Objective, Tensors, combine
 from bert_tf.training.step.optimizer import Optimizer
 from bert_tf.training.strategy import make_strategy
+from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
 MAX_BAD_STEPS = 3
 

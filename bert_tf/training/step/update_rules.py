@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from bert_tf.training.config import ADAM_EPSILON, TrainingConfig
 from bert_tf.training.step.objective import Tensors
+from bert_tf.training.training_config import ADAM_EPSILON, TrainingConfig
 
 
 class Update(NamedTuple):

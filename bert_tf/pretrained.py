@@ -27,9 +27,9 @@ from bert_tf.conversion import (
     read_weights,
     write_weights,
 )
-from bert_tf.conversion.checkpoint_contents import check_config, check_encoder
 from bert_tf.conversion.checkpoint_vocabulary import with_tokenizer
 from bert_tf.conversion.head_facts import check_facts, check_labels, difference_of_facts
+from bert_tf.conversion.weight_assignment import check_config, check_encoder
 from bert_tf.conversion.weight_names import HEADS_WITH_LABELS, OUTPUT_LAYERS
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig

@@ -3,7 +3,7 @@
 Read in this order:
 
 1. `weight_names` is the table of the names of weights. `checkpoint_contents` is what a
-   checkpoint of any dialect contains, and copies it to a model.
+   checkpoint of any dialect contains; `weight_assignment` copies it to a model.
 2. Each dialect of `storage.dialects.DIALECTS` has a module: `weights_folder`;
    `hugging_face`, with `hugging_face_weight_files` (and `pytorch_file`),
    `hugging_face_tokenizer` and `sentence_transformers`; `google`, `model_garden` and
@@ -18,17 +18,14 @@ Imports layers 0 to 3 of bert-tf (see `CONTRIBUTING.md`). No module of these lay
 imports this package.
 """
 
-from bert_tf.conversion.checkpoint_contents import (
-    AssignmentReport,
-    CheckpointContents,
-    assign,
-)
+from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.head_facts import HeadChoice, choose_head
 from bert_tf.conversion.read_checkpoint import (
     read_config,
     read_config_or_size,
     read_weights,
 )
+from bert_tf.conversion.weight_assignment import AssignmentReport, assign
 from bert_tf.conversion.write_checkpoint import convert, write_weights
 from bert_tf.storage.dialects import DIALECTS, WRITABLE_DIALECTS
 

@@ -9,7 +9,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.conversion.checkpoint_contents import CheckpointContents, classifier_of
+from bert_tf.conversion.checkpoint_contents import CheckpointContents
+from bert_tf.conversion.weight_assignment import classifier_of
 from bert_tf.errors import InputError, check_label_names
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name

@@ -16,15 +16,17 @@ import numpy as np
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import (
-    AssignmentReport,
     CheckpointContents,
-    assign,
-    check_config,
-    check_encoder,
     check_weights,
 )
 from bert_tf.conversion.checkpoint_vocabulary import with_tokenizer
 from bert_tf.conversion.read_checkpoint import module_of, read_weights
+from bert_tf.conversion.weight_assignment import (
+    AssignmentReport,
+    assign,
+    check_config,
+    check_encoder,
+)
 from bert_tf.conversion.weight_names import CLASSIFIER_HEADS
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig

@@ -282,7 +282,9 @@ class ClassificationTask(Task):
     def make_objective(self, config: BertConfig, **options: Any) -> "HeadObjective":
         """Builds the model and its loss; see `tasks.task.Task`."""
         from bert_tf.modeling import BertClassifier
-        from bert_tf.tasks.classification import classification_objective as objectives
+        from bert_tf.tasks.classification import (
+            regression_and_multi_label as objectives,
+        )
         from bert_tf.tasks.head_objective import HeadObjective
 
         outputs = 1 if self.task_type == "regression" else len(self.labels)

@@ -1,6 +1,6 @@
 """Losses and metrics of regression and of multi-label classification.
 
-Those of classification are the defaults of `HeadObjective`.
+Those of classification with one label are the defaults of `head_objective`.
 
 Shape letters: B batch, C classes.
 """

@@ -1,0 +1,204 @@
+"""Copies the weights of a checkpoint to a model, and checks that they fit.
+
+`assign` does both; `check_config` and `check_encoder` check before a model is built.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf.config import BertConfig
+from bert_tf.conversion import weight_names
+from bert_tf.conversion.checkpoint_contents import ENCODER, CheckpointContents
+from bert_tf.errors import InputError, shortened
+from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name
+
+# A Hugging Face checkpoint has no pooler if the model's head does not use a pooler.
+_OPTIONAL = "bert/pooler/"
+_MASKED_LM = "cls/predictions/"
+
+
+@dataclasses.dataclass(frozen=True)
+class AssignmentReport:
+    """The names of the tensors that `assign` did and did not set.
+
+    `str` gives a summary.
+
+    Attributes:
+        assigned: Variables of the model that were set.
+        missing: Variables of the model that are not in the checkpoint. Their values are
+            unchanged.
+        unused: Weights of the checkpoint that are not in the model.
+        unknown: Tensors of the checkpoint that are not BERT weights.
+    """
+
+    assigned: tuple[str, ...]
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    def __str__(self) -> str:
+        others = {
+            "Not in the checkpoint, left as initialized": self.missing,
+            "In the checkpoint, but not in the model": self.unused,
+            "Not weights of a BERT": self.unknown,
+        }
+        sentences = [f"{len(self.assigned)} weights read."]
+        sentences += [
+            f"{text}: {shortened(names, 6)}." for text, names in others.items() if names
+        ]
+        return " ".join(sentences)
+
+    def without_heads(self) -> "AssignmentReport":
+        """Returns the report without the missing and unused weights of heads."""
+        missing, unused = (
+            tuple(name for name in names if name.startswith(ENCODER))
+            for names in (self.missing, self.unused)
+        )
+        return dataclasses.replace(self, missing=missing, unused=unused)
+
+
+def assign(
+    model: BertEncoder | BertTaskModel, contents: CheckpointContents
+) -> AssignmentReport:
+    """Sets a model's variables from a checkpoint.
+
+    Args:
+        model: Any model of `bert_tf.modeling`.
+        contents: The checkpoint, from `read_weights`.
+
+    Returns:
+        The names of the assigned, missing, unused and unknown tensors. If the
+        checkpoint does not contain the model's head, the variables of the head are
+        missing.
+
+    Raises:
+        InputError: A shape differs, the checkpoint lacks a part of the encoder, or the
+            model has a masked-LM head and the output layer of the checkpoint's masked
+            LM is not the word embeddings. In these cases, all variables keep their
+            values.
+    """
+    variables = variables_by_name(model)
+    if not contents.tied_masked_lm and any(
+        name.startswith(_MASKED_LM) for name in variables
+    ):
+        raise InputError(
+            f"{contents.source} has a masked LM whose output weights are not tied to "
+            f"the word embeddings; those of {type(model).__name__} are. Fill a model "
+            "without a masked-LM head, or convert the checkpoint with "
+            "encoder_only=True and train a new head."
+        )
+
+    head = classifier_of(variables, contents)
+    available = {**contents.arrays, **head}
+    missing = tuple(name for name in variables if name not in available)
+    _check_complete(contents.source, missing)
+
+    # All shapes are checked before the first variable is set.
+    arrays = {name: available[name] for name in variables if name in available}
+    for name, array in arrays.items():
+        _check_shape(contents.source, name, array, tuple(variables[name].shape))
+    for name, array in arrays.items():
+        variables[name].assign(array)
+
+    unused = sorted(contents.arrays.keys() - variables.keys())
+    if not head:
+        unused += contents.classifier
+    return AssignmentReport(tuple(arrays), missing, tuple(unused), contents.unknown)
+
+
+def check_config(contents: CheckpointContents, config: BertConfig) -> None:
+    """Checks that a config computes the same as that of the checkpoint, if it has one.
+
+    The shapes of the weights do not depend on these fields. The activation of a
+    checkpoint of another program may be unknown to this program, so it is compared for
+    those of bert-tf only.
+
+    Raises:
+        InputError: A field differs.
+    """
+    own = contents.config
+    names = ("num_attention_heads", "hidden_act", "layer_norm_eps")
+    for name in names if contents.dialect == "bert-tf" else names[:1]:
+        if own is not None and getattr(own, name) != getattr(config, name):
+            raise InputError(
+                f"The given config has {name}={getattr(config, name)!r}, but "
+                f"{contents.source} was trained with {name}={getattr(own, name)!r}. "
+                "Leave out bert_config_file."
+            )
+
+
+def check_encoder(contents: CheckpointContents, config: BertConfig) -> None:
+    """Checks the sizes of a config, before records and models are built.
+
+    `assign` checks the rest.
+
+    Raises:
+        InputError: As in `assign`.
+    """
+    # These weights have all sizes of the config.
+    hidden = config.hidden_size
+    embeddings = f"{ENCODER}embeddings/"
+    last_layer = f"{ENCODER}encoder/layer_{config.num_hidden_layers - 1}/"
+    shapes = {
+        f"{embeddings}word_embeddings": (config.vocab_size, hidden),
+        f"{embeddings}token_type_embeddings": (config.type_vocab_size, hidden),
+        f"{embeddings}position_embeddings": (config.max_position_embeddings, hidden),
+        f"{last_layer}intermediate/dense/kernel": (hidden, config.intermediate_size),
+    }
+
+    _check_complete(
+        contents.source, [name for name in shapes if name not in contents.arrays]
+    )
+    for name, shape in shapes.items():
+        _check_shape(contents.source, name, contents.arrays[name], shape)
+
+
+def _check_complete(source: str, missing: Sequence[str]) -> None:
+    needed = [
+        n for n in missing if n.startswith(ENCODER) and not n.startswith(_OPTIONAL)
+    ]
+    if needed:
+        raise InputError(
+            f"{source} lacks weights of this encoder, such as {needed[0]}. The "
+            "checkpoint must be a BERT with at least as many layers as the config."
+        )
+
+
+def _check_shape(
+    source: str, name: str, array: np.ndarray, shape: tuple[int, ...]
+) -> None:
+    if array.shape != shape:
+        raise InputError(
+            f"{name} has the shape {list(array.shape)} in {source}, but {list(shape)} "
+            "in the model. Use the config and the number of labels of the checkpoint, "
+            "or convert the checkpoint with encoder_only=True."
+        )
+
+
+def classifier_of(
+    variables: Mapping[str, Any], contents: CheckpointContents
+) -> dict[str, np.ndarray]:
+    """Returns `contents.classifier` by the names of the model's head.
+
+    Args:
+        variables: The weights of the model by google-research/bert name.
+        contents: The checkpoint.
+
+    Returns:
+        Dict from google-research/bert name to array; empty if the model has no head
+        that Hugging Face names `classifier`, or if `contents.classifier` is empty.
+    """
+    kinds = [
+        weight_names.classifier_rows(each) for each in weight_names.CLASSIFIER_HEADS
+    ]
+    if contents.dialect != "hugging_face":
+        kinds.append(weight_names.span_rows("classifier"))
+
+    for rows in kinds:
+        if all(row.google in variables for row in rows):
+            names = {row.hugging_face: row.google for row in rows}
+            return {names[name]: array for name, array in contents.classifier.items()}
+    return {}

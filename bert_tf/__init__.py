@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from bert_tf.tasks.choice.choice_task import ChoiceTask
     from bert_tf.tasks.classification.long_texts import LongTexts
     from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
-    from bert_tf.tasks.classification.sources.glue import glue_task
+    from bert_tf.tasks.classification.sources.glue_tasks import glue_task
     from bert_tf.tasks.ner.ner_task import NerTask
     from bert_tf.tasks.splits import DataLocation
     from bert_tf.tasks.squad.best_answers import AnswerSettings
@@ -116,7 +116,7 @@ _MODULES = {
     "custom_task": "tasks.classification.sources.custom",
     "export_model": "export.exporter",
     "fine_tune": "fine_tuning.fine_tune",
-    "glue_task": "tasks.classification.sources.glue",
+    "glue_task": "tasks.classification.sources.glue_tasks",
     "layout_map": "modeling",
     "load": "pretrained",
     "pretrain": "pretraining_run",

@@ -37,7 +37,7 @@ from bert_tf.run_scripts import fine_tuning_main, flags_or_trained_run, shared_f
 from bert_tf.tasks.classification.classification_task import TABLES
 from bert_tf.tasks.classification.long_texts import WINDOWS, LongTexts
 from bert_tf.tasks.classification.sources import custom, tfds_reader
-from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
+from bert_tf.tasks.classification.sources.glue_tasks import GLUE_TASKS, glue_task
 from bert_tf.tasks.classification.sources.xnli import xnli
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DataLocation, Task

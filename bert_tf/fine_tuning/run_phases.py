@@ -36,7 +36,7 @@ from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle import checkpoints
 from bert_tf.training.lifecycle.error_messages import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.reporting import write_results
+from bert_tf.training.metrics_and_summaries import write_results
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.trainer import Trainer, TrainingData
 from bert_tf.training.training_config import RuntimeConfig, TrainingConfig

@@ -10,7 +10,7 @@ from bert_tf.fine_tuning.batches import TrainingOrder
 from bert_tf.fine_tuning.fine_tuning_config import RunSettings
 from bert_tf.fine_tuning.run_data import RunData
 from bert_tf.modeling import costs
-from bert_tf.training.reporting import log_step_cost
+from bert_tf.training.metrics_and_summaries import log_step_cost
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.trainer import Trainer
 

@@ -7,7 +7,8 @@ Layer 2: imports foundation modules only. Read in this order:
 * `step`: the mathematics of one step: objective, loss, learning rate, optimizer,
   gradients.
 * `lifecycle`: the life of a run: its folder, checkpoints and error messages.
-* `reporting`: the output of a run: the cost of a step, metrics, TensorBoard summaries.
+* `metrics_and_summaries`: the output of a run: the cost of a step, metrics,
+  TensorBoard summaries.
 * `callbacks`: the actions between steps: logging, evaluation, saving, profiling, early
   stopping.
 * `stop_signals` records SIGINT, SIGTERM and SIGHUP, after which a run saves and stops.

@@ -33,8 +33,8 @@ from bert_tf.training.lifecycle.error_messages import (
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.loop import Pacing, TrainingClock, run_loop
+from bert_tf.training.metrics_and_summaries import MetricAccumulator, Summaries
 from bert_tf.training.mixed_precision import dtype_policy
-from bert_tf.training.reporting import MetricAccumulator, Summaries
 from bert_tf.training.step.objective import (
     Metrics,
     Objective,

@@ -21,8 +21,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bert_tf.data_prep.pretraining_data.read_documents import Documents
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.data_prep.pretraining_data.segments import Documents
 from bert_tf.masking import counter_based_random as random
 from bert_tf.masking.counter_based_random import Purpose
 from bert_tf.masking.masking_algorithm import Vocabulary, row_dtype

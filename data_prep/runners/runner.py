@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_tf.data_prep.corpus.sources import seekable_files, unpack
-from bert_tf.data_prep.pretraining_data import read_documents
+from bert_tf.data_prep.pretraining_data import segments
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import outputs, records_job, shuffling, stages
 from bert_tf.data_prep.runners.records_job import RecordsJob
@@ -140,7 +140,7 @@ def create_records(
 
 def _create(job: RecordsJob, runner: Runner) -> dict[str, dict[str, Any]]:
     cut = _cut_input(job, runner)
-    job = dataclasses.replace(job, segment_sizes=read_documents.sizes(job.config, cut))
+    job = dataclasses.replace(job, segment_sizes=segments.sizes(job.config, cut))
     counts, bins = prepare(job, cut, runner)
     plans = {
         split: runner.call(stages.plan_parts, job.config, bins[split], len(paths))
@@ -173,7 +173,7 @@ def _create(job: RecordsJob, runner: Runner) -> dict[str, dict[str, Any]]:
     return dict(runner.call(outputs.write_manifest, job, counts, plans))
 
 
-def _cut_input(job: RecordsJob, runner: Runner) -> list[read_documents.Segment]:
+def _cut_input(job: RecordsJob, runner: Runner) -> list[segments.Segment]:
     """Cuts the input into segments (groups of whole documents).
 
     First unpacks packed files.
@@ -189,13 +189,13 @@ def _cut_input(job: RecordsJob, runner: Runner) -> list[read_documents.Segment]:
     if packed:
         tasks = [Task(file.path, 1, (file, config.text_feature)) for file in packed]
         runner.run("unpacking", "files", unpack, tasks)
-    cut: list[read_documents.Segment] = runner.call(read_documents.cut, config, inputs)
+    cut: list[segments.Segment] = runner.call(segments.cut, config, inputs)
     return cut
 
 
 def prepare(
     job: RecordsJob,
-    cut: Sequence[read_documents.Segment],
+    cut: Sequence[segments.Segment],
     runner: Runner,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Reads and pairs all text, and checks that there is enough of it.

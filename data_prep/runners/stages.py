@@ -24,13 +24,13 @@ import numpy as np
 
 from bert_tf import features
 from bert_tf.data_prep.pretraining_data import cut_and_pair, stats
-from bert_tf.data_prep.pretraining_data.read_documents import (
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.data_prep.pretraining_data.segments import (
     Documents,
     Segment,
     read_sentences,
     tokenize,
 )
-from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import shuffling
 from bert_tf.data_prep.runners.records_job import RecordsJob
 from bert_tf.masking import masking_algorithm

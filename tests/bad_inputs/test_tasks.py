@@ -7,7 +7,7 @@ from ner_data import make_task
 from refusals import refused_with
 
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
-from bert_tf.tasks.classification.sources.glue import glue_task
+from bert_tf.tasks.classification.sources.glue_tasks import glue_task
 from bert_tf.tasks.classification.sources.xnli import xnli
 from bert_tf.tasks.squad.squad_task import SquadTask
 from bert_tf.tasks.task import DataLocation

@@ -13,8 +13,8 @@ import pytest
 from reference import pretraining_data as released
 
 from bert_tf.data_prep.pretraining_data import cut_and_pair
-from bert_tf.data_prep.pretraining_data.read_documents import Documents, offsets
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.data_prep.pretraining_data.segments import Documents, offsets
 from bert_tf.masking import counter_based_random, masked_lm
 from bert_tf.masking.counter_based_random import Purpose
 

@@ -20,7 +20,7 @@ import bert_tf
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.modeling import arrays_by_name
 from bert_tf.tasks.classification.classification_results import ClassificationResults
-from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
+from bert_tf.tasks.classification.sources.glue_tasks import GLUE_TASKS
 from bert_tf.tasks.task import DataLocation
 from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig
 

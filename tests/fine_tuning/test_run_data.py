@@ -8,7 +8,7 @@ from prepared import TRAIN, prepared, run_data
 from refusals import refused, refused_with
 from squad_data import tokenizers
 
-from bert_tf.tasks.classification.sources.glue import glue_task
+from bert_tf.tasks.classification.sources.glue_tasks import glue_task
 from bert_tf.tasks.ner.ner_task import NerTask
 from bert_tf.tasks.results import TaskResults, with_baselines
 from bert_tf.tasks.squad.squad_encoding import WindowSettings

@@ -7,7 +7,7 @@ import pytest
 from refusals import refused
 from run_programs import assert_refused, run_main
 
-from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
+from bert_tf.tasks.classification.sources.glue_tasks import GLUE_TASKS, glue_task
 from bert_tf.tasks.classification.submission import (
     TEST_EXAMPLES,
     write_submission_zip,

@@ -4,7 +4,7 @@ import pytest
 from reading import check, refused, write
 from refusals import refused_with
 
-from bert_tf.tasks.classification.sources.glue import GLUE_TASKS, glue_task
+from bert_tf.tasks.classification.sources.glue_tasks import GLUE_TASKS, glue_task
 from bert_tf.tasks.classification.text_examples import TextExample
 from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.task import DataLocation

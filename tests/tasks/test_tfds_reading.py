@@ -14,7 +14,7 @@ from refusals import refused_with
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
-from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
+from bert_tf.tasks.classification.sources.glue_tasks import GLUE_TASKS
 from bert_tf.tasks.classification.sources.tfds_reader import (
     WITHOUT_LABEL,
     find_text_features,

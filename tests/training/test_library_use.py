@@ -16,7 +16,7 @@ from tiny_bert import small_config
 
 from bert_tf.errors import TrainingInterrupted
 from bert_tf.pretraining import train_and_evaluate
-from bert_tf.tasks.classification.sources.glue import GLUE_TASKS
+from bert_tf.tasks.classification.sources.glue_tasks import GLUE_TASKS
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.trainer import Trainer

@@ -11,8 +11,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 from bert_tf.storage import atomic_files
-from bert_tf.training import reporting
-from bert_tf.training.reporting import Summaries, log_step_cost
+from bert_tf.training import metrics_and_summaries
+from bert_tf.training.metrics_and_summaries import Summaries, log_step_cost
 from bert_tf.training.step.step_runner import StepResult
 from bert_tf.training.training_config import RuntimeConfig
 
@@ -78,9 +78,11 @@ def result_of(steps):
 
 def test_the_rates_of_the_steps_do_not_include_tracing_and_evaluation(monkeypatch):
     clock = [100.0]
-    monkeypatch.setattr(reporting.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(metrics_and_summaries.time, "monotonic", lambda: clock[0])
     objective = runs.Regression(0, "float32")
-    accumulator = reporting.MetricAccumulator(objective, {"tokens_per_sec": 64})
+    accumulator = metrics_and_summaries.MetricAccumulator(
+        objective, {"tokens_per_sec": 64}
+    )
     clock[0] += 8.0
     accumulator.add(result_of(1), secs=8.0)  # traces the graph
     assert "tokens_per_sec" not in accumulator.values()

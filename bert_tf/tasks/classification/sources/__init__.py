@@ -1,5 +1,5 @@
 """The data of classification tasks.
 
-Read `glue` and `xnli` (public data sets), then `custom`
+Read `glue_tasks` and `xnli` (public data sets), then `custom`
 (the user's own data) and `tfds_reader` (tensorflow-datasets).
 """

@@ -10,7 +10,11 @@ from bert_tf.tasks.classification.classification_task import (
     ClassificationTask,
     SplitReader,
 )
-from bert_tf.tasks.classification.sources.glue import NLI, first_row, released_rows
+from bert_tf.tasks.classification.sources.glue_tasks import (
+    NLI,
+    first_row,
+    released_rows,
+)
 from bert_tf.tasks.classification.text_examples import TextExample, check_label
 from bert_tf.tasks.splits import DataLocation, FileSource, Split
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf import features
+from bert_tf.data_prep.corpus.document_ends import document_end, document_end_pattern
 from bert_tf.data_prep.corpus.sources import SeekableFile, TfdsSplit
 from bert_tf.data_prep.corpus.text_formats import (
     CHUNK_BYTES,
@@ -30,15 +31,6 @@ from bert_tf.storage.files import explain_read_errors, gfile
 # A document must fit in memory together with the segments that supply random next
 # sentences.
 MAX_DOCUMENT_BYTES = 8 << 20
-# The end of a document: in a text file, the line feed of the last line and the blank
-# line after it; in other files, a line feed.
-_BLANK_LINE = re.compile(
-    rb"\n(?:[ \t\r\f\v\x1c-\x1f]|\xc2[\x85\xa0]|\xe1\x9a\x80"
-    rb"|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]"
-    rb"|\xe2\x81\x9f|\xe3\x80\x80)*\n"  # all characters that `str.strip` removes
-)
-_LINE_END = re.compile(rb"\n")
-_LONGEST_BLANK_LINE = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +80,9 @@ def cut(config: RecordsConfig, files: Sequence[SeekableFile]) -> list[Segment]:
             total = gfile().stat(file.path).length
         while start < total:
             least = start + max(config.segment_bytes - size, 0)
-            end = _document_end(file, least) if least < total else None
+            end = (
+                document_end(file, least, MAX_DOCUMENT_BYTES) if least < total else None
+            )
             pieces.append(Piece(file, start, total if end is None else end))
             size += pieces[-1].end - start
             start = pieces[-1].end
@@ -112,30 +106,6 @@ def sizes(config: RecordsConfig, segments: Iterable[Segment]) -> tuple[int, ...]
     )
 
 
-def _document_end(file: SeekableFile, start: int) -> int | None:
-    """Returns the end of the first document that ends at or after the byte `start`.
-
-    Returns None if that document ends at the end of the file or is too large.
-    """
-    # The search starts at the byte before `start`, because that byte may be the line
-    # feed before a blank line. If `start` is 0, there is no such byte, and the search
-    # starts with an inserted line feed.
-    start -= 1
-    window = bytearray(b"" if start >= 0 else b"\n")
-    searched = 0
-    pattern = _document_end_pattern(file)
-    for chunk in read_chunks(file.path, max(start, 0), start + MAX_DOCUMENT_BYTES + 1):
-        window += chunk
-        if match := pattern.search(window, max(searched - _LONGEST_BLANK_LINE, 0)):
-            return start + match.end()
-        searched = len(window)
-    return None
-
-
-def _document_end_pattern(file: SeekableFile) -> re.Pattern[bytes]:
-    return _BLANK_LINE if file.format == "text" else _LINE_END
-
-
 def _too_large(config: RecordsConfig, pieces: Sequence[Piece]) -> InputError:
     """Returns an error with the line at which the last document in `pieces` starts."""
     file = pieces[0].file
@@ -143,7 +113,7 @@ def _too_large(config: RecordsConfig, pieces: Sequence[Piece]) -> InputError:
     for piece in pieces:
         end = min(piece.end, piece.start + config.segment_bytes)
         text = b"\n" + b"".join(read_chunks(piece.file.path, piece.start, end))
-        for match in _document_end_pattern(piece.file).finditer(text):
+        for match in document_end_pattern(piece.file).finditer(text):
             file = piece.file
             start = piece.start + match.end() - 1
 

@@ -1,4 +1,4 @@
-"""Where a document ends: at a blank line in text files, at each line in other files."""
+"""The end of a document: a blank line in text files, a line end in other files."""
 
 import re
 

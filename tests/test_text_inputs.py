@@ -55,8 +55,8 @@ def text_classifier(number=1):
 @pytest.mark.parametrize(
     "form",
     [
-        tf.constant,
-        lambda texts: np.array(texts, object),
+        pytest.param(tf.constant, marks=pytest.mark.slow),
+        pytest.param(lambda texts: np.array(texts, object), marks=pytest.mark.slow),
         lambda texts: tf.data.Dataset.from_tensor_slices((texts, LABELS)).batch(2),
     ],
     ids=["tensor", "numpy", "dataset"],

@@ -408,6 +408,7 @@ def test_keras_hub_loads_what_we_write(golden, hub, tmp_path):
     assert not np.allclose(classifier(inputs), expected["logits"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_keras_hub_loads_encoders_and_masked_lms(golden, hub, tmp_path):
     for name in ("backbone", "masked_lm"):
         convert(str(golden / name), str(tmp_path / name), "keras_hub")

@@ -36,7 +36,7 @@ def check_rows(path, kind, tolerance):
         check_predictions(batched, alone, tolerance)
 
 
-@pytest.mark.parametrize("kind", export_models.slow_except("fill_mask"))
+@pytest.mark.parametrize("kind", export_models.slow_except("pair"))
 def test_a_text_has_the_same_output_in_any_batch(exported, kind):
     pytest.importorskip("ai_edge_litert")
     for path in files_of(exported, kind):

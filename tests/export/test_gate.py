@@ -85,6 +85,7 @@ def test_bfloat16_weights_are_compared_with_the_float32_model(exported, tmp_path
     assert 0 < np.abs(half - full).max() < 0.05
 
 
+@pytest.mark.slow
 def test_emulated_bfloat16_is_named_as_the_reason(
     tmp_path, monkeypatch, caplog, without_gate
 ):

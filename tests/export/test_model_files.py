@@ -21,7 +21,7 @@ from bert_tf.export.lite import lite_files, mediapipe_metadata
 
 # An export of ONNX files takes seconds, and one of TFLite files is that of the
 # SavedModel.
-FAST_ONNX = ("classification", "pair", "fill_mask")
+FAST_ONNX = ("classification", "pair")
 ROWS = [
     pytest.param(
         name,

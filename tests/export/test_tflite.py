@@ -143,6 +143,7 @@ def test_a_file_with_other_outputs_is_refused(tmp_path, wrong_files):
     assert not os.listdir(tmp_path / "served")
 
 
+@pytest.mark.slow
 def test_a_wrong_int8_file_does_not_lose_the_other_formats(wrong_files, caplog):
     folder = wrong_files("int8", "both", "float16", "int8")
     assert os.listdir(f"{folder}/tflite") == ["float16.tflite"]

@@ -157,7 +157,7 @@ def training_function(recompute, logits_operations=None, **options):
     return loss_and_gradients
 
 
-@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_recomputation_repeats_the_masks(inputs, jit):
     """With dropout, recomputation does not change the losses and gradients."""
     results = [

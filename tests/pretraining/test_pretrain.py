@@ -31,6 +31,7 @@ def pretrain(output_dir, **arguments):
     )
 
 
+@pytest.mark.slow
 def test_a_resumed_call_gives_the_result_of_the_guide_and_of_the_program(
     folder, tmp_path, monkeypatch
 ):

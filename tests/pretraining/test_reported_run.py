@@ -177,6 +177,7 @@ def test_only_do_eval_and_eval_steps_evaluate(folder, base, tmp_path):
     assert_refused(refused, "Give the --vocab_file that the records were created with.")
 
 
+@pytest.mark.slow
 def test_a_run_resumes_without_the_checkpoint_that_it_started_from(
     folder, run, tmp_path
 ):

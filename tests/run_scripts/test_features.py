@@ -64,6 +64,7 @@ def cached_vectors(folder):
     return np.concatenate([np.load(path) for path in paths])
 
 
+@pytest.mark.slow
 def test_only_the_head_of_a_tagger_is_trained_on_the_hidden_states_of_the_encoder():
     command = (
         f"{TAGS} {FROZEN} {BILSTM} --lstm_layers=1 --feature_layers=concat_last_four "

@@ -221,6 +221,7 @@ def test_one_table_is_split_by_a_hash_of_its_texts():
     assert_each_refused(MODULE, "", cases)
 
 
+@pytest.mark.slow
 def test_labels_that_are_numbers_have_the_order_of_numbers_or_of_a_model():
     labels = ("1", "2", "10")
     rows = [

@@ -3,6 +3,7 @@
 import layout_runs
 import linear_runs as runs
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
@@ -51,6 +52,7 @@ def test_steps_skipped_by_a_high_loss_scale_are_not_bad_steps():
     assert float(run.optimizer.loss_scale) == 2.0 ** (40 - skipped)
 
 
+@pytest.mark.slow
 def test_a_complete_training_step_compiles_with_xla():
     """As on a TPU, one XLA program has gradients, clipping and update."""
     results = []

@@ -1,6 +1,6 @@
 """Offline data preparation: text -> vocabulary -> pretraining records.
 
-Layer 5 of the import order: imports `tokenization` and foundation modules.
+Layer 6 of the import order: imports `tokenization` and foundation modules.
 
 The programs, which define flags, are `make_sample_data`, `train_vocabulary`,
 `create_pretraining_data` and `inspect_records`. `corpus` reads the input text of

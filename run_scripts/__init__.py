@@ -1,4 +1,4 @@
-"""The command-line programs, with the flags of google-research/bert. Layer 6.
+"""The command-line programs, with the flags of google-research/bert. Layer 7.
 
 Read in this order. No other package imports this one.
 

@@ -12,7 +12,6 @@ says otherwise. Ctrl-C ends the program.
 
 import html
 import itertools
-import os
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -33,8 +32,6 @@ FLAGS = flags.FLAGS
 _MAX_EXAMPLES = 100
 _EXAMPLE_LINES = 10  # for a model of vectors
 _HIGHEST_PORT = 65535
-shared_flags.define_exported_model_flags()
-flags.adopt_module_key_flags(shared_flags)
 flags.DEFINE_string(
     "examples",
     None,
@@ -46,6 +43,8 @@ flags.DEFINE_string("host", "127.0.0.1", "Address of the page; 0.0.0.0 for all."
 flags.DEFINE_integer(
     "port", 7860, "Port of the page.", lower_bound=1, upper_bound=_HIGHEST_PORT
 )
+shared_flags.define_exported_model_flags()
+flags.adopt_module_key_flags(shared_flags)
 
 
 def main() -> None:
@@ -145,6 +144,7 @@ def make_page(predictor: "Predictor", kind: str) -> Any:
     """Returns the page, a `gradio.Blocks`."""
     import gradio as gr
 
+    from bert_tf.export.layout import model_name
     from bert_tf.export.shown_answers import ask, lists_of
 
     def answer(*texts: str) -> list[Any]:
@@ -170,7 +170,7 @@ def make_page(predictor: "Predictor", kind: str) -> Any:
         ],
         examples(predictor, kind),
         cache_examples=False,
-        title=html.escape(FLAGS.title or _name_of_model()),
+        title=html.escape(FLAGS.title or model_name(FLAGS.model)),
         submit_btn="Predict",
         clear_btn=None,
         flagging_mode="never",
@@ -178,12 +178,6 @@ def make_page(predictor: "Predictor", kind: str) -> Any:
         concurrency_limit=1,
         api_visibility="private",
     )
-
-
-def _name_of_model() -> str:
-    """Returns the name of --model, not the number of one of its versions."""
-    folder, name = os.path.split(os.path.abspath(FLAGS.model))
-    return os.path.basename(folder) if name.isdigit() else name
 
 
 def _styled(rows: Sequence[Sequence[Any]]) -> Any:

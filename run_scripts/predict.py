@@ -66,8 +66,6 @@ Prediction = tuple[Any, dict[str, Any]]
 # An input line, or a row of a table as a dict, and its value for each input of the
 # model.
 Item = tuple[Any, Texts]
-shared_flags.define_exported_model_flags()
-flags.adopt_module_key_flags(shared_flags)
 flags.DEFINE_multi_string("text", [], "A text; may be given several times.")
 flags.DEFINE_string("question", None, "A question; --context contains its answer.")
 flags.DEFINE_string("context", None, "The context of --question or --choice.")
@@ -116,6 +114,8 @@ flags.DEFINE_enum(
     "projector: a folder for TensorBoard with the vectors of an embedder.",
 )
 flags.DEFINE_integer("batch_size", 64, "Texts per batch.", lower_bound=1)
+shared_flags.define_exported_model_flags()
+flags.adopt_module_key_flags(shared_flags)
 
 
 def main() -> None:

@@ -9,14 +9,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.conversion.checkpoint_contents import CheckpointContents
+from bert_tf.conversion.checkpoint_contents import ENCODER, CheckpointContents
 from bert_tf.conversion.weight_assignment import classifier_of
 from bert_tf.errors import InputError, check_label_names
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name
 from bert_tf.storage.weights import EMBEDDING_FACTS
 
-_ENCODER = "bert/"
 # A run without training always needs the head, so the message must not presume that the
 # user gave init_head=True.
 _REMEDY = (
@@ -180,7 +179,7 @@ def _has_head(model: BertTaskModel, contents: CheckpointContents) -> bool:
     """Returns whether the checkpoint has all weights of the head of a model."""
     variables = variables_by_name(model)
     available = {**contents.arrays, **classifier_of(variables, contents)}
-    return all(name in available for name in variables if not name.startswith(_ENCODER))
+    return all(name in available for name in variables if not name.startswith(ENCODER))
 
 
 def _difference_of_task(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Copies the weights of a checkpoint to a model, and checks that they fit.
 
 `assign` does both; `check_config` and `check_encoder` check before a model is built.
+`classifier_of` finds the head whose kind the checkpoint does not tell.
 """
 
 import dataclasses

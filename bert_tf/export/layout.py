@@ -70,6 +70,13 @@ def has_saved_model(folder: str) -> bool:
     return any(map(gfile.exists, paths))
 
 
+def model_name(path: str) -> str:
+    """Returns the last part of a path that is not the number of a version."""
+    folder, name = os.path.split(os.path.abspath(path))
+    is_version = name.isdigit() and not has_saved_model(path)
+    return os.path.basename(folder) if is_version else name
+
+
 def next_version(folder: str) -> int:
     """Returns the number of the next version of a model, from 1.
 

@@ -1,7 +1,7 @@
 """Shuffles rows on disk: reads ranges of the order without loading all rows.
 
 A row is an unmasked sequence, and has a random 64-bit key. The shuffled order is the
-order of the keys. A segment is a group of whole documents (see `documents`). The rows of
+order of the keys. A segment is a group of whole documents (see `segments`). The rows of
 each segment are stored in one file, sorted by key. So a range of the shuffled order
 consists of one slice of each file.
 

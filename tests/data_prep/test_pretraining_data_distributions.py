@@ -15,14 +15,14 @@ from reference import pretraining_data as released
 from bert_tf.data_prep.pretraining_data import cut_and_pair
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.pretraining_data.segments import Documents, offsets
-from bert_tf.masking import counter_based_random, masked_lm
+from bert_tf.masking import counter_based_random, masking_algorithm
 from bert_tf.masking.counter_based_random import Purpose
 
 CLS, SEP, MASK = 2, 3, 4
 V = 400
 CONTINUES = set(range(300, 400))
 IS_SUFFIX = np.array([i in CONTINUES for i in range(V)])
-VOCABULARY = masked_lm.Vocabulary(V, CLS, SEP, MASK, 1, IS_SUFFIX, "")
+VOCABULARY = masking_algorithm.Vocabulary(V, CLS, SEP, MASK, 1, IS_SUFFIX, "")
 
 
 def corpus(documents=60, seed=3):
@@ -62,7 +62,7 @@ def created_examples(config, documents):
             )
         )
     )
-    columns = masked_lm.mask_rows(config, rows, VOCABULARY)
+    columns = masking_algorithm.mask_rows(config, rows, VOCABULARY)
     found = []
     for i in range(len(rows)):
         length = int(columns["input_mask"][i].sum())
@@ -240,16 +240,16 @@ def test_prediction_counts_are_rounded_half_to_even_as_released():
     config = RecordsConfig("")
     lengths = np.arange(3, 129)
     expected = [min(20, max(1, round(int(length) * 0.15))) for length in lengths]
-    assert masked_lm.prediction_counts(config, lengths).tolist() == expected
-    assert masked_lm.prediction_counts(config, np.array([30])).tolist() == [4]
+    assert masking_algorithm.prediction_counts(config, lengths).tolist() == expected
+    assert masking_algorithm.prediction_counts(config, np.array([30])).tolist() == [4]
     half_up = RecordsConfig("", round_half_up=True)
-    assert masked_lm.prediction_counts(half_up, np.array([30])).tolist() == [5]
+    assert masking_algorithm.prediction_counts(half_up, np.array([30])).tolist() == [5]
 
 
 def rows_of(config, parts, copies):
     """Returns `copies` sequences [CLS] A [SEP] B [SEP]; only `key` differs."""
     a, b = parts
-    rows = np.zeros(copies, masked_lm.row_dtype(config.max_seq_length, V))
+    rows = np.zeros(copies, masking_algorithm.row_dtype(config.max_seq_length, V))
     rows["key"] = random_keys(5, copies)
     rows["length_a"], rows["length_b"] = len(a), len(b)
     rows["ids"][:, : len(a) + len(b) + 3] = [CLS, *a, SEP, *b, SEP]
@@ -260,7 +260,7 @@ def rows_of(config, parts, copies):
 def test_a_word_continues_over_sep_as_released(apart):
     config = RecordsConfig("", do_whole_word_mask=True, keep_words_apart_at_sep=apart)
     rows = rows_of(config, ([10, 11, 12], [310, 13, 14, 15, 16, 17]), 400)
-    columns = masked_lm.mask_rows(config, rows, VOCABULARY)
+    columns = masking_algorithm.mask_rows(config, rows, VOCABULARY)
     positions = [set(p[w > 0]) for p, w in zip(
         columns["masked_lm_positions"], columns["masked_lm_weights"],
         strict=True)]  # fmt: skip
@@ -274,7 +274,7 @@ def test_replacement_is_drawn_for_each_token_as_released(whole_words):
         "", do_whole_word_mask=True, replace_whole_words=whole_words, masked_lm_prob=0.5
     )
     rows = rows_of(config, ([10, 310, 311], [11, 312, 313]), 3000)
-    columns = masked_lm.mask_rows(config, rows, VOCABULARY)
+    columns = masking_algorithm.mask_rows(config, rows, VOCABULARY)
     ids = columns["input_ids"]
     masked = ids == MASK
     rows_with_a = np.array(
@@ -290,7 +290,9 @@ def test_replacement_is_drawn_for_each_token_as_released(whole_words):
 def test_a_word_that_exceeds_the_budget_is_skipped():
     config = RecordsConfig("", do_whole_word_mask=True)
     rows = rows_of(config, ([10, 310, 311, 312], [11, 313, 314]), 50)
-    assert not masked_lm.mask_rows(config, rows, VOCABULARY)["masked_lm_weights"].any()
+    assert not masking_algorithm.mask_rows(config, rows, VOCABULARY)[
+        "masked_lm_weights"
+    ].any()
 
 
 @pytest.mark.parametrize("whole_words", [False, True])
@@ -307,7 +309,7 @@ def test_ngrams_are_drawn_by_the_rule_of_the_model_garden(whole_words):
         [17, 18, 313, 19, 20, 21, 22, 23, 24],
     )
     rows = rows_of(config, (a, b), 4000)
-    columns = masked_lm.mask_rows(config, rows, VOCABULARY)
+    columns = masking_algorithm.mask_rows(config, rows, VOCABULARY)
     created = [
         tuple(p[w > 0].tolist())
         for p, w in zip(

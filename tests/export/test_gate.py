@@ -85,7 +85,6 @@ def test_bfloat16_weights_are_compared_with_the_float32_model(exported, tmp_path
     assert 0 < np.abs(half - full).max() < 0.05
 
 
-@pytest.mark.slow
 def test_emulated_bfloat16_is_named_as_the_reason(
     tmp_path, monkeypatch, caplog, without_gate
 ):
@@ -190,6 +189,16 @@ def test_other_folders_are_no_versions(tmp_path):
     assert layout.newest_version(str(tmp_path)).endswith("05")
     (tmp_path / "6").mkdir()
     assert layout.next_version(str(tmp_path)) == 7
+
+
+def test_a_model_is_not_named_after_its_version(tmp_path):
+    for folder in ("mine/7", "2024/1"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "saved_model.pb").touch()
+    (tmp_path / "mine/7/tflite").mkdir()
+    names = ("mine", "mine/7", "mine/7/", "mine/7/tflite/int8.tflite", "2024")
+    expected = ["mine", "mine", "mine", "int8.tflite", "2024"]
+    assert [layout.model_name(str(tmp_path / name)) for name in names] == expected
 
 
 def test_an_object_store_may_contain_a_version_that_is_being_written(caplog):

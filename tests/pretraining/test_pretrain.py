@@ -31,17 +31,26 @@ def pretrain(output_dir, **arguments):
     )
 
 
-@pytest.mark.slow
-def test_a_resumed_call_gives_the_result_of_the_guide_and_of_the_program(
-    folder, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(folder)
+@pytest.fixture(scope="module")
+def guide(folder):
+    """The results of the example of the guide."""
     names = {"bert_tf": bert_tf}
-    exec(compile(program(section="Pretraining runs"), "python.md", "exec"), names)
-    guide = names["results"]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        exec(compile(program(section="Pretraining runs"), "python.md", "exec"), names)
+    return names["results"]
+
+
+def test_the_example_of_the_guide_trains_and_evaluates(guide):
     assert guide["global_step"] == 6
     assert 0 <= guide["masked_lm_accuracy"] <= 1
 
+
+@pytest.mark.slow
+def test_a_resumed_call_gives_the_result_of_the_guide_and_of_the_program(
+    folder, guide, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(folder)
     stopped = bert_tf.RuntimeConfig(stop_at_step=3)
     train_only = bert_tf.RunPhases(train=True, evaluate=False)
     assert pretrain(tmp_path / "calls", runtime=stopped, phases=train_only) == {}
@@ -105,7 +114,7 @@ def test_a_call_without_training_uses_the_run_or_the_checkpoint(
     ],
 )
 def test_settings_that_do_not_fit_are_refused(
-    folder, tmp_path, monkeypatch, changes, words
+    folder, guide, tmp_path, monkeypatch, changes, words
 ):
     monkeypatch.chdir(folder)
     output = "runs/pretrained" if "training" in changes else tmp_path

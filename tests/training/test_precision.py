@@ -3,7 +3,6 @@
 import layout_runs
 import linear_runs as runs
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
@@ -13,10 +12,10 @@ from bert_tf.training.step.objective import loss_and_metrics
 from bert_tf.training.step.step_runner import StepRunner
 
 
-def bert(precision="float32", dropout=0.1):
+def bert(precision="float32", dropout=0.1, layers=2):
     dtype = "float32" if precision == "float32" else f"mixed_{precision}"
     config = BertConfig(
-        vocab_size=layout_runs.VOCABULARY, hidden_size=16, num_hidden_layers=2,
+        vocab_size=layout_runs.VOCABULARY, hidden_size=16, num_hidden_layers=layers,
         num_attention_heads=2, intermediate_size=32, type_vocab_size=2,
         max_position_embeddings=layout_runs.LENGTH, hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
@@ -52,12 +51,12 @@ def test_steps_skipped_by_a_high_loss_scale_are_not_bad_steps():
     assert float(run.optimizer.loss_scale) == 2.0 ** (40 - skipped)
 
 
-@pytest.mark.slow
 def test_a_complete_training_step_compiles_with_xla():
     """As on a TPU, one XLA program has gradients, clipping and update."""
     results = []
     for compiled in (False, True):
-        objective, run = bert(dropout=0.0)  # XLA generates other dropout masks
+        # XLA generates other dropout masks.
+        objective, run = bert(dropout=0.0, layers=1)
         step = tf.function(run._step, jit_compile=compiled)
         for number, batch in enumerate(layout_runs.batches().take(5)):
             sums, counts, *_ = step(

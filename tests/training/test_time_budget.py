@@ -42,7 +42,7 @@ def assert_ended_at_0(folder, budget):
     entries = runs.log_entries(folder, "train")
     assert entries[-1]["learning_rate"] == 0
     used = [entry["time_budget_used"] for entry in entries]
-    assert used[-1] == 1 and used.count(1) == 1  # no further steps
+    assert used[-1] == 1 and used.count(1) == 1  # no later entry
     state = saved_state(folder)[1]
     assert state["time_is_up"]
     assert budget <= state["elapsed_secs"] < budget + MAX_OVERSHOOT_SECS

@@ -39,5 +39,5 @@ class BestEvaluation:
         return False
 
     def stops_training(self, max_evals: int) -> bool:
-        """Returns whether there were `max_evals` evaluations after the best; 0: never."""
+        """Returns whether `max_evals` evaluations followed the best one; 0: never."""
         return bool(max_evals) and self.evals_since >= max_evals

@@ -246,7 +246,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
 
         On TensorFlow, Keras calls this method with the gradients of one replica. Keras
         clips before it calls this method, and the method of the base class sums over
-        the replicas. The sum has to be first, so `keras_optimizer_on_tensorflow` does both.
+        the replicas. The sum has to be first, so `keras_optimizer_on_tensorflow` does
+        both.
         """
         if not _ON_TENSORFLOW:
             super()._backend_update_step(grads, trainable_variables, learning_rate)

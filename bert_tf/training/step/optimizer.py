@@ -55,7 +55,11 @@ class Optimizer:
             for name in self.variables
         }
 
-        self._rate_scales = layer_rate_scales(depths or {}, config.layer_decay)
+        # With depths, lower layers have lower rates.
+        scales = dict.fromkeys(variables, 1.0)
+        if depths:
+            scales = layer_rate_scales(depths, config.layer_decay)
+        self._rate_scales = {name: scales[name] for name in variables}
 
         # The state: a count, the slots of the rule and an average for each weight.
         self.slots: dict[str, tf.Variable] = (
@@ -89,7 +93,7 @@ class Optimizer:
             update = Update(
                 {slot: self.slots[f"{name}/{slot}"] for slot in self._rule.slots},
                 gradient,
-                learning_rate * self._rate_scales.get(name, 1.0),
+                learning_rate * self._rate_scales[name],
                 self._weight_decay[name],
                 count,
                 **self._options,

@@ -76,7 +76,7 @@ class VocabularyConfig:
 
     @property
     def num_learned(self) -> int:
-        """Number of characters and subwords: no special or unused tokens."""
+        """Number of characters and subwords, without special and unused tokens."""
         return self.vocab_size - len(SPECIAL_TOKENS) - self.num_unused_tokens
 
 

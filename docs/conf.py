@@ -54,7 +54,8 @@ napoleon_use_rtype = False
 # internal classes.
 nitpick_ignore_regex = [
     ("py:.*", r"(collections|contextlib|keras|np|numpy|os|tensorflow|tf)\..*"),
-    ("py:.*", r"tuple\[.*"),
+    ("py:.*", r"(dict|tuple)\[.*"),
+    ("py:.*", r"bert_tf\.training\.trainer\.ObjectiveT"),
     (
         "py:.*",
         r"bert_tf\.(pretrained\.Model|tasks\.classification\..*|.*\.SpecialTokenFinder)",

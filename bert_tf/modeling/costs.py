@@ -98,11 +98,10 @@ def training_step_memory(
 
     Returns:
         Dict from a kind of tensors to the bytes that tensors of this kind take. The
-        kinds are
-            "weights", including a copy in `precision` if `precision` is not float32;
-            "moments" of the optimizer, including the moving average of the weights if
-            `averaged`; "gradients" of the weights; "activations" and their gradients;
-            "logits", their softmax and their gradients.
+        kinds are "weights", including a copy in `precision` if `precision` is not
+        float32; "moments" of the optimizer, including the moving average of the weights
+        if `averaged`; "gradients" of the weights; "activations" and their gradients;
+        "logits", their softmax and their gradients.
     """
     numbers = sum(parameter_counts(config).values())
     size = _ELEMENT_BYTES[precision]

@@ -208,7 +208,7 @@ def with_prediction(row: Row, prediction: Row) -> Row:
     """Returns a row with the columns of its prediction.
 
     Existing columns keep their values. A column of the prediction whose name exists
-    gets the prefix "predicted_".
+    gets the prefix `predicted_`.
     """
     row = dict(row)
     for name, value in prediction.items():

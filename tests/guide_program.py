@@ -97,9 +97,13 @@ def write_checkpoints(folder: pathlib.Path) -> None:
         "tiny", tokenizer.vocab_size, initializer_range=0.08
     )
     model = bert_tf.BertPretrainer(config, seed=1)
-    names = {"uncased_L-2_H-128_A-2": "google", "bert-base-uncased": "hugging_face"}
-    for name, dialect in names.items():
-        bert_tf.save_checkpoint(model, tokenizer, str(folder / name), dialect)
+    checkpoints = {
+        "uncased_L-2_H-128_A-2": (model, "google"),
+        "bert-base-uncased": (model, "hugging_face"),
+        "bert_tiny_en_uncased": (model.bert, "keras_hub"),
+    }
+    for name, (saved, dialect) in checkpoints.items():
+        bert_tf.save_checkpoint(saved, tokenizer, str(folder / name), dialect)
     for name, content in DATA.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content, "utf-8")

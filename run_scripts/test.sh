@@ -25,10 +25,11 @@ set_up_older() {
     export BERT_TF_OLDER_PYTHON="$folder/bin/python" BERT_TF_OLDER_TEXT="$folder/text"
 }
 
-# tensorflow-text 2.12 exists for Python 3.8 to 3.11.
+# tensorflow-text 2.12 exists for Python 3.8 to 3.11. TensorFlow 2.12 needs pkg_resources, which newer
+# versions of setuptools lack.
 set_up_oldest() {
     local folder="$ROOT/.venv/oldest"
-    set_up_environment "$folder" tensorflow-cpu==2.12.1 tensorflow-text==2.12.1 || return
+    set_up_environment "$folder" tensorflow-cpu==2.12.1 tensorflow-text==2.12.1 "setuptools<81" || return
     export BERT_TF_OLDEST_PYTHON="$folder/bin/python"
 }
 

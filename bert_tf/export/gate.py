@@ -292,7 +292,8 @@ def compare(
         pairs: The outputs for each request.
         limits: How much the outputs may differ.
     """
-    for name, first in pairs[0][1].items():
+    # The order in which TensorFlow returns them is random.
+    for name, first in sorted(pairs[0][1].items()):
         is_float = np.issubdtype(first.dtype, np.floating)
         arrays: list[Any] = [(one[name], other[name]) for one, other in pairs]
         limit = limits.difference

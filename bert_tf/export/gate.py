@@ -216,8 +216,11 @@ def judge(
             pairs.setdefault(request.signature, []).append(pair)
 
     metric = _metric(served, labelled, limits, name) if labelled else None
+    # TensorFlow returns the outputs of a signature in a random order.
     comparisons = [
-        each for key, own in pairs.items() for each in compare(served, key, own, limits)
+        each
+        for key, own in pairs.items()
+        for each in sorted(compare(served, key, own, limits), key=lambda it: it.output)
     ]
 
     # The first output that differs too much is reported.
@@ -292,8 +295,7 @@ def compare(
         pairs: The outputs for each request.
         limits: How much the outputs may differ.
     """
-    # The order in which TensorFlow returns them is random.
-    for name, first in sorted(pairs[0][1].items()):
+    for name, first in pairs[0][1].items():
         is_float = np.issubdtype(first.dtype, np.floating)
         arrays: list[Any] = [(one[name], other[name]) for one, other in pairs]
         limit = limits.difference

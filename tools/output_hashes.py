@@ -40,7 +40,7 @@ _IGNORED = (
     "variables/",
     "/onnx/",
 )
-# In the reports of exports, the outputs of a SavedModel have a random order. Times
+# Older commits wrote the outputs of a SavedModel to the report in a random order. Times
 # differ, and so do the sizes of ONNX files, because the names in their graphs differ.
 _REPORTS = ("export_report.json", "model_card.md")
 _DIFFERENT = ("thread", "load_ms", "size_bytes", ".tflite |", ".onnx |")

@@ -73,8 +73,8 @@ def has_saved_model(folder: str) -> bool:
 def model_name(path: str) -> str:
     """Returns the last part of a path that is not the number of a version."""
     folder, name = os.path.split(os.path.abspath(path))
-    is_version = name.isdigit() and not has_saved_model(path)
-    return os.path.basename(folder) if is_version else name
+    is_root = not _is_version_name(name) or has_saved_model(path)
+    return name if is_root else os.path.basename(folder)
 
 
 def next_version(folder: str) -> int:
@@ -99,9 +99,11 @@ def next_version(folder: str) -> int:
 
 
 def _version_names(folder: str) -> list[str]:
-    """Returns the names of the version folders.
-
-    TensorFlow Serving accepts leading zeros.
-    """
+    """Returns the names of the version folders."""
     names = files.list_folder(folder) if gfile.isdir(folder) else []
-    return [name for name in names if name.isascii() and name.isdigit()]
+    return [name for name in names if _is_version_name(name)]
+
+
+def _is_version_name(name: str) -> bool:
+    """Returns whether it is a number; TensorFlow Serving accepts leading zeros."""
+    return name.isascii() and name.isdigit()

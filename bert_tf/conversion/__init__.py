@@ -2,7 +2,7 @@
 
 Read in this order:
 
-1. `weight_names` is the table of the names of weights. `checkpoint_contents` is what a
+1. `weight_name_mapping` is the table of the names of weights. `checkpoint_contents` is what a
    checkpoint of any dialect contains; `weight_assignment` copies it to a model.
 2. Each dialect of `storage.dialects.DIALECTS` has a module: `weights_folder`;
    `hugging_face`, with `hugging_face_weight_files` (and `pytorch_file`),

@@ -27,7 +27,7 @@ from bert_tf.conversion.weight_assignment import (
     check_config,
     check_encoder,
 )
-from bert_tf.conversion.weight_names import CLASSIFIER_HEADS
+from bert_tf.conversion.weight_name_mapping import CLASSIFIER_HEADS
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder

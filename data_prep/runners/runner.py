@@ -18,7 +18,14 @@ import numpy as np
 from bert_tf.data_prep.corpus.sources import seekable_files, unpack
 from bert_tf.data_prep.pretraining_data import segments
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.runners import outputs, records_job, shuffling, stages
+from bert_tf.data_prep.runners import records_job, shuffling, stages
+from bert_tf.data_prep.runners.output_checks_and_manifest import (
+    check_documents,
+    check_truncation,
+    plan_job,
+    remove_old_records,
+    write_manifest,
+)
 from bert_tf.data_prep.runners.records_job import RecordsJob
 from bert_tf.progress import Progress
 from bert_tf.storage import files
@@ -126,7 +133,7 @@ def create_records(
         InputError: Input or output cannot be used; the message names the remedy.
     """
     job = runner.call(
-        outputs.plan_job,
+        plan_job,
         *(config, input_file, tuple(output_files), overwrite, runner.has_local_files),
     )
     if job is None:
@@ -148,7 +155,7 @@ def _create(job: RecordsJob, runner: Runner) -> dict[str, dict[str, Any]]:
     }
 
     # From here on, the earlier records are replaced.
-    runner.call(outputs.remove_old_records, job)
+    runner.call(remove_old_records, job)
     shards = []
     for split, number in job.shard_keys:
         parts = enumerate(plans[split])
@@ -170,7 +177,7 @@ def _create(job: RecordsJob, runner: Runner) -> dict[str, dict[str, Any]]:
     # The parts of each shard are joined.
     stage = partial(stages.assemble_shard, job)
     runner.run("writing", "examples", stage, shards)
-    return dict(runner.call(outputs.write_manifest, job, counts, plans))
+    return dict(runner.call(write_manifest, job, counts, plans))
 
 
 def _cut_input(job: RecordsJob, runner: Runner) -> list[segments.Segment]:
@@ -221,7 +228,7 @@ def prepare(
     for split in job.shards:
         paths = job.segment_paths("documents", split)
         counts[split] = sum(map(shuffling.count_documents, paths), np.zeros(2, int))
-    outputs.check_documents(job, counts)
+    check_documents(job, counts)
 
     # Documents to rows, which are not masked yet.
     rows = {split: job.segment_paths("rows", split) for split in job.shards}
@@ -237,7 +244,7 @@ def prepare(
         for paths in rows.values()
         for path in paths
     )
-    outputs.check_truncation(job, sum(tokens, np.zeros(2, int)))
+    check_truncation(job, sum(tokens, np.zeros(2, int)))
 
     bins = {
         split: np.asarray(

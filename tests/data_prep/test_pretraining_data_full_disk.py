@@ -11,7 +11,7 @@ import tensorflow as tf
 from refusals import refused
 from tiny_corpus import MANY_SEGMENTS, contents, create
 
-from bert_tf.data_prep.runners import outputs, stages
+from bert_tf.data_prep.runners import output_checks_and_manifest, stages
 
 ROOT = pathlib.Path(__file__).parents[2]
 # This program creates records on a small tmpfs and enlarges the tmpfs after each
@@ -52,7 +52,7 @@ def full_in_tensorflow(*_, **__):
     [
         (tf.io.TFRecordWriter, "write", full_in_tensorflow),
         (stages, "assemble_shard", full),
-        (outputs.files, "write_json", full),
+        (output_checks_and_manifest.files, "write_json", full),
     ],
 )
 def test_a_full_disk_in_a_stage_is_reported_and_the_run_resumes(

@@ -9,7 +9,7 @@ import pytest
 from ner_data import random_pairs
 from reference import conlleval as reference
 
-from bert_tf.tasks.ner.ner_results import EntityMetrics
+from bert_tf.tasks.ner.ner_metrics import EntityMetrics
 
 NUM_RANDOM = 10_000
 

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.export.served import spans, windows
+from bert_tf.export.served import answers_in_graph, windows
 from bert_tf.export.served.served_model import ServedModel
 from bert_tf.export.served.tensor_helpers import Tensors, substrings
 from bert_tf.export.serving_settings import ServingSettings
@@ -80,7 +80,7 @@ class ServedSpanPredictor(ServedModel):
         question, context = texts
         settings, limits = self._settings, self._window_settings
         questions = self.tokenizer.tokenize(question)[:, : limits.max_query_length]
-        contexts = spans.tokenize(context, self.tokenizer)
+        contexts = answers_in_graph.tokenize(context, self.tokenizer)
         question_length = tf.cast(questions.row_lengths(), tf.int32)
         room = self.max_seq_length - SPECIAL_TOKENS - question_length
         parts = windows.split(
@@ -96,16 +96,20 @@ class ServedSpanPredictor(ServedModel):
         )
 
         # The possible answers of all windows, as bytes of the context.
-        found = spans.candidates(
+        found = answers_in_graph.candidates(
             parts, start_logits, end_logits, inputs["input_mask"], settings
         )
-        found = spans.in_bytes(found, contexts)
+        found = answers_in_graph.in_bytes(found, contexts)
         # Many candidates can be the same long word, so only different ones become
         # texts.
-        found = spans.distinct(found, found.start, found.end)
-        found = spans.distinct(found, substrings(context, *found[:3]))
-        null = spans.null_scores(parts, start_logits, end_logits, tf.size(context))
-        return self._outputs(spans.best(found, null, settings), found, context)
+        found = answers_in_graph.distinct(found, found.start, found.end)
+        found = answers_in_graph.distinct(found, substrings(context, *found[:3]))
+        null = answers_in_graph.null_scores(
+            parts, start_logits, end_logits, tf.size(context)
+        )
+        return self._outputs(
+            answers_in_graph.best(found, null, settings), found, context
+        )
 
     def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
         """Returns how closely answers were decided, relative to the scores."""
@@ -163,7 +167,10 @@ class ServedSpanPredictor(ServedModel):
         return "f1", metrics.results()["f1"]
 
     def _outputs(
-        self, best: spans.Best, found: spans.Candidates, contexts: Any
+        self,
+        best: answers_in_graph.Best,
+        found: answers_in_graph.Candidates,
+        contexts: Any,
     ) -> dict[str, Any]:
         """Returns the outputs of the signature; candidates are in bytes of contexts."""
         # The candidate after the last one stands for no answer.

@@ -22,7 +22,7 @@ from bert_tf.modeling import BertTagger
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.ner import schemes
 from bert_tf.tasks.ner.ner_encoding import SPECIAL_TOKENS
-from bert_tf.tasks.ner.ner_results import EntityMetrics
+from bert_tf.tasks.ner.ner_metrics import EntityMetrics
 from bert_tf.tasks.ner.ner_task import NerTask
 from bert_tf.tasks.ner.schemes import SCHEMES, scheme_of_labels
 from bert_tf.tasks.pieces_and_windows import is_word_start, stride_of

@@ -1,146 +1,17 @@
-"""The metrics and the output files of a split.
-
-Precision, recall and F1 of entities are equal to conlleval's.
-"""
+"""What is reported and written of a split: its metrics, errors and predicted tags."""
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from bert_tf.tasks.ner.ner_examples import NerExample
-from bert_tf.tasks.ner.schemes import OUTSIDE, Entity, find_entities, to_tags, types_of
+from bert_tf.tasks.ner.ner_metrics import EntityMetrics, Scores
+from bert_tf.tasks.ner.schemes import find_entities, to_tags, types_of
 from bert_tf.tasks.results import Metrics, Outputs, TaskResults
 from bert_tf.tasks.tables import Row, aligned
 
 _LOGGER = logging.getLogger(__name__)
-
-
-class Scores(NamedTuple):
-    """Scores in percent; a score without a definition is 0.
-
-    Attributes:
-        precision: The share of the predicted entities that are correct.
-        recall: The share of the correct entities that were predicted.
-        f1: The harmonic mean of both.
-    """
-
-    precision: float
-    recall: float
-    f1: float
-
-
-def scores(num_common: int, num_predicted: int, num_correct: int) -> Scores:
-    """Returns the scores from the numbers of common, predicted and correct entities."""
-    precision = 100.0 * num_common / num_predicted if num_predicted else 0.0
-    recall = 100.0 * num_common / num_correct if num_correct else 0.0
-    total = precision + recall
-    return Scores(precision, recall, 2 * precision * recall / total if total else 0.0)
-
-
-class EntityMetrics:
-    """Counts the entities of sentences, so that sentences of any number fit in memory.
-
-    Only the different surface forms are held in memory. A predicted entity is correct
-    if its type, its first and its last word are correct.
-
-    Attributes:
-        num_words: The number of words.
-        predicted: The number of predicted entities by type.
-        correct: The number of correct entities by type.
-
-    Source: conlleval of the CoNLL-2000 shared task; for surface forms, the evaluation
-        program of the WNUT-2017 shared task.
-    """
-
-    def __init__(self) -> None:
-        self.num_words, self._num_equal_tags, self._num_outside = 0, 0, 0
-        self.predicted: Counter[str] = Counter()
-        self.correct: Counter[str] = Counter()
-        self._common: Counter[str] = Counter()
-        # Different pairs of a type and the words of an entity.
-        self._predicted_forms: set[tuple[str, ...]] = set()
-        self._correct_forms: set[tuple[str, ...]] = set()
-        self._common_forms: set[tuple[str, ...]] = set()
-
-    def add(
-        self, words: Sequence[str], correct: Sequence[str], predicted: Sequence[str]
-    ) -> None:
-        """Adds a sentence.
-
-        Args:
-            words: The words.
-            correct: The correct tag of each word.
-            predicted: The predicted tag of each word.
-        """
-        self.num_words += len(words)
-        self._num_equal_tags += sum(map(str.__eq__, correct, predicted))
-        self._num_outside += sum(tag == OUTSIDE for tag in correct)
-
-        correct_entities = find_entities(correct)
-        predicted_entities = find_entities(predicted)
-        known = set(correct_entities)
-        common = [entity for entity in predicted_entities if entity in known]
-        for entities, counter, forms in (
-            (correct_entities, self.correct, self._correct_forms),
-            (predicted_entities, self.predicted, self._predicted_forms),
-            (common, self._common, self._common_forms),
-        ):
-            counter.update(entity.type for entity in entities)
-            forms.update(_surface_form(entity, words) for entity in entities)
-
-    def results(self) -> Metrics:
-        """Returns the metrics of all sentences, in percent.
-
-        Returns:
-            `f1`, `precision` and `recall` of entities, the `accuracy` of tags, and
-            `surface_f1`, `surface_precision` and `surface_recall`, the scores of the
-            sets of surface forms: an entity that occurs several times, with the same
-            words and type, counts once, and is correct if one of its predictions is.
-        """
-        overall = self.overall()
-        surface = scores(
-            len(self._common_forms),
-            len(self._predicted_forms),
-            len(self._correct_forms),
-        )
-
-        return {
-            "f1": overall.f1,
-            "precision": overall.precision,
-            "recall": overall.recall,
-            "accuracy": 100.0 * self._num_equal_tags / max(self.num_words, 1),
-            "surface_f1": surface.f1,
-            "surface_precision": surface.precision,
-            "surface_recall": surface.recall,
-        }
-
-    def baseline(self) -> Metrics:
-        """Returns F1 and accuracy, in percent, if each word has the tag O."""
-        return {
-            "f1": 0.0,
-            "accuracy": 100.0 * self._num_outside / max(self.num_words, 1),
-        }
-
-    def overall(self) -> Scores:
-        """Returns the scores of the entities of all types (micro-averages)."""
-        return scores(
-            self._common.total(), self.predicted.total(), self.correct.total()
-        )
-
-    def of_type(self, entity_type: str) -> Scores:
-        """Returns the scores of the entities of a type."""
-        return scores(
-            self._common[entity_type],
-            self.predicted[entity_type],
-            self.correct[entity_type],
-        )
-
-
-def _surface_form(entity: Entity, words: Sequence[str]) -> tuple[str, ...]:
-    return (entity.type, *words[entity.start : entity.end])
 
 
 class NerResults(TaskResults):

@@ -37,7 +37,9 @@ class TrainingInterrupted(Exception):  # noqa: N818 it is not an error
 
     def __init__(self, signal_number: int, step: int, overwrite: bool = False) -> None:
         super().__init__(signal_number, step, overwrite)
-        self.signal_number, self.step, self.overwrite = signal_number, step, overwrite
+        self.signal_number = signal_number
+        self.step = step
+        self.overwrite = overwrite
 
     def __str__(self) -> str:
         name = signal.Signals(self.signal_number).name

@@ -288,7 +288,8 @@ def names_in(example: bytes, table: Table, sizes: Sizes, path: str) -> dict[str,
         length = len(lists.int64_list.value) or len(lists.float_list.value)
         expected = int(np.prod([int(sizes.get(d, d)) for d in feature.shape]))
         if feature.dtype in wire_format.PACKED:
-            length, expected = len(lists.bytes_list.value), 1
+            length = len(lists.bytes_list.value)
+            expected = 1
         if length != expected:
             raise InputError(
                 f"{path} has {name} of length {length}, but length {expected} is "

@@ -20,7 +20,8 @@ _STATES = {
 }
 FEATURE_LAYERS = tuple(_STATES)
 # Ten times the sizes of the paper. Far larger layers end in an error of the memory.
-_MAX_LSTM_LAYERS, _MAX_LSTM_SIZE = 20, 8192
+_MAX_LSTM_LAYERS = 20
+_MAX_LSTM_SIZE = 8192
 
 
 @dataclasses.dataclass(frozen=True)

@@ -363,7 +363,8 @@ def read_pretrained(
         source = os.fspath(bert_config_file)
         config = read_config_or_size(source, vocab_file)
     elif contents is not None and contents.config is not None:
-        source, config = contents.source, contents.config
+        source = contents.source
+        config = contents.config
     else:
         raise InputError(
             "The architecture is unknown. Give bert_config_file, or an init_checkpoint "

@@ -56,7 +56,8 @@ flags.DEFINE_string(
     "The folder to write; an earlier checkpoint of bert-tf in it is replaced.",
 )
 flags.mark_flags_as_required(["init_checkpoint", "output_dir"])
-_FILE, _SHOWN = "new_words.tsv", 20
+_FILE = "new_words.tsv"
+_SHOWN = 20
 
 
 def main() -> None:

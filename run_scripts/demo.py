@@ -58,7 +58,8 @@ def main() -> None:
 
     # The first answer shows the kind of the model, and makes the next ones fast.
     predictor = Predictor(FLAGS.model, trust=FLAGS.trust, runtime=FLAGS.runtime)
-    names, lists = predictor.names, predictor.list_names
+    names = predictor.names
+    lists = predictor.list_names
     kind = kind_of(predictor(*(["a"] if name in lists else "a" for name in names)))
     page = make_page(predictor, kind)
     page.queue(api_open=False)  # one prediction at a time
@@ -116,10 +117,13 @@ def examples(predictor: "Predictor", kind: str) -> list[list[str]]:
     """
     from bert_tf.export.shown_answers import IN_LINES, example_of
 
-    names, lists, path = predictor.names, predictor.list_names, FLAGS.examples
+    names = predictor.names
+    lists = predictor.list_names
+    path = FLAGS.examples
     rows = [example_of(kind, len(names))]
     if path is not None:
-        form, columns = TableFormat(), [None] * len(names)
+        form = TableFormat()
+        columns = [None] * len(names)
         remedy = f"Name the columns {', '.join(names)}."
         found: Iterator[tuple[Any, Any]] = (
             prediction_tables.read_rows(path, names, lists, columns, form, remedy)

@@ -228,7 +228,8 @@ def run_task(
     used = used or FLAGS.init_checkpoint
     if FLAGS.export_dir and results.is_chief:
         _export(used, program.of_export)
-        next_step, used = _PREDICT, FLAGS.export_dir
+        next_step = _PREDICT
+        used = FLAGS.export_dir
     following = name_programs(next_step.format(shlex.quote(used)), sys.argv[0])
     print(f"{results.summary} Next: {following}".lstrip())
 

@@ -185,7 +185,8 @@ def write(found: Iterator[Prediction]) -> None:
         for line, each in found
     )
     with contextlib.ExitStack() as stack:
-        stream, path = sys.stdout, FLAGS.output_file
+        stream = sys.stdout
+        path = FLAGS.output_file
         if path:
             path = stack.enter_context(files.atomic_replace(path))
         if ending == ".parquet":

@@ -178,7 +178,8 @@ def write_parquet(rows: Iterable[Row], source: str, path: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet
 
-    known, writer = pa.parquet.read_schema(source), None
+    known = pa.parquet.read_schema(source)
+    writer = None
     rows = iter(rows)
     while batch := list(itertools.islice(rows, _ROWS_PER_BATCH)):
         batch = [

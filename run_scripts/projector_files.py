@@ -19,7 +19,9 @@ from bert_tf.storage.replacement import (
     refusal,
 )
 
-_TENSORS, _METADATA, _CONFIG = "tensors.tsv", "metadata.tsv", "projector_config.pbtxt"
+_TENSORS = "tensors.tsv"
+_METADATA = "metadata.tsv"
+_CONFIG = "projector_config.pbtxt"
 _CONTENT = f"""\
 embeddings {{
   tensor_name: "embeddings"
@@ -40,7 +42,8 @@ def check_folder(folder: str, source: str | None) -> None:
         InputError: It cannot be written, it contains other files, or the file is in it.
     """
     check_output_folder(folder, _CONFIG)
-    own, remedy = (_TENSORS, _METADATA, _CONFIG), "Give the path of a new folder"
+    own = (_TENSORS, _METADATA, _CONFIG)
+    remedy = "Give the path of a new folder"
     check_is_own(folder, own, [_CONFIG], f"{_CONFIG} is missing", remedy)
     if foreign := first_foreign(folder, own.__contains__):
         raise refusal(folder, f"but contains {foreign}", remedy)

@@ -51,7 +51,8 @@ RESULTS = (
 FIRST_STATE = "stages/sample_data.json"
 # Number of evaluations during pretraining, evenly spaced, and the size of their
 # batches.
-_EVALUATIONS, _BATCH_SIZE = 6, 64
+_EVALUATIONS = 6
+_BATCH_SIZE = 64
 # The commands, as a user could type them.
 SAMPLE_DATA = """
 data_prep/make_sample_data.py --output_dir={folder}/sample --max_documents={documents}

@@ -13,8 +13,10 @@ from typing import Any
 
 from bert_tf.errors import shortened
 
-TOKENIZER_CONFIG_FILE, TOKENIZER_FILE = "tokenizer_config.json", "tokenizer.json"
-ADDED_TOKENS_FILE, SPECIAL_TOKENS_FILE = "added_tokens.json", "special_tokens_map.json"
+TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+TOKENIZER_FILE = "tokenizer.json"
+ADDED_TOKENS_FILE = "added_tokens.json"
+SPECIAL_TOKENS_FILE = "special_tokens_map.json"
 FILES = (TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, ADDED_TOKENS_FILE, SPECIAL_TOKENS_FILE)
 
 # These classes have the rules of google-research/bert. They take their settings from

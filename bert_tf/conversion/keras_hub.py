@@ -31,8 +31,10 @@ from bert_tf.storage.files import find_file
 from bert_tf.storage.weights import read_vocabulary, vocabulary_text
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.weights.h5"
-TASK_FILE, TASK_WEIGHTS_FILE = "task.json", "task.weights.h5"
-TOKENIZER_FILE, PREPROCESSOR_FILE = "tokenizer.json", "preprocessor.json"
+TASK_FILE = "task.json"
+TASK_WEIGHTS_FILE = "task.weights.h5"
+TOKENIZER_FILE = "tokenizer.json"
+PREPROCESSOR_FILE = "preprocessor.json"
 # The places of the vocabulary in a preset and in a .keras file.
 _VOCABULARY = "assets/tokenizer/vocabulary.txt"
 _VOCABULARY_OF_TASK = "assets/preprocessor/tokenizer/vocabulary.txt"
@@ -53,7 +55,8 @@ _ARGUMENTS = {
 # The layers of keras-hub, by the names of layers, or of weights of layers that have one
 # weight, in google-research/bert. The path of the encoder is that in a model with a
 # head.
-_BLOCK, _ENCODER = "bert/encoder/layer_{i}/", "layers/bert_backbone/"
+_BLOCK = "bert/encoder/layer_{i}/"
+_ENCODER = "layers/bert_backbone/"
 _HUB_BLOCK = f"{_ENCODER}layers/transformer_encoder_{{i}}/_"
 _LAYERS = {
     "bert/embeddings/word_embeddings": f"{_ENCODER}layers/reversible_embedding",
@@ -77,7 +80,8 @@ _LAYERS = {
     ),
     "cls/predictions/output_bias": "layers/masked_lm_head",
 }
-_MASKED_LM, _OUTPUT = "cls/predictions/output_bias", "output_weights"
+_MASKED_LM = "cls/predictions/output_bias"
+_OUTPUT = "output_weights"
 # The values of keras-hub, which cannot be chosen.
 SUPPORTED_SETTINGS = {
     "hidden_act": ("gelu",),
@@ -242,7 +246,8 @@ def _read_arrays(
     match = weight_name_mapping.matcher(
         {_normalized(path): row for path, row in _ROWS.items()}
     )
-    arrays, unknown = {}, []
+    arrays = {}
+    unknown = []
     for path, array in stored.items():
         found = match(_normalized(path))
         if found is None:

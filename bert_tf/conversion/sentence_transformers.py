@@ -14,7 +14,8 @@ from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
 from bert_tf.storage.files import find_file
 
-MODULES_FILE, POOLING_FOLDER = "modules.json", "1_Pooling"
+MODULES_FILE = "modules.json"
+POOLING_FOLDER = "1_Pooling"
 _SETTINGS_FILE = "sentence_bert_config.json"
 _CONFIG_FILE = "config.json"
 _POOLING = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}

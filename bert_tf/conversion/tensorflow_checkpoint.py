@@ -117,7 +117,8 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
         InputError: A file is damaged, or the casing is not a truth value.
     """
     folder = posixpath.dirname(prefix)
-    config, vocabulary = None, None
+    config = None
+    vocabulary = None
     if path := find_file(folder, CONFIG_FILE):
         config = BertConfig.from_dict(json_files.read(path), path)
     if path := find_file(folder, VOCABULARY_FILE):

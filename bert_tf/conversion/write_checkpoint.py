@@ -344,7 +344,8 @@ def _warnings(
 def _differences(contents: CheckpointContents, dialect: str) -> list[str]:
     """Returns lines on what the programs of a dialect compute differently."""
     lines = []
-    config, author = contents.require_config(), DIALECTS[dialect].author
+    config = contents.require_config()
+    author = DIALECTS[dialect].author
     supported = getattr(module_of(dialect), "SUPPORTED_SETTINGS", {})
     settings = [
         f"{name} {getattr(config, name)}"

@@ -68,7 +68,8 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
         job: The export.
         report: The report of the export.
     """
-    config, facts = job.checkpoint.config, job.checkpoint.facts
+    config = job.checkpoint.config
+    facts = job.checkpoint.facts
     tokenizer = job.checkpoint.tokenizer
     labels = facts.get("labels", [])
     version = importlib.metadata.version("bert-tf")

@@ -61,7 +61,8 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
         return {name: _plain(outputs[name]) for name in names}
 
     # Classifiers: the labels with their probabilities, best first.
-    values, labels = outputs["probabilities"], facts["labels"]
+    values = outputs["probabilities"]
+    labels = facts["labels"]
     order = np.argsort(-values, kind="stable")
     probabilities = {labels[index]: float(values[index]) for index in order.tolist()}
     if "labels" in outputs:
@@ -122,7 +123,8 @@ def _of_words(outputs: Mapping[str, Any]) -> Prediction:
 
 def _of_choices(outputs: Mapping[str, Any]) -> Prediction:
     """Returns the prediction of a model of multiple choice."""
-    index, probabilities = int(outputs["index"]), outputs["probabilities"].tolist()
+    index = int(outputs["index"])
+    probabilities = outputs["probabilities"].tolist()
     return {
         "choice": _plain(outputs["choice"]),
         "index": index,

@@ -42,7 +42,8 @@ class ExportJob:
     @property
     def facts(self) -> dict[str, Any]:
         """The facts of the exported model, such as its labels."""
-        facts, tokenizer = dict(self.checkpoint.facts), self.checkpoint.tokenizer
+        facts = dict(self.checkpoint.facts)
+        tokenizer = self.checkpoint.tokenizer
         for name in ("source", "dialect", "global_step"):
             facts.pop(name, None)
         if self.task == "multi_label":
@@ -56,7 +57,8 @@ class ExportJob:
     @property
     def answer_facts(self) -> dict[str, float]:
         """The threshold of no answer, by its name; {} if answers cannot be empty."""
-        facts, name = self.checkpoint.facts, "null_score_diff_threshold"
+        facts = self.checkpoint.facts
+        name = "null_score_diff_threshold"
         has_threshold = facts.get("version_2_with_negative") and name in facts
         return {name: facts[name]} if has_threshold else {}
 

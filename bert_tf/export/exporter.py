@@ -65,7 +65,8 @@ def export(
     version = os.path.join(export_dir, str(next_version(export_dir)))
     _check_belongs_to_no_run(export_dir)
     settings = settings or ServingSettings()
-    formats, is_lite = settings.formats, settings.format == "tflite"
+    formats = settings.formats
+    is_lite = settings.format == "tflite"
     if "saved_model" not in formats and has_saved_model(export_dir):
         raise InputError(
             f"{export_dir} contains SavedModels, and TensorFlow Serving would try to "

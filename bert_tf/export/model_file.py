@@ -162,7 +162,8 @@ class FileForward(abc.ABC):
     """
 
     def __init__(self, inputs: Iterable[str], ranks: Mapping[str, int]) -> None:
-        self._inputs, self._ranks = tuple(inputs), ranks
+        self._inputs = tuple(inputs)
+        self._ranks = ranks
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the outputs for a batch; see the docstring of the class."""
@@ -233,7 +234,8 @@ def open_file(path: str, num_threads: int, runtime: str) -> OpenFile:
         InputError: The file is missing or damaged, bert-tf did not write it, or the
             package that runs it is not installed.
     """
-    content, name = files.read_bytes(path), format_of_file(path)
+    content = files.read_bytes(path)
+    name = format_of_file(path)
     check_installed(name)
     opened: OpenFile = module_of(name).open_file(path, content, num_threads, runtime)
     return opened

@@ -45,7 +45,8 @@ _VALID_TEXTS = tuple(text for text in gate.EXAMPLES if b"\xff" not in text)
 # Numbers of tokens and threads to measure, and the least time and number of runs.
 _LENGTHS = (32, 128)
 _NUM_THREADS = (1, 2)
-_MIN_SECS, _MIN_RUNS = 0.3, 5
+_MIN_SECS = 0.3
+_MIN_RUNS = 5
 
 
 def prepare(name: str, job: ExportJob) -> Callable[[GateProcess, str], dict[str, Any]]:
@@ -66,7 +67,8 @@ def prepare(name: str, job: ExportJob) -> Callable[[GateProcess, str], dict[str,
             a package of the format is not installed.
     """
     prepared: PreparedFiles = module_of(name).prepare(job)
-    served, labelled = prepared.served, []
+    served = prepared.served
+    labelled = []
     if job.dev_data:
         signatures = [served.labelled_signature]
         labelled = labelled_requests(served, job.dev_data, signatures)
@@ -82,7 +84,8 @@ def _write(
     folder: str,
 ) -> dict[str, Any]:
     """Writes, checks and measures the files; see `prepare`."""
-    extra, place = os.path.join(folder, EXTRA), os.path.join(folder, name)
+    extra = os.path.join(folder, EXTRA)
+    place = os.path.join(folder, name)
     for each in (extra, place):
         tf.io.gfile.makedirs(each)
     for file_name, content in prepared.extra.items():
@@ -103,7 +106,8 @@ def _write(
         raise errors[0]
 
     # A file that differs too much is removed, and the others are measured.
-    rows, left_out = [], []
+    rows = []
+    left_out = []
     for row, file in zip(reports, written, strict=True):
         if isinstance(row, GateError):
             tf.io.gfile.remove(file.path)
@@ -181,7 +185,9 @@ def check(
     of_texts = [name for name in names if kinds[name] == "texts"]
 
     # Files that take texts get other requests than those that take ids.
-    signatures, requests, expected = served.signatures(*names), {}, {}
+    signatures = served.signatures(*names)
+    requests = {}
+    expected = {}
     for takes_texts in {each.takes_texts for each in found}:
         examples = (of_texts, _VALID_TEXTS) if takes_texts else (names, gate.EXAMPLES)
         own = [*example_requests(served, *examples, ()), *labelled]

@@ -119,7 +119,8 @@ def _requests(
             of a list.
         correct: The correct output of each row.
     """
-    endpoint, found = served.endpoints()[signature], []
+    endpoint = served.endpoints()[signature]
+    found = []
     if endpoint.kind == "ids":
         lists = (
             [each if isinstance(each, list) else [each] for each in r] for r in rows

@@ -99,7 +99,8 @@ def _check_graph(folder: str) -> None:
 
 
 def _check_checksums(folder: str, facts: Mapping[str, Any]) -> None:
-    own, listed = f"{EXTRA}/{FACTS_FILE}", facts.get(FILES_SHA256, {})
+    own = f"{EXTRA}/{FACTS_FILE}"
+    listed = facts.get(FILES_SHA256, {})
     stated = {name: listed.get(name) for name in CHECKED_FILES}
     changed = [] if sealed.is_sealed(facts) else [os.path.join(folder, own)]
     for path in itertools.chain(changed, sealed.changed_files(folder, stated)):
@@ -143,7 +144,8 @@ def foreign_parts(graph: Any) -> list[str]:
     """
     library = graph.graph_def.library
     functions = {each.signature.name: each.node_def for each in library.function}
-    allowed, of_saver = _allowed(), _functions_of_saver(graph)
+    allowed = _allowed()
+    of_saver = _functions_of_saver(graph)
 
     # Operations of the graph and of its functions.
     found = set(_ambiguous_names(library, allowed))
@@ -202,7 +204,8 @@ def _saver_nodes(graph: Any) -> dict[str, frozenset[str]]:
 
 def _functions_of_saver(graph: Any) -> dict[str, frozenset[str]]:
     """Returns the operations of the functions that only the saver calls, by name."""
-    nodes, library = graph.graph_def.node, graph.graph_def.library
+    nodes = graph.graph_def.node
+    library = graph.graph_def.library
     objects = graph.object_graph_def
 
     # Collect all functions that something else than the saver may call.

@@ -181,7 +181,8 @@ def _write(
     folder: str,
 ) -> dict[str, Any]:
     """Writes and checks a SavedModel; see `prepare`."""
-    settings, checkpoint = job.settings, job.checkpoint
+    settings = job.settings
+    checkpoint = job.checkpoint
 
     # Write the graph and the files of TensorFlow Serving.
     signatures = served.signatures()

@@ -15,7 +15,8 @@ from bert_tf.export.decoding import Prediction, as_columns
 from bert_tf.export.predictor import Predictor
 
 # A question about a longer text takes many seconds.
-MAX_CHARACTERS, MAX_LINES = 10_000, 50
+MAX_CHARACTERS = 10_000
+MAX_LINES = 50
 # The model whose answer is that to all lines of its text.
 IN_LINES = "embedding"
 _NO_ANSWER = "(no answer)"
@@ -158,7 +159,8 @@ def _similarities(answers: Sequence[Prediction], texts: Sequence[str]) -> Shown:
     return Shown("Cosine similarities", table=[["", *numbers], *rows])
 
 
-_FILM, _RAIN = ["A funny and moving film."], ["It rains.", "The street is wet."]
+_FILM = ["A funny and moving film."]
+_RAIN = ["It rains.", "The street is wet."]
 # Of each kind, the function that returns what is shown, and examples.
 _KINDS: Mapping[str, Sequence[Any]] = {
     "masks": (_masks, ["The capital of [MASK] is Paris."]),
@@ -179,7 +181,8 @@ def _parts(
     text: str, marks: Sequence[tuple[int, int, str]]
 ) -> list[tuple[str, str | None]]:
     """Splits a text at marks, which are in the order of their bytes of UTF-8."""
-    content, place = text.encode("utf-8", "replace"), 0
+    content = text.encode("utf-8", "replace")
+    place = 0
     parts: list[tuple[bytes, str | None]] = []
     for start, end, label in marks:
         parts += [(content[place:start], None), (content[start:end], label)]

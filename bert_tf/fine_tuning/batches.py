@@ -66,7 +66,8 @@ class TrainingOrder:
 
     def _records_at(self, start: int, end: int) -> np.ndarray:
         """Returns the records at positions [start, end) of the sequence of epochs."""
-        count, parts = len(self.num_tokens), []
+        count = len(self.num_tokens)
+        parts = []
         while start < end:
             epoch, first = divmod(start, count)
             parts.append(self._epoch(epoch)[first : first + end - start])
@@ -98,7 +99,8 @@ def training_batches(
         weights: The weight of each record in the loss, float32 [R]; None if they are
             equal.
     """
-    size, load = len(order.batch(first_step)), make_loader(records, parse)
+    size = len(order.batch(first_step))
+    load = make_loader(records, parse)
 
     def indices_of(step: Any) -> Any:
         indices = tf.numpy_function(lambda n: order.batch(int(n)), [step], tf.int64)

@@ -76,7 +76,8 @@ def weights_of_label_ids(
 
     Source: `sklearn.utils.class_weight.compute_class_weight`.
     """
-    labels, first = task.facts.labels or (), task.first_label_id or 0
+    labels = task.facts.labels or ()
+    first = task.first_label_id or 0
     per_example = records.index.records_per_example
 
     # The number of each label: int [C]. If records share a weight, each example counts

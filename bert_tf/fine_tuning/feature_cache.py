@@ -33,7 +33,8 @@ from bert_tf.training.training_config import first_difference
 _SHARD_BYTES = 64 << 20
 _OPEN_SHARDS = 128
 _RECORDS_PER_BATCH = 32
-_FACTS_FILE, _LOCK_FILE = "cache.json", "cache.lock"
+_FACTS_FILE = "cache.json"
+_LOCK_FILE = "cache.lock"
 
 
 class FeatureCache:
@@ -172,7 +173,8 @@ class FeatureCache:
                 for record, vectors in zip(
                     batch, np.asarray(compute(batch)), strict=True
                 ):
-                    start, length = self._starts[record], self._lengths[record]
+                    start = self._starts[record]
+                    length = self._lengths[record]
                     values[start : start + length] = vectors[:length]
             update(len(batch))
 

@@ -131,7 +131,8 @@ def run(
     Raises:
         InputError: As in `fine_tune`.
     """
-    phases, config = settings.phases, settings.config
+    phases = settings.phases
+    config = settings.config
     distillation = settings.distillation if phases.train else None
 
     # The model to start from, and that of the teacher.
@@ -214,7 +215,8 @@ def _prepared_task(
 
 def _run_folder(data: RunData, model: RunModel, phases: RunPhases) -> RunFolder:
     """Returns the folder of the run, with what is saved about its model."""
-    task, tokenizer = data.task, model.pretrained.tokenizer
+    task = data.task
+    tokenizer = model.pretrained.tokenizer
     # A trained model may be used for another task with the same labels, with another
     # length.
     facts = task.facts.of_model()
@@ -237,7 +239,8 @@ def _student(distillation: DistillationConfig, model: RunModel) -> RunModel:
     Raises:
         InputError: There are two initial models.
     """
-    teacher, layers = distillation.teacher, distillation.layers
+    teacher = distillation.teacher
+    layers = distillation.layers
     if not layers:
         return model
     if model.init_checkpoint or model.bert_config_file:
@@ -271,7 +274,8 @@ def _read_teacher(
     facts = task.facts.saved()
     pretrained.check_task(facts, "teacher")
     pretrained.config.check_length(length)
-    own, tokenizer = pretrained.tokenizer, student.pretrained.tokenizer
+    own = pretrained.tokenizer
+    tokenizer = student.pretrained.tokenizer
     for name in ("vocabulary_sha256", "do_lower_case"):
         if getattr(own, name) != getattr(tokenizer, name):
             raise InputError(
@@ -333,7 +337,8 @@ def _initializer(
 
     None if they must be those of a run.
     """
-    trains, init_head = settings.phases.train, settings.init_head
+    trains = settings.phases.train
+    init_head = settings.init_head
     if not model.init_checkpoint:
         return _report_random_weights if trains else None
     if not trains and model.trained_run:

@@ -23,7 +23,8 @@ from bert_tf.training.training_config import RunPhases
 
 _LOGGER = logging.getLogger(__name__)
 # Two entries of `RecordIndex.counts`, which are not examples.
-_UNKNOWN, _TOKENS = "[UNK]", "tokens"
+_UNKNOWN = "[UNK]"
+_TOKENS = "tokens"
 _RECORD_FILES = {"train": "train", "dev": "eval", "test": "predict"}
 
 
@@ -165,7 +166,8 @@ class RunData:
         """
         if not self.splits["train"]:
             return 1, 0
-        split, epochs = self.splits["train"][0], self.config.num_train_epochs
+        split = self.splits["train"][0]
+        epochs = self.config.num_train_epochs
         count = (
             len(split.records) if self.task.epochs_count_records else split.num_examples
         )
@@ -239,7 +241,8 @@ class RunData:
             each.example if isinstance(each, _Unlabelled) else each for each in examples
         ]
 
-        task, tokenizer = self.task.for_split(kind), self.tokenizer
+        task = self.task.for_split(kind)
+        tokenizer = self.tokenizer
         encoded = task.encode(examples, tokenizer, self.config.max_seq_length)
 
         # Counts for the report.
@@ -253,7 +256,8 @@ class RunData:
 
     def _read(self, split: Split) -> SplitData:
         """Reads a split, and writes its records to a temporary folder if necessary."""
-        key, path = self._key(split), self._path(split)
+        key = self._key(split)
+        path = self._path(split)
         index = record_files.read_index(path, key)
         if index is not None:
             _warn_about_unknown(split, index.counts)
@@ -344,7 +348,8 @@ def _warn(notes: Mapping[str, Sequence[str]]) -> None:
 
 
 def _warn_about_unknown(split: Split, counts: Mapping[str, int]) -> None:
-    unknown, total = counts.get(_UNKNOWN, 0), counts.get(_TOKENS, 0)
+    unknown = counts.get(_UNKNOWN, 0)
+    total = counts.get(_TOKENS, 0)
     if warning := unknown_warning(unknown, total, f"tokens of {_description(split)}"):
         _LOGGER.warning("warning: %s", warning)
 

@@ -44,7 +44,8 @@ from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 _LOGGER = logging.getLogger(__name__)
 # In shorter runs with higher rates, the updates without bias correction can spoil the
 # result.
-_HIGH_LEARNING_RATE, _FEW_STEPS = 5e-5, 2000
+_HIGH_LEARNING_RATE = 5e-5
+_FEW_STEPS = 2000
 _SHOWN_ERRORS = 20  # in TensorBoard
 
 
@@ -120,7 +121,8 @@ class FineTuningRun:
             )
 
         # What makes batches, and evaluates the model on them.
-        table, sizes = self.data.task.table, self.data.sizes
+        table = self.data.task.table
+        sizes = self.data.sizes
         self._parse = batches.make_parser(table, sizes, self._skips_padding)
         self._evaluator = SplitEvaluator(self.data, objective.outputs, self._parse)
         # Of each evaluated split, by its name.
@@ -136,7 +138,8 @@ class FineTuningRun:
             InputError: Another run writes to the output folder, or there are no weights
                 to evaluate.
         """
-        is_chief, step = self._trainer.is_chief, 0
+        is_chief = self._trainer.is_chief
+        step = 0
         if not self.settings.phases.train:
             step = self._trainer.load_result(required=self.initialize is None)
         if check_only:
@@ -154,11 +157,9 @@ class FineTuningRun:
 
         `step` is that of the weights, if the run does not train.
         """
-        phases, splits, is_chief = (
-            self.settings.phases,
-            self.data.splits,
-            self._trainer.is_chief,
-        )
+        phases = self.settings.phases
+        splits = self.data.splits
+        is_chief = self._trainer.is_chief
         if phases.train and is_chief:
             # The result of an earlier run must not be taken for that of this run.
             files.remove(os.path.join(self.folder.path, RESULTS))
@@ -202,7 +203,8 @@ class FineTuningRun:
 
         The chief computes it first, as in `_write_records`.
         """
-        features, training = self.settings.features, self.settings.training
+        features = self.settings.features
+        training = self.settings.training
         if not (features or self.teacher):
             return
         if not self._trainer.is_chief:
@@ -247,14 +249,16 @@ class FineTuningRun:
 
     def _train(self) -> int:
         """Trains, and returns the step of the final weights."""
-        data, settings = self.data, self.settings
+        data = self.data
+        settings = self.settings
         data.warn_about_equal_sources()
         if settings.features is None:
             advise_on_learning_rate(settings.training)
 
         # The order of the records.
         (split,) = data.splits["train"]
-        records, lengths = split.records, split.records.index.num_tokens
+        records = split.records
+        lengths = split.records.index.num_tokens
         order = batches.TrainingOrder(
             lengths if data.task.groups_by_length else np.zeros_like(lengths),
             settings.training.global_batch_size,
@@ -291,7 +295,8 @@ class FineTuningRun:
 
     def _held_out(self) -> HeldOutData:
         """Returns the evaluation on the first dev split, with its report as text."""
-        dev, last = self.data.splits["dev"][0], list[TaskResults]()
+        dev = self.data.splits["dev"][0]
+        last = list[TaskResults]()
 
         def evaluate() -> Metrics:
             found, values = self._evaluator.score(dev)
@@ -388,7 +393,8 @@ class FineTuningRun:
         The chief writes examples of the first dev split, and results.json if it has a
         result, with a warning if the model is no better than a constant prediction.
         """
-        task, splits = self.data.task, self.data.splits
+        task = self.data.task
+        splits = self.data.splits
         # The split to predict has results if it has labels.
         evaluated = [*splits["dev"], *(splits["test"] if results else ())]
         if not evaluated:
@@ -402,7 +408,8 @@ class FineTuningRun:
         name = split.result_name(metric)
         if name not in results:
             return ""
-        value, baseline = results[name], self._baselines[split.name].get(metric)
+        value = results[name]
+        baseline = self._baselines[split.name].get(metric)
         result = dev_split.DevResult(
             task.name, name, sign > 0, value, baseline, results
         )

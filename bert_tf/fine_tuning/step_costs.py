@@ -33,7 +33,9 @@ def log_costs(
         trainer: Has the model, and the number of devices.
         order: The order of the records in training.
     """
-    training, runtime, task = settings.training, settings.runtime, data.task
+    training = settings.training
+    runtime = settings.runtime
+    task = data.task
 
     # The mean length of the sequences of the first batches.
     length: float = data.config.max_seq_length

@@ -151,7 +151,8 @@ class SelfAttention(ConfiguredLayer):
     ) -> None:
         super().__init__(config, **kwargs)
         initial = initial or InitialWeights(config.initializer_range)
-        size, dtype = config.hidden_size, self.dtype_policy
+        size = config.hidden_size
+        dtype = self.dtype_policy
         rate = config.attention_probs_dropout_prob
 
         def dense(name: str) -> Dense:

@@ -18,7 +18,8 @@ def parameter_counts(config: BertConfig) -> dict[str, int]:
         (without the word embeddings, which this head shares with the encoder) and
         "next_sentence_head".
     """
-    hidden, wide = config.hidden_size, config.intermediate_size
+    hidden = config.hidden_size
+    wide = config.intermediate_size
     norm = 2 * hidden  # gamma and beta
     rows = config.vocab_size + config.type_vocab_size + config.max_position_embeddings
     # Query, key, value and output, each a kernel and a bias.
@@ -60,7 +61,8 @@ def training_step_flops(
         next_sentence: Whether the model has a next-sentence head.
     """
     # Products of two numbers in the forward pass.
-    hidden, wide = config.hidden_size, config.intermediate_size
+    hidden = config.hidden_size
+    wide = config.intermediate_size
     dense = 4 * hidden * hidden + 2 * hidden * wide
     block = batch_size * length * (dense + 2 * length * hidden)
     head = batch_size * predictions * (hidden * hidden + config.vocab_size * hidden)
@@ -105,7 +107,8 @@ def training_step_memory(
     """
     numbers = sum(parameter_counts(config).values())
     size = _ELEMENT_BYTES[precision]
-    tokens, hidden = batch_size * length, config.hidden_size
+    tokens = batch_size * length
+    hidden = config.hidden_size
     layers = config.num_hidden_layers
 
     block = _block_activation_bytes(config, batch_size, length, size)
@@ -146,7 +149,8 @@ def _block_activation_bytes(
     config: BertConfig, batch_size: int, length: int, size: int
 ) -> int:
     """Returns the bytes that a block keeps, at `size` bytes per element."""
-    tokens, hidden = batch_size * length, config.hidden_size
+    tokens = batch_size * length
+    hidden = config.hidden_size
     # The block keeps six tensors of width H: the input of the block, query, key, value,
     # the output of the attention heads and the input of the feed-forward layer. With
     # dropout, the block also keeps two dropout masks of width H.

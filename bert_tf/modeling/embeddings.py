@@ -60,7 +60,8 @@ class Embeddings(ConfiguredLayer):
         self.position_embeddings = table(
             config.max_position_embeddings, "position_embeddings"
         )
-        size, dtype = config.hidden_size, self.dtype_policy
+        size = config.hidden_size
+        dtype = self.dtype_policy
         rate = config.hidden_dropout_prob
         with keras.name_scope(self.name, caller=self):
             self.norm = LayerNorm(size, config.layer_norm_eps, dtype=dtype, name="norm")

@@ -108,7 +108,8 @@ class BertEncoder(BertBaseModel):
         **kwargs: Any,
     ) -> None:
         super().__init__(config, recompute=recompute, name=name, **kwargs)
-        size, dtype = config.hidden_size, self.dtype_policy
+        size = config.hidden_size
+        dtype = self.dtype_policy
         with keras.name_scope(self.name, caller=self):
             self.dropout_seeds = dropout_seeds or DropoutSeeds(
                 seed, name="dropout_seeds"
@@ -174,7 +175,8 @@ class BertEncoder(BertBaseModel):
         rows = layout.of_batch(hidden)  # [N, H]
         only_rows = training and not attention_maps
         call_shared = self._shared_block(layout, bias) if only_rows else None
-        states, maps = [], []
+        states = []
+        maps = []
         for block in self.blocks:
             if call_shared:
                 rows = call_shared(block, rows)

@@ -52,7 +52,8 @@ class MaskedLMHead(ConfiguredLayer):
         self, config: BertConfig, initial: InitialWeights | None = None, **kwargs: Any
     ) -> None:
         super().__init__(config, **kwargs)
-        size, dtype = config.hidden_size, self.dtype_policy
+        size = config.hidden_size
+        dtype = self.dtype_policy
         initial = initial or InitialWeights(config.initializer_range)
         with keras.name_scope(self.name, caller=self):
             self.dense = Dense(

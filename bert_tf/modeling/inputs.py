@@ -157,7 +157,8 @@ def _find_problem(
                 f"{limit} exactly"
             )
 
-        sizes, own_axes = _sizes(inputs[name]), _axes_of(name, axes)
+        sizes = _sizes(inputs[name])
+        own_axes = _axes_of(name, axes)
         if sizes is None or len(sizes) != len(own_axes):
             rank = "unknown" if sizes is None else len(sizes)
             return f"the rank of {name} is {rank} instead of {len(own_axes)}"

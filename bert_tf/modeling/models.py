@@ -269,7 +269,8 @@ class BertPretrainer(BertTaskModel):
     ) -> None:
         super().__init__(config, **kwargs)
         self.next_sentence = next_sentence
-        size, dtype = config.hidden_size, self.dtype_policy
+        size = config.hidden_size
+        dtype = self.dtype_policy
         self.next_sentence_head = None
         with keras.name_scope(self.name, caller=self):
             self.masked_lm_head = MaskedLMHead(
@@ -322,7 +323,8 @@ class _LabelModel(BertHeadModel):
         **kwargs: Any,
     ) -> None:
         super().__init__(config, **kwargs)
-        self.num_labels, self.classifier_dropout = num_labels, classifier_dropout
+        self.num_labels = num_labels
+        self.classifier_dropout = classifier_dropout
         check_at_least(1, self, "num_labels")
         self._add_head(num_labels, classifier_dropout, self._head_width)
 

@@ -54,8 +54,10 @@ class TransformerBlock(ConfiguredLayer):
         super().__init__(config, **kwargs)
         initial = initial or InitialWeights(config.initializer_range)
         seeds = dropout_seeds or DropoutSeeds()
-        size, wide = config.hidden_size, config.intermediate_size
-        rate, epsilon = config.hidden_dropout_prob, config.layer_norm_eps
+        size = config.hidden_size
+        wide = config.intermediate_size
+        rate = config.hidden_dropout_prob
+        epsilon = config.layer_norm_eps
         dtype = self.dtype_policy
 
         def dropout(name: str) -> Dropout:

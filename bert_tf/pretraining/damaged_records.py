@@ -65,7 +65,8 @@ def _check_records(path: str, parse: Callable[[Any], Any], sizes: Sizes) -> None
     Raises:
         InputError: A record cannot be read or fails the checks.
     """
-    records, number = open_records(path), 0
+    records = open_records(path)
+    number = 0
     try:
         for batch in records.batch(_RECORDS_AT_ONCE):
             try:

@@ -73,8 +73,10 @@ class _Calls:
     """
 
     def __init__(self) -> None:
-        self._changed, self._running = threading.Condition(), 0
-        self._is_open, self._was_used = True, False
+        self._changed = threading.Condition()
+        self._running = 0
+        self._is_open = True
+        self._was_used = False
         atexit.register(self._close)
 
     def __enter__(self) -> bool:

@@ -60,7 +60,8 @@ class PretrainingObjective:
                 f'Received: attention="{model.config.attention}", which sees the '
                 "tokens to predict."
             )
-        self.model, self._kind = model, kind
+        self.model = model
+        self._kind = kind
         model.bert.share_graph = share_graph
         self.variables: Tensors = variables_by_name(model)
         self.depths: Mapping[str, int] = depths_by_name(model)

@@ -170,7 +170,8 @@ def check_manifests(
             objective.
     """
     for manifest in _manifests_of(paths):
-        facts, path = manifest.facts, manifest.path
+        facts = manifest.facts
+        path = manifest.path
         created_for = facts.get("flags", {}).get("objective")
         if (created_for, objective) == ("mlm_nsp", "mlm"):
             created_for = objective  # mlm ignores the sentence pairs

@@ -224,7 +224,8 @@ def _log_step_cost(
     trainer: Trainer[PretrainingObjective],
     mean_length: float,
 ) -> Metrics:
-    batch, length = training.global_batch_size, records.max_seq_length
+    batch = training.global_batch_size
+    length = records.max_seq_length
     kind = records.config.objective
     predictions = length - 1 if kind == "causal" else records.max_predictions_per_seq
 

@@ -39,7 +39,8 @@ class HeadObjective:
     full_length = False
 
     def __init__(self, model: Any, best_by: tuple[str, int] = ("accuracy", 1)) -> None:
-        self.model, self.best_by = model, best_by
+        self.model = model
+        self.best_by = best_by
         model.bert.share_graph = share_graph
         self.variables: Mapping[str, Any] = variables_by_name(model)
         self.depths: Mapping[str, int] = depths_by_name(model)

@@ -58,7 +58,8 @@ def tokenize_words(
         [word for words in contexts for word in words], tokenizer
     )
 
-    pieces, word = [], 0
+    pieces = []
+    word = 0
     for words in contexts:
         first = all_pieces.first[word : word + len(words) + 1]
         pieces.append(Pieces(all_pieces.ids[first[0] : first[-1]], first - first[0]))
@@ -73,7 +74,8 @@ def tokenize_sequence(words: Sequence[str], tokenizer: "BertTokenizer") -> Piece
     if not index:
         return Pieces(np.zeros(0, np.int32), np.zeros(1, np.int64))
     tokenized = tokenizer.tokenize(list(index))
-    splits, ids = tokenized.row_splits.numpy(), tokenized.values.numpy()
+    splits = tokenized.row_splits.numpy()
+    ids = tokenized.values.numpy()
 
     # From the pieces of the different words to those of all words: [T]
     lengths = np.diff(splits)[numbers]  # [W]

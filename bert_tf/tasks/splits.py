@@ -18,7 +18,8 @@ KINDS = ("train", "dev", "test")
 # The names of split files without their endings, by kind.
 SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
 # More skipped rows than these shares of a split give a warning, or stop the run.
-_WARNING_SHARE, _MAX_SHARE = 0.1, 0.5
+_WARNING_SHARE = 0.1
+_MAX_SHARE = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,7 +256,8 @@ class RowCounts(Counter[str]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.num_read, self._num_skipped = 0, 0
+        self.num_read = 0
+        self._num_skipped = 0
         self.notes: defaultdict[str, list[str]] = defaultdict(list)
 
     def add(self, reason: str, row: str, is_skipped: bool = False) -> None:

@@ -100,7 +100,8 @@ class MetricAccumulator:
     def _restart_clocks(self) -> None:
         self._steps = 0  # since the last log entry, in this process
         self._started = time.monotonic()
-        self._timed_steps, self._timed_secs = 0, 0.0
+        self._timed_steps = 0
+        self._timed_secs = 0.0
 
     def clear(self) -> None:
         """Resets all totals to 0."""

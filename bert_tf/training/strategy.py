@@ -63,7 +63,8 @@ def make_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
 
 def _tpu_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
     name = runtime.tpu_name or "local"
-    zone, project = runtime.tpu_zone or None, runtime.gcp_project or None
+    zone = runtime.tpu_zone or None
+    project = runtime.gcp_project or None
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
             name, zone, project
@@ -97,7 +98,8 @@ class WorkerSync:
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
-        self._strategy, self.index = strategy, worker_index(strategy)
+        self._strategy = strategy
+        self.index = worker_index(strategy)
         self.is_chief = self.index == 0
         self.count = 1
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):

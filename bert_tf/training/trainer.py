@@ -313,7 +313,8 @@ class Trainer(Generic[ObjectiveT]):
         iterator: Any,
     ) -> list[Callback]:
         """Returns what happens between the steps; only the chief writes files."""
-        runtime, is_chief = self._runtime, self.is_chief
+        runtime = self._runtime
+        is_chief = self.is_chief
         budget = self._training.time_budget_secs
         summaries = None
         if is_chief:

@@ -115,7 +115,8 @@ def make_cells(
 
 def as_csv(cells: Sequence[Cell]) -> str:
     """Returns the text of sweep.csv."""
-    text, rows = io.StringIO(), [cell.row(decimals=6) for cell in cells]
+    text = io.StringIO()
+    rows = [cell.row(decimals=6) for cell in cells]
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -124,7 +125,8 @@ def as_csv(cells: Sequence[Cell]) -> str:
 
 def as_table(cells: Sequence[Cell]) -> str:
     """Returns the table for people: fewer digits, and degenerate runs marked."""
-    rows, notes = [], []
+    rows = []
+    notes = []
     for cell in cells:
         row = cell.row(decimals=4)
         row["degenerate"] += " *" * bool(cell.degenerate)

@@ -22,12 +22,10 @@ from bert_tf.run_scripts.sweeps.results import best_run
 from bert_tf.storage import files, json_files
 from bert_tf.storage.workspace import Workspace
 
-SWEEP_FILE, LOCK, CSV, TENSORBOARD = (
-    "sweep.json",
-    "sweep.lock",
-    "sweep.csv",
-    "tensorboard",
-)
+SWEEP_FILE = "sweep.json"
+LOCK = "sweep.lock"
+CSV = "sweep.csv"
+TENSORBOARD = "tensorboard"
 _WRITTEN = (TENSORBOARD, CSV, "runs", "logs")
 # The files of a run that only its weights need.
 _WITH_WEIGHTS = ("checkpoints", "best", "*.tf_record*", "features")
@@ -44,7 +42,8 @@ class SweepStore:
     """
 
     def __init__(self, plan: Plan) -> None:
-        self._plan, self._dir = plan, plan.output_dir
+        self._plan = plan
+        self._dir = plan.output_dir
         self._saved: dict[str, Any] = {}
         self._workspace = Workspace(self._dir, "sweep", "output_dir", LOCK)
         self._workspace.check_owned((SWEEP_FILE,), _WRITTEN)

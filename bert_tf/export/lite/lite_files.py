@@ -268,7 +268,9 @@ class LiteForward(FileForward):
 
     def __init__(self, path: str, content: bytes, num_threads: int) -> None:
         # Interpreters share the content: the file may be replaced while a server runs.
-        self._path, self._content, self._num_threads = path, content, num_threads
+        self._path = path
+        self._content = content
+        self._num_threads = num_threads
         # The unused interpreters with one thread for each row, and with all threads for
         # one row.
         self._free: dict[int, list[Any]] = {1: [], self._num_threads: []}

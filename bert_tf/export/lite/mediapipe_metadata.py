@@ -11,7 +11,8 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
-_NAME, _IDENTIFIER = b"TFLITE_METADATA", b"M001"
+_NAME = b"TFLITE_METADATA"
+_IDENTIFIER = b"M001"
 _PARSER_VERSION = "1.1.0"  # the first version with tokenizers of BERT
 # MediaPipe's names of the inputs, by ours.
 _INPUTS = {"input_ids": "ids", "input_mask": "mask", "segment_ids": "segment_ids"}
@@ -41,9 +42,11 @@ def with_metadata(model: bytes, vocabulary_file: str, labels_file: str | None) -
 
     root = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model, 0))
     metadata = _packed(_metadata(root, vocabulary_file, labels_file), _IDENTIFIER)
-    entry, buffer = schema.MetadataT(), schema.BufferT()
+    entry = schema.MetadataT()
+    buffer = schema.BufferT()
     buffer.data = np.frombuffer(metadata, np.uint8)
-    entry.name, entry.buffer = _NAME, len(root.buffers)
+    entry.name = _NAME
+    entry.buffer = len(root.buffers)
     root.buffers.append(buffer)
     root.metadata = [*(root.metadata or []), entry]
     # A smaller builder would copy the weights each time it grows.
@@ -90,7 +93,8 @@ def _metadata(root: Any, vocabulary_file: str, labels_file: str | None) -> Any:
 
 def _input_names(root: Any) -> list[str]:
     """Returns MediaPipe's names of the inputs, in the order of the graph."""
-    signature, graph = root.signatureDefs[0], root.subgraphs[0]
+    signature = root.signatureDefs[0]
+    graph = root.subgraphs[0]
     names = {each.tensorIndex: each.name.decode() for each in signature.inputs}
     return [_INPUTS[names[index]] for index in graph.inputs]
 

@@ -100,7 +100,8 @@ class Model:
 
 
 if __name__ == "__main__":
-    _model, _texts = Model(sys.argv[1]), sys.argv[2:]
+    _model = Model(sys.argv[1])
+    _texts = sys.argv[2:]
     _rows = (
         zip(_texts[::2], _texts[1::2], strict=True)
         if _model.facts.get("pair")

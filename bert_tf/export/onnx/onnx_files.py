@@ -335,7 +335,8 @@ def _start_onnxruntime(onnxruntime: Any, content: bytes, num_threads: int) -> An
 
 def _start_openvino(openvino: Any, content: bytes, num_threads: int) -> Any:
     """Returns a function from a batch to the outputs of a file."""
-    core, lock = openvino.Core(), threading.Lock()
+    core = openvino.Core()
+    lock = threading.Lock()
     options = {"INFERENCE_NUM_THREADS": num_threads}
     model = core.compile_model(core.read_model(content), "CPU", options)
 

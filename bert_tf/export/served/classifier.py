@@ -83,9 +83,11 @@ class ServedClassifier(ServedModel):
                 f"{labels}. For a score, give task_type=regression and no labels."
             )
 
-        self._labels, self._pair = tf.constant(labels, tf.string), facts["pair"]
+        self._labels = tf.constant(labels, tf.string)
+        self._pair = facts["pair"]
         self._parse_label = LabelParser("label", task_type, tuple(labels))
-        self._task_type, self._separator = task_type, separator_of(labels)
+        self._task_type = task_type
+        self._separator = separator_of(labels)
         self._metric = selecting_metric(facts.get("task"), task_type)
         # The lowest probability of the labels that a multi-label classifier returns.
         self._threshold = facts.get("threshold", DEFAULT_THRESHOLD)

@@ -54,7 +54,8 @@ class ServedEmbedder(ServedModel):
             "max_seq_length"
         ]
         super().__init__(checkpoint, settings, default, BertEncoder)
-        self.pooling, self.normalize = pooling, normalize
+        self.pooling = pooling
+        self.normalize = normalize
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the vectors of texts, string [B]."""

@@ -58,7 +58,8 @@ class ServedPretrainer(ServedModel):
             BertPretrainer,
             next_sentence="cls/seq_relationship/output_weights" in checkpoint.weights,
         )
-        vocabulary, casing = self.tokenizer.vocabulary, self.tokenizer.do_lower_case
+        vocabulary = self.tokenizer.vocabulary
+        casing = self.tokenizer.do_lower_case
         self.tokenizer = BertTokenizer(vocabulary, casing, special_tokens_in_text=True)
         self._tokens = tf.constant(vocabulary, tf.string)
         self._top_k = min(settings.top_k, self.tokenizer.vocab_size)

@@ -81,7 +81,8 @@ def complete_facts(
     """
     contents = checkpoint.contents
     assert contents is not None
-    served, stated = served_class(task), {**contents.extra, **given}
+    served = served_class(task)
+    stated = {**contents.extra, **given}
     defaults = served.default_facts(task, stated)
     if unknown := given.keys() - defaults.keys():
         name = min(unknown)

@@ -125,7 +125,8 @@ class ServedModel(tf.Module, abc.ABC):
         length = settings.sequence_length(checkpoint, default_length)
         model = checkpoint.model(model_class, dtype=settings.precision, **arguments)
         super().__init__()
-        self.tokenizer, self.max_seq_length = checkpoint.tokenizer, length
+        self.tokenizer = checkpoint.tokenizer
+        self.max_seq_length = length
         # Only the weights are tracked. Of a tracked Keras model, TensorFlow would also
         # save a graph for each layer, which takes longer than everything else.
         self._get_model = lambda: model
@@ -200,7 +201,8 @@ class ServedModel(tf.Module, abc.ABC):
             takes_texts: Whether the inputs of the function are those of
                 `serving_default` instead of ids.
         """
-        self._get_forward, self._takes_texts = lambda: forward, takes_texts
+        self._get_forward = lambda: forward
+        self._takes_texts = takes_texts
 
     def outputs(self, inputs: Tensors) -> Tensors:
         """Returns the outputs of `forward`, or of the function that replaces it."""

@@ -78,7 +78,8 @@ class ServedSpanPredictor(ServedModel):
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the answers to questions about contexts, string [B] each."""
         question, context = texts
-        settings, limits = self._settings, self._window_settings
+        settings = self._settings
+        limits = self._window_settings
         questions = self.tokenizer.tokenize(question)[:, : limits.max_query_length]
         contexts = answers_in_graph.tokenize(context, self.tokenizer)
         question_length = tf.cast(questions.row_lengths(), tf.int32)

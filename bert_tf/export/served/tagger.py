@@ -72,20 +72,23 @@ class ServedTagger(ServedModel):
     @classmethod
     def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the defaults of facts; see `ServedModel`."""
-        scheme, labels = stated.get("scheme"), stated.get("labels")
+        scheme = stated.get("scheme")
+        labels = stated.get("labels")
         if scheme is None and labels:
             scheme = scheme_of_labels(labels)
         return {"labels": None, "scheme": scheme, "max_seq_length": DEFAULT_LENGTH}
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         facts = checkpoint.facts
-        length, num_labels = facts["max_seq_length"], len(facts["labels"])
+        length = facts["max_seq_length"]
+        num_labels = len(facts["labels"])
         super().__init__(
             checkpoint, settings, length, BertTagger, num_labels=num_labels
         )
         labels = check_labels(self.model, facts["labels"])
         check_choice(SCHEMES, "scheme", facts["scheme"])
-        self._table, self._scheme = TagTable(labels), facts["scheme"]
+        self._table = TagTable(labels)
+        self._scheme = facts["scheme"]
         self._is_word_start = tf.constant(is_word_start(self.tokenizer.vocabulary))
 
     def from_texts(self, *texts: Any) -> Tensors:
@@ -108,7 +111,8 @@ class ServedTagger(ServedModel):
         end = begin + tf.strings.length(visible)
 
         label, probability = self._labels(ids, starts_word)
-        words, count = self._table.words(label, row), tf.shape(text, tf.int64)[0]
+        words = self._table.words(label, row)
+        count = tf.shape(text, tf.int64)[0]
         entity_row, kind = (
             tf.boolean_mask(each, words.is_first) for each in (row, words.kind)
         )
@@ -255,7 +259,8 @@ class TagTable:
 
     def __init__(self, labels: Sequence[str]) -> None:
         prefixes, types = zip(*map(schemes.split_tag, labels), strict=True)
-        self._prefixes, self._types = tf.constant(prefixes), tf.constant(types)
+        self._prefixes = tf.constant(prefixes)
+        self._types = tf.constant(types)
 
     def words(self, label: Any, row: Any) -> "TaggedWords":
         """Returns words with their tags.

@@ -103,7 +103,8 @@ def sequences(
     total = (windows.offset + windows.length + 1)[:, None]
     size = tf.reduce_max(tf.concat([total[:, 0], [1]], 0)) if length is None else length
     position = tf.range(size)[None]
-    offset, mask = windows.offset[:, None], position < total
+    offset = windows.offset[:, None]
+    mask = position < total
     in_text = (position >= offset) & (position < total - 1)
 
     text_start = first_value(texts, windows.row) + windows.first_token

@@ -79,7 +79,8 @@ class ChoiceResults(TaskResults):
 
     def __init__(self) -> None:
         super().__init__()
-        self._correct, self._loss = 0, 0.0
+        self._correct = 0
+        self._loss = 0.0
         self._labels: Counter[int] = Counter()
 
     def score(self, example: ChoiceExample, prediction: Outputs) -> None:
@@ -193,7 +194,8 @@ class ChoiceTask(Task):
             for split in self.splits(kind, location)
         ]
 
-        most, labels = _FEWEST_CHOICES, set()
+        most = _FEWEST_CHOICES
+        labels = set()
         for split in splits:
             for example in self.read(split, RowCounts()):
                 most = max(most, len(example.choices))

@@ -43,7 +43,9 @@ _SHOWN_LABELS = 1000
 _MAX_MATRIX = 100
 # The largest number of labels for which TensorBoard shows it, and the width in pixels
 # and the color of a cell with all examples of a label.
-_MAX_IMAGE, _SQUARE, _BLUE = 30, 22, (8, 48, 107)
+_MAX_IMAGE = 30
+_SQUARE = 22
+_BLUE = (8, 48, 107)
 _MANY = 20  # examples, among which one expects more than one label
 
 
@@ -88,9 +90,12 @@ class TextResults(TaskResults):
         submission: Submission | None = None,
     ) -> None:
         super().__init__()
-        self._names, self._metric_names = tuple(labels), tuple(metric_names)
+        self._names = tuple(labels)
+        self._metric_names = tuple(metric_names)
         self._index = {label: number for number, label in enumerate(labels)}
-        self._threshold, self._split, self._submission = threshold, split, submission
+        self._threshold = threshold
+        self._split = split
+        self._submission = submission
         self._block: list[tuple[Any, Outputs]] = []
         self._loss = 0.0
 
@@ -98,7 +103,8 @@ class TextResults(TaskResults):
     def file_names(self) -> list[str]:  # type: ignore[override]
         """The names of the files with predictions."""
         assert self._split is not None
-        with_suffix, submission = self._split.with_suffix, self._submission
+        with_suffix = self._split.with_suffix
+        submission = self._submission
         names = [
             f"{with_suffix('test_results')}.tsv",
             f"{with_suffix('predictions')}.jsonl",
@@ -274,7 +280,8 @@ class ClassificationResults(TextResults):
         return LabelPairs(pairs // num_labels, pairs % num_labels, counts, num_labels)
 
     def _constant(self) -> LabelPairs:
-        pairs, most_frequent = self._counted(), self._frequencies().argmax()
+        pairs = self._counted()
+        most_frequent = self._frequencies().argmax()
         return pairs._replace(predicted=np.full_like(pairs.true, most_frequent))
 
     def undefined(self, metric: str) -> str:

@@ -232,12 +232,14 @@ class ClassificationTask(Task):
         if self.pair:
             ids_b = tokenizer.tokenize([example.text_b or "" for example in examples])
             lengths_b = ids_b.row_lengths().numpy()
-            lengths, is_empty = lengths + lengths_b, is_empty | (lengths_b == 0)
+            lengths = lengths + lengths_b
+            is_empty = is_empty | (lengths_b == 0)
 
         room = max_seq_length - (3 if self.pair else SPECIAL_TOKENS)
         num_too_long = int(np.count_nonzero(lengths > room))
         num_empty = int(np.count_nonzero(is_empty))
-        labels, per_example = self._label_ids(examples), None
+        labels = self._label_ids(examples)
+        per_example = None
         counts = {TRUNCATED: num_too_long, "with an empty text": num_empty}
 
         # One record for each window: [N, ...] -> [R, ...]

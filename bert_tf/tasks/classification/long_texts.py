@@ -92,7 +92,8 @@ class LongTexts:
         """
         import tensorflow as tf
 
-        splits, stride = ids.row_splits.numpy(), self.stride(room)
+        splits = ids.row_splits.numpy()
+        stride = self.stride(room)
         found = np.maximum(count_windows(np.diff(splits), np.array(room), stride), 1)
         used = np.minimum(found, self.max_windows or found)  # [N]
 

@@ -153,7 +153,8 @@ class LabelParser:
         labels: Sequence[str] | None,
         separator: str = ",",
     ) -> None:
-        self._column, self._separator = column, separator
+        self._column = column
+        self._separator = separator
         self._labels = labels
         self._known = frozenset(labels or ())
         parsers: dict[str, Callable[[Any, str], Any]] = {

@@ -178,7 +178,8 @@ def read_examples(
     for sentence in _sentences(path, layout) if layout else ():
         if document_context and sentence.starts_document:
             yield from join_documents(document)
-            document, in_document = [], True
+            document = []
+            in_document = True
 
         try:
             example = _parse(sentence, path)
@@ -214,7 +215,8 @@ def find_layout(
         InputError: The file is missing or has another encoding, or a column does not
             exist.
     """
-    first, end = "", "\t"
+    first = ""
+    end = "\t"
     for _, line in _lines(path, encoding):
         if line.strip() and not _DOCUMENT_MARK.match(line):
             # Comments may precede the first word.
@@ -270,7 +272,8 @@ def _lines(path: str, encoding: str) -> Iterator[tuple[int, str]]:
     names = enumerate(map(str.lower, header))
     column = next((n for n, name in names if name.startswith(_SENTENCE_COLUMNS)), None)
     if is_tag(header[-1]):  # there is no header line
-        previous, rows = 0, tables.comma_separated(path, encoding)
+        previous = 0
+        rows = tables.comma_separated(path, encoding)
 
     sentence = ""
     for number, fields in rows:
@@ -321,7 +324,8 @@ def _sentences(path: str, layout: Layout) -> Iterator[SentenceLines]:
             if complete:
                 yield complete
             complete = SentenceLines(layout, number, tuple(lines), tuple(before))
-            lines, before = [], []
+            lines = []
+            before = []
         if line is not None:
             before.append(line)
     if complete:
@@ -340,7 +344,8 @@ def _parse(sentence: SentenceLines, path: str) -> NerExample:
     for number, line in enumerate(sentence.lines, start=sentence.number):
         if layout.is_comment(line):
             continue
-        fields, place = layout.fields(line), f"{path}, line {number}"
+        fields = layout.fields(line)
+        place = f"{path}, line {number}"
         if len(fields) != layout.width:
             raise MalformedSentenceError(
                 f"{place} has {_num_columns(len(fields))}, and the first line of the "
@@ -372,7 +377,8 @@ def render(example: NerExample, tags: list[str]) -> Iterator[str]:
         tags: A tag for each word, in the notation of `schemes`.
     """
     sentence = example.origin
-    layout, remaining = sentence.layout, iter(map(sentence.layout.notation.write, tags))
+    layout = sentence.layout
+    remaining = iter(map(sentence.layout.notation.write, tags))
     yield from (_render_between(line, layout) for line in sentence.before)
     for line in sentence.lines:
         is_comment = layout.is_comment(line)

@@ -242,7 +242,8 @@ class _Line:
             )
 
         # A tag for each word; only a file to predict may have none.
-        tags, known_tags = self._list_of_texts("tags"), None
+        tags = self._list_of_texts("tags")
+        known_tags = None
         if tags is None and self.needs_tags:
             raise InputError(
                 f"{self.place} has no tags, which this split needs. {_FORMS}"
@@ -278,7 +279,8 @@ class _Line:
         Raises:
             InputError: The entities are missing or malformed.
         """
-        text, tags = self.row["text"], None
+        text = self.row["text"]
+        tags = None
         words = tuple(text[start:end] for start, end in spans)
         if (rows := _value(self.row, "entities")) is not None:
             entities = sorted(

@@ -190,7 +190,8 @@ def _words_with_neighbors(
         if key not in parts:
             start, end = needed[key]
             start = max(0, start - reach)
-            at, part = len(words), each.document[start : end + reach]
+            at = len(words)
+            part = each.document[start : end + reach]
             parts[key] = (at - start, at, at + len(part))
             words += part
         offset, *limits = parts[key]

@@ -90,7 +90,8 @@ class SplitSummary:
     """
 
     def __init__(self) -> None:
-        self.evidence, self.has_tags = SchemeEvidence(), False
+        self.evidence = SchemeEvidence()
+        self.has_tags = False
         self._origin: Any = None
         self._are_numbers: Counter[bool] = Counter()
         # The types of the entities by column; those of the examples have the key None.
@@ -98,7 +99,8 @@ class SplitSummary:
 
     def add(self, example: NerExample) -> None:
         """Adds an example."""
-        self._origin, tags = example.origin, example.tags or ()
+        self._origin = example.origin
+        tags = example.tags or ()
         self.has_tags |= example.tags is not None
         self.evidence.add(tags)
         self._are_numbers.update(map(str.isdecimal, example.words))

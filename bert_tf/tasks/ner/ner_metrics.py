@@ -46,7 +46,9 @@ class EntityMetrics:
     """
 
     def __init__(self) -> None:
-        self.num_words, self._num_equal_tags, self._num_outside = 0, 0, 0
+        self.num_words = 0
+        self._num_equal_tags = 0
+        self._num_outside = 0
         self.predicted: Counter[str] = Counter()
         self.correct: Counter[str] = Counter()
         self._common: Counter[str] = Counter()

@@ -37,7 +37,9 @@ class NerResults(TaskResults):
         render: Callable[[NerExample, list[str]], Iterator[str]],
     ) -> None:
         super().__init__()
-        self._labels, self._scheme, self._render = labels, scheme, render
+        self._labels = labels
+        self._scheme = scheme
+        self._render = render
         self.file_names = (file_name,)
         self._known_types = types_of(labels)
         self._metrics = EntityMetrics()

@@ -67,7 +67,8 @@ class NerObjective(HeadObjective):
 
     def sums_of_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """Returns the sum of the losses, and the numerators of the metrics."""
-        logits, has_label = outputs["logits"], _has_label(batch)
+        logits = outputs["logits"]
+        has_label = _has_label(batch)
         labels = tf.maximum(batch["label_ids"] - 1, 0)
         return {
             "loss": tf.reduce_sum(
@@ -249,8 +250,10 @@ class NerTask(Task):
 
     def examples(self, split: Split, counts: RowCounts) -> Iterator[NerExample]:
         """Yields all sentences of a split; see `read`."""
-        path, encoding = split.source.name, split.source.table_format.encoding
-        kind, scheme = split.kind, self._file_scheme
+        path = split.source.name
+        encoding = split.source.table_format.encoding
+        kind = split.kind
+        scheme = self._file_scheme
         if _is_json(path):
             notation = json_sentences.find_notation(path, scheme, encoding)
             return json_sentences.read_examples(

@@ -84,7 +84,9 @@ def find_entities(tags: Iterable[str]) -> list[Entity]:
     versions.
     """
     found: list[Entity] = []
-    start, last, last_type = 0, OUTSIDE, ""
+    start = 0
+    last = OUTSIDE
+    last_type = ""
     # The last tag ends an entity at the end of the sentence.
     for position, tag in enumerate((*tags, OUTSIDE)):
         prefix, entity_type = split_tag(tag)
@@ -256,9 +258,11 @@ class SchemeEvidence:
         for tag in (*tags, OUTSIDE):
             if tag != OUTSIDE or last != OUTSIDE:
                 prefix, entity_type = split_tag(tag)
-                needs_more, is_more = last in "BI", prefix in "IE"
+                needs_more = last in "BI"
+                is_more = prefix in "IE"
                 starts = not needs_more or last_type != entity_type
-                count, only_iobes = self._forbidden, prefix in "ES"
+                count = self._forbidden
+                only_iobes = prefix in "ES"
                 count["iob2"] += only_iobes or (prefix == "I" and starts)
                 count["iob1"] += only_iobes or (prefix == "B" and starts)
                 count["iobes"] += (needs_more or is_more) and (starts or not is_more)

@@ -115,7 +115,8 @@ class Context:
     """
 
     def __init__(self, words: tuple[str, ...], tokenizer: "BertTokenizer") -> None:
-        self.words, self._tokenizer = words, tokenizer
+        self.words = words
+        self._tokenizer = tokenizer
         (self.pieces,) = tokenize_words([words], tokenizer)
         self._word_of_piece = self.pieces.words().tolist()
 
@@ -223,7 +224,8 @@ class AnswerFinder:
 
         The order of equal scores is that of `candidates`.
         """
-        context, spans = self._context(example), self.candidates(example, outputs)
+        context = self._context(example)
+        spans = self.candidates(example, outputs)
         scores = spans["start_logit"] + spans["end_logit"]
         order = np.argsort(-scores, kind="stable")
         has_null = self._settings.version_2_with_negative

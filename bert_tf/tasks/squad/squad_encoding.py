@@ -84,9 +84,11 @@ def encode(
             [np.uint8(example.is_impossible) for example in examples], per_example
         ),
     }
-    row, sep = 0, [tokenizer.sep_id]
+    row = 0
+    sep = [tokenizer.sep_id]
     for number, question in enumerate(questions):
-        ids, stride = contexts[number].ids, int(min(room[number], settings.doc_stride))
+        ids = contexts[number].ids
+        stride = int(min(room[number], settings.doc_stride))
         offset = len(question) + 2  # [CLS] question [SEP]
         for start in range(0, per_example[number] * stride, stride):
             window = ids[start : start + room[number]]

@@ -143,7 +143,9 @@ class _Question:
     """One question of a file, with its place in the file for messages."""
 
     def __init__(self, where: str, item: Any, version_2_with_negative: bool) -> None:
-        self.where, self._item, self._version_2 = where, item, version_2_with_negative
+        self.where = where
+        self._item = item
+        self._version_2 = version_2_with_negative
         self.id = str(_get(item, "id", where, _TEXT))
         self.text = str(_get(item, "question", where, _TEXT))
 
@@ -191,7 +193,8 @@ class _Question:
                 f"training needs exactly one. {remedy}"
             )
 
-        where, key = f"{self.where}.answers[0]", "answer_start"
+        where = f"{self.where}.answers[0]"
+        key = "answer_start"
         text = str(_get(answers[0], "text", where, _TEXT))
         stated = _get(answers[0], key, where, _TEXT)
         number = str(stated).removesuffix(".0")

@@ -62,7 +62,8 @@ class AnswerMetrics:
             self._num_unknown += 1
             return
 
-        texts, others = [predicted], list[float]()
+        texts = [predicted]
+        others = list[float]()
         if self._settings.version_2_with_negative:
             texts.append(best_text)
             others = [null_diff, bool(best_text), bool(example.answers)]
@@ -167,7 +168,8 @@ class SquadResults(TaskResults):
         self, settings: AnswerSettings, finder: AnswerFinder | None = None
     ) -> None:
         super().__init__()
-        self._settings, self._finder = settings, finder
+        self._settings = settings
+        self._finder = finder
         self._metrics = AnswerMetrics(settings)
         self._start = "{"  # of the next item of the files
         self.file_names = FILES[: 3 if settings.version_2_with_negative else 2]

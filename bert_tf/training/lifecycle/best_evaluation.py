@@ -33,7 +33,9 @@ class BestEvaluation:
             or sign * value > sign * best
             or math.isnan(best) > math.isnan(value)
         ):
-            self.value, self.step, self.evals_since = value, step, 0
+            self.value = value
+            self.step = step
+            self.evals_since = 0
             return True
         self.evals_since += 1
         return False

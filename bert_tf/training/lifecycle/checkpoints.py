@@ -160,7 +160,8 @@ class CheckpointWriter:
         runtime_settings: Tensors,
         keep_checkpoints: int,
     ) -> None:
-        self._folder, self._optimizer = folder, optimizer
+        self._folder = folder
+        self._optimizer = optimizer
         self._configs = {
             TRAINING_FILE: to_json_dict(training),
             RUNTIME_FILE: dict(runtime_settings),
@@ -183,7 +184,8 @@ class CheckpointWriter:
         """
         self.wait()
         arrays, slots = self._optimizer.state()
-        facts, step = to_json_dict(state), state.step
+        facts = to_json_dict(state)
+        step = state.step
         with contextlib.ExitStack() as stack:
             folder = self._folder.checkpoint(step)
             place = stack.enter_context(files.atomic_folder(folder, STATE_FILE))

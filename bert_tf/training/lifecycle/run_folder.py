@@ -48,7 +48,8 @@ _LOGGER = logging.getLogger(__name__)
 # `TRAINING_FILE` is removed last: if the removal is interrupted, the folder still shows
 # that it contains a run.
 _FILES_OF_A_RUN = ("eval_results.txt", "metrics.jsonl", "best", TRAINING_FILE)
-_SUMMARY_FOLDERS, _SUMMARY_FILES = ("train", "eval"), "events.out.tfevents.*"
+_SUMMARY_FOLDERS = ("train", "eval")
+_SUMMARY_FILES = "events.out.tfevents.*"
 _LOCK_FILE = "run.lock"
 # Settings that programs compute, and the parameters or inputs that they come from.
 _PARAMETERS = {
@@ -112,7 +113,9 @@ class RunFolder:
         check_file_system(path)
         if not path:
             raise InputError("A run needs the path of a folder. Received: ''.")
-        self.path, self.overwrite, self._outputs = path, overwrite, outputs
+        self.path = path
+        self.overwrite = overwrite
+        self._outputs = outputs
         self.metadata = metadata or CheckpointMetadata({})
         self._workspace = Workspace(path, "run", "output_dir", _LOCK_FILE)
         self._checked: TrainingConfig | None = None

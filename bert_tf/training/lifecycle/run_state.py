@@ -19,12 +19,10 @@ from bert_tf.storage import files, json_files, sealed
 from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 from bert_tf.training.step.objective import StepTotals
 
-TRAINING_FILE, RUNTIME_FILE, STATE_FILE, OPTIMIZER_FILE = (
-    "training_config.json",
-    "runtime_config.json",
-    "state.json",
-    "optimizer.safetensors",
-)
+TRAINING_FILE = "training_config.json"
+RUNTIME_FILE = "runtime_config.json"
+STATE_FILE = "state.json"
+OPTIMIZER_FILE = "optimizer.safetensors"
 CHECKPOINT_NAME = re.compile(r"(?:^|/)step-(\d{8,})/?$")
 # The settings of each run, also of an older version.
 _SETTINGS_OF_RUNS = {

@@ -80,10 +80,8 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         decay: str = "released",
     ) -> None:
         self.learning_rate = positive("learning_rate", learning_rate)
-        self.num_train_steps, self.num_warmup_steps = (
-            int(num_train_steps),
-            int(num_warmup_steps),
-        )
+        self.num_train_steps = int(num_train_steps)
+        self.num_warmup_steps = int(num_warmup_steps)
         self.decay = decay
         check_at_least(1, self, "num_train_steps")
         check_between(0, self.num_train_steps, self, "num_warmup_steps")
@@ -202,7 +200,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
 
         self.weight_decay_rate = float(weight_decay_rate)
         check_at_least(0, self, "weight_decay_rate")
-        self.beta_1, self.beta_2 = float(beta_1), float(beta_2)
+        self.beta_1 = float(beta_1)
+        self.beta_2 = float(beta_2)
         check_between(0, MAX_BETA, self, "beta_1", "beta_2")
         self.epsilon = positive("epsilon", epsilon)
         clip_norm = clip_norm if global_clipnorm is None else global_clipnorm

@@ -9,7 +9,9 @@ from typing import Any
 
 import tensorflow as tf
 
-INITIAL_SCALE, MINIMUM_SCALE, STEPS_TO_DOUBLE = 2.0**15, 1.0, 2000.0
+INITIAL_SCALE = 2.0**15
+MINIMUM_SCALE = 1.0
+STEPS_TO_DOUBLE = 2000.0
 
 
 def after_finite_step(scale: Any, steps_at_scale: Any) -> None:

@@ -123,7 +123,10 @@ class StepTotals:
 
     def clear(self) -> None:
         """Removes all steps."""
-        self.steps, self.sums, self.counts, self.scalars = 0, {}, {}, {}
+        self.steps = 0
+        self.sums = {}
+        self.counts = {}
+        self.scalars = {}
 
 
 def combine(totals: Tensors, scalars: Tensors) -> dict[str, Any]:

@@ -94,12 +94,14 @@ class StepRunner:
         config: TrainingConfig,
         runtime: RuntimeConfig = RuntimeConfig(),  # noqa: B008 it is immutable
     ) -> None:
-        self._objective, self._config = objective, config
+        self._objective = objective
+        self._config = config
         self._strategy = make_strategy(runtime)
         self.replicas_of_batch = self._strategy.num_replicas_in_sync
         self._accumulation_steps = runtime.gradient_accumulation_steps
         self._debug_nans = runtime.debug_nans
-        size, replicas = config.global_batch_size, self.replicas_of_batch
+        size = config.global_batch_size
+        replicas = self.replicas_of_batch
         steps = self._accumulation_steps
         if size % (replicas * steps):
             each_in = f" in {steps} accumulation steps each" if steps > 1 else ""
@@ -150,13 +152,16 @@ class StepRunner:
         numbers = [
             tf.constant(number, tf.int64) for number in (step, steps, bad_in_a_row)
         ]
-        start, cause = _start(elapsed_secs), ""
+        start = _start(elapsed_secs)
+        cause = ""
         if not self._debug_nans:
             totals, done, bad, origin = self._train_steps(iterator, *numbers, start)
         else:
             batch = next(iterator)
             *totals, is_bad = self._train_step(batch, numbers[0], start)
-            done, bad, origin = 1, is_bad * (bad_in_a_row + 1), _origin(batch)
+            done = 1
+            bad = is_bad * (bad_in_a_row + 1)
+            origin = _origin(batch)
             if is_bad:
                 cause = non_finite_diagnosis.find_cause(
                     self._objective, _without_origin(batch), self._seed(step, 0)

@@ -150,8 +150,11 @@ class CustomReader(SplitReader):
         """Yields the examples of a split; see `examples_of_rows`."""
         if isinstance(split.source, TfdsSource):
             return self._tfds().read(split, counts)
-        path, columns, is_test = split.source.name, self.columns, split.kind == "test"
-        texts, labels = (columns.text_a, columns.text_b), self._label_columns
+        path = split.source.name
+        columns = self.columns
+        is_test = split.kind == "test"
+        texts = (columns.text_a, columns.text_b)
+        labels = self._label_columns
 
         rows = column_values(
             path,

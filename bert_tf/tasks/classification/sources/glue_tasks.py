@@ -126,8 +126,10 @@ class GlueReader(SplitReader):
             InputError: The file has no examples or lacks a column, or a row is
                 malformed.
         """
-        path, is_test = split.source.name, split.kind == "test"
-        first, header = first_row(path), self.header
+        path = split.source.name
+        is_test = split.kind == "test"
+        first = first_row(path)
+        header = self.header
         columns = next(
             (each for each in self.layouts if each[0] in first), self.layouts[0]
         )
@@ -140,7 +142,8 @@ class GlueReader(SplitReader):
         rows = released_rows(path, columns, optional, header=header, counts=skipped)
         for number, (text_a, text_b, text) in rows:
             is_hidden = is_test and text in _HIDDEN_LABELS
-            label, place = None if is_hidden else text, f"{path}, line {number}"
+            label = None if is_hidden else text
+            place = f"{path}, line {number}"
             if label is not None and self.labels:
                 check_label(text, self.labels, place)
             elif label is not None:

@@ -159,7 +159,8 @@ class TfdsReader(SplitReader):
         parser = LabelParser(
             self.columns[2], self.task_type, self.labels, self.label_separator
         )
-        name, rows = split.source.name, self._rows(split, counts)
+        name = split.source.name
+        rows = self._rows(split, counts)
         return examples_of_rows(rows, name, split.kind, self.columns, parser, counts)
 
     def _rows(
@@ -170,7 +171,8 @@ class TfdsReader(SplitReader):
         convert = self._label_converter(source.builder, split.kind)
         number = 0
         for batch in _batches(source, list(filter(None, self.columns))):
-            labels, texts = _as_list(batch[label]), _texts(batch[text_a])
+            labels = _as_list(batch[label])
+            texts = _texts(batch[text_a])
             others = _texts(batch[text_b]) if text_b else [None] * len(labels)
 
             for text, other, value in zip(texts, others, labels, strict=True):

@@ -64,7 +64,8 @@ class XnliReader(SplitReader):
         name = f"xnli.{kind}.tsv"
         folders: Sequence[str] = _EVALUATION_FOLDERS
         if kind == "train":
-            name, folders = f"multinli.train.{self.language}.tsv", _TRAIN_FOLDERS
+            name = f"multinli.train.{self.language}.tsv"
+            folders = _TRAIN_FOLDERS
         names = [os.path.join(folder, name) for folder in folders]
         path = location.find_file(kind, names)
         return [Split(kind, FileSource(path, (self.language,)))]

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import keras
 import training
 
-from bert_tf.modeling import BertPretrainer, costs, fused
+from bert_tf.modeling import BertPretrainer, costs, fused_operations
 
 SHAPES = ["base-256x128", "base-64x512"]
 STEPS, TURNS = 10, 5
@@ -32,7 +32,7 @@ CONFIG = training.config_of("base")
 
 
 def derived_attention(query, key, value, bias, keep, scale):
-    """Computes `fused.attention` with derived gradients."""
+    """Computes `fused_operations.attention` with derived gradients."""
     products = keras.ops.matmul(query, keras.ops.transpose(key, (0, 1, 3, 2)))
     scores = products / query.shape[-1] ** 0.5 + bias
     kept = (
@@ -43,7 +43,7 @@ def derived_attention(query, key, value, bias, keep, scale):
 
 def make_bert_tf(batch, attention):
     """Returns a function that runs a number of steps."""
-    fused.attention = attention
+    fused_operations.attention = attention
     model = BertPretrainer(CONFIG, seed=0, dtype="mixed_bfloat16")
     weights = [variable.value for variable in model.trainable_variables]
     others = [variable.value for variable in model.non_trainable_variables]
@@ -112,7 +112,7 @@ def main():
     )
     peak = matmul_speed()
     print(f"matrix products: {peak / 1e12:.0f} TFLOP/s")
-    own = fused.attention
+    own = fused_operations.attention
     for shape in SHAPES:
         _, *sizes = training.SHAPES[shape]
         flops, batch = (

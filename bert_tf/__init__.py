@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from bert_tf.tasks.tables import TableFormat
     from bert_tf.text_inputs import TextInputs
     from bert_tf.tokenization import BertTokenizer
-    from bert_tf.training.lifecycle.run_folder import RunFolder
+    from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
     from bert_tf.training.step.keras_optimizer import AdamWeightDecay, WarmupSchedule
     from bert_tf.training.trainer import Trainer, TrainingData
     from bert_tf.training.training_config import (
@@ -99,7 +99,7 @@ _MODULES = {
     "NerTask": "tasks.ner.ner_task",
     "Predictor": "export.predictor",
     "PretrainingConfig": "pretraining.pretraining_config",
-    "RunFolder": "training.lifecycle.run_folder",
+    "RunFolder": "training.lifecycle.run_folder_and_resume_checks",
     "RunPhases": "training.training_config",
     "RuntimeConfig": "training.training_config",
     "ServingSettings": "export.serving_settings",

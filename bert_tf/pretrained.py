@@ -28,9 +28,16 @@ from bert_tf.conversion import (
     write_weights,
 )
 from bert_tf.conversion.checkpoint_vocabulary import with_tokenizer
-from bert_tf.conversion.head_facts import check_facts, check_labels, difference_of_facts
+from bert_tf.conversion.google_and_hugging_face_weight_names import (
+    HEADS_WITH_LABELS,
+    OUTPUT_LAYERS,
+)
+from bert_tf.conversion.head_choice import (
+    check_facts,
+    check_labels,
+    difference_of_facts,
+)
 from bert_tf.conversion.weight_assignment import check_config, check_encoder
-from bert_tf.conversion.weight_name_mapping import HEADS_WITH_LABELS, OUTPUT_LAYERS
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertHeadModel, BertTaskModel, arrays_by_name

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bert_tf.config import BertConfig
-from bert_tf.fine_tuning.run_model import RunModel
+from bert_tf.fine_tuning.starting_checkpoint import RunModel
 from bert_tf.masking.masking_algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining import record_checks
@@ -19,7 +19,10 @@ from bert_tf.pretraining.damaged_records import salvage
 from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.pretraining.train_and_evaluate import train_and_evaluate
-from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+from bert_tf.training.lifecycle.run_folder_and_resume_checks import (
+    CheckpointMetadata,
+    RunFolder,
+)
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.strategy import make_strategy, worker_index
 from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig

@@ -66,7 +66,7 @@ def main() -> None:
     source = flags_of_configs.build(text_blocks.TextSource)
     startup.import_tensorflow()
     from bert_tf.conversion import write_weights
-    from bert_tf.conversion.checkpoint_vocabulary import with_new_words
+    from bert_tf.conversion.new_words import with_new_words
     from bert_tf.tokenization import BertTokenizer
 
     contents, old = _read_model()

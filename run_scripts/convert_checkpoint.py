@@ -13,10 +13,12 @@ for a fixed input.
 from absl import flags
 
 from bert_tf.program import command_line, startup
-from bert_tf.storage import dialects
+from bert_tf.storage import checkpoint_dialects
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("from", None, f"The checkpoint to read: {dialects.SOURCES}.")
+flags.DEFINE_string(
+    "from", None, f"The checkpoint to read: {checkpoint_dialects.SOURCES}."
+)
 flags.DEFINE_string(
     "to",
     None,
@@ -25,8 +27,11 @@ flags.DEFINE_string(
 flags.DEFINE_enum(
     "dialect",
     "bert-tf",
-    dialects.WRITABLE_DIALECTS,
-    "; ".join(f"{name}: {each.text}" for name, each in dialects.WRITABLE.items()) + ".",
+    checkpoint_dialects.WRITABLE_DIALECTS,
+    "; ".join(
+        f"{name}: {each.text}" for name, each in checkpoint_dialects.WRITABLE.items()
+    )
+    + ".",
 )
 flags.DEFINE_string(
     "bert_config_file", None, "bert_config.json. Default: the one of --from."

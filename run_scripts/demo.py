@@ -148,7 +148,7 @@ def make_page(predictor: "Predictor", kind: str) -> Any:
     """Returns the page, a `gradio.Blocks`."""
     import gradio as gr
 
-    from bert_tf.export.layout import model_name
+    from bert_tf.export.export_folder import model_name
     from bert_tf.export.shown_answers import ask, lists_of
 
     def answer(*texts: str) -> list[Any]:

@@ -21,7 +21,7 @@ from bert_tf.program import flags_of_configs, startup
 from bert_tf.program.help_text import name_programs
 from bert_tf.run_scripts import flags_or_trained_run, shared_flags
 from bert_tf.storage import files
-from bert_tf.storage.dialects import AUTHORS
+from bert_tf.storage.checkpoint_dialects import AUTHORS
 from bert_tf.storage.paths import check_output_folder, is_inside
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Task
@@ -199,7 +199,7 @@ def run_task(
         _check_export_dir(FLAGS.export_dir, FLAGS.output_dir)
 
     startup.import_tensorflow()
-    from bert_tf.export.layout import next_version
+    from bert_tf.export.export_folder import next_version
     from bert_tf.fine_tuning import fine_tune
 
     # Without training, the trained model gives the default length.

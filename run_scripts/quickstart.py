@@ -26,7 +26,7 @@ from absl import flags
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.program import command_line, startup
-from bert_tf.run_scripts.recipes.table import metrics_of
+from bert_tf.run_scripts.recipes.results_table import metrics_of
 from bert_tf.storage.files import write_json, write_text
 from bert_tf.storage.paths import check_output_folder
 from bert_tf.storage.workspace import Workspace

@@ -25,7 +25,7 @@ from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
 from bert_tf.program import command_line, flags_of_configs, startup
 from bert_tf.run_scripts import flags_or_trained_run, shared_flags
-from bert_tf.storage.dialects import AUTHORS
+from bert_tf.storage.checkpoint_dialects import AUTHORS
 from bert_tf.training.training_config import RunPhases, TrainingConfig
 
 FLAGS = flags.FLAGS

@@ -114,7 +114,7 @@ def _average() -> None:
     """
     shared_flags.check_output_dir(())
     from bert_tf.tasks.squad import ensemble
-    from bert_tf.training.lifecycle.run_folder import RunFolder
+    from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
 
     if FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict or FLAGS.check_only:
         raise InputError(

@@ -80,7 +80,10 @@ def train(spec, worker):
     from bert_tf.modeling import BertPretrainer
     from bert_tf.pretraining.pretraining_objective import PretrainingObjective
     from bert_tf.training.callbacks import HeldOutData
-    from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+    from bert_tf.training.lifecycle.run_folder_and_resume_checks import (
+        CheckpointMetadata,
+        RunFolder,
+    )
     from bert_tf.training.trainer import Trainer, TrainingData
     from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 

@@ -54,7 +54,7 @@ IMPORT_RULES = {
             "bert_tf.training",
             "bert_tf.masking",
             "bert_tf.pretraining",
-            "bert_tf.fine_tuning.run_model",
+            "bert_tf.fine_tuning.starting_checkpoint",
         ),
         (),
     ),

@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import tensorflow_checkpoint, weight_name_mapping
+from bert_tf.conversion import google_and_hugging_face_weight_names as weight_names
+from bert_tf.conversion import tensorflow_checkpoint
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE
 from bert_tf.conversion.tensorflow_checkpoint import get_weight
@@ -62,9 +63,9 @@ def _read(prefix: str, reader: Any, slots: bool) -> CheckpointContents:
         )
 
     # Weights and slots that the table lists are read.
-    heads = weight_name_mapping.CLASSIFIER_HEADS
-    match = weight_name_mapping.matcher(
-        {row.google: row for h in heads for row in weight_name_mapping.rows(h)}
+    heads = weight_names.CLASSIFIER_HEADS
+    match = weight_names.matcher(
+        {row.google: row for h in heads for row in weight_names.rows(h)}
     )
     known = [name for name in weights if match(name)]
     known_slots = [

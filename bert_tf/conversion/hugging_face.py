@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from bert_tf.config import BertConfig
+from bert_tf.conversion import google_and_hugging_face_weight_names as weight_names
 from bert_tf.conversion import (
     hugging_face_weight_files,
     sentence_transformers,
-    weight_name_mapping,
 )
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.hugging_face_tokenizer import (
@@ -92,7 +92,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     tensors = hugging_face_weight_files.read_tensors(weights)
     classifier = {}
     if architecture is None:
-        names = [row.hugging_face for row in weight_name_mapping.classifier_rows("")]
+        names = [row.hugging_face for row in weight_names.classifier_rows("")]
         classifier = {name: tensors.pop(name) for name in names if name in tensors}
 
     arrays, unknown = _rename_tensors(tensors, architecture or "", path)
@@ -145,12 +145,12 @@ def _find_config(weights: str) -> str:
 def _classifier_class(architectures: Any) -> str | None:
     """Returns the class of the head `classifier`, or None if it is ambiguous."""
     names = [architectures] if isinstance(architectures, str) else architectures or []
-    found = weight_name_mapping.CLASSIFIER_HEADS.keys() & set(names)
+    found = weight_names.CLASSIFIER_HEADS.keys() & set(names)
     return found.pop() if len(found) == 1 else None
 
 
 def _heads_with_labels(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    names = weight_name_mapping.HEADS_WITH_LABELS.values()
+    names = weight_names.HEADS_WITH_LABELS.values()
     return [arrays[name] for name in names if name in arrays]
 
 
@@ -241,8 +241,8 @@ def _rename_tensors(
     tensors: dict[str, np.ndarray], architecture: str, source: str
 ) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
     """Returns the weights by google-research/bert name, and unknown names."""
-    match = weight_name_mapping.matcher(
-        {r.hugging_face: r for r in weight_name_mapping.rows(architecture)}
+    match = weight_names.matcher(
+        {r.hugging_face: r for r in weight_names.rows(architecture)}
     )
     arrays: dict[str, np.ndarray] = {}
     unknown = []
@@ -342,7 +342,7 @@ def write(folder: str, contents: CheckpointContents) -> str:
             labels is not that of the head's outputs.
     """
     config = contents.require_config()
-    architecture = weight_name_mapping.hugging_face_class(
+    architecture = weight_names.hugging_face_class(
         contents.arrays, config.attention == "causal"
     )
     tensors = hugging_face_tensors(contents.arrays, architecture)
@@ -403,8 +403,8 @@ def hugging_face_tensors(
         architecture: Name of the transformers class. In `BertModel`, the names of the
             weights do not start with `bert.`.
     """
-    match = weight_name_mapping.matcher(
-        {row.google: row for row in weight_name_mapping.rows(architecture)}
+    match = weight_names.matcher(
+        {row.google: row for row in weight_names.rows(architecture)}
     )
 
     tensors = {}

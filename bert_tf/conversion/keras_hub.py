@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import hdf5, weight_name_mapping
+from bert_tf.conversion import google_and_hugging_face_weight_names as weight_names
+from bert_tf.conversion import hdf5
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
-from bert_tf.conversion.weight_name_mapping import Row
+from bert_tf.conversion.google_and_hugging_face_weight_names import Row
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertEncoder, arrays_by_name
 from bert_tf.storage import files, json_files
@@ -93,7 +94,7 @@ SUPPORTED_SETTINGS = {
 def _rows() -> dict[str, Row]:
     """Returns the rows of the table of weights by the paths of variables in Keras."""
     rows = {}
-    for row in weight_name_mapping.rows():
+    for row in weight_names.rows():
         layer, _, variable = row.google.rpartition("/")
         if path := _LAYERS.get(row.google) or _LAYERS.get(layer):
             is_second = variable.endswith(("bias", "beta")) and row.google != _MASKED_LM
@@ -243,7 +244,7 @@ def _read_arrays(
         if head := find_file(folder, TASK_WEIGHTS_FILE):
             stored |= hdf5.read_arrays(head)
 
-    match = weight_name_mapping.matcher(
+    match = weight_names.matcher(
         {_normalized(path): row for path, row in _ROWS.items()}
     )
     arrays = {}
@@ -255,9 +256,7 @@ def _read_arrays(
             continue
         row, block = found
         array = array.T if row.google == _OUTPUT else array
-        arrays[row.google.replace("{i}", block)] = weight_name_mapping.merge_heads(
-            row, array
-        )
+        arrays[row.google.replace("{i}", block)] = weight_names.merge_heads(row, array)
 
     return arrays, tuple(path for path in unknown if "optimizer/" not in path)
 
@@ -348,7 +347,7 @@ def _variables(
     """Returns the variables of keras-hub, by their paths in a model with a head."""
     # A BertBackbone has a pooler in any case.
     weights = {**arrays_by_name(BertEncoder(config)), **weights}
-    match = weight_name_mapping.matcher(
+    match = weight_names.matcher(
         {
             row.google: dataclasses.replace(row, google=path)
             for path, row in _ROWS.items()

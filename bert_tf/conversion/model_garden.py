@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from bert_tf.conversion import tensorflow_checkpoint, weight_name_mapping
+from bert_tf.conversion import google_and_hugging_face_weight_names as weight_names
+from bert_tf.conversion import tensorflow_checkpoint
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
-from bert_tf.conversion.weight_name_mapping import Row
+from bert_tf.conversion.google_and_hugging_face_weight_names import Row
 from bert_tf.errors import InputError
 
 _WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
@@ -93,9 +94,9 @@ def read_weights(reader: Any) -> GardenWeights:
     Args:
         reader: The reader of `tensorflow_checkpoint.opened`.
     """
-    names = {row.model_garden: row for row in weight_name_mapping.rows()}
+    names = {row.model_garden: row for row in weight_names.rows()}
     names |= {name: Row(google, "") for name, google in _HEADS.items()}
-    match = weight_name_mapping.matcher(names, with_scope=True)
+    match = weight_names.matcher(names, with_scope=True)
 
     arrays: dict[str, np.ndarray] = {}
     unknown = []
@@ -116,7 +117,7 @@ def read_weights(reader: Any) -> GardenWeights:
 
         # [in, heads, head size] becomes [in, out], the [in, out] of an output layer
         # becomes [out, in].
-        array = weight_name_mapping.merge_heads(row, array)
+        array = weight_names.merge_heads(row, array)
         is_output_layer = full_name.endswith("logits/kernel")
         name = row.google.replace("{i}", block)
         arrays[name] = array.T if is_output_layer else array

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import weight_name_mapping
+from bert_tf.conversion import google_and_hugging_face_weight_names as weight_names
 from bert_tf.conversion.checkpoint_contents import ENCODER, CheckpointContents
 from bert_tf.errors import InputError, shortened
 from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name
@@ -193,11 +193,10 @@ def classifier_of(
         that Hugging Face names `classifier`, or if `contents.classifier` is empty.
     """
     kinds = [
-        weight_name_mapping.classifier_rows(each)
-        for each in weight_name_mapping.CLASSIFIER_HEADS
+        weight_names.classifier_rows(each) for each in weight_names.CLASSIFIER_HEADS
     ]
     if contents.dialect != "hugging_face":
-        kinds.append(weight_name_mapping.span_rows("classifier"))
+        kinds.append(weight_names.span_rows("classifier"))
 
     for rows in kinds:
         if all(row.google in variables for row in rows):

@@ -20,6 +20,7 @@ from bert_tf.conversion.checkpoint_contents import (
     check_weights,
 )
 from bert_tf.conversion.checkpoint_vocabulary import with_tokenizer
+from bert_tf.conversion.google_and_hugging_face_weight_names import CLASSIFIER_HEADS
 from bert_tf.conversion.read_checkpoint import module_of, read_weights
 from bert_tf.conversion.weight_assignment import (
     AssignmentReport,
@@ -27,12 +28,11 @@ from bert_tf.conversion.weight_assignment import (
     check_config,
     check_encoder,
 )
-from bert_tf.conversion.weight_name_mapping import CLASSIFIER_HEADS
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder
 from bert_tf.storage import files, json_files
-from bert_tf.storage.dialects import (
+from bert_tf.storage.checkpoint_dialects import (
     DIALECTS,
     WRITABLE,
     WRITABLE_DIALECTS,

@@ -3,8 +3,8 @@
 Layer 4: imports layers 0 to 3, `conversion` and `pretrained`.
 
 Read in this order. The input: `serving_settings`, `formats` (the table of formats),
-`served` (the models of exports, one for each task), `layout` (the places of files),
-`export_job` (a checkpoint to export), `requests` (made from texts).
+`served` (the models of exports, one for each task), `export_folder` (the places of
+files), `export_job` (a checkpoint to export), `requests` (made from texts).
 
 The check: `gate` (compares the outputs of what was exported with those of the model in
 memory) and `gate_program` (runs it in another process).

@@ -11,9 +11,9 @@ import tensorflow as tf
 import tensorflow_text
 
 from bert_tf.export.decoding import SEPARATORS, separator_of
+from bert_tf.export.export_folder import CHECKED_FILES, EXTRA, FILES_SHA256
 from bert_tf.export.export_job import ExportJob
 from bert_tf.export.formats import FILE_FORMATS
-from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
 from bert_tf.export.served.load import served_class
 from bert_tf.storage import files, sealed, weights
 from bert_tf.tasks.task import DEV_EXAMPLES

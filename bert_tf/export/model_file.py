@@ -124,7 +124,7 @@ class PreparedFiles(NamedTuple):
         served: The model with float32 weights.
         files: The files to write.
         content: Returns the content of one of them.
-        extra: Files for the folder `layout.EXTRA`, by name.
+        extra: Files for the folder `export_folder.EXTRA`, by name.
     """
 
     served: ServedModel

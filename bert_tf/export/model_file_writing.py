@@ -15,11 +15,11 @@ import tensorflow as tf
 
 from bert_tf.export import gate
 from bert_tf.export.assets import table_of
+from bert_tf.export.export_folder import EXTRA
 from bert_tf.export.export_job import ExportJob
 from bert_tf.export.formats import FILE_FORMATS, GateError, module_of
 from bert_tf.export.gate import GateProcess, Limits
 from bert_tf.export.gate_program import outputs_of
-from bert_tf.export.layout import EXTRA
 from bert_tf.export.model_file import ModelFile, PreparedFiles, open_file
 from bert_tf.export.requests import Request, example_requests, labelled_requests
 from bert_tf.export.served import ServedModel

@@ -15,8 +15,8 @@ import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
 from bert_tf.errors import InputError, check_choice, plain_message
 from bert_tf.export.decoding import Prediction, decode
+from bert_tf.export.export_folder import newest_version
 from bert_tf.export.formats import RUNTIMES, format_of_file
-from bert_tf.export.layout import newest_version
 from bert_tf.export.saved_model_loading import load_saved_model
 from bert_tf.export.text_limit import (
     limit_of_saved_model,

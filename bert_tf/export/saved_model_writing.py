@@ -23,11 +23,11 @@ import tensorflow as tf
 from tensorflow.core.protobuf import fingerprint_pb2
 
 from bert_tf.export import gate
+from bert_tf.export.export_folder import EXTRA
 from bert_tf.export.export_job import ExportJob
 from bert_tf.export.formats import GateError
 from bert_tf.export.gate import GateProcess
 from bert_tf.export.gate_program import outputs_of
-from bert_tf.export.layout import EXTRA
 from bert_tf.export.requests import Request, example_requests, labelled_requests
 from bert_tf.export.saved_model_loading import foreign_parts, read_graph
 from bert_tf.export.served import ServedModel, load_served

@@ -3,7 +3,7 @@
 Read in this order:
 
 1. `fine_tune` is the function for Python users and programs, with its settings in
-   `fine_tuning_config`, and `run_model`: the model that a run starts from.
+   `fine_tuning_config`, and `starting_checkpoint`: the model that a run starts from.
 2. `run_data` reads and encodes the examples of a task, `record_files` keeps them on
    disk, and `batches` makes batches of them.
 3. `run_phases` trains, evaluates and predicts; `evaluation` computes the outputs of the

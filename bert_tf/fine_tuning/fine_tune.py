@@ -19,13 +19,16 @@ from bert_tf.fine_tuning.fine_tuning_config import (
     parse_class_weights,
 )
 from bert_tf.fine_tuning.run_data import RunData
-from bert_tf.fine_tuning.run_model import RunModel
 from bert_tf.fine_tuning.run_phases import FineTuningRun, PhaseResults
+from bert_tf.fine_tuning.starting_checkpoint import RunModel
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling.initial_weights import drawn_late
 from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.task import DataLocation, Task, TaskInputs
-from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+from bert_tf.training.lifecycle.run_folder_and_resume_checks import (
+    CheckpointMetadata,
+    RunFolder,
+)
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.strategy import make_strategy
 from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig

@@ -33,9 +33,9 @@ from bert_tf.storage import files
 from bert_tf.tasks.results import TaskResults, with_baselines
 from bert_tf.tasks.task import RESULTS
 from bert_tf.training.callbacks import HeldOutData
-from bert_tf.training.lifecycle import checkpoints
+from bert_tf.training.lifecycle import save_and_restore
 from bert_tf.training.lifecycle.error_messages import RecordLookup
-from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
 from bert_tf.training.metrics_and_summaries import write_results
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.trainer import Trainer, TrainingData
@@ -116,7 +116,7 @@ class FineTuningRun:
         objective: Any = self._trainer.objective
         self._first_step = 0  # known only with a frozen encoder
         if settings.features and (checkpoint := self.folder.checkpoint_to_resume()):
-            self._first_step = checkpoints.restore_weights(
+            self._first_step = save_and_restore.restore_weights(
                 checkpoint, objective.variables
             )
 

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from bert_tf.errors import InputError
-from bert_tf.modeling.fused import upstream_of, with_gradient
+from bert_tf.modeling.fused_operations import upstream_of, with_gradient
 
 _SLOPE = 2 * math.sqrt(2 / math.pi)
 _CUBIC = 0.044715

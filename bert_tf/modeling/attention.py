@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from bert_tf.config import BertConfig
-from bert_tf.modeling import fused
+from bert_tf.modeling import fused_operations
 from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.layers import (
     ConfiguredLayer,
@@ -75,7 +75,9 @@ class TokenRows:
         self, function: Callable[[Any], Any], inverse: Callable[[Any], Any], x: Any
     ) -> Any:
         return (
-            fused.with_inverse(function, inverse, x) if self._training else function(x)
+            fused_operations.with_inverse(function, inverse, x)
+            if self._training
+            else function(x)
         )
 
     def _remove_padding(self, x: Any) -> Any:
@@ -187,14 +189,14 @@ class SelfAttention(ConfiguredLayer):
         if training and not needs_map:
             batch, heads, length, _ = ops.shape(query)
             mask = self.dropout.mask((batch, heads, length, length))
-            context = fused.attention(query, key, value, bias, *mask)
+            context = fused_operations.attention(query, key, value, bias, *mask)
         else:
             # [B, A, S, S]
             products = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
             # Not `ops.add`: it takes a tensor with one axis longer than 1, such as a
             # mask of an empty batch, for a bias.
             scores = ops.multiply(products, 1 / math.sqrt(self.config.head_size)) + bias
-            probabilities = fused.softmax(scores, training)
+            probabilities = fused_operations.softmax(scores, training)
             context = ops.matmul(self.dropout(probabilities, training=training), value)
 
         # Put the heads of a token next to each other.

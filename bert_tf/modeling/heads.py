@@ -11,7 +11,7 @@ from keras import ops
 
 from bert_tf.config import BertConfig
 from bert_tf.head_config import HeadConfig
-from bert_tf.modeling import fused
+from bert_tf.modeling import fused_operations
 from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.layers import (
     ConfiguredLayer,
@@ -88,7 +88,7 @@ class MaskedLMHead(ConfiguredLayer):
         hidden = self.norm(self.dense(tokens))  # [B*P, H]
         table = ops.cast(word_embeddings, hidden.dtype)
         bias = ops.cast(variable_tensor(self.output_bias), "float32")
-        logits = fused.tied_logits(hidden, table, bias, training)  # [B*P, V]
+        logits = fused_operations.tied_logits(hidden, table, bias, training)  # [B*P, V]
         return restore_shape(
             logits, sequence_output if positions is None else positions
         )

@@ -15,7 +15,7 @@ from keras import ops
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.modeling import fused
+from bert_tf.modeling import fused_operations
 from bert_tf.modeling.activations import activation
 from bert_tf.modeling.initial_weights import InitialWeights
 
@@ -139,7 +139,7 @@ class Dense(keras.layers.Layer):
         return (None, self.units)
 
     def call(self, x: Any, training: bool = False) -> Any:
-        y = fused.dense(
+        y = fused_operations.dense(
             x, variable_tensor(self.kernel), variable_tensor(self.bias), training
         )
         if self.lora_rank:
@@ -262,7 +262,7 @@ class LayerNorm(keras.layers.Layer):
         gamma, beta = (
             ops.cast(variable_tensor(v), "float32") for v in (self.gamma, self.beta)
         )
-        y = fused.layer_norm(rows, gamma, beta, self.epsilon, training)
+        y = fused_operations.layer_norm(rows, gamma, beta, self.epsilon, training)
         return ops.reshape(
             ops.cast(y, self.compute_dtype), with_constants(ops.shape(x))
         )
@@ -399,13 +399,13 @@ class Dropout(keras.layers.Layer):
         if not training or self.rate == 0:
             return inputs
         seed = self.dropout_seeds.of_layer(self.index)
-        return fused.dropout(inputs, self.rate, seed)
+        return fused_operations.dropout(inputs, self.rate, seed)
 
     def mask(self, shape: tuple[Any, ...]) -> tuple[Any, float]:
         """Returns a mask of the elements to keep, or None, and their factor."""
         if self.rate == 0:
             return None, 1.0
-        return fused.dropout_mask(
+        return fused_operations.dropout_mask(
             shape, self.rate, self.dropout_seeds.of_layer(self.index)
         )
 

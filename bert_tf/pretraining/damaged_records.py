@@ -6,14 +6,11 @@ TensorFlow's reader cannot read the records that follow a damaged record.
 """
 
 import contextlib
-import gzip
 import json
 import logging
 import os
-import struct
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -24,17 +21,17 @@ from bert_tf.pretraining import record_checks
 from bert_tf.progress import Progress
 from bert_tf.storage import files
 from bert_tf.storage.tfrecords import (
-    CHECKSUM,
-    HEADER,
+    DAMAGED,
+    INTACT,
+    LOST,
     compression,
-    masked_crc32c,
     open_records,
+    read_frames,
 )
 from bert_tf.training.lifecycle.error_messages import READ_ERRORS
 
 _RECORDS_AT_ONCE = 1024
 _LOGGER = logging.getLogger(__name__)
-_INTACT, _DAMAGED, _LOST = "intact", "damaged", "lost"  # the states of records
 
 
 def explain_read_error(paths: Sequence[str], sizes: Sizes) -> str | None:
@@ -109,44 +106,22 @@ def salvage(paths: Sequence[str], folder: str) -> list[str]:
     used = []
     with Progress("checking records", len(paths), "files") as progress:
         for path in paths:
-            counts = Counter(state for state, _ in _records(path))
-            if not counts[_INTACT]:
+            counts = Counter(state for state, _ in read_frames(path))
+            if not counts[INTACT]:
                 raise InputError(
                     f"{path} holds no record that can be read. Remove it from the "
                     "input files, or create it again."
                 )
 
-            is_damaged = counts[_DAMAGED] or counts[_LOST]
+            is_damaged = counts[DAMAGED] or counts[LOST]
             if is_damaged:
-                end = ", and its end" * counts[_LOST]
+                end = ", and its end" * counts[LOST]
                 _LOGGER.warning(
-                    "damaged records of %s left out: %d%s", path, counts[_DAMAGED], end
+                    "damaged records of %s left out: %d%s", path, counts[DAMAGED], end
                 )
             used.append(_copy(path, folder) if is_damaged else path)
             progress.update(1)
     return used
-
-
-def _records(path: str) -> Iterator[tuple[str, bytes]]:
-    """Yields each record of a file with its state: `_INTACT` or `_DAMAGED`.
-
-    If the end of the file cannot be read, the last pair is `_LOST` and no record.
-    """
-    with tf.io.gfile.GFile(path, "rb") as raw:
-        file = gzip.GzipFile(fileobj=raw, mode="rb") if compression(path) else raw
-        try:
-            while header := file.read(HEADER.size):
-                length, checksum = HEADER.unpack(header)
-                if masked_crc32c(header[:8]) != checksum:
-                    yield _LOST, b""
-                    return
-
-                record, footer = file.read(length), file.read(CHECKSUM.size)
-                is_intact = CHECKSUM.unpack(footer) == (masked_crc32c(record),)
-                yield _INTACT if is_intact else _DAMAGED, record
-        # A part of a header or of a checksum cannot be unpacked.
-        except (struct.error, EOFError, zlib.error, gzip.BadGzipFile):
-            yield _LOST, b""
 
 
 def _copy(path: str, folder: str) -> str:
@@ -163,7 +138,7 @@ def _copy(path: str, folder: str) -> str:
             files.atomic_replace(target) as temporary,
             tf.io.TFRecordWriter(temporary, compression(path)) as file,
         ):
-            for state, record in _records(path):
-                if state == _INTACT:
+            for state, record in read_frames(path):
+                if state == INTACT:
                     file.write(record)
     return target

@@ -27,7 +27,7 @@ from bert_tf.pretraining.pretraining_objective import (
 from bert_tf.pretraining.samples import masked_sentences
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.error_messages import RecordLookup
-from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
 from bert_tf.training.metrics_and_summaries import log_step_cost, write_results
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.trainer import Trainer, TrainingData

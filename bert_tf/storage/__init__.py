@@ -9,6 +9,6 @@ Read in this order:
    writing the same one.
 3. `json_files`, `tfrecords` and `wire_format` are the formats.
 4. `sealed` are facts about files, with checksums. `weights` is such a folder, with the
-   weights of a model; `dialects` lists its format and the other formats of checkpoints;
-   `manifest` describes a set of record files.
+   weights of a model; `checkpoint_dialects` lists its format and the other formats of
+   checkpoints; `manifest` describes a set of record files.
 """

@@ -1,4 +1,4 @@
-"""Opens TFRecord files, compressed or not.
+"""Opens TFRecord files, compressed or not, and reads damaged ones.
 
 A TFRecord file is a sequence of frames, with one record in each frame. A frame consists
 of the length of the record as uint64, the checksum of the 8 bytes of the length as
@@ -9,7 +9,10 @@ Source: TensorFlow's `record_writer.h`. The checksum is CRC-32C (RFC 3720, B.4),
 right by 15 bits and added to a constant.
 """
 
+import gzip
 import struct
+import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import google_crc32c
@@ -18,8 +21,9 @@ from bert_tf.errors import InputError
 from bert_tf.storage import files
 from bert_tf.storage.paths import check_is_regular
 
-HEADER = struct.Struct("<QI")
-CHECKSUM = struct.Struct("<I")
+_HEADER = struct.Struct("<QI")
+_CHECKSUM = struct.Struct("<I")
+INTACT, DAMAGED, LOST = "intact", "damaged", "lost"  # the states of records
 _GZIP_MAGIC = b"\x1f\x8b\x08"  # as the length of a record, more than half a megabyte
 
 
@@ -52,6 +56,28 @@ def compression(path: str) -> str:
 
     with files.explain_read_errors(path), files.gfile().GFile(path, "rb") as file:
         return "GZIP" if file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC else ""
+
+
+def read_frames(path: str) -> Iterator[tuple[str, bytes]]:
+    """Yields each record of a file with its state: `INTACT` or `DAMAGED`.
+
+    If the end of the file cannot be read, the last pair is `LOST` and no record.
+    """
+    with files.gfile().GFile(path, "rb") as raw:
+        file = gzip.GzipFile(fileobj=raw, mode="rb") if compression(path) else raw
+        try:
+            while header := file.read(_HEADER.size):
+                length, checksum = _HEADER.unpack(header)
+                if masked_crc32c(header[:8]) != checksum:
+                    yield LOST, b""
+                    return
+
+                record, footer = file.read(length), file.read(_CHECKSUM.size)
+                is_intact = _CHECKSUM.unpack(footer) == (masked_crc32c(record),)
+                yield INTACT if is_intact else DAMAGED, record
+        # A part of a header or of a checksum cannot be unpacked.
+        except (struct.error, EOFError, zlib.error, gzip.BadGzipFile):
+            yield LOST, b""
 
 
 def masked_crc32c(content: bytes) -> int:

@@ -111,7 +111,7 @@ sweep() {
 
 # Prints the path of the run with the highest value. Arguments: folder of `sweep`, name of a metric.
 best_run() {
-  "$PYTHON" "$RECIPES/table.py" best "$1" "$2"
+  "$PYTHON" "$RECIPES/results_table.py" best "$1" "$2"
 }
 
 # ---- The table of the results.
@@ -125,7 +125,7 @@ SIZE=${SIZE:-base}
 contains "base large" "$SIZE" || stop "SIZE=$SIZE is not base or large."
 
 # Adds a row. Arguments: label, metric, figure of the paper, folder of a run or of `sweep`, formula
-# for the result and, optionally, the choice of runs; see table.py.
+# for the result and, optionally, the choice of runs; see results_table.py.
 row() {
   local fields
   fields=$(printf '%s\t' "$1" "$2" "$3" "$4" "$5" "${6:-}")
@@ -135,8 +135,8 @@ row() {
 # Prints the rows and writes them to $OUT/table.tsv. Argument: heading.
 print_table() {
   mkdir -p "$OUT"
-  printf '%s\n' "${ROWS[@]}" | "$PYTHON" "$RECIPES/table.py" results >"$OUT/table.tsv.new"
+  printf '%s\n' "${ROWS[@]}" | "$PYTHON" "$RECIPES/results_table.py" results >"$OUT/table.tsv.new"
   mv "$OUT/table.tsv.new" "$OUT/table.tsv"
   printf '\n%s\n\n' "$1"
-  "$PYTHON" "$RECIPES/table.py" show "$OUT/table.tsv"
+  "$PYTHON" "$RECIPES/results_table.py" show "$OUT/table.tsv"
 }

@@ -20,7 +20,7 @@ fine_tune run_squad.py "$OUT/squad" --version_2_with_negative=true \
   --train_file="$SQUAD/train-v2.0.json" --predict_file="$SQUAD/dev-v2.0.json" \
   --init_checkpoint="$MODEL" --max_seq_length="${LENGTH:-384}" --train_batch_size=48 \
   --learning_rate=5e-5 --num_train_epochs="${EPOCHS:-2}" "$@"
-threshold=$("$PYTHON" "$RECIPES/table.py" value "$OUT/squad/squad_threshold.json" \
+threshold=$("$PYTHON" "$RECIPES/results_table.py" value "$OUT/squad/squad_threshold.json" \
   null_score_diff_threshold)
 run run_scripts/run_squad.py --do_predict=true --predict_file="$SQUAD/dev-v2.0.json" \
   --init_checkpoint="$OUT/squad" --null_score_diff_threshold="$threshold" \

@@ -8,7 +8,7 @@ from reference import new_words as reference
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import CheckpointContents
-from bert_tf.conversion.checkpoint_vocabulary import with_new_words
+from bert_tf.conversion.new_words import with_new_words
 from bert_tf.modeling import BertClassifier, BertPretrainer, variables_by_name
 
 TOKENS = [

@@ -16,7 +16,7 @@ from refusals import refused
 from run_programs import assert_refused, run_main
 
 import bert_tf
-from bert_tf.export import exporter, gate, layout
+from bert_tf.export import export_folder, exporter, gate
 from bert_tf.export.served import ServedClassifier
 from bert_tf.export.served.choice import ServedChoice
 from bert_tf.export.served.fill_mask import ServedPretrainer
@@ -186,9 +186,9 @@ def test_other_folders_are_no_versions(tmp_path):
     for name in ("3", "²", "x4", "05"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "saved_model.pb").touch()
-    assert layout.newest_version(str(tmp_path)).endswith("05")
+    assert export_folder.newest_version(str(tmp_path)).endswith("05")
     (tmp_path / "6").mkdir()
-    assert layout.next_version(str(tmp_path)) == 7
+    assert export_folder.next_version(str(tmp_path)) == 7
 
 
 def test_a_model_is_not_named_after_its_version(tmp_path):
@@ -198,14 +198,16 @@ def test_a_model_is_not_named_after_its_version(tmp_path):
     (tmp_path / "mine/7/tflite").mkdir()
     names = ("mine", "mine/7", "mine/7/", "mine/7/tflite/int8.tflite", "2024")
     expected = ["mine", "mine", "mine", "int8.tflite", "2024"]
-    assert [layout.model_name(str(tmp_path / name)) for name in names] == expected
+    assert [
+        export_folder.model_name(str(tmp_path / name)) for name in names
+    ] == expected
 
 
 def test_an_object_store_may_contain_a_version_that_is_being_written(caplog):
     folder = "ram://versions"
     files.write_text(f"{folder}/1/saved_model.pb", "")
     files.write_text(f"{folder}/2/variables/variables.index", "")
-    assert layout.newest_version(folder) == f"{folder}/1"
+    assert export_folder.newest_version(folder) == f"{folder}/1"
     assert "2 is the newest version, but has no saved_model.pb" in caplog.text
 
 

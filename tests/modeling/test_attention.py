@@ -1,4 +1,4 @@
-"""`fused.attention` compared with attention in float64, with and without dropout."""
+"""`fused_operations.attention` compared with attention in float64, with and without dropout."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import tensorflow as tf
 from processors import EMULATION
 from scipy.special import softmax
 
-from bert_tf.modeling import fused
+from bert_tf.modeling import fused_operations
 from bert_tf.modeling.layers import Dropout, DropoutSeeds
 
 B, A, S, D = 2, 3, 12, 8
@@ -55,7 +55,7 @@ def test_output_and_gradients_are_those_of_float64(dtype, rate, jit):
         with tf.GradientTape() as tape:
             tape.watch(arguments)
             mask = tf.constant(keep) if rate else None
-            output = fused.attention(*arguments, bias, mask, 1 / (1 - rate))
+            output = fused_operations.attention(*arguments, bias, mask, 1 / (1 - rate))
         return output, *tape.gradient(output, arguments, dy)
 
     wide = [tf.cast(x, tf.float64).numpy() for x in (query, key, value, bias)]
@@ -78,7 +78,7 @@ def test_second_derivatives_are_those_of_plain_operations():
         return tf.nn.softmax(scores) @ value
 
     def explicit(query, key, value):
-        return fused.attention(query, key, value, bias, None, 1.0)
+        return fused_operations.attention(query, key, value, bias, None, 1.0)
 
     found = []
     for function in (plain, explicit):
@@ -106,12 +106,14 @@ def test_the_mean_over_dropout_masks_is_the_output_without_dropout():
     @tf.function
     def call(step):
         with layer.dropout_seeds.use(tf.stack([step, 0])):
-            return fused.attention(query, key, value, bias, *layer.mask((B, A, S, S)))
+            return fused_operations.attention(
+                query, key, value, bias, *layer.mask((B, A, S, S))
+            )
 
     samples = np.stack([call(tf.constant(step)) for step in range(1000)]).astype(
         np.float64
     )
-    expected = fused.attention(query, key, value, bias, None, 1.0)
+    expected = fused_operations.attention(query, key, value, bias, None, 1.0)
     errors = samples.std(axis=0) / np.sqrt(len(samples))
     # Of 576 values, about 0.04 are expected to differ by more than four standard
     # errors.

@@ -13,7 +13,7 @@ from bert_tf.modeling import (
     BertEncoder,
     SelfAttention,
     attention_bias,
-    fused,
+    fused_operations,
     variables_by_name,
 )
 
@@ -48,7 +48,9 @@ def masked_scores(dtype):
 def test_softmax_rounds_only_its_result(dtype, jit, training):
     """With sums of 512 terms in `dtype`, errors would exceed the tolerance."""
     scores, exact = masked_scores(dtype)
-    output = tf.function(lambda x: fused.softmax(x, training), jit_compile=jit)(scores)
+    output = tf.function(
+        lambda x: fused_operations.softmax(x, training), jit_compile=jit
+    )(scores)
     assert output.dtype == dtype
     output = tf.cast(output, tf.float64).numpy()
     expected = softmax(exact, axis=-1)
@@ -65,7 +67,7 @@ def test_gradient_of_softmax_is_accurate(dtype):
     upstream = np.random.default_rng(1).normal(size=exact.shape)
     with tf.GradientTape() as tape:
         tape.watch(scores)
-        y = fused.softmax(scores, True)
+        y = fused_operations.softmax(scores, True)
         loss = tf.reduce_sum(tf.cast(y, tf.float32) * tf.cast(upstream, tf.float32))
     gradient = tf.cast(tape.gradient(loss, scores), tf.float64).numpy()
     y = softmax(exact, axis=-1)

@@ -13,8 +13,8 @@ from valid_checkpoints import latest_valid_step
 
 from bert_tf.storage import files
 from bert_tf.training.callbacks import HeldOutData
-from bert_tf.training.lifecycle import checkpoints
-from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.lifecycle import save_and_restore
+from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
 from bert_tf.training.training_config import RuntimeConfig
 
 
@@ -66,7 +66,7 @@ class SynchronousExecutor:
         pass
 
     def submit(self, call):
-        future = checkpoints.concurrent.futures.Future()
+        future = save_and_restore.concurrent.futures.Future()
         future.set_result(call())
         return future
 
@@ -101,7 +101,7 @@ def killed(tmp_path_factory):
         # If a background thread saved checkpoints, files would change during a copy of
         # the folder.
         monkeypatch.setattr(
-            checkpoints.concurrent.futures,
+            save_and_restore.concurrent.futures,
             "ThreadPoolExecutor",
             SynchronousExecutor,
         )

@@ -24,7 +24,7 @@ METRICS = ("accuracy", "f1", "matthews_correlation", "spearman", "exact_match", 
 RECORDER = """#!{python} -IS
 import json, os, sys
 argv = sys.argv[1:]
-if argv[0].endswith("table.py"):
+if argv[0].endswith("results_table.py"):
     os.execv({python!r}, [{python!r}, *argv])
 log = os.environ["COMMANDS"]
 number = len(open(log).readlines()) if os.path.exists(log) else 0
@@ -334,7 +334,13 @@ def test_results_that_are_not_finite_are_not_the_best(tmp_path):
         run = tmp_path / f"runs/learning_rate=1+seed={seed}"
         run.mkdir(parents=True)
         (run / "eval_results.txt").write_text(f"eval_spearman = {value}\n")
-    command = [sys.executable, RECIPES / "table.py", "best", tmp_path, "eval_spearman"]
+    command = [
+        sys.executable,
+        RECIPES / "results_table.py",
+        "best",
+        tmp_path,
+        "eval_spearman",
+    ]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert found.strip().endswith("seed=2")
 

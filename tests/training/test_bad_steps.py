@@ -13,7 +13,7 @@ from bert_tf.modeling import BertPretrainer
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.error_messages import NO_LOOKUP, FailureMessages
-from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
 from bert_tf.training.step import non_finite_diagnosis
 from bert_tf.training.step.objective import ORIGIN
 from bert_tf.training.training_config import RuntimeConfig

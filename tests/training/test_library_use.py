@@ -18,7 +18,7 @@ from bert_tf.errors import TrainingInterrupted
 from bert_tf.pretraining import train_and_evaluate
 from bert_tf.tasks.classification.sources.glue_tasks import GLUE_TASKS
 from bert_tf.training.callbacks import HeldOutData
-from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
 from bert_tf.training.trainer import Trainer
 from bert_tf.training.training_config import RuntimeConfig
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_tf.conversion.sentence_transformers import check_supported
 from bert_tf.errors import check_choice
-from bert_tf.export.served.served_model import ServedModel
+from bert_tf.export.served.served_model_and_signatures import ServedModel
 from bert_tf.export.served.tensor_helpers import Tensors
 from bert_tf.export.serving_settings import POOLINGS, ServingSettings
 from bert_tf.modeling import BertEncoder

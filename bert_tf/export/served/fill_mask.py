@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export.served.served_model import ServedModel, TextFunctions
+from bert_tf.export.served.served_model_and_signatures import ServedModel, TextFunctions
 from bert_tf.export.served.tensor_helpers import Tensors, in_parts, rank_gaps
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertPretrainer

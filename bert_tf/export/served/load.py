@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bert_tf.errors import InputError, check_choice
-from bert_tf.export.served.served_model import ServedModel
+from bert_tf.export.served.served_model_and_signatures import ServedModel
 from bert_tf.export.serving_settings import TASK_TYPES, TASKS, ServingSettings
 from bert_tf.pretrained import Pretrained
 

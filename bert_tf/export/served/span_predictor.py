@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.export.served import answers_in_graph, windows
-from bert_tf.export.served.served_model import ServedModel
+from bert_tf.export.served.served_model_and_signatures import ServedModel
 from bert_tf.export.served.tensor_helpers import Tensors, substrings
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertSpanPredictor

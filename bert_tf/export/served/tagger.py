@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.conversion.head_facts import check_labels
+from bert_tf.conversion.head_choice import check_labels
 from bert_tf.errors import check_choice
 from bert_tf.export.served import windows
-from bert_tf.export.served.served_model import ServedModel, TextFunctions
+from bert_tf.export.served.served_model_and_signatures import ServedModel, TextFunctions
 from bert_tf.export.served.tensor_helpers import Tensors, substrings
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertTagger

@@ -1,9 +1,9 @@
 r"""The table at the end of a recipe: figures of the paper next to the results.
 
-    table.py results < rows     reads one row on each line, prints the table as TSV
-    table.py show table.tsv     prints a TSV file with aligned columns
-    table.py best DIR METRIC    prints the run of a sweep with the highest METRIC
-    table.py value FILE NAME    prints a value of a JSON file
+    results_table.py results < rows   reads a row on each line, prints the table as TSV
+    results_table.py show table.tsv   prints a TSV file with aligned columns
+    results_table.py best DIR METRIC  prints the run of a sweep with the highest METRIC
+    results_table.py value FILE NAME  prints a value of a JSON file
 
 The fields of a row, separated by tabs: label, name of the metric, figure of the paper,
 folder, formula, choice. The folder is that of a run, or of a sweep with several runs in

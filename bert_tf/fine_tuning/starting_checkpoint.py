@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_tf.config import SIZES
 from bert_tf.pretrained import Pretrained, read_pretrained
-from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -15,7 +15,10 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files, weights
-from bert_tf.training.lifecycle.run_folder import RunFolder, step_of_checkpoint
+from bert_tf.training.lifecycle.run_folder_and_resume_checks import (
+    RunFolder,
+    step_of_checkpoint,
+)
 from bert_tf.training.lifecycle.run_state import (
     OPTIMIZER_FILE,
     RUNTIME_FILE,

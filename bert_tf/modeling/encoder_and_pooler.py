@@ -9,7 +9,6 @@ from keras import ops
 from bert_tf.backend import check_dynamic_shapes
 from bert_tf.config import BertConfig
 from bert_tf.modeling.attention import TokenRows, attention_bias
-from bert_tf.modeling.base_model import BertBaseModel
 from bert_tf.modeling.embeddings import Embeddings
 from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.inputs import complete_inputs
@@ -20,6 +19,7 @@ from bert_tf.modeling.layers import (
     variable_tensor,
     variables_of_layers,
 )
+from bert_tf.modeling.model_base_class import BertBaseModel
 from bert_tf.modeling.transformer import TransformerBlock
 
 

@@ -1,0 +1,85 @@
+"""Gives words entries of their own in a checkpoint: in vocabulary and embeddings."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bert_tf.conversion.checkpoint_contents import CheckpointContents
+
+_UNUSED = re.compile(r"\[unused\d+\]")
+# Matrix products are fastest if the number of entries is a multiple of this number.
+_MULTIPLE = 8
+# The weights with a row for each entry. The output kernel of the masked LM is the first
+# of them.
+_TABLES = ("bert/embeddings/word_embeddings", "cls/predictions/output_bias")
+
+
+def with_new_words(
+    contents: CheckpointContents, new_words: Mapping[str, Sequence[int]]
+) -> CheckpointContents:
+    """Gives words entries of their own in the vocabulary of a checkpoint.
+
+    The words replace the [unusedN] entries, in the order of the ids. Further words
+    follow the last entry; the vocabulary then gets as many [unusedN] entries that its
+    size, and that of the table of embeddings, is a multiple of 8. The row of a new word
+    is the mean of the rows of the pieces that the word had, in the word embeddings and
+    in the output bias of the masked LM, if the checkpoint has one. Each [unusedN] row
+    that is added is a copy of that of [PAD], which a trained model never predicts. All
+    other values are unchanged; Adam's moments are left out.
+
+    Args:
+        contents: The checkpoint, with config and vocabulary.
+        new_words: The ids of the pieces, by word. The words are not in the vocabulary.
+    """
+    tokens = list(contents.vocabulary or ())
+    words = list(new_words)
+    config = contents.require_config()
+    pad = tokens.index("[PAD]")
+    size = config.vocab_size
+    num_tokens = len(tokens)
+
+    # The words take the places of the [unusedN] entries.
+    ids = [index for index, token in enumerate(tokens) if _UNUSED.fullmatch(token)][
+        : len(words)
+    ]
+    for index, word in zip(ids, words, strict=False):
+        tokens[index] = word
+
+    # The other words are appended, and the size is rounded up.
+    if appended := words[len(ids) :]:
+        size = -(-max(size, num_tokens + len(appended)) // _MULTIPLE) * _MULTIPLE
+        ids += range(num_tokens, num_tokens + len(appended))
+        tokens += [
+            *appended,
+            *_unused_names(contents.vocabulary or (), size - len(tokens + appended)),
+        ]
+
+    # Each table gets the new rows, and the new words the means of their pieces.
+    arrays = dict(contents.arrays)
+    for name in arrays.keys() & set(_TABLES):
+        old = arrays[name]
+        arrays[name] = np.concatenate(
+            [old, np.repeat(old[pad : pad + 1], size - len(old), axis=0)]
+        )
+        for index, pieces in zip(ids, new_words.values(), strict=True):
+            arrays[name][index] = old[list(pieces)].mean(axis=0)
+
+    return dataclasses.replace(
+        contents,
+        arrays=arrays,
+        config=dataclasses.replace(config, vocab_size=size),
+        vocabulary=tokens,
+        # The values of an evaluation are those of the old entries.
+        extra={key: value for key, value in contents.extra.items() if key != "eval"},
+        slots={},
+    )
+
+
+def _unused_names(tokens: Sequence[str], number: int) -> list[str]:
+    """Returns names of [unusedN] entries that are not among the tokens."""
+    names = (f"[unused{n}]" for n in range(len(tokens) + number))
+    known = set(tokens)
+    return [*itertools.islice((name for name in names if name not in known), number)]

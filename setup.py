@@ -107,7 +107,7 @@ setuptools.setup(
     package_dir={f"bert_tf.{folder}": folder for folder in PROGRAM_FOLDERS},
     package_data={
         "bert_tf": ["py.typed"],
-        "bert_tf.export": ["operations.txt"],
+        "bert_tf.export": ["saved_model_allowed_operations.txt"],
         "bert_tf.tokenization": ["*.npz", "*.bin"],
         "bert_tf.data_prep.sample_data": ["README.txt"],
         "bert_tf.run_scripts": ["recipes/*.sh"],

@@ -16,8 +16,9 @@ Read in this order; each package imports only packages listed before it:
 4. `pretraining`, `tasks`: data, objective and metrics of pretraining and of each
    fine-tuning task; `feature_extraction`: hidden states of texts.
 5. `conversion` reads and writes checkpoints of all dialects, `pretrained` loads and
-   saves models, `text_inputs` is a Keras layer from texts to ids, `fine_tuning` trains a
-   model for a task, `pretraining_run` pretrains one, `export` creates models for serving.
+   saves models, `text_input_layer` is a Keras layer from texts to ids, `fine_tuning`
+   trains a model for a task, `pretraining_run` pretrains one, `export` creates models
+   for serving.
 6. `program` has what every main needs. `data_prep` (text -> vocabulary -> records) and
    `run_scripts` contain the programs.
 
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from bert_tf.tasks.squad.squad_encoding import WindowSettings
     from bert_tf.tasks.squad.squad_task import SquadTask
     from bert_tf.tasks.tables import TableFormat
-    from bert_tf.text_inputs import TextInputs
+    from bert_tf.text_input_layer import TextInputs
     from bert_tf.tokenization import BertTokenizer
     from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
     from bert_tf.training.step.keras_optimizer import AdamWeightDecay, WarmupSchedule
@@ -106,7 +107,7 @@ _MODULES = {
     "SquadTask": "tasks.squad.squad_task",
     "TableFormat": "tasks.tables",
     "TextColumns": "tasks.classification.sources.custom",
-    "TextInputs": "text_inputs",
+    "TextInputs": "text_input_layer",
     "Trainer": "training.trainer",
     "TrainingConfig": "training.training_config",
     "TrainingData": "training.trainer",
@@ -128,7 +129,7 @@ _WITH_KERAS = (
     "tokenization",
     "modeling",
     "pretrained",
-    "text_inputs",
+    "text_input_layer",
     "pretraining_run",
     "export",
     "training.step",
@@ -144,7 +145,7 @@ _ON_EACH_BACKEND = (
     "modeling",
     "pretrained",
     "pretraining.",
-    "text_inputs",
+    "text_input_layer",
     "training.step",
 )
 
@@ -166,7 +167,7 @@ def __getattr__(name: str) -> Any:
         # classes that are imported.
         importlib.import_module(f"{__name__}.{_MODULES['AdamWeightDecay']}")
     if module == "pretrained":
-        importlib.import_module(f"{__name__}.text_inputs")
+        importlib.import_module(f"{__name__}.text_input_layer")
     backend.hide_accelerators()
     globals()[name] = value
     return value

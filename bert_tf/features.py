@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import InputError
-from bert_tf.storage import wire_format
+from bert_tf.storage import protobuf_wire_format
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,7 +179,7 @@ def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
     """
     if not len(columns[table[0].name]):
         return []
-    return wire_format.encode(
+    return protobuf_wire_format.encode(
         [(f.name, f.dtype, np.asarray(columns[f.name])) for f in table]
     )
 
@@ -210,12 +210,12 @@ def parser(
         return [int(sizes.get(letter, letter)) for letter in feature.shape]
 
     def spec(feature: Feature) -> Any:
-        if feature.dtype in wire_format.PACKED:
+        if feature.dtype in protobuf_wire_format.PACKED:
             return tf.io.FixedLenFeature([], tf.string)
         return tf.io.FixedLenFeature(shape(feature), getattr(tf, feature.dtype))
 
     def value(feature: Feature, parsed: Any) -> Any:
-        if feature.dtype not in wire_format.PACKED:
+        if feature.dtype not in protobuf_wire_format.PACKED:
             return parsed
         (length,) = shape(feature)
         dtype = tf.as_dtype(feature.dtype)
@@ -287,7 +287,7 @@ def names_in(example: bytes, table: Table, sizes: Sizes, path: str) -> dict[str,
         lists = found[name]
         length = len(lists.int64_list.value) or len(lists.float_list.value)
         expected = int(np.prod([int(sizes.get(d, d)) for d in feature.shape]))
-        if feature.dtype in wire_format.PACKED:
+        if feature.dtype in protobuf_wire_format.PACKED:
             length = len(lists.bytes_list.value)
             expected = 1
         if length != expected:

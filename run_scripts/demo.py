@@ -53,8 +53,8 @@ def main() -> None:
     startup.import_tensorflow()
     import gradio as gr
 
+    from bert_tf.export.demo_answers import kind_of
     from bert_tf.export.predictor import Predictor
-    from bert_tf.export.shown_answers import kind_of
 
     # The first answer shows the kind of the model, and makes the next ones fast.
     predictor = Predictor(FLAGS.model, trust=FLAGS.trust, runtime=FLAGS.runtime)
@@ -115,7 +115,7 @@ def examples(predictor: "Predictor", kind: str) -> list[list[str]]:
     Raises:
         InputError: The file cannot be read.
     """
-    from bert_tf.export.shown_answers import IN_LINES, example_of
+    from bert_tf.export.demo_answers import IN_LINES, example_of
 
     names = predictor.names
     lists = predictor.list_names
@@ -148,8 +148,8 @@ def make_page(predictor: "Predictor", kind: str) -> Any:
     """Returns the page, a `gradio.Blocks`."""
     import gradio as gr
 
+    from bert_tf.export.demo_answers import ask, lists_of
     from bert_tf.export.export_folder import model_name
-    from bert_tf.export.shown_answers import ask, lists_of
 
     def answer(*texts: str) -> list[Any]:
         shown, facts = ask(predictor, kind, texts)

@@ -174,7 +174,7 @@ def predictions(predictor: "Predictor", found: Iterator[Item]) -> Iterator[Predi
 
 def write(found: Iterator[Prediction]) -> None:
     """Writes the predictions to --output_file, or to the standard output."""
-    from bert_tf.export.decoding import as_columns
+    from bert_tf.export.output_decoding import as_columns
 
     if FLAGS.format == "projector":
         projector_files.write(FLAGS.output_file, found)

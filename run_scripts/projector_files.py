@@ -11,13 +11,13 @@ from typing import Any
 from bert_tf.errors import InputError
 from bert_tf.run_scripts.prediction_tables import cell_text
 from bert_tf.storage import files
-from bert_tf.storage.paths import check_output_folder
-from bert_tf.storage.replacement import (
+from bert_tf.storage.overwrite_rule import (
     check_is_not_input,
     check_is_own,
     first_foreign,
     refusal,
 )
+from bert_tf.storage.paths import check_output_folder
 
 _TENSORS = "tensors.tsv"
 _METADATA = "metadata.tsv"

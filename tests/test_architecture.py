@@ -47,7 +47,7 @@ IMPORT_RULES = {
         ("bert_tf.tokenization", "bert_tf.modeling", "bert_tf.conversion"),
         (),
     ),
-    "bert_tf.text_inputs": (("bert_tf.tokenization",), ()),
+    "bert_tf.text_input_layer": (("bert_tf.tokenization",), ()),
     "bert_tf.fine_tuning": ((*TRAINING, "bert_tf.tasks", "bert_tf.pretrained"), ()),
     "bert_tf.pretraining_run": (
         (
@@ -161,7 +161,7 @@ def test_foundation_imports_tensorflow_only_inside_functions(name):
 
 
 def test_task_folders_import_only_what_all_tasks_share():
-    names = "task splits tables head_objective results pieces_and_windows"
+    names = "task splits tables head_objective results pieces_and_doc_stride_windows"
     shared = {f"bert_tf.tasks.{name}" for name in names.split()}
     for name in MODULES:
         parts = name.split(".")
@@ -241,7 +241,7 @@ EFFECTS_OF_PROGRAMS = {
     ),
     "sys.stdout": ("program.command_line",),
     "sys.stderr": ("program.command_line", "program.startup"),
-    "sys.exit": ("program.command_line", "export.gate_program"),
+    "sys.exit": ("program.command_line", "export.export_check_program"),
     "os._exit": (),
     # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; TF_ENABLE_ONEDNN_OPTS; the
     # environment of the process of the gate; `backend` only reads KERAS_BACKEND
@@ -249,7 +249,7 @@ EFFECTS_OF_PROGRAMS = {
         "program.startup",
         "training.strategy",
         "training.mixed_precision",
-        "export.gate",
+        "export.export_check",
         "backend",
     ),
     "signal.signal": ("program.command_line", "training.stop_signals"),
@@ -309,7 +309,7 @@ def test_formats_of_exports_import_neither_each_other_nor_what_is_above_them():
         "served",
         "export_job",
         "assets",
-        "model_file",
+        "lite_or_onnx_file",
     )
     for package in formats:
         allowed = {package, *(f"bert_tf.export.{name}" for name in below)}

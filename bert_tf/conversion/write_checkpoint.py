@@ -38,8 +38,8 @@ from bert_tf.storage.checkpoint_dialects import (
     WRITABLE_DIALECTS,
     writers_of,
 )
+from bert_tf.storage.overwrite_rule import first_foreign, names_in, refusal
 from bert_tf.storage.paths import is_inside, resolve_output
-from bert_tf.storage.replacement import first_foreign, names_in, refusal
 from bert_tf.training.lifecycle.run_state import run_of
 
 _LOG = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from tensorflow.io import gfile
 from bert_tf.errors import InputError
 from bert_tf.export.formats import FILE_FORMATS
 from bert_tf.storage import files
+from bert_tf.storage.overwrite_rule import first_foreign
 from bert_tf.storage.paths import resolve_output
-from bert_tf.storage.replacement import first_foreign
 
 _LOGGER = logging.getLogger(__name__)
 EXTRA = "assets.extra"

@@ -10,7 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
-from bert_tf.export import assets, gate, model_file_writing, saved_model_writing
+from bert_tf.export import (
+    assets,
+    export_check,
+    lite_or_onnx_writing,
+    saved_model_writing,
+)
 from bert_tf.export.export_folder import REPORT_FILE, has_saved_model, next_version
 from bert_tf.export.export_job import ExportJob, read_results, read_training
 from bert_tf.export.formats import FILE_FORMATS
@@ -58,7 +63,7 @@ def export(
             file, is inside the checkpoints of a run, contains other files and no
             version or, unless a SavedModel is written, contains SavedModels; or another
             program has written a version with the same number.
-        GateError: The exported model and the model in memory have different outputs.
+        ExportCheckError: The exported model and the model in memory have different outputs.
             Nothing is written.
     """
     # Refuse a folder that a new version would damage.
@@ -77,7 +82,8 @@ def export(
     with contextlib.ExitStack() as stack:
         # The processes import TensorFlow while the model is read and converted.
         processes = [
-            stack.enter_context(contextlib.closing(gate.GateProcess())) for _ in formats
+            stack.enter_context(contextlib.closing(export_check.CheckProcess()))
+            for _ in formats
         ]
 
         # Read everything, before anything is written.
@@ -85,7 +91,7 @@ def export(
             checkpoint, settings, dev_data, os.path.basename(version), facts or {}
         )
         writers = [
-            model_file_writing.prepare(name, job)
+            lite_or_onnx_writing.prepare(name, job)
             if name in FILE_FORMATS
             else saved_model_writing.prepare(job)
             for name in formats
@@ -224,7 +230,7 @@ def export_model(
     Raises:
         InputError: As in `export`, or the labels or the vocabulary do not match the
             model, or a value is out of range or has no effect for the task.
-        GateError: The exported model and `model` have different outputs. Nothing is
+        ExportCheckError: The exported model and `model` have different outputs. Nothing is
             written.
     """
     settings = settings or ServingSettings()

@@ -15,7 +15,7 @@ from typing import Any
 from bert_tf.errors import InputError
 
 
-class GateError(InputError):
+class ExportCheckError(InputError):
     """The exported model and the model in memory have different outputs."""
 
 
@@ -28,7 +28,7 @@ class Format:
         precisions: The dtypes of the weights that it can have.
         module: The module of its files, in this package. It is a text, because the
             module imports TensorFlow. It has the functions `prepare` and `open_file`;
-            see `model_file`. "" for the SavedModel, which is no single file.
+            see `lite_or_onnx_file`. "" for the SavedModel, which is no single file.
         extra: The extra of bert-tf that installs the packages.
         to_run: The modules that run a file.
         to_write: The modules that write a file.
@@ -103,7 +103,7 @@ def check_installed(name: str, to_write: bool = False) -> None:
 
 @contextlib.contextmanager
 def as_gate_error(name: str) -> Iterator[None]:
-    """Converts the errors of converters to `GateError`, and hides their warnings.
+    """Converts the errors of converters to `ExportCheckError`, and hides their warnings.
 
     The errors have many classes.
 
@@ -111,7 +111,7 @@ def as_gate_error(name: str) -> Iterator[None]:
         name: The format.
 
     Raises:
-        GateError: The block raised an error.
+        ExportCheckError: The block raised an error.
     """
     disabled = logging.root.manager.disable
     logging.disable(max(disabled, logging.WARNING))
@@ -119,7 +119,7 @@ def as_gate_error(name: str) -> Iterator[None]:
         yield
     except Exception as error:
         reason = " ".join(str(error).split())
-        raise GateError(
+        raise ExportCheckError(
             f"{FILE_FORMATS[name].title} cannot represent the model: {reason:.300} "
             "Nothing was exported."
         ) from error

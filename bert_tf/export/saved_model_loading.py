@@ -3,8 +3,9 @@
 A SavedModel is a program. Loading it runs functions of its graph, such as initializers,
 and its operations can read and write files and run Python code. The graphs that bert-tf
 exports need only operations that compute, and those that read the weights.
-`operations.txt` lists them; all of them exist in TensorFlow 2.12 and tensorflow-text
-2.12, which TensorFlow Serving contained from 2023 to 2026, and in 2.20.
+`saved_model_allowed_operations.txt` lists them; all of them exist in TensorFlow 2.12
+and tensorflow-text 2.12, which TensorFlow Serving contained from 2023 to 2026, and in
+2.20.
 """
 
 import collections
@@ -270,5 +271,8 @@ def _foreign_objects(objects: Any) -> list[str]:
 
 
 def _allowed() -> frozenset[str]:
-    path = importlib.resources.files("bert_tf.export") / "operations.txt"
+    path = (
+        importlib.resources.files("bert_tf.export")
+        / "saved_model_allowed_operations.txt"
+    )
     return frozenset(path.read_text("utf-8").split())

@@ -22,15 +22,15 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import fingerprint_pb2
 
-from bert_tf.export import gate
+from bert_tf.export import export_check
+from bert_tf.export.export_check import CheckProcess
+from bert_tf.export.export_check_program import outputs_of
 from bert_tf.export.export_folder import EXTRA
 from bert_tf.export.export_job import ExportJob
-from bert_tf.export.formats import GateError
-from bert_tf.export.gate import GateProcess
-from bert_tf.export.gate_program import outputs_of
-from bert_tf.export.requests import Request, example_requests, labelled_requests
+from bert_tf.export.formats import ExportCheckError
 from bert_tf.export.saved_model_loading import foreign_parts, read_graph
 from bert_tf.export.served import ServedModel, load_served
+from bert_tf.export.serving_requests import Request, example_requests, labelled_requests
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.pretrained import Pretrained
 from bert_tf.storage import files
@@ -137,7 +137,7 @@ _REQUEST = 1  # of ClassifyLog, RegressLog and PredictLog
 _LOGS = {"classify": 2, "regress": 3, "predict": 6}  # of PredictionLog
 
 
-def prepare(job: ExportJob) -> Callable[[GateProcess, str], dict[str, Any]]:
+def prepare(job: ExportJob) -> Callable[[CheckProcess, str], dict[str, Any]]:
     """Reads everything that a SavedModel needs, before anything is written.
 
     Args:
@@ -146,7 +146,7 @@ def prepare(job: ExportJob) -> Callable[[GateProcess, str], dict[str, Any]]:
     Returns:
         A function that writes a SavedModel and the files that TensorFlow Serving reads
         to a folder, checks them in a process, and returns the report. It raises
-        `GateError` if the SavedModel and the model in memory have different outputs.
+        `ExportCheckError` if the SavedModel and the model in memory have different outputs.
 
     Raises:
         InputError: The checkpoint cannot be exported for the task.
@@ -177,7 +177,7 @@ def _write(
     job: ExportJob,
     served: ServedModel,
     labelled: Sequence[Request],
-    process: GateProcess,
+    process: CheckProcess,
     folder: str,
 ) -> dict[str, Any]:
     """Writes and checks a SavedModel; see `prepare`."""
@@ -190,7 +190,7 @@ def _write(
     _replace_random_number(folder)
     _write_server_files(folder, served, job)
     if found := foreign_parts(read_graph(folder)):
-        raise GateError(
+        raise ExportCheckError(
             f"The SavedModel contains {', '.join(found)}, which TensorFlow Serving "
             "2.12 may lack, or which may read or write files. Nothing was exported."
         )
@@ -199,7 +199,7 @@ def _write(
     requests = [
         *warm_up_requests(served),
         *labelled,
-        *example_requests(served, signatures, gate.EXAMPLES, ()),
+        *example_requests(served, signatures, export_check.EXAMPLES, ()),
     ]
     (outputs,) = process.run([folder], [requests])
 
@@ -208,11 +208,11 @@ def _write(
         single = dataclasses.replace(settings, precision="float32")
         signatures = _load(checkpoint, single).signatures()
     expected = outputs_of(signatures, requests)
-    limits = gate.LIMITS[settings.precision]
+    limits = export_check.LIMITS[settings.precision]
     try:
-        report = gate.judge(served, requests, expected, outputs, limits)
-    except GateError as error:
-        raise GateError(
+        report = export_check.judge(served, requests, expected, outputs, limits)
+    except ExportCheckError as error:
+        raise ExportCheckError(
             " ".join([str(error), _emulation(settings) or ""]).strip()
         ) from error
 

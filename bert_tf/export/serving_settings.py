@@ -18,7 +18,7 @@ TASKS = {
     **dict.fromkeys(TASK_TYPES, "classifier.ServedClassifier"),
     "span": "span_predictor.ServedSpanPredictor",
     "tagging": "tagger.ServedTagger",
-    "choice": "choice.ServedChoice",
+    "choice": "multiple_choice.ServedChoice",
     "fill_mask": "fill_mask.ServedPretrainer",
     "embedding": "embedder.ServedEmbedder",
 }

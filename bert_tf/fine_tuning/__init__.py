@@ -8,7 +8,7 @@ Read in this order:
    disk, and `batches` makes batches of them.
 3. `run_phases` trains, evaluates and predicts; `evaluation` computes the outputs of the
    model for each example, and `step_costs` the FLOPs and the memory of a step.
-4. `class_weights`, `distillation` and `feature_cache` change the training data.
+4. `class_weights`, `distillation` and `cached_model_outputs` change the training data.
 5. `dev_split` writes the files about the dev split that sweeps and exports read. It
    imports no TensorFlow.
 """

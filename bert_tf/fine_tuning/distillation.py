@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.fine_tuning.batches import ToBatch
-from bert_tf.fine_tuning.feature_cache import cache_outputs, sha256_of_weights
+from bert_tf.fine_tuning.cached_model_outputs import cache_outputs, sha256_of_weights
 from bert_tf.fine_tuning.fine_tuning_config import DistillationConfig, FeatureSettings
 from bert_tf.fine_tuning.run_data import SplitData
 from bert_tf.tasks.head_objective import HeadObjective, weighted

@@ -28,7 +28,7 @@ from bert_tf import features
 from bert_tf.errors import InputError, shortened
 from bert_tf.progress import Progress, map_in_order
 from bert_tf.storage import files, sealed
-from bert_tf.storage.replacement import check_is_own
+from bert_tf.storage.overwrite_rule import check_is_own
 from bert_tf.tasks.task import Encoded
 
 _LOGGER = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class RecordFile:
     Attributes:
         path: The record file.
         index: Its index.
-        caches: Further features of the records, by name: `feature_cache.FeatureCache`
+        caches: Further features of the records, by name: `cached_model_outputs.FeatureCache`
             objects.
     """
 

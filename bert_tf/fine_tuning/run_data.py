@@ -14,7 +14,7 @@ from bert_tf.fine_tuning import record_files
 from bert_tf.fine_tuning.class_weights import check_labels, weights_of_label_ids
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.fine_tuning.record_files import WITHOUT_LABELS, RecordFile
-from bert_tf.storage.replacement import check_is_not_input
+from bert_tf.storage.overwrite_rule import check_is_not_input
 from bert_tf.tasks.splits import KINDS, DataLocation, RowCounts, Split
 from bert_tf.tasks.task import TRUNCATED, Encoded, Task
 from bert_tf.tokenization import BertTokenizer

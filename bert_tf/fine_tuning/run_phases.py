@@ -13,6 +13,7 @@ import tensorflow as tf
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning import batches, dev_split, record_files
+from bert_tf.fine_tuning.cached_model_outputs import cache_features
 from bert_tf.fine_tuning.class_weights import (
     describe_weights,
     weights_of_records,
@@ -24,7 +25,6 @@ from bert_tf.fine_tuning.distillation import (
     cache_teacher,
 )
 from bert_tf.fine_tuning.evaluation import SplitEvaluator
-from bert_tf.fine_tuning.feature_cache import cache_features
 from bert_tf.fine_tuning.fine_tuning_config import RunSettings
 from bert_tf.fine_tuning.run_data import RunData, SplitData
 from bert_tf.fine_tuning.step_costs import log_costs

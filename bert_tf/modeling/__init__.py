@@ -4,11 +4,11 @@ They are written with Keras operations only.
 
 Read in this order: `fused_operations` (arithmetic with explicit gradients),
 `activations`, `initial_weights` (random values), `layers` (dense, layer normalization,
-dropout), `attention` (self-attention, rows without padding), `transformer` (the block),
-`inputs` (checks of the inputs), `model_base_class` (base class of all models),
-`embeddings`, `encoder_and_pooler`, `heads` (output layers, BiLSTM, combination of hidden
-states), `models` (encoder and head for each kind of task), `costs` (parameters, FLOPs
-and memory of a model), `model_parallel_layout` (variables on several devices).
+dropout), `attention` (self-attention, rows without padding), `transformer_block` (the
+block), `inputs` (checks of the inputs), `model_base_class` (base class of all models),
+`embeddings`, `encoder_and_pooler`, `heads` (output layers, BiLSTM, combination of
+hidden states), `models` (encoder and head for each kind of task), `costs` (parameters,
+FLOPs and memory of a model), `model_parallel_layout` (variables on several devices).
 
 Imports foundation modules and keras, never tensorflow.
 
@@ -35,7 +35,7 @@ from bert_tf.modeling.models import (
     depths_by_name,
     variables_by_name,
 )
-from bert_tf.modeling.transformer import TransformerBlock
+from bert_tf.modeling.transformer_block import TransformerBlock
 
 __all__ = [
     "BertClassifier",

@@ -20,7 +20,7 @@ from bert_tf.modeling.layers import (
     variables_of_layers,
 )
 from bert_tf.modeling.model_base_class import BertBaseModel
-from bert_tf.modeling.transformer import TransformerBlock
+from bert_tf.modeling.transformer_block import TransformerBlock
 
 
 @keras.saving.register_keras_serializable("bert_tf")

@@ -24,7 +24,7 @@ from bert_tf.pretraining.pretraining_objective import (
     majority_accuracies,
     warn_if_no_better,
 )
-from bert_tf.pretraining.samples import masked_sentences
+from bert_tf.pretraining.sample_predictions import masked_sentences
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.error_messages import RecordLookup
 from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder

@@ -8,7 +8,7 @@ from typing import IO
 
 from bert_tf.errors import InputError
 from bert_tf.storage import atomic_files, files, locks
-from bert_tf.storage.replacement import check_is_own
+from bert_tf.storage.overwrite_rule import check_is_own
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -1,10 +1,10 @@
 """Converts text to ids in the graph, with the results of the released FullTokenizer.
 
 Read the modules in this order: `vocabulary` (vocab.txt and its checks, the casing of
-released models, the share of [UNK] in a text), `tokenizer` (`BertTokenizer`, the
-interface for users), `input_checks` (texts and ids to tensors), `basic_tokenizer` (text
-to words, and offsets in the original text), `rare_characters` (rules that depend on
-more than one character), `unicode_tables` (the rules for each character, frozen at
+released models, the share of [UNK] in a text), `tensorflow_tokenizer` (`BertTokenizer`,
+the interface for users), `input_checks` (texts and ids to tensors), `basic_tokenizer`
+(text to words, and offsets in the original text), `rare_characters` (rules that depend
+on more than one character), `unicode_tables` (the rules for each character, frozen at
 Unicode 14.0; without TensorFlow), `special_tokens` ([MASK] in text, on request),
 `wordpiece` (words to ids), `packing` ([CLS] A [SEP] B [SEP]).
 
@@ -26,9 +26,12 @@ from bert_tf.tokenization.vocabulary import (
 
 if TYPE_CHECKING:
     from bert_tf.tokenization.basic_tokenizer import BasicTokenizer
-    from bert_tf.tokenization.tokenizer import BertTokenizer
+    from bert_tf.tokenization.tensorflow_tokenizer import BertTokenizer
 
-_MODULES = {"BasicTokenizer": "basic_tokenizer", "BertTokenizer": "tokenizer"}
+_MODULES = {
+    "BasicTokenizer": "basic_tokenizer",
+    "BertTokenizer": "tensorflow_tokenizer",
+}
 
 __all__ = [
     "BasicTokenizer",

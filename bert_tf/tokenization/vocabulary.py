@@ -17,8 +17,8 @@ import numpy as np
 
 from bert_tf.errors import InputError
 from bert_tf.storage import atomic_files, files, json_files
+from bert_tf.storage.overwrite_rule import refusal
 from bert_tf.storage.paths import check_output_file, is_stdout
-from bert_tf.storage.replacement import refusal
 from bert_tf.storage.weights import read_vocabulary, vocabulary_sha256
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

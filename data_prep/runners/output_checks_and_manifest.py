@@ -12,15 +12,15 @@ import numpy as np
 
 from bert_tf.data_prep.corpus import text_formats
 from bert_tf.data_prep.pretraining_data import stats
+from bert_tf.data_prep.pretraining_data.input_segments import tfds_split
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.pretraining_data.segments import tfds_split
 from bert_tf.data_prep.runners import records_job, shuffling, stages
 from bert_tf.data_prep.runners.records_job import RecordsJob, output_stem, shard_paths
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
 from bert_tf.storage.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path
+from bert_tf.storage.overwrite_rule import first_existing
 from bert_tf.storage.paths import check_output_file, resolve_output
-from bert_tf.storage.replacement import first_existing
 from bert_tf.tokenization.vocabulary import known_casing
 
 # Shorter sequences lose half of ordinary sentences too. Of books and of WikiText-2,

@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 
 from bert_tf import features
-from bert_tf.data_prep.pretraining_data import cut_and_pair, stats
-from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.pretraining_data.segments import (
+from bert_tf.data_prep.pretraining_data import repeat_cut_and_pair, stats
+from bert_tf.data_prep.pretraining_data.input_segments import (
     Documents,
     Segment,
     read_sentences,
     tokenize,
 )
+from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import shuffling
 from bert_tf.data_prep.runners.records_job import RecordsJob
 from bert_tf.masking import masking_algorithm
@@ -105,7 +105,7 @@ def read_segment(job: RecordsJob, number: int, segment: Segment) -> None:
     documents = tokenize(number, blocks, tokenize_batch, vocabulary(config).size)
     by_split = {"train": documents}
     if config.eval_fraction:
-        held_out = cut_and_pair.held_out(config, documents.ids)
+        held_out = repeat_cut_and_pair.held_out(config, documents.ids)
         by_split = {
             "train": documents.where(~held_out),
             "eval": documents.where(held_out),
@@ -116,12 +116,12 @@ def read_segment(job: RecordsJob, number: int, segment: Segment) -> None:
 
 def pair_segment(job: RecordsJob, split: str, number: int) -> None:
     """Pairs the documents of a segment and writes `rows-<split>-<number>`."""
-    pool = cut_and_pair.pool_segments(job.config, number, job.segment_sizes)
+    pool = repeat_cut_and_pair.pool_segments(job.config, number, job.segment_sizes)
     paths = [job.path("documents", split, each) for each in (number, *pool)]
     parts = [Documents(**shuffling.load_arrays(path)) for path in paths]
     documents = Documents.joined(parts)
     count = len(parts[0])
-    rows = cut_and_pair.paired_rows(
+    rows = repeat_cut_and_pair.paired_rows(
         job.config, documents, count, vocabulary(job.config)
     )
     shuffling.save_rows(job.path("rows", split, number), rows)

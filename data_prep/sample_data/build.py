@@ -21,8 +21,8 @@ from bert_tf.data_prep.sample_data.classification_set import (
 from bert_tf.data_prep.sample_data.cleaning import Document
 from bert_tf.errors import InputError, check_at_least, check_between
 from bert_tf.storage import files, json_files
+from bert_tf.storage.overwrite_rule import first_foreign
 from bert_tf.storage.paths import check_output_folder
-from bert_tf.storage.replacement import first_foreign
 
 STATS = "stats.json"
 # The maximum number of passages of each label.

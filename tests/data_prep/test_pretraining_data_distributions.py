@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from reference import pretraining_data as released
 
-from bert_tf.data_prep.pretraining_data import cut_and_pair
+from bert_tf.data_prep.pretraining_data import repeat_cut_and_pair
+from bert_tf.data_prep.pretraining_data.input_segments import Documents, offsets
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.pretraining_data.segments import Documents, offsets
 from bert_tf.masking import counter_based_random, masking_algorithm
 from bert_tf.masking.counter_based_random import Purpose
 
@@ -57,7 +57,7 @@ def created_examples(config, documents):
     arrays = as_documents(documents)
     rows = np.concatenate(
         list(
-            cut_and_pair.paired_rows(
+            repeat_cut_and_pair.paired_rows(
                 config, Documents.joined([arrays, arrays]), len(arrays), VOCABULARY
             )
         )
@@ -188,7 +188,7 @@ def test_numbers_of_examples_equal_the_released_values():
     for seed in range(40):
         config = RecordsConfig("", dupe_factor=1, random_seed=seed)
         arrays = as_documents(documents)
-        spans = cut_and_pair.pair_documents(
+        spans = repeat_cut_and_pair.pair_documents(
             config, Documents.joined([arrays, arrays]), len(arrays), 0
         )
         counts[True].append(len(spans))
@@ -209,7 +209,7 @@ def test_truncation_removes_as_many_tokens_as_the_released_rule():
     lengths = np.array([(rng.randint(1, 60), rng.randint(1, 60)) for _ in range(500)])
     keys = random_keys(1, 500)
     zeros = np.zeros(500, np.int64)
-    spans = cut_and_pair._truncate(
+    spans = repeat_cut_and_pair._truncate(
         config, keys, zeros, lengths[:, 0], zeros, lengths[:, 1], zeros > 0
     )
     for i, (a, b) in enumerate(lengths):

@@ -5,10 +5,15 @@ import os
 import time
 
 import export_models
-import forked_gates
+import forked_checks
 import pytest
 
-from bert_tf.export import exporter, gate, model_file_writing, saved_model_writing
+from bert_tf.export import (
+    export_check,
+    exporter,
+    lite_or_onnx_writing,
+    saved_model_writing,
+)
 from bert_tf.export.serving_settings import ServingSettings
 
 
@@ -16,7 +21,9 @@ from bert_tf.export.serving_settings import ServingSettings
 def processes_of_gates():
     """Forks the processes of gates, except those of programs and of another Python."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(gate.GateProcess, "__init__", forked_gates.initializer())
+        patched.setattr(
+            export_check.CheckProcess, "__init__", forked_checks.initializer()
+        )
         yield
 
 
@@ -34,10 +41,12 @@ def without_gate(monkeypatch):
 
     For tests that compare the outputs themselves.
     """
-    monkeypatch.setattr(gate, "GateProcess", _NoProcess)
-    for module in (saved_model_writing, model_file_writing):
+    monkeypatch.setattr(export_check, "CheckProcess", _NoProcess)
+    for module in (saved_model_writing, lite_or_onnx_writing):
         monkeypatch.setattr(module, "outputs_of", lambda *_: [])
-    monkeypatch.setattr(gate, "judge", lambda *_: {"outputs": [], "metric": None})
+    monkeypatch.setattr(
+        export_check, "judge", lambda *_: {"outputs": [], "metric": None}
+    )
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from model_file_checks import TEXTS, check_predictions
 from processors import needs_bfloat16
 
 import bert_tf
-from bert_tf.export import gate
+from bert_tf.export import export_check
 from bert_tf.export.formats import FORMATS
 
 
@@ -46,7 +46,7 @@ def test_a_text_has_the_same_output_in_any_batch(exported, kind):
 @needs_bfloat16
 def test_a_text_has_the_same_output_in_bfloat16(tmp_path):
     folder = export_models.export("pair", tmp_path, precision="bfloat16")
-    check_rows(folder, "pair", gate.LIMITS["bfloat16"].difference)
+    check_rows(folder, "pair", export_check.LIMITS["bfloat16"].difference)
 
 
 @pytest.mark.parametrize("precision", FORMATS["onnx"].precisions)

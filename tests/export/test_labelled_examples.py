@@ -19,7 +19,7 @@ from refusals import refused
 from tables_of_rows import write_rows
 
 import bert_tf
-from bert_tf.export import gate
+from bert_tf.export import export_check
 from bert_tf.export.served import load_served
 from bert_tf.fine_tuning import dev_split
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
@@ -172,10 +172,12 @@ def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(
     tmp_path, monkeypatch
 ):
     data = write_rows(tmp_path / "dev.jsonl", rows_of("classification", 40))
-    monkeypatch.setitem(gate.LIMITS, "float32", gate.Limits(np.inf, 100, 0.5))
+    monkeypatch.setitem(
+        export_check.LIMITS, "float32", export_check.Limits(np.inf, 100, 0.5)
+    )
     export_models.save_with_bias(monkeypatch, [9, 0, 0])
     message = r"has the accuracy .* on 40 examples .* Nothing was exported"
-    with pytest.raises(gate.GateError, match=message):
+    with pytest.raises(export_check.ExportCheckError, match=message):
         export_models.export("classification", tmp_path, dev_data=data)
     assert not os.listdir(tmp_path / "served")
 

@@ -12,8 +12,8 @@ import bert_tf
 from bert_tf.export import exporter
 from bert_tf.export.formats import FORMATS
 from bert_tf.export.lite import lite_files
-from bert_tf.export.requests import serialized_example
 from bert_tf.export.served import load_served
+from bert_tf.export.serving_requests import serialized_example
 from bert_tf.export.serving_settings import ServingSettings
 
 ROOM = 12 - 2

@@ -17,7 +17,7 @@ from tables_of_rows import write_rows
 from tiny_bert import small_config
 
 import bert_tf
-from bert_tf.export import exporter, gate
+from bert_tf.export import export_check, exporter
 from bert_tf.export.formats import FORMATS
 from bert_tf.export.onnx import onnx_files
 from bert_tf.export.served import load_served
@@ -219,7 +219,8 @@ def test_int8_files_are_refused_for_their_metric(tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_files, "quantize", quantize_other_weights)
     settings = ServingSettings(format="onnx", onnx_precisions=["int8"])
     with pytest.raises(
-        gate.GateError, match=r"int8\.onnx has the accuracy .* Nothing was"
+        export_check.ExportCheckError,
+        match=r"int8\.onnx has the accuracy .* Nothing was",
     ):
         exporter.export(path, str(tmp_path / "int8"), settings, str(data))
     assert not os.listdir(tmp_path / "int8")

@@ -12,8 +12,8 @@ from model_file_checks import TEXTS
 from run_programs import assert_refused, run_main
 
 import bert_tf
-from bert_tf.export import gate, model_file_writing
-from bert_tf.export.model_file import open_file
+from bert_tf.export import export_check, lite_or_onnx_writing
+from bert_tf.export.lite_or_onnx_file import open_file
 
 checks.need_packages("onnx")
 onnx = pytest.importorskip("onnx")
@@ -23,7 +23,7 @@ with_openvino = pytest.mark.skipif(
 )
 # Of differences in bfloat16, 99 % are smaller than the limit of exports. Single values
 # of a few tokens may be larger.
-LIMIT, LARGEST = gate.LIMITS["bfloat16"].difference, 0.1
+LIMIT, LARGEST = export_check.LIMITS["bfloat16"].difference, 0.1
 
 
 @with_openvino
@@ -91,13 +91,15 @@ def test_an_export_is_checked_with_openvino_too(exported):
 
 def test_an_export_keeps_a_file_that_openvino_cannot_run(tmp_path, monkeypatch):
     def fails(*_):
-        raise gate.GateError("It has another output. Nothing was exported.")
+        raise export_check.ExportCheckError(
+            "It has another output. Nothing was exported."
+        )
 
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        model_file_writing, "find_spec", lambda name: name == "openvino" or find(name)
+        lite_or_onnx_writing, "find_spec", lambda name: name == "openvino" or find(name)
     )
-    monkeypatch.setattr(model_file_writing, "_report_of_openvino", fails)
+    monkeypatch.setattr(lite_or_onnx_writing, "_report_of_openvino", fails)
     version = export_models.export(
         "classification", tmp_path, format="onnx", onnx_precisions=("float32",)
     )

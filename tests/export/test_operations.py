@@ -14,7 +14,9 @@ GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 OF_TENSORFLOW = [
     GOLDEN / f"tensorflow_{version}_operations.txt" for version in ("2_12", "2_20")
 ]
-ALLOWED = pathlib.Path(bert_tf.__file__).parent / "export/operations.txt"
+ALLOWED = (
+    pathlib.Path(bert_tf.__file__).parent / "export/saved_model_allowed_operations.txt"
+)
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 
 

@@ -14,7 +14,7 @@ from model_file_checks import OUTPUTS, TEXTS, path_of
 from refusals import refused
 
 import bert_tf
-from bert_tf.export import exporter, gate, model_file_writing
+from bert_tf.export import export_check, exporter, lite_or_onnx_writing
 from bert_tf.export.formats import FORMATS
 from bert_tf.export.lite import lite_files
 from bert_tf.export.serving_settings import ServingSettings
@@ -138,7 +138,7 @@ def wrong_files(tmp_path, monkeypatch):
 
 def test_a_file_with_other_outputs_is_refused(tmp_path, wrong_files):
     message = r"float32\.tflite differs .* Nothing was exported"
-    with pytest.raises(gate.GateError, match=message):
+    with pytest.raises(export_check.ExportCheckError, match=message):
         wrong_files("float32", "tflite", "float32")
     assert not os.listdir(tmp_path / "served")
 
@@ -173,10 +173,10 @@ def test_int8_is_judged_by_a_metric_of_many_examples_or_by_answers(
             "label": np.array([b"a"], object),
         }
     ]
-    found = model_file_writing._limits_of("int8", examples, outputs)
+    found = lite_or_onnx_writing._limits_of("int8", examples, outputs)
     assert (found.judges_values, found.different_answers) == (judges_values, share)
     del outputs[0]["label"]
-    assert model_file_writing._limits_of("int8", 0, outputs).judges_values
+    assert lite_or_onnx_writing._limits_of("int8", 0, outputs).judges_values
 
 
 def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkeypatch):
@@ -218,7 +218,7 @@ def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkey
 
     monkeypatch.setattr(lite_files, "convert", convert_zeros)
     settings = ServingSettings(format="tflite", tflite_precisions=["int8"])
-    with pytest.raises(gate.GateError, match=r"int8\.tflite differs"):
+    with pytest.raises(export_check.ExportCheckError, match=r"int8\.tflite differs"):
         exporter.export(path, str(tmp_path / "zeros"), settings)
     assert not os.listdir(tmp_path / "zeros")
 

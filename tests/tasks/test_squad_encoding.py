@@ -25,7 +25,7 @@ from squad_data import (
 
 from bert_tf import features
 from bert_tf.fine_tuning import record_files
-from bert_tf.tasks import pieces_and_windows as task_windows
+from bert_tf.tasks import pieces_and_doc_stride_windows as task_windows
 from bert_tf.tasks.splits import FileSource, RowCounts, Split
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import check_room

@@ -22,7 +22,7 @@ from bert_tf.export.assets import LABELS_FILE
 from bert_tf.export.export_job import ExportJob
 from bert_tf.export.formats import as_gate_error, check_installed
 from bert_tf.export.lite import mediapipe_metadata
-from bert_tf.export.model_file import (
+from bert_tf.export.lite_or_onnx_file import (
     IDS,
     STORED_TEXTS,
     FileForward,
@@ -139,7 +139,7 @@ def convert(served: ServedModel, file: ModelFile, length: int | None) -> bytes:
         length: The number of tokens of the sequences; None for any length.
 
     Raises:
-        GateError: TFLite cannot represent the model.
+        ExportCheckError: TFLite cannot represent the model.
     """
     if file.takes_texts:
         specs = {
@@ -385,7 +385,7 @@ def _num_tokens(row: Mapping[str, np.ndarray], given: int) -> int:
 
 
 def open_file(path: str, content: bytes, num_threads: int, _: str) -> OpenFile:
-    """Reads what is in a TFLite file of bert-tf; see `model_file`.
+    """Reads what is in a TFLite file of bert-tf; see `lite_or_onnx_file`.
 
     Raises:
         InputError: The file is damaged, or bert-tf did not write it.

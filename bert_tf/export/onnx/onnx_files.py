@@ -19,7 +19,7 @@ from google.protobuf.message import (  # type: ignore[import-untyped]
 from bert_tf.errors import InputError
 from bert_tf.export.export_job import ExportJob
 from bert_tf.export.formats import as_gate_error, check_installed
-from bert_tf.export.model_file import (
+from bert_tf.export.lite_or_onnx_file import (
     FACTS_FILE,
     STORED_TEXTS,
     FileForward,
@@ -75,7 +75,7 @@ def convert(served: ServedModel) -> bytes:
     masked LM, `masked_lm_positions`, int32 [B, P].
 
     Raises:
-        GateError: ONNX cannot represent the model.
+        ExportCheckError: ONNX cannot represent the model.
     """
     import onnx
     import tf2onnx
@@ -125,7 +125,7 @@ def quantize(model: bytes) -> bytes:
         model: A float32 model.
 
     Raises:
-        GateError: ONNX Runtime cannot quantize the model.
+        ExportCheckError: ONNX Runtime cannot quantize the model.
     """
     import onnx
     from onnxruntime import quantization
@@ -354,7 +354,7 @@ _RUNTIMES = {
 
 
 def open_file(path: str, content: bytes, num_threads: int, runtime: str) -> OpenFile:
-    """Reads what is in an ONNX file of bert-tf; see `model_file`.
+    """Reads what is in an ONNX file of bert-tf; see `lite_or_onnx_file`.
 
     Raises:
         InputError: The file is damaged, needs other files or operators, or bert-tf did

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_tf.conversion.head_choice import check_labels
 from bert_tf.errors import InputError
-from bert_tf.export.decoding import separator_of
+from bert_tf.export.output_decoding import separator_of
 from bert_tf.export.served import windows
 from bert_tf.export.served.served_model_and_signatures import ServedModel
 from bert_tf.export.served.tensor_helpers import Tensors, best_gaps, rank_gaps
@@ -34,7 +34,7 @@ class ServedClassifier(ServedModel):
     * classification: `probabilities`, float32 [B, labels], and `label`, string [B].
     * multi_label: `probabilities`, float32 [B, labels], each in [0, 1], and `labels`,
       string [B]: the labels whose probability reaches the threshold, joined by
-      `decoding.separator_of` all labels, by default a comma; "" if there are none.
+      `output_decoding.separator_of` all labels, by default a comma; "" if there are none.
     * regression: `score`, float32 [B].
 
     With `LongTexts.in_windows`, texts may have any length. `ids` and `ids_lengths` then

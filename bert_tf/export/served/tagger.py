@@ -25,7 +25,7 @@ from bert_tf.tasks.ner.ner_encoding import SPECIAL_TOKENS
 from bert_tf.tasks.ner.ner_metrics import EntityMetrics
 from bert_tf.tasks.ner.ner_task import NerTask
 from bert_tf.tasks.ner.schemes import SCHEMES, scheme_of_labels
-from bert_tf.tasks.pieces_and_windows import is_word_start, stride_of
+from bert_tf.tasks.pieces_and_doc_stride_windows import is_word_start, stride_of
 from bert_tf.tasks.splits import FileSource, RowCounts, Split
 from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 

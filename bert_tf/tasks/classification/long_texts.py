@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bert_tf.errors import check_at_least, check_choice
-from bert_tf.tasks.pieces_and_windows import count_windows, stride_of
+from bert_tf.tasks.pieces_and_doc_stride_windows import count_windows, stride_of
 
 TRUNCATE, WINDOWS = "truncate", "windows"
 SPECIAL_TOKENS = 2  # [CLS] window [SEP]

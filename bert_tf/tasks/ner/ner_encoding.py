@@ -14,7 +14,7 @@ import numpy as np
 
 from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.schemes import convert
-from bert_tf.tasks.pieces_and_windows import (
+from bert_tf.tasks.pieces_and_doc_stride_windows import (
     Pieces,
     count_windows,
     has_max_context,

@@ -1,4 +1,4 @@
-"""What is reported and written of a split: its metrics, errors and predicted tags."""
+"""The metrics, the errors and the output files of a split."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from bert_tf.errors import InputError, check_at_least, check_choice
-from bert_tf.tasks.pieces_and_windows import has_max_context, tokenize_words, windows
+from bert_tf.tasks.pieces_and_doc_stride_windows import (
+    has_max_context,
+    tokenize_words,
+    windows,
+)
 from bert_tf.tasks.results import Outputs
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.squad.squad_metrics import UNITS

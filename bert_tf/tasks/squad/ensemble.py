@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
-from bert_tf.storage.replacement import check_is_not_input
+from bert_tf.storage.overwrite_rule import check_is_not_input
 from bert_tf.tasks.results import Metrics, with_baselines
 from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.squad.best_answers import Answer, AnswerSettings, BestAnswers

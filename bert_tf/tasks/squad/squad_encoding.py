@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bert_tf.errors import check_at_least
-from bert_tf.tasks.pieces_and_windows import Pieces, count_windows, tokenize_words
+from bert_tf.tasks.pieces_and_doc_stride_windows import (
+    Pieces,
+    count_windows,
+    tokenize_words,
+)
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.task import Encoded
 

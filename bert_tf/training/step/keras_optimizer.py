@@ -17,7 +17,7 @@ from bert_tf.errors import (
     check_choice,
     positive,
 )
-from bert_tf.training.step.learning_rate import scheduled_rate
+from bert_tf.training.step.learning_rate_by_step_and_layer import scheduled_rate
 from bert_tf.training.step.weight_decay import NO_DECAY, decays
 from bert_tf.training.training_config import (
     ADAM_EPSILON,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.training.step.learning_rate import layer_rate_scales
+from bert_tf.training.step.learning_rate_by_step_and_layer import layer_rate_scales
 from bert_tf.training.step.loss_scale import (
     INITIAL_SCALE,
     after_finite_step,

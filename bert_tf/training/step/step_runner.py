@@ -15,7 +15,7 @@ from bert_tf.training.step.gradient_clipping import (
     sum_over_replicas,
     to_dense,
 )
-from bert_tf.training.step.learning_rate import scheduled_rate
+from bert_tf.training.step.learning_rate_by_step_and_layer import scheduled_rate
 from bert_tf.training.step.loss_scale import MINIMUM_SCALE
 from bert_tf.training.step.objective import ORIGIN, Metrics, Objective, Tensors, combine
 from bert_tf.training.step.optimizer import Optimizer

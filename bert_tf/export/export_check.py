@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.export.formats import GateError
-from bert_tf.export.requests import Request
+from bert_tf.export.formats import ExportCheckError
 from bert_tf.export.served import ServedModel
+from bert_tf.export.serving_requests import Request
 from bert_tf.storage.files import path_without_globs
 from bert_tf.tasks.task import Outputs
 
@@ -29,7 +29,7 @@ _DEFAULTS = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 # This process may have all the memory of the GPUs.
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 with open(
-    os.path.join(os.path.dirname(__file__), "gate_program.py"), encoding="utf-8"
+    os.path.join(os.path.dirname(__file__), "export_check_program.py"), encoding="utf-8"
 ) as _file:
     # Given as text: the folder of the file would be on the path of modules.
     _PROGRAM = _file.read()
@@ -45,7 +45,7 @@ EXAMPLES = (
 Pair = tuple[Outputs, Outputs]
 
 
-class GateProcess:
+class CheckProcess:
     """A process that runs exported models.
 
     It imports TensorFlow while they are written.
@@ -79,7 +79,7 @@ class GateProcess:
             runtime: What runs ONNX files: one of `formats.RUNTIMES`.
 
         Raises:
-            GateError: A model cannot be loaded, or a request fails.
+            ExportCheckError: A model cannot be loaded, or a request fails.
         """
         # The process runs in another folder, so it needs absolute paths.
         places = [path if "://" in path else os.path.abspath(path) for path in paths]
@@ -98,7 +98,7 @@ class GateProcess:
             _, errors = self._process.communicate("\n".join(files))
             if self._process.returncode:
                 last = (errors.strip().splitlines() or ["no message"])[-1]
-                raise GateError(
+                raise ExportCheckError(
                     f"The exported model does not run in another process: {last}"
                 )
 
@@ -203,7 +203,7 @@ def judge(
         prediction, None for other metrics.
 
     Raises:
-        GateError: The metric or an output differs too much, or an output is not finite.
+        ExportCheckError: The metric or an output differs too much, or an output is not finite.
     """
     # The pairs of outputs, by signature, and those with correct outputs.
     labelled: list[tuple[Sequence[Any], Pair]] = []
@@ -228,7 +228,7 @@ def judge(
         limit = (
             "any finite value" if worst.limit is None else f"at most {worst.limit:.2g}"
         )
-        raise GateError(
+        raise ExportCheckError(
             f"{name} differs from the model in memory: {worst.output} of "
             f"{worst.signature} by {worst.difference:.2g}, and {limit} is allowed. "
             "Nothing was exported."
@@ -249,7 +249,7 @@ def _metric(
     """Returns the metric of requests with correct outputs, for the report.
 
     Raises:
-        GateError: The two models differ in the metric.
+        ExportCheckError: The two models differ in the metric.
     """
     correct = [each for answers, _ in labelled for each in answers]
 
@@ -266,7 +266,7 @@ def _metric(
     loss = values[0] - values[1]
     allowed = max(limits.metric_loss, 100 * limits.metric_examples / len(correct))
     if not (loss if limits.allows_gain else abs(loss)) <= allowed:
-        raise GateError(
+        raise ExportCheckError(
             f"{name} has the {kind} {values[1]:.2f} on {len(correct)} examples of the "
             f"dev split, and the model in memory has {values[0]:.2f}. At most "
             f"{allowed:.1f} points of difference are allowed. Nothing was exported."

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export import gate
+from bert_tf.export import export_check
 from bert_tf.export.assets import table_of
+from bert_tf.export.export_check import CheckProcess, Limits
+from bert_tf.export.export_check_program import outputs_of
 from bert_tf.export.export_folder import EXTRA
 from bert_tf.export.export_job import ExportJob
-from bert_tf.export.formats import FILE_FORMATS, GateError, module_of
-from bert_tf.export.gate import GateProcess, Limits
-from bert_tf.export.gate_program import outputs_of
-from bert_tf.export.model_file import ModelFile, PreparedFiles, open_file
-from bert_tf.export.requests import Request, example_requests, labelled_requests
+from bert_tf.export.formats import FILE_FORMATS, ExportCheckError, module_of
+from bert_tf.export.lite_or_onnx_file import ModelFile, PreparedFiles, open_file
 from bert_tf.export.served import ServedModel
+from bert_tf.export.serving_requests import Request, example_requests, labelled_requests
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
 from bert_tf.storage import files
 from bert_tf.tasks.task import Outputs
@@ -34,14 +34,14 @@ _LOGGER = logging.getLogger(__name__)
 # of unrelated texts differ by 0.17, and a zero vector by 0.13.
 _LIMITS = {
     "float32": Limits(1e-4, 100, 0.5, allows_gain=True),
-    "bfloat16": gate.LIMITS["bfloat16"],  # OpenVINO, whose weights are float32
+    "bfloat16": export_check.LIMITS["bfloat16"],  # OpenVINO, whose weights are float32
     "float16": Limits(1e-2, 99, 1.0, allows_gain=True),
     "int8": Limits(0.1, 99, 1.0, True, 0.3, metric_examples=2, different_answers=0.1),
 }
 # With so many labelled examples, the metric alone decides on int8.
 _MANY_EXAMPLES = 100
 # Texts for which the tokenizer of TFLite has the same ids as that of TensorFlow.
-_VALID_TEXTS = tuple(text for text in gate.EXAMPLES if b"\xff" not in text)
+_VALID_TEXTS = tuple(text for text in export_check.EXAMPLES if b"\xff" not in text)
 # Numbers of tokens and threads to measure, and the least time and number of runs.
 _LENGTHS = (32, 128)
 _NUM_THREADS = (1, 2)
@@ -49,7 +49,7 @@ _MIN_SECS = 0.3
 _MIN_RUNS = 5
 
 
-def prepare(name: str, job: ExportJob) -> Callable[[GateProcess, str], dict[str, Any]]:
+def prepare(name: str, job: ExportJob) -> Callable[[CheckProcess, str], dict[str, Any]]:
     """Reads everything that the files of a format need, before anything is written.
 
     Args:
@@ -60,7 +60,7 @@ def prepare(name: str, job: ExportJob) -> Callable[[GateProcess, str], dict[str,
         A function that writes the files to a folder, checks them in a process, and
         returns the report. A file with other outputs than the model in memory or a
         metric that is too low is removed, with a warning. The function raises
-        `GateError` if no file of the export is left.
+        `ExportCheckError` if no file of the export is left.
 
     Raises:
         InputError: The checkpoint cannot be exported for the task or in this format, or
@@ -80,7 +80,7 @@ def _write(
     job: ExportJob,
     prepared: PreparedFiles,
     labelled: Sequence[Request],
-    process: GateProcess,
+    process: CheckProcess,
     folder: str,
 ) -> dict[str, Any]:
     """Writes, checks and measures the files; see `prepare`."""
@@ -101,7 +101,7 @@ def _write(
         written.append(dataclasses.replace(file, path=path))
 
     reports = check(process, served, labelled, written)
-    errors = [each for each in reports if isinstance(each, GateError)]
+    errors = [each for each in reports if isinstance(each, ExportCheckError)]
     if len(errors) == len(reports) and job.settings.format == name:
         raise errors[0]
 
@@ -109,7 +109,7 @@ def _write(
     rows = []
     left_out = []
     for row, file in zip(reports, written, strict=True):
-        if isinstance(row, GateError):
+        if isinstance(row, ExportCheckError):
             tf.io.gfile.remove(file.path)
             reason = str(row).replace("Nothing was exported.", "This file is left out.")
             left_out.append(reason)
@@ -124,7 +124,7 @@ def _write(
         if file.path.endswith("float32.onnx") and find_spec("openvino"):
             try:
                 rows.append(row | _report_of_openvino(served, labelled, file))
-            except (GateError, ImportError) as error:
+            except (ExportCheckError, ImportError) as error:
                 reason = f"With OpenVINO, {error}".replace(
                     "Nothing was exported", "Use ONNX Runtime"
                 )
@@ -145,26 +145,26 @@ def _report_of_openvino(
     """Checks and measures an ONNX file with OpenVINO, in another process.
 
     Raises:
-        GateError: OpenVINO cannot run the file, or has other outputs.
+        ExportCheckError: OpenVINO cannot run the file, or has other outputs.
     """
     import openvino
 
     dtype = openvino.Core().get_property("CPU", "INFERENCE_PRECISION_HINT")
     file = dataclasses.replace(file, precision="bfloat16", runtime="openvino")
-    with contextlib.closing(gate.GateProcess()) as process:
+    with contextlib.closing(export_check.CheckProcess()) as process:
         (report,) = check(process, served, labelled, [file])
-    if isinstance(report, GateError):
+    if isinstance(report, ExportCheckError):
         raise report
     runtime = f"OpenVINO in {dtype.to_string()}"  # f32 or bf16
     return {**report, **measure(file, served, None), "runtime": runtime}
 
 
 def check(
-    process: GateProcess,
+    process: CheckProcess,
     served: ServedModel,
     labelled: Sequence[Request],
     found: Sequence[ModelFile],
-) -> list[dict[str, Any] | GateError]:
+) -> list[dict[str, Any] | ExportCheckError]:
     """Compares the outputs of all files with those of the model in memory.
 
     Args:
@@ -174,11 +174,11 @@ def check(
         found: The files, which have the same runtime.
 
     Returns:
-        For each file its report, or the `GateError` if an output or the metric differs
+        For each file its report, or the `ExportCheckError` if an output or the metric differs
         too much.
 
     Raises:
-        GateError: The runtime cannot run a file.
+        ExportCheckError: The runtime cannot run a file.
     """
     kinds = {name: each.kind for name, each in served.endpoints().items()}
     names = [name for name, kind in kinds.items() if kind != "examples"]
@@ -189,7 +189,9 @@ def check(
     requests = {}
     expected = {}
     for takes_texts in {each.takes_texts for each in found}:
-        examples = (of_texts, _VALID_TEXTS) if takes_texts else (names, gate.EXAMPLES)
+        examples = (
+            (of_texts, _VALID_TEXTS) if takes_texts else (names, export_check.EXAMPLES)
+        )
         own = [*example_requests(served, *examples, ()), *labelled]
         requests[takes_texts] = own
         expected[takes_texts] = outputs_of(signatures, own)
@@ -199,12 +201,12 @@ def check(
         found[0].runtime,
     )
 
-    reports: list[dict[str, Any] | GateError] = []
+    reports: list[dict[str, Any] | ExportCheckError] = []
     for file, outputs in zip(found, actual, strict=True):
         given = requests[file.takes_texts], expected[file.takes_texts]
         try:
             reports.append(_report(served, file, *given, outputs))
-        except GateError as error:
+        except ExportCheckError as error:
             reports.append(error)
     return reports
 
@@ -219,7 +221,7 @@ def _report(
     """Compares one file; returns its report."""
     name = os.path.basename(file.path)
     num_examples = sum(len(each.correct or ()) for each in requests)
-    report = gate.judge(
+    report = export_check.judge(
         served,
         requests,
         expected,

@@ -1,4 +1,4 @@
-"""Runs requests on exported models, in a process of its own; started by `gate`.
+"""Runs requests on exported models, in a process of its own; started by `export_check`.
 
 Reads two lines from standard input, after it has imported TensorFlow: a file of the
 runtime of ONNX files and of models with their requests, and the path for a file of the
@@ -23,7 +23,7 @@ def outputs_of(
 
     Args:
         signatures: The signatures of a model, by name.
-        requests: The fields of `requests.Request`. Texts have the dtype object.
+        requests: The fields of `serving_requests.Request`. Texts have the dtype object.
     """
     found = []
     for signature, inputs, *_ in requests:
@@ -40,7 +40,7 @@ def outputs_of(
 def signatures_of(path: str, runtime: str) -> Any:
     """Returns the signatures of a SavedModel or of a TFLite or ONNX file, by name."""
     if not tf.io.gfile.isdir(path):
-        from bert_tf.export.model_file import load_file
+        from bert_tf.export.lite_or_onnx_file import load_file
 
         served, _ = load_file(path, runtime=runtime)
         return {name: each.function for name, each in served.endpoints().items()}

@@ -16,10 +16,10 @@ from refusals import refused
 from run_programs import assert_refused, run_main
 
 import bert_tf
-from bert_tf.export import export_folder, exporter, gate
+from bert_tf.export import export_check, export_folder, exporter
 from bert_tf.export.served import ServedClassifier
-from bert_tf.export.served.choice import ServedChoice
 from bert_tf.export.served.fill_mask import ServedPretrainer
+from bert_tf.export.served.multiple_choice import ServedChoice
 from bert_tf.export.served.span_predictor import ServedSpanPredictor
 from bert_tf.export.served.tagger import ServedTagger
 from bert_tf.export.serving_settings import ServingSettings
@@ -28,7 +28,7 @@ from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.training import mixed_precision
 from bert_tf.training.training_config import TrainingConfig, to_json_dict
 
-SINGLE, HALF = gate.LIMITS["float32"], gate.LIMITS["bfloat16"]
+SINGLE, HALF = export_check.LIMITS["float32"], export_check.LIMITS["bfloat16"]
 
 
 @pytest.mark.parametrize("kind", export_models.KINDS)
@@ -92,25 +92,29 @@ def test_emulated_bfloat16_is_named_as_the_reason(
     monkeypatch.setattr(mixed_precision, "_CPU_INFO", str(tmp_path / "cpuinfo"))
 
     def refuse(*_):
-        raise gate.GateError("It differs. Nothing was exported.")
+        raise export_check.ExportCheckError("It differs. Nothing was exported.")
 
-    monkeypatch.setattr(gate, "judge", refuse)
+    monkeypatch.setattr(export_check, "judge", refuse)
     remedy = r"Give precision=float32 for servers like this machine\."
     message = rf"bfloat16 is emulated, .* {remedy}"
     with pytest.raises(
-        gate.GateError, match=rf"It differs\. Nothing was exported\. {message}"
+        export_check.ExportCheckError,
+        match=rf"It differs\. Nothing was exported\. {message}",
     ):
         export_models.export("pair", tmp_path, precision="bfloat16")
     assert re.search(f"warning: {message}", caplog.text)
 
-    with pytest.raises(gate.GateError, match=r"^It differs\. Nothing was exported\.$"):
+    with pytest.raises(
+        export_check.ExportCheckError, match=r"^It differs\. Nothing was exported\.$"
+    ):
         export_models.export("pair", tmp_path)
 
 
 def test_a_damaged_saved_model_is_refused_and_removed(tmp_path, monkeypatch):
     export_models.save_with_bias(monkeypatch, [1.5, 0, 0])
     with pytest.raises(
-        gate.GateError, match=r"The SavedModel differs .* Nothing was exported"
+        export_check.ExportCheckError,
+        match=r"The SavedModel differs .* Nothing was exported",
     ):
         export_models.export("classification", tmp_path)
     assert not os.listdir(tmp_path / "served")
@@ -133,7 +137,7 @@ def test_a_saved_model_that_needs_this_library_is_refused(tmp_path, monkeypatch)
 
     monkeypatch.setattr(tf.saved_model, "save", save_python)
     with pytest.raises(
-        gate.GateError, match="contains the operation EagerPyFunc, which"
+        export_check.ExportCheckError, match="contains the operation EagerPyFunc, which"
     ):
         export_models.export("embedding", tmp_path)
     assert not os.listdir(tmp_path / "served")
@@ -220,7 +224,7 @@ def test_a_version_of_another_program_is_kept(tmp_path, monkeypatch, without_gat
         return {"outputs": [], "metric": None}
 
     with monkeypatch.context() as patched:
-        patched.setattr(gate, "judge", judge)
+        patched.setattr(export_check, "judge", judge)
         with refused(r"written .*served/1 meanwhile\. Start"):
             export_models.export("regression", tmp_path)
     assert other.read_text() == "of another program"
@@ -375,7 +379,7 @@ def test_values_may_differ_only_where_a_decision_is_close(served, limits, pair, 
 
 def failed_outputs(served, limits, *pairs):
     """Returns the outputs in which two models differ too much."""
-    results = gate.compare(served, "serving_default", pairs, limits)
+    results = export_check.compare(served, "serving_default", pairs, limits)
     return [each.output for each in results if not each.passed]
 
 

@@ -3,7 +3,7 @@
 A chunk is a run of consecutive sentences of one document. Each chunk is divided into
 two texts, A and B. B is either the rest of the chunk or a random next sentence. A
 random next sentence is text of a document that is drawn from the pool. The pool is a
-set of segments (groups of whole documents, see `segments`). Without next-sentence
+set of segments (groups of whole documents, see `input_segments`). Without next-sentence
 prediction, A is the complete chunk, and there is no B.
 
 The first sentence of a chunk determines the end of the chunk, the end of A, whether B
@@ -21,8 +21,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from bert_tf.data_prep.pretraining_data.input_segments import Documents
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.pretraining_data.segments import Documents
 from bert_tf.masking import counter_based_random as random
 from bert_tf.masking.counter_based_random import Purpose
 from bert_tf.masking.masking_algorithm import Vocabulary, row_dtype

@@ -4,7 +4,7 @@ import numpy as np
 from tiny_bert import small_config
 
 from bert_tf.modeling import BertPretrainer, variables_by_name
-from bert_tf.pretraining import samples
+from bert_tf.pretraining import sample_predictions
 
 VOCABULARY = [
     "[PAD]",
@@ -56,7 +56,7 @@ def test_markdown_has_text_table_and_next_sentence():
 
 The second part is from elsewhere; predicted: **is from elsewhere (0.75)**.
 """
-    assert samples.as_markdown(BATCH, outputs, VOCABULARY) == expected
+    assert sample_predictions.as_markdown(BATCH, outputs, VOCABULARY) == expected
 
 
 def test_a_wrong_next_sentence_prediction_is_not_bold():
@@ -64,7 +64,7 @@ def test_a_wrong_next_sentence_prediction_is_not_bold():
         "masked_lm_logits": np.zeros((1, 3, 13)),
         "next_sentence_logits": [[0.0, -20.0]],
     }
-    last = samples.as_markdown(BATCH, outputs, VOCABULARY).splitlines()[-1]
+    last = sample_predictions.as_markdown(BATCH, outputs, VOCABULARY).splitlines()[-1]
     assert last == "The second part is from elsewhere; predicted: follows (1.00)."
 
 
@@ -76,7 +76,7 @@ def test_predictions_of_a_model_with_constant_logits():
     weights["cls/predictions/transform/LayerNorm/gamma"].assign(np.zeros(8))
     weights["cls/predictions/output_bias"].assign(logits(sat=0.6, cat=0.2, dog=0.1))
     batch = {name: np.repeat(values, 5, axis=0) for name, values in BATCH.items()}
-    text = samples.masked_sentences(model, batch, VOCABULARY)
+    text = sample_predictions.masked_sentences(model, batch, VOCABULARY)
     assert text.count("| 1 | sat | **sat 0.60** · cat 0.20 · dog 0.10 |") == 3
     assert text.count("| 2 | cat | sat 0.60 · **cat 0.20** · dog 0.10 |") == 3
     assert "second part" not in text

@@ -2,7 +2,7 @@
 
 from refusals import refused
 
-from bert_tf.storage.replacement import check_is_own, first_foreign, names_in
+from bert_tf.storage.overwrite_rule import check_is_own, first_foreign, names_in
 
 
 def test_files_and_empty_folders_are_found_at_any_depth(tmp_path):

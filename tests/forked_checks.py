@@ -1,4 +1,4 @@
-"""The processes of gates, forked from one that has imported TensorFlow."""
+"""The processes of export checks, forked from one that has imported TensorFlow."""
 
 import array
 import contextlib
@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 
-from bert_tf.export import gate
+from bert_tf.export import export_check
 
 # Receives three file descriptors for each process to start: its stdin, its stderr, and
 # the file for its process id and its exit code. A child process waits for the process,
@@ -53,7 +53,7 @@ while True:
 
 
 class _Process:
-    """The part of `subprocess.Popen` that `GateProcess` uses."""
+    """The part of `subprocess.Popen` that `CheckProcess` uses."""
 
     def __init__(self):
         self.returncode = None
@@ -93,23 +93,23 @@ def _server():
         sys.executable,
         "-c",
         _SERVER,
-        gate._PROGRAM,
+        export_check._PROGRAM,
         str(other.fileno()),
     ]
-    environment = {**os.environ, **gate._ENVIRONMENT}
+    environment = {**os.environ, **export_check._ENVIRONMENT}
     subprocess.Popen(command, env=environment, pass_fds=[other.fileno()])
     other.close()
     return own
 
 
 def initializer():
-    """Returns a replacement of `GateProcess.__init__`."""
-    original = gate.GateProcess.__init__
+    """Returns a replacement of `CheckProcess.__init__`."""
+    original = export_check.CheckProcess.__init__
 
-    def initialize(gate, python=sys.executable):
+    def initialize(check, python=sys.executable):
         if python != sys.executable:
-            original(gate, python)
+            original(check, python)
         else:
-            gate._process = _Process()
+            check._process = _Process()
 
     return initialize

@@ -8,12 +8,12 @@ import pytest
 
 import bert_tf
 from bert_tf.errors import InputError
-from bert_tf.export import shown_answers
+from bert_tf.export import demo_answers
 
 
 def show(answer, *texts):
     one = answer[0] if isinstance(answer, list) else answer
-    return shown_answers.show(shown_answers.kind_of(one), texts, answer)
+    return demo_answers.show(demo_answers.kind_of(one), texts, answer)
 
 
 def test_labels_become_bars():
@@ -112,12 +112,12 @@ def test_similarities_are_cosines():
 def test_all_kinds_of_models_have_an_example_that_is_shown(exported, kind):
     predictor = bert_tf.Predictor(exported(kind))
     names, lists = predictor.names, predictor.list_names
-    found = shown_answers.kind_of(
+    found = demo_answers.kind_of(
         predictor(*(["a"] if name in lists else "a" for name in names))
     )
-    texts = shown_answers.example_of(found, len(names))
+    texts = demo_answers.example_of(found, len(names))
     boxes = [text if isinstance(text, str) else "\n".join(text) for text in texts]
-    shown, facts = shown_answers.ask(predictor, found, boxes)
+    shown, facts = demo_answers.ask(predictor, found, boxes)
     details = {
         "span": "parts", "tagging": "parts", "fill_mask": "table", "embedding": "table",
         "regression": "headline",
@@ -129,18 +129,18 @@ def test_all_kinds_of_models_have_an_example_that_is_shown(exported, kind):
     assert f" ms; sequences of at most {length} tokens" in facts
 
     # Texts are limited, and an empty one has an answer.
-    empty, _ = shown_answers.ask(predictor, found, [""] * len(names))
+    empty, _ = demo_answers.ask(predictor, found, [""] * len(names))
     assert empty.headline
     has_lines = bool(lists) or kind == "embedding"
     for text in ("a" * 10_001, *(["a\n" * 51] * has_lines)):
-        shown, facts = shown_answers.ask(predictor, found, [text] * len(names))
+        shown, facts = demo_answers.ask(predictor, found, [text] * len(names))
         assert (facts, shown.bars, shown.parts, shown.table) == ("", None, None, None)
         assert "at most 10,000 characters and 50 lines" in shown.headline
 
 
 def test_a_long_text_and_an_error_are_reported(exported):
     predictor = bert_tf.Predictor(exported("classification"))
-    _, facts = shown_answers.ask(predictor, "label", ["a " * 100])
+    _, facts = demo_answers.ask(predictor, "label", ["a " * 100])
     assert facts.endswith("; the text is longer, and its rest was not read")
 
     class Broken:
@@ -149,5 +149,5 @@ def test_a_long_text_and_an_error_are_reported(exported):
         def __call__(self, text):
             raise InputError("The files are damaged.")
 
-    shown, facts = shown_answers.ask(Broken(), "label", ["a"])
+    shown, facts = demo_answers.ask(Broken(), "label", ["a"])
     assert (shown.headline, facts) == ("The files are damaged.", "")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_tf.errors import InputError
-from bert_tf.export.decoding import Prediction, as_columns
+from bert_tf.export.output_decoding import Prediction, as_columns
 from bert_tf.export.predictor import Predictor
 
 # A question about a longer text takes many seconds.

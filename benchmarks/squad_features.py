@@ -45,7 +45,7 @@ from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import SquadTask
 from bert_tf.tasks.task import DataLocation
-from bert_tf.fine_tuning.run_data import RunData
+from bert_tf.fine_tuning.run_data_and_step_counts import RunData
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.training_config import RunPhases
 

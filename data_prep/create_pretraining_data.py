@@ -35,7 +35,8 @@ import sys
 from absl import flags
 
 from bert_tf.data_prep.pretraining_data import records_config, stats
-from bert_tf.data_prep.runners import beam, dask, local, runner
+from bert_tf.data_prep.runners import beam, dask, local
+from bert_tf.data_prep.runners.base_runner_and_steps import Runner, create_records
 from bert_tf.errors import InputError
 from bert_tf.program import command_line, flags_of_configs
 
@@ -104,7 +105,7 @@ def main() -> None:
     ] or [""]
     arguments = config, values.input_file or "", paths
 
-    chosen: runner.Runner
+    chosen: Runner
     if values.runner == "beam":
         chosen = beam.BeamRunner(values.beam_options)
     elif values.runner == "dask":
@@ -114,7 +115,7 @@ def main() -> None:
         workers = values.num_workers or os.cpu_count() or 1
         chosen = local.runner_for(*arguments[:2], workers)
     with chosen:
-        reports = runner.create_records(chosen, *arguments, values.overwrite)
+        reports = create_records(chosen, *arguments, values.overwrite)
 
     if not reports:
         print(

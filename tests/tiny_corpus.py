@@ -9,7 +9,7 @@ from tiny_bert import SPECIAL
 from bert_tf import features
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import local
-from bert_tf.data_prep.runners.runner import create_records
+from bert_tf.data_prep.runners.base_runner_and_steps import create_records
 
 WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
 PIECES = ["##x", "##yz", "##q"]

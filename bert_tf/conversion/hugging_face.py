@@ -26,10 +26,10 @@ from bert_tf.conversion.hugging_face_tokenizer import (
 from bert_tf.errors import InputError, check_label_names
 from bert_tf.storage import files, json_files
 from bert_tf.storage.files import find_file
+from bert_tf.storage.safetensors_format import to_safetensors
 from bert_tf.storage.weights import (
     VOCABULARY_FILE,
     read_vocabulary,
-    to_safetensors,
     write_vocabulary_file,
 )
 

@@ -13,7 +13,7 @@ from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
 from bert_tf.storage.checkpoint_dialects import PYTORCH_FILES
 from bert_tf.storage.paths import check_plain_name
-from bert_tf.storage.weights import from_safetensors
+from bert_tf.storage.safetensors_format import from_safetensors
 
 # In the order of preference. A large model has an index and several files (shards)
 # instead of one of these files.

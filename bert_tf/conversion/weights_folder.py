@@ -5,7 +5,7 @@ from typing import Any
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
-from bert_tf.storage import files, weights
+from bert_tf.storage import files, safetensors_format, weights
 from bert_tf.storage.files import find_file
 from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
 from bert_tf.training.lifecycle.run_state import (
@@ -53,7 +53,7 @@ def _read_folder(folder: str, slots: bool) -> CheckpointContents:
     optimizer_path = posixpath.join(folder, OPTIMIZER_FILE)
     optimizer: dict[str, Any] = {}
     if slots and files.exists(optimizer_path):
-        optimizer = weights.from_safetensors(
+        optimizer = safetensors_format.from_safetensors(
             files.read_bytes(optimizer_path), optimizer_path
         )
 

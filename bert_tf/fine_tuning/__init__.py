@@ -4,8 +4,8 @@ Read in this order:
 
 1. `fine_tune` is the function for Python users and programs, with its settings in
    `fine_tuning_config`, and `starting_checkpoint`: the model that a run starts from.
-2. `run_data` reads and encodes the examples of a task, `record_files` keeps them on
-   disk, and `batches` makes batches of them.
+2. `run_data_and_step_counts` reads and encodes the examples of a task, `record_files`
+   keeps them on disk, and `batches` makes batches of them.
 3. `run_phases` trains, evaluates and predicts; `evaluation` computes the outputs of the
    model for each example, and `step_costs` the FLOPs and the memory of a step.
 4. `class_weights`, `distillation` and `cached_model_outputs` change the training data.

@@ -23,7 +23,7 @@ from bert_tf.errors import InputError
 from bert_tf.fine_tuning.batches import ToBatch, make_loader
 from bert_tf.fine_tuning.fine_tuning_config import FeatureSettings
 from bert_tf.fine_tuning.record_files import Facts, check_disk_space
-from bert_tf.fine_tuning.run_data import SplitData
+from bert_tf.fine_tuning.run_data_and_step_counts import SplitData
 from bert_tf.progress import Progress
 from bert_tf.storage import files, json_files, sealed
 from bert_tf.storage.workspace import Workspace

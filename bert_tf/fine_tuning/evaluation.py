@@ -10,7 +10,7 @@ import numpy as np
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning import batches, dev_split
 from bert_tf.fine_tuning.batches import ToBatch
-from bert_tf.fine_tuning.run_data import RunData, SplitData
+from bert_tf.fine_tuning.run_data_and_step_counts import RunData, SplitData
 from bert_tf.progress import Progress
 from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
 from bert_tf.tasks.splits import RowCounts

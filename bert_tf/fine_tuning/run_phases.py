@@ -26,7 +26,7 @@ from bert_tf.fine_tuning.distillation import (
 )
 from bert_tf.fine_tuning.evaluation import SplitEvaluator
 from bert_tf.fine_tuning.fine_tuning_config import RunSettings
-from bert_tf.fine_tuning.run_data import RunData, SplitData
+from bert_tf.fine_tuning.run_data_and_step_counts import RunData, SplitData
 from bert_tf.fine_tuning.step_costs import log_costs
 from bert_tf.modeling.initial_weights import drawn_late
 from bert_tf.storage import files

@@ -8,7 +8,7 @@ import numpy as np
 from bert_tf.config import BertConfig
 from bert_tf.fine_tuning.batches import TrainingOrder
 from bert_tf.fine_tuning.fine_tuning_config import RunSettings
-from bert_tf.fine_tuning.run_data import RunData
+from bert_tf.fine_tuning.run_data_and_step_counts import RunData
 from bert_tf.modeling import costs
 from bert_tf.training.metrics_and_summaries import log_step_cost
 from bert_tf.training.step.objective import Metrics

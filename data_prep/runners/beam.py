@@ -19,8 +19,8 @@ from functools import partial
 import numpy as np
 
 from bert_tf.data_prep.runners import shuffling, stages
+from bert_tf.data_prep.runners.base_runner_and_steps import Runner, Task, unfinished
 from bert_tf.data_prep.runners.records_job import RecordsJob
-from bert_tf.data_prep.runners.runner import Runner, Task, unfinished
 from bert_tf.errors import InputError
 from bert_tf.program import startup
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import stages
+from bert_tf.data_prep.runners.base_runner_and_steps import Runner
 from bert_tf.data_prep.runners.local import use_one_core
 from bert_tf.data_prep.runners.records_job import WorkerKilledError
-from bert_tf.data_prep.runners.runner import Runner
 from bert_tf.errors import InputError
 from bert_tf.program import startup
 from bert_tf.storage import files

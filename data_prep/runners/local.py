@@ -18,8 +18,8 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.data_prep.runners.base_runner_and_steps import Runner
 from bert_tf.data_prep.runners.records_job import WorkerKilledError
-from bert_tf.data_prep.runners.runner import Runner
 from bert_tf.program import startup
 
 # There is one worker, and one more for each full block of this many bytes. The text is

@@ -39,8 +39,8 @@ def plan_job(
 ) -> RecordsJob | None:
     """Checks input, vocabulary and output; writes nothing.
 
-    The arguments are those of `runner.create_records`; and `is_local`, whether the work
-    folder must be local.
+    The arguments are those of `base_runner_and_steps.create_records`; and `is_local`,
+    whether the work folder must be local.
 
     Returns:
         The job, or None if its records are already complete.

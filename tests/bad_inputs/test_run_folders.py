@@ -10,7 +10,7 @@ from tiny_bert import SPECIAL
 from bert_tf.config import BertConfig
 from bert_tf.conversion import read_weights
 from bert_tf.modeling import BertEncoder, arrays_by_name
-from bert_tf.storage import weights
+from bert_tf.storage import safetensors_format, weights
 from bert_tf.training.lifecycle import run_state
 from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
 from bert_tf.training.training_config import to_json_dict
@@ -31,7 +31,7 @@ def valid(tmp_path_factory):
         {"step": 10, "labels": ["a", "b"]},
     )
     weights.write_into(str(step), arrays, CONFIG.to_dict(), VOCABULARY, True, facts)
-    (step / "optimizer.safetensors").write_bytes(weights.to_safetensors({}))
+    (step / "optimizer.safetensors").write_bytes(safetensors_format.to_safetensors({}))
     for name in ("training_config.json", "runtime_config.json"):
         (step / name).write_text("{}")
     run_state.write_state(str(step), to_json_dict(run_state.RunState(10)))

@@ -20,7 +20,7 @@ ON_A_SMALL_DISK = """
 import json, os, subprocess, sys
 from bert_tf.errors import InputError
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.runners import local, runner
+from bert_tf.data_prep.runners import local, base_runner_and_steps
 vocabulary, source, folder, flags = json.loads(sys.argv[1])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", folder], check=True)
 steps, size = [], 16
@@ -28,7 +28,7 @@ while True:
     try:
         config = RecordsConfig(vocabulary, **flags)
         with local.LocalRunner(1) as each:
-            runner.create_records(each, config, source, [folder + "/a.tfrecord"])
+            base_runner_and_steps.create_records(each, config, source, [folder + "/a.tfrecord"])
         break
     except InputError as error:
         steps.append([str(error), [name for name in os.listdir(folder) if name[0] != "."]])

@@ -17,27 +17,27 @@ from refusals import refused
 from tiny_corpus import MANY_SEGMENTS, contents, create
 
 from bert_tf.data_prep.runners import local, records_job, stages
+from bert_tf.data_prep.runners.base_runner_and_steps import create_records
 from bert_tf.data_prep.runners.records_job import WorkerKilledError
-from bert_tf.data_prep.runners.runner import create_records
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = """
 import sys
 from bert_tf.errors import InputError
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.runners import local, runner
+from bert_tf.data_prep.runners import local, base_runner_and_steps
 if __name__ == "__main__":
     local._BYTES_PER_WORKER = 1
-    prepare = runner.prepare
+    prepare = base_runner_and_steps.prepare
     def begin(*arguments):
         print("ready", flush=True)
         return prepare(*arguments)
-    runner.prepare = begin
+    base_runner_and_steps.prepare = begin
     flags = {flags!r}
     try:
         config = RecordsConfig({vocabulary!r}, **flags)
         with local.runner_for(config, {source!r}, int(sys.argv[1])) as each:
-            runner.create_records(each, config, {source!r}, [{output!r}])
+            base_runner_and_steps.create_records(each, config, {source!r}, [{output!r}])
     except InputError as error:
         sys.exit(str(error))
 """

@@ -23,7 +23,7 @@ from bert_tf.data_prep import word_counts
 from bert_tf.data_prep.corpus import text_blocks, text_formats
 from bert_tf.data_prep.pretraining_data import input_segments
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.runners import runner
+from bert_tf.data_prep.runners import base_runner_and_steps
 
 ENDINGS = [
     *text_files.TEXT_ENDINGS, *text_files.WIKIEXTRACTOR_ENDINGS,
@@ -121,7 +121,7 @@ def test_a_resumed_run_does_not_unpack_again(tmp_path, vocab_file, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             create(*arguments, **SMALL_SEGMENTS)
     assert list(tmp_path.glob("out/.a.work/*/unpacked-000000"))
-    monkeypatch.setattr(runner, "unpack", interrupt)
+    monkeypatch.setattr(base_runner_and_steps, "unpack", interrupt)
     assert create(*arguments, **SMALL_SEGMENTS) == expected
 
 
@@ -134,7 +134,9 @@ def test_beam_reads_packed_input(tmp_path, vocab_file, name):
     expected = create(vocab_file, path, tmp_path / "local/a.tfrecord", **SMALL_SEGMENTS)
     output = tmp_path / "beam/a.tfrecord"
     config = RecordsConfig(vocab_file, **SMALL_SEGMENTS)
-    runner.create_records(beam.BeamRunner(""), config, path, [str(output)])
+    base_runner_and_steps.create_records(
+        beam.BeamRunner(""), config, path, [str(output)]
+    )
     assert output.read_bytes() == expected
     assert not list(output.parent.glob(".*"))
 

@@ -12,7 +12,7 @@ from json_files import read_json, write_json
 from refusals import refused
 
 from bert_tf.config import BertConfig
-from bert_tf.storage import weights
+from bert_tf.storage import safetensors_format, weights
 
 CONFIG = BertConfig(vocab_size=3, hidden_size=4, num_attention_heads=2)
 ARRAYS = {
@@ -41,12 +41,12 @@ def test_reading_returns_what_was_written(folder):
 
 
 def test_a_scalar_keeps_its_shape():
-    content = weights.to_safetensors(
+    content = safetensors_format.to_safetensors(
         {"scale": np.float32(3), "column": ARRAYS["bert/pooler/dense/kernel"].T[:, :1]}
     )
     for tensors in (
         safetensors.numpy.load(content),
-        weights.from_safetensors(content, "x"),
+        safetensors_format.from_safetensors(content, "x"),
     ):
         assert tensors["scale"].shape == () and tensors["scale"] == 3
         np.testing.assert_array_equal(tensors["column"], [[0], [4], [8], [12]])

@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.modeling import BertClassifier
+from bert_tf.tasks.distillation_loss import divergence
 from bert_tf.tasks.head_objective import HeadObjective, Numbers, Tensors, weighted
-from bert_tf.training.step.losses import divergence
 
 
 class RegressionObjective(HeadObjective):

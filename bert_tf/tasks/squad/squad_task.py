@@ -16,6 +16,7 @@ from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertSpanPredictor
 from bert_tf.task_facts import DECISION, SETTING, TaskFacts
+from bert_tf.tasks.distillation_loss import divergence
 from bert_tf.tasks.head_objective import HeadObjective, Numbers, Tensors, weighted
 from bert_tf.tasks.splits import DataLocation, FileSource, RowCounts, Split
 from bert_tf.tasks.squad import squad_encoding
@@ -26,7 +27,7 @@ from bert_tf.tasks.squad.squad_results import FILES, SquadResults
 from bert_tf.tasks.tables import Row
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
-from bert_tf.training.step.losses import correct_predictions, divergence
+from bert_tf.training.step.losses import correct_predictions
 
 _TRAINING_SHUFFLE_SEED = 12345  # of google-research/bert's run_squad
 _PADDING_LOGIT = -1e9

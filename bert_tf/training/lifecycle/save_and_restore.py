@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.storage import files, weights
+from bert_tf.storage import files, safetensors_format, weights
 from bert_tf.training.lifecycle.run_folder_and_resume_checks import (
     RunFolder,
     step_of_checkpoint,
@@ -78,7 +78,7 @@ def restore_or_start(
         return RunState()
 
     path = os.path.join(folder, OPTIMIZER_FILE)
-    slots = weights.from_safetensors(files.read_bytes(path), path)
+    slots = safetensors_format.from_safetensors(files.read_bytes(path), path)
     optimizer.load(_read_weights(folder, optimizer.variables).arrays, slots)
     if iterator is not None:
         position = tf.train.Checkpoint(iterator=iterator)
@@ -205,7 +205,7 @@ class CheckpointWriter:
                 self._check_finite(step, {**arrays, **slots})
                 self._write_weights(place, arrays, {"step": step})
                 path = os.path.join(place, OPTIMIZER_FILE)
-                files.write_bytes(path, weights.to_safetensors(slots))
+                files.write_bytes(path, safetensors_format.to_safetensors(slots))
                 for name, config in self._configs.items():
                     files.write_json(os.path.join(place, name), config)
                 write_state(place, facts)

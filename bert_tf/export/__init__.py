@@ -14,7 +14,7 @@ reads, and checks it), `saved_model_loading` (checks it again and loads it).
 
 Files of other formats: `lite_or_onnx_file` (what all formats have in common, and the
 served model whose outputs a file computes), `lite` and `onnx` (one format each),
-`lite_or_onnx_writing` (writes, checks and measures files).
+`lite_or_onnx_checks_and_speed` (writes, checks and measures files).
 
 All formats: `assets` (facts, vocabulary, labels, model card), `exporter` (`export` for
 a checkpoint, `export_model` for a model in memory), `output_decoding` (outputs as

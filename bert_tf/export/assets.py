@@ -125,7 +125,7 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> str:
     """Returns the report of files of one format as a table of Markdown.
 
     Args:
-        rows: The report of each file, as `lite_or_onnx_writing` makes it.
+        rows: The report of each file, as `lite_or_onnx_checks_and_speed` makes it.
     """
     latencies = list(rows[0]["latency_ms"])
     names = ["file", "MB", "load, ms", *(f"{each}, ms" for each in latencies), "metric"]

@@ -13,7 +13,7 @@ from bert_tf.errors import InputError
 from bert_tf.export import (
     assets,
     export_check,
-    lite_or_onnx_writing,
+    lite_or_onnx_checks_and_speed,
     saved_model_writing,
 )
 from bert_tf.export.export_folder import REPORT_FILE, has_saved_model, next_version
@@ -91,7 +91,7 @@ def export(
             checkpoint, settings, dev_data, os.path.basename(version), facts or {}
         )
         writers = [
-            lite_or_onnx_writing.prepare(name, job)
+            lite_or_onnx_checks_and_speed.prepare(name, job)
             if name in FILE_FORMATS
             else saved_model_writing.prepare(job)
             for name in formats

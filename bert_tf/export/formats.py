@@ -47,7 +47,7 @@ FORMATS = {
     "tflite": Format(
         "TFLite",
         ("float32", "float16", "int8"),
-        "lite.lite_files",
+        "lite.lite_conversion",
         "lite",
         to_run=("ai_edge_litert.interpreter",),
         to_write=("ai_edge_litert.interpreter",),
@@ -55,13 +55,13 @@ FORMATS = {
     "onnx": Format(
         "ONNX",
         ("float32", "int8"),
-        "onnx.onnx_files",
+        "onnx.onnx_conversion",
         "onnx",
         to_run=("onnxruntime", "onnx"),
         to_write=("onnx", "onnxruntime", "tf2onnx"),
     ),
 }
-# What runs ONNX files: modules, and "auto", for which `onnx_files` chooses one.
+# What runs ONNX files: modules, and "auto", for which `onnx_conversion` chooses one.
 RUNTIMES = ("auto", "onnxruntime", "openvino")
 # The formats whose models are files: a name is that of the folder in a version, the
 # ending of a file, and the start of the names of the settings.

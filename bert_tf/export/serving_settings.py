@@ -20,7 +20,7 @@ TASKS = {
     "tagging": "tagger.ServedTagger",
     "choice": "multiple_choice.ServedChoice",
     "fill_mask": "fill_mask.ServedPretrainer",
-    "embedding": "embedder.ServedEmbedder",
+    "embedding": "sentence_embedder.ServedEmbedder",
 }
 POOLINGS = ("mean", "first")
 _PRECISIONS = FORMATS["saved_model"].precisions

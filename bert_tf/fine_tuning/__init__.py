@@ -6,9 +6,10 @@ Read in this order:
    `fine_tuning_config`, and `starting_checkpoint`: the model that a run starts from.
 2. `run_data_and_step_counts` reads and encodes the examples of a task, `record_files`
    keeps them on disk, and `batches` makes batches of them.
-3. `run_phases` trains, evaluates and predicts; `evaluation` computes the outputs of the
-   model for each example, and `step_costs` the FLOPs and the memory of a step.
-4. `class_weights`, `distillation` and `cached_model_outputs` change the training data.
+3. `fine_tuning_run` trains, evaluates and predicts; `evaluation` computes the outputs
+   of the model for each example, and `step_costs` the FLOPs and the memory of a step.
+4. `class_weights`, `distillation` and `frozen_encoder_and_teacher_cache` change the
+   training data.
 5. `dev_split` writes the files about the dev split that sweeps and exports read. It
    imports no TensorFlow.
 """

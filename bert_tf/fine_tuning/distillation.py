@@ -10,8 +10,11 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.fine_tuning.batches import ToBatch
-from bert_tf.fine_tuning.cached_model_outputs import cache_outputs, sha256_of_weights
 from bert_tf.fine_tuning.fine_tuning_config import DistillationConfig, FeatureSettings
+from bert_tf.fine_tuning.frozen_encoder_and_teacher_cache import (
+    cache_outputs,
+    sha256_of_weights,
+)
 from bert_tf.fine_tuning.run_data_and_step_counts import SplitData
 from bert_tf.tasks.head_objective import HeadObjective, weighted
 from bert_tf.tasks.task import RECORD_WEIGHTS, TEACHER_LOGITS

@@ -18,8 +18,8 @@ from bert_tf.fine_tuning.fine_tuning_config import (
     RunSettings,
     parse_class_weights,
 )
+from bert_tf.fine_tuning.fine_tuning_run import FineTuningRun, PhaseResults
 from bert_tf.fine_tuning.run_data_and_step_counts import RunData
-from bert_tf.fine_tuning.run_phases import FineTuningRun, PhaseResults
 from bert_tf.fine_tuning.starting_checkpoint import RunModel
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling.initial_weights import drawn_late

@@ -76,8 +76,8 @@ class RecordFile:
     Attributes:
         path: The record file.
         index: Its index.
-        caches: Further features of the records, by name: `cached_model_outputs.FeatureCache`
-            objects.
+        caches: Further features of the records, by name:
+            `frozen_encoder_and_teacher_cache.FeatureCache` objects.
     """
 
     path: str

@@ -11,7 +11,7 @@ import pytest
 from bert_tf.export import (
     export_check,
     exporter,
-    lite_or_onnx_writing,
+    lite_or_onnx_checks_and_speed,
     saved_model_writing,
 )
 from bert_tf.export.serving_settings import ServingSettings
@@ -42,7 +42,7 @@ def without_gate(monkeypatch):
     For tests that compare the outputs themselves.
     """
     monkeypatch.setattr(export_check, "CheckProcess", _NoProcess)
-    for module in (saved_model_writing, lite_or_onnx_writing):
+    for module in (saved_model_writing, lite_or_onnx_checks_and_speed):
         monkeypatch.setattr(module, "outputs_of", lambda *_: [])
     monkeypatch.setattr(
         export_check, "judge", lambda *_: {"outputs": [], "metric": None}

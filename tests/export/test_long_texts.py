@@ -11,7 +11,7 @@ from refusals import refused
 import bert_tf
 from bert_tf.export import exporter
 from bert_tf.export.formats import FORMATS
-from bert_tf.export.lite import lite_files
+from bert_tf.export.lite import lite_conversion
 from bert_tf.export.served import load_served
 from bert_tf.export.serving_requests import serialized_example
 from bert_tf.export.serving_settings import ServingSettings
@@ -93,4 +93,4 @@ def test_programs_that_would_truncate_texts_get_no_files(tmp_path):
     with refused(r"cannot take texts, .* long_texts=windows\. Leave out"):
         exporter.export(path, str(tmp_path / "served"), settings)
     served = load_served(bert_tf.load(path))
-    assert not lite_files._can_run_in_mediapipe(served)
+    assert not lite_conversion._can_run_in_mediapipe(served)

@@ -19,7 +19,7 @@ from tiny_bert import small_config
 import bert_tf
 from bert_tf.export import export_check, exporter
 from bert_tf.export.formats import FORMATS
-from bert_tf.export.onnx import onnx_files
+from bert_tf.export.onnx import onnx_conversion
 from bert_tf.export.served import load_served
 from bert_tf.export.serving_settings import ServingSettings
 
@@ -35,7 +35,7 @@ def test_a_file_has_standard_operators(exported, kind):
         onnx.checker.check_model(model)
         assert {node.domain for node in model.graph.node} <= {"", "ai.onnx"}
         versions = {each.domain: each.version for each in model.opset_import}
-        assert versions[""] == onnx_files.OPSET
+        assert versions[""] == onnx_conversion.OPSET
         types = {each.name: each.type.tensor_type for each in model.graph.input}
         assert {each.elem_type for each in types.values()} == {onnx.TensorProto.INT32}
         sizes = [dim.dim_value for each in types.values() for dim in each.shape.dim]
@@ -152,7 +152,7 @@ def one_product(weights):
         [shapes["y"]],
         [onnx.numpy_helper.from_array(weights, "weights")],
     )
-    versions = [helper.make_opsetid("", onnx_files.OPSET)]
+    versions = [helper.make_opsetid("", onnx_conversion.OPSET)]
     model = helper.make_model(graph, opset_imports=versions, ir_version=8)
     return model.SerializeToString()
 
@@ -160,7 +160,7 @@ def one_product(weights):
 def test_large_rows_do_not_coarsen_other_rows():
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((64, 32)).astype(np.float32)
-    quantized = onnx_files.quantize(one_product(weights))
+    quantized = onnx_conversion.quantize(one_product(weights))
     x = rng.standard_normal((4, 64)).astype(np.float32)
     x *= np.array([[1], [1000], [0], [1e-3]], np.float32)
 
@@ -183,7 +183,7 @@ def test_products_do_not_saturate_in_16_bits(inputs):
     weights[:, 0] = 3.0  # the largest sums
     weights[:, 1] = -3.0
     weights[:, 2] = 0.0
-    quantized = onnx_files.quantize(one_product(weights))
+    quantized = onnx_conversion.quantize(one_product(weights))
 
     x = np.array([[1], [-1]], np.float32) * np.ones(inputs, np.float32)
     (y,) = session_of(quantized).run(None, {"x": x})
@@ -207,7 +207,7 @@ def test_int8_files_are_refused_for_their_metric(tmp_path, monkeypatch):
     rows = [{"text": text, "label": label.decode()} for text, label in pairs]
     write_rows(data, rows)
 
-    quantize = onnx_files.quantize
+    quantize = onnx_conversion.quantize
 
     def quantize_other_weights(model):
         found = onnx.ModelProto.FromString(quantize(model))
@@ -216,7 +216,7 @@ def test_int8_files_are_refused_for_their_metric(tmp_path, monkeypatch):
                 tensor.raw_data = bytes(reversed(tensor.raw_data))
         return found.SerializeToString()
 
-    monkeypatch.setattr(onnx_files, "quantize", quantize_other_weights)
+    monkeypatch.setattr(onnx_conversion, "quantize", quantize_other_weights)
     settings = ServingSettings(format="onnx", onnx_precisions=["int8"])
     with pytest.raises(
         export_check.ExportCheckError,

@@ -12,7 +12,7 @@ from model_file_checks import TEXTS
 from run_programs import assert_refused, run_main
 
 import bert_tf
-from bert_tf.export import export_check, lite_or_onnx_writing
+from bert_tf.export import export_check, lite_or_onnx_checks_and_speed
 from bert_tf.export.lite_or_onnx_file import open_file
 
 checks.need_packages("onnx")
@@ -97,9 +97,11 @@ def test_an_export_keeps_a_file_that_openvino_cannot_run(tmp_path, monkeypatch):
 
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        lite_or_onnx_writing, "find_spec", lambda name: name == "openvino" or find(name)
+        lite_or_onnx_checks_and_speed,
+        "find_spec",
+        lambda name: name == "openvino" or find(name),
     )
-    monkeypatch.setattr(lite_or_onnx_writing, "_report_of_openvino", fails)
+    monkeypatch.setattr(lite_or_onnx_checks_and_speed, "_report_of_openvino", fails)
     version = export_models.export(
         "classification", tmp_path, format="onnx", onnx_precisions=("float32",)
     )

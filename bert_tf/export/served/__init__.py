@@ -4,8 +4,8 @@ Read in this order: `served_model_and_signatures` (base class, with the signatur
 all tasks share), `tensor_helpers` (with the checks of token ids), `classifier`,
 `windows` (of long texts), `answers_in_graph` (from logits to answers),
 `span_predictor`, `tagger` (with the arithmetic of entities), `multiple_choice`,
-`fill_mask`, `embedder`, `load` (builds the served model of a checkpoint). Imports
-foundation modules, `tokenization`, `modeling`, `tasks`, `conversion`, `pretrained`,
+`fill_mask`, `sentence_embedder`, `load` (builds the served model of a checkpoint).
+Imports foundation modules, `tokenization`, `modeling`, `tasks`, `conversion`, `pretrained`,
 `export.serving_settings` and TensorFlow.
 
 Shape letters: B requests in a batch, S sequence length, K labels, answers or choices, R

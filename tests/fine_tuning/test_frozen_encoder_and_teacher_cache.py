@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from refusals import refused
 
-from bert_tf.fine_tuning import cached_model_outputs
-from bert_tf.fine_tuning.cached_model_outputs import FeatureCache
+from bert_tf.fine_tuning import frozen_encoder_and_teacher_cache
+from bert_tf.fine_tuning.frozen_encoder_and_teacher_cache import FeatureCache
 
 SHAPE = (2, 3)
 KEY = {"source": "a"}
@@ -48,8 +48,8 @@ class Encoder:
 
 @pytest.fixture
 def small_shards(monkeypatch):
-    monkeypatch.setattr(cached_model_outputs, "_SHARD_BYTES", 1000)
-    monkeypatch.setattr(cached_model_outputs, "_RECORDS_PER_BATCH", 4)
+    monkeypatch.setattr(frozen_encoder_and_teacher_cache, "_SHARD_BYTES", 1000)
+    monkeypatch.setattr(frozen_encoder_and_teacher_cache, "_RECORDS_PER_BATCH", 4)
 
 
 def lengths_of(count):
@@ -136,7 +136,7 @@ def test_more_shards_than_open_files(small_shards, tmp_path, monkeypatch):
     cache = write(tmp_path / "cache", lengths)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = len(list(pathlib.Path("/proc/self/fd").iterdir()))
-    monkeypatch.setattr(cached_model_outputs, "_OPEN_SHARDS", 8)
+    monkeypatch.setattr(frozen_encoder_and_teacher_cache, "_OPEN_SHARDS", 8)
     cache = write(tmp_path / "cache", lengths)
     assert len(list((tmp_path / "cache").glob("*.npy"))) > 100
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + 40, limits[1]))

@@ -13,7 +13,6 @@ import tensorflow as tf
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.fine_tuning import batches, dev_split, record_files
-from bert_tf.fine_tuning.cached_model_outputs import cache_features
 from bert_tf.fine_tuning.class_weights import (
     describe_weights,
     weights_of_records,
@@ -26,6 +25,10 @@ from bert_tf.fine_tuning.distillation import (
 )
 from bert_tf.fine_tuning.evaluation import SplitEvaluator
 from bert_tf.fine_tuning.fine_tuning_config import RunSettings
+from bert_tf.fine_tuning.frozen_encoder_and_teacher_cache import (
+    cache_features,
+    freeze_encoder,
+)
 from bert_tf.fine_tuning.run_data_and_step_counts import RunData, SplitData
 from bert_tf.fine_tuning.step_costs import log_costs
 from bert_tf.modeling.initial_weights import drawn_late
@@ -183,7 +186,7 @@ class FineTuningRun:
             self.config, seed=seed, dtype=dtype, recompute=settings.runtime.recompute
         )
         if settings.features:
-            objective.model.bert.trainable = False
+            freeze_encoder(objective.model)
         check_compilation(objective.model, settings.runtime)
 
         # Batches are cut to their longest sequence, unless shapes must be equal.

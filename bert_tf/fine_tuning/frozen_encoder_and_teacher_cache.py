@@ -224,6 +224,11 @@ def _name(shard: int) -> str:
     return f"shard-{shard:05d}.npy"
 
 
+def freeze_encoder(model: Any) -> None:
+    """Excludes the encoder of a `BertHeadModel` from training."""
+    model.bert.trainable = False
+
+
 def cache_features(
     settings: FeatureSettings,
     model: Any,

@@ -44,6 +44,7 @@ def test_epochs_of_named_entities_count_windows(tmp_path, length, steps):
     task = prepared(NerTask(), location, TRAIN, tokenizers(True)[0], length)
     data = run_data(task, tmp_path, length, num_train_epochs=1)
     assert data.num_steps(1)[0] == steps  # the last sentence is skipped
+    assert data.num_steps(steps)[0] == 1
 
 
 def conll(number, bad):

@@ -237,7 +237,7 @@ def test_several_labels_and_labels_without_names(tmp_path):
     features = {"text": TEXT, "topics": topics, "stars": np.int64, "ok": np.bool_}
     rows = [
         {"text": "one", "topics": ["z", "x"], "stars": 5, "ok": True},
-        {"text": "two", "topics": [], "stars": 1, "ok": False},
+        {"text": "two", "topics": [], "stars": -1, "ok": False},
     ]
     location = build(tmp_path, "topics", features, {"train": rows})
     task = prepared(
@@ -248,7 +248,7 @@ def test_several_labels_and_labels_without_names(tmp_path):
         ("z", "x"),
         (),
     ]
-    for label, expected in (("stars", ("1", "5")), ("ok", ("false", "true"))):
+    for label, expected in (("stars", ("-1", "5")), ("ok", ("false", "true"))):
         assert (
             prepared(custom_task(TextColumns("text", None, label)), location).labels
             == expected

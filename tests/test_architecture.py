@@ -247,7 +247,7 @@ EFFECTS_OF_PROGRAMS = {
     "sys.exit": ("program.command_line", "export.export_check_program"),
     "os._exit": (),
     # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; TF_ENABLE_ONEDNN_OPTS; the
-    # environment of the process of the gate; `backend` only reads KERAS_BACKEND
+    # environment of the process of the export check; `backend` only reads KERAS_BACKEND
     "os.environ": (
         "program.startup",
         "training.strategy",

@@ -2,19 +2,19 @@
 
 Read in this order:
 
-1. `google_and_hugging_face_weight_names` is the table of the names of weights.
-   `checkpoint_contents` is what a checkpoint of any dialect contains;
-   `weight_assignment` copies it to a model.
-2. Each dialect of `storage.checkpoint_dialects.DIALECTS` has a module: `weights_folder`;
-   `hugging_face`, with `hugging_face_weight_files` (and `pytorch_file`),
-   `hugging_face_tokenizer` and `sentence_transformers`; `google`, `model_garden` and
-   `tensorflow_hub`, which read files by `tensorflow_checkpoint`; `keras_hub`, which
-   reads and writes files by `hdf5`.
+1. `google_and_hugging_face_weight_names` is the table of the names of weights, also
+   those of the Model Garden. `checkpoint_contents` is what a checkpoint of any dialect
+   contains; `weight_assignment` copies it to a model.
+2. Each dialect of `storage.checkpoint_dialects.DIALECTS` has a module:
+   `weights_folder`; `hugging_face`, with `hugging_face_weight_files` (and
+   `pytorch_file`), `hugging_face_tokenizer` and `sentence_transformers`; `google`,
+   `model_garden` and `tensorflow_hub`, which read files by `tensorflow_checkpoint`;
+   `keras_hub`, which reads and writes files by `hdf5`.
 3. `read_checkpoint` reads a folder, a .zip file or the Hugging Face hub;
    `write_checkpoint` writes and converts checkpoints.
 4. `checkpoint_vocabulary` checks a vocabulary that the user gives, `new_words` adds
-   words to that of a checkpoint, and `head_choice` decides whether a model gets the head
-   of a checkpoint.
+   words to that of a checkpoint, and `head_choice` decides whether a model gets the
+   head of a checkpoint.
 
 Imports layers 0 to 3 of bert-tf (see `CONTRIBUTING.md`). No module of these layers
 imports this package.

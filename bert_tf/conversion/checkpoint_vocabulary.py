@@ -1,4 +1,4 @@
-"""Checks a vocabulary and a casing that the user gives against those of a checkpoint."""
+"""Checks a vocabulary and a casing from the user against those of a checkpoint."""
 
 import dataclasses
 import logging

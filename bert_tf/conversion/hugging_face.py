@@ -13,10 +13,7 @@ import numpy as np
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import google_and_hugging_face_weight_names as weight_names
-from bert_tf.conversion import (
-    hugging_face_weight_files,
-    sentence_transformers,
-)
+from bert_tf.conversion import hugging_face_weight_files, sentence_transformers
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.hugging_face_tokenizer import (
     FILES,

@@ -1,4 +1,4 @@
-"""Gives words entries of their own in a checkpoint: in vocabulary and embeddings."""
+"""Gives words entries of their own in the vocabulary and weights of a checkpoint."""
 
 import dataclasses
 import itertools

@@ -203,7 +203,8 @@ def judge(
         prediction, None for other metrics.
 
     Raises:
-        ExportCheckError: The metric or an output differs too much, or an output is not finite.
+        ExportCheckError: The metric or an output differs too much, or an output is not
+            finite.
     """
     # The pairs of outputs, by signature, and those with correct outputs.
     labelled: list[tuple[Sequence[Any], Pair]] = []

@@ -63,8 +63,8 @@ def export(
             file, is inside the checkpoints of a run, contains other files and no
             version or, unless a SavedModel is written, contains SavedModels; or another
             program has written a version with the same number.
-        ExportCheckError: The exported model and the model in memory have different outputs.
-            Nothing is written.
+        ExportCheckError: The exported model and the model in memory have different
+            outputs. Nothing is written.
     """
     # Refuse a folder that a new version would damage.
     version = os.path.join(export_dir, str(next_version(export_dir)))
@@ -230,8 +230,8 @@ def export_model(
     Raises:
         InputError: As in `export`, or the labels or the vocabulary do not match the
             model, or a value is out of range or has no effect for the task.
-        ExportCheckError: The exported model and `model` have different outputs. Nothing is
-            written.
+        ExportCheckError: The exported model and `model` have different outputs. Nothing
+            is written.
     """
     settings = settings or ServingSettings()
     if task_type == "regression" and labels is None:

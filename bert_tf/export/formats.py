@@ -102,8 +102,8 @@ def check_installed(name: str, to_write: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def as_gate_error(name: str) -> Iterator[None]:
-    """Converts the errors of converters to `ExportCheckError`, and hides their warnings.
+def as_export_check_error(name: str) -> Iterator[None]:
+    """Converts errors of converters to `ExportCheckError`, and hides their warnings.
 
     The errors have many classes.
 

@@ -174,8 +174,8 @@ def check(
         found: The files, which have the same runtime.
 
     Returns:
-        For each file its report, or the `ExportCheckError` if an output or the metric differs
-        too much.
+        For each file its report, or the `ExportCheckError` if an output or the metric
+        differs too much.
 
     Raises:
         ExportCheckError: The runtime cannot run a file.

@@ -146,7 +146,8 @@ def prepare(job: ExportJob) -> Callable[[CheckProcess, str], dict[str, Any]]:
     Returns:
         A function that writes a SavedModel and the files that TensorFlow Serving reads
         to a folder, checks them in a process, and returns the report. It raises
-        `ExportCheckError` if the SavedModel and the model in memory have different outputs.
+        `ExportCheckError` if the SavedModel and the model in memory have different
+        outputs.
 
     Raises:
         InputError: The checkpoint cannot be exported for the task.

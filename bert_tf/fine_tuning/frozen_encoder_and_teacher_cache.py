@@ -1,4 +1,4 @@
-"""`FeatureCache`: the hidden states of a frozen encoder for each record, on disk.
+"""`FeatureCache`: outputs of a frozen encoder or a teacher for each record, on disk.
 
 The logits of a teacher are cached in the same way; see `distillation`. A cache is a
 folder with `cache.json` and arrays in .npy files (shards). It is written once, before

@@ -1,4 +1,4 @@
-"""`RunData`: the splits of a task that a run needs, and their record files."""
+"""`RunData`: the splits that a run needs, their record files, the numbers of steps."""
 
 import dataclasses
 import functools

@@ -84,9 +84,9 @@ def training_step_memory(
     """Estimates the peak memory of a training step on one device, in bytes.
 
     The estimate counts the weights, the state of the optimizer, the gradients, and the
-    tensors that `fused_operations`, `activations`, `attention` and `transformer_block` keep
-    for the backward pass. It does not include effects of the allocator or the compiler,
-    nor the half gigabyte that the Python process uses before training starts.
+    tensors that `fused_operations`, `activations`, `attention` and `transformer_block`
+    keep for the backward pass. It does not include effects of the allocator or the
+    compiler, nor the half gigabyte that the Python process uses before training starts.
     tests/modeling/test_costs.py compares the estimate with measured peak memory.
 
     Args:

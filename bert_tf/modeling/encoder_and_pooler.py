@@ -1,4 +1,4 @@
-"""`BertEncoder` maps token ids to hidden states."""
+"""`BertEncoder` maps token ids to hidden states and a pooled output."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

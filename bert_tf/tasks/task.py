@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 # The default number of tokens of a sequence, as in the released programs.
 DEFAULT_LENGTH = 128
 # The features of a batch that take the place of the encoder, if it is frozen: hidden
-# states, float32 [B, T, K, H], and their mask, int32 [B, T]; see `feature_cache`.
+# states, float32 [B, T, K, H], and their mask, int32 [B, T]. See
+# `frozen_encoder_and_teacher_cache`.
 CACHED_FEATURES, CACHED_MASK = "cached_features", "cached_features_mask"
 # The feature of a training batch with the logits of a teacher, float32 [B, T, 1, C];
 # see `distillation`.

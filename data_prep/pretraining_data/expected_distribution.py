@@ -198,8 +198,8 @@ class DistributionCheck:
 
     def _compare_sequences(self) -> Iterator[Comparison]:
         total = int(self.stats.lengths.sum())
-        # If a chunk (see `repeat_cut_and_pair`) is one sentence, B is always a random next
-        # sentence. But a record does not state how many sentences its chunk had.
+        # If a chunk (see `repeat_cut_and_pair`) is one sentence, B is always a random
+        # next sentence. But a record does not state how many sentences its chunk had.
         note = ", more where chunks are single sentences" if self._config.paired else ""
         probability = 0.5 if self._config.paired else 0.0
         name = "random next sentences"

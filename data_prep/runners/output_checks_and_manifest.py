@@ -1,4 +1,4 @@
-"""Checks the output of a job before the run; afterwards writes its manifest."""
+"""Checks input and output of a job, removes old records, and writes the manifest."""
 
 import contextlib
 import dataclasses

@@ -18,8 +18,8 @@ from bert_tf.export.serving_settings import ServingSettings
 
 
 @pytest.fixture(scope="session", autouse=True)
-def processes_of_gates():
-    """Forks the processes of gates, except those of programs and of another Python."""
+def processes_of_checks():
+    """Forks the processes of export checks, except those of programs and of another Python."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
             export_check.CheckProcess, "__init__", forked_checks.initializer()
@@ -36,7 +36,7 @@ class _NoProcess:
 
 
 @pytest.fixture
-def without_gate(monkeypatch):
+def without_export_check(monkeypatch):
     """Exports do not start another process.
 
     For tests that compare the outputs themselves.

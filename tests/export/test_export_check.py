@@ -86,7 +86,7 @@ def test_bfloat16_weights_are_compared_with_the_float32_model(exported, tmp_path
 
 
 def test_emulated_bfloat16_is_named_as_the_reason(
-    tmp_path, monkeypatch, caplog, without_gate
+    tmp_path, monkeypatch, caplog, without_export_check
 ):
     (tmp_path / "cpuinfo").write_text("flags : avx2")
     monkeypatch.setattr(mixed_precision, "_CPU_INFO", str(tmp_path / "cpuinfo"))
@@ -169,7 +169,7 @@ def test_the_program_exports_with_flags_and_refuses_in_one_line(tmp_path):
 
 
 def test_a_checkpoint_in_the_folder_of_a_run_has_the_threshold_of_the_run(
-    tmp_path, without_gate
+    tmp_path, without_export_check
 ):
     model, facts = export_models.model_of("span")
     run = tmp_path / "run"
@@ -215,7 +215,9 @@ def test_an_object_store_may_contain_a_version_that_is_being_written(caplog):
     assert "2 is the newest version, but has no saved_model.pb" in caplog.text
 
 
-def test_a_version_of_another_program_is_kept(tmp_path, monkeypatch, without_gate):
+def test_a_version_of_another_program_is_kept(
+    tmp_path, monkeypatch, without_export_check
+):
     other = tmp_path / "served/1/saved_model.pb"
 
     def judge(*_):

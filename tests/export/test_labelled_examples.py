@@ -245,7 +245,7 @@ def test_version_1_needs_answers_and_files_of_squad_are_read(tmp_path):
     assert list(served.read_examples(str(squad))) == [(("who?", "a  b c"), ("a b",))]
 
 
-def test_stored_examples_are_used_for_the_own_task_only(tmp_path, without_gate):
+def test_stored_examples_are_used_for_the_own_task_only(tmp_path, without_export_check):
     kind = "classification"
     export_models.write_checkpoint(kind, tmp_path)
     write_rows(tmp_path / kind / DEV_EXAMPLES, [{"text": "a", "label": "none"}])

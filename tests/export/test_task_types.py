@@ -16,7 +16,7 @@ from refusals import refused
 import bert_tf
 from bert_tf.export import exporter
 
-pytestmark = pytest.mark.usefixtures("without_gate")
+pytestmark = pytest.mark.usefixtures("without_export_check")
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden/huggingface"
 VOCABULARY, CONFIG = export_models.VOCABULARY, export_models.CONFIG
 LABELS = ["toxic", "ž", "insult"]

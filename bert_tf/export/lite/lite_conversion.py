@@ -20,7 +20,7 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.export.assets import LABELS_FILE
 from bert_tf.export.export_job import ExportJob
-from bert_tf.export.formats import as_gate_error, check_installed
+from bert_tf.export.formats import as_export_check_error, check_installed
 from bert_tf.export.lite import mediapipe_metadata
 from bert_tf.export.lite_or_onnx_file import (
     IDS,
@@ -171,7 +171,7 @@ def convert(served: ServedModel, file: ModelFile, length: int | None) -> bytes:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if file.precision == "float16":
         converter.target_spec.supported_types = [tf.float16]
-    with as_gate_error("tflite"):
+    with as_export_check_error("tflite"):
         return bytes(converter.convert())
 
 

@@ -18,7 +18,7 @@ from google.protobuf.message import (  # type: ignore[import-untyped]
 
 from bert_tf.errors import InputError
 from bert_tf.export.export_job import ExportJob
-from bert_tf.export.formats import as_gate_error, check_installed
+from bert_tf.export.formats import as_export_check_error, check_installed
 from bert_tf.export.lite_or_onnx_file import (
     FACTS_FILE,
     STORED_TEXTS,
@@ -87,7 +87,7 @@ def convert(served: ServedModel) -> bytes:
         found = served.outputs(dict(zip(names, inputs, strict=True)))
         return {name: found[name] for name in served.lite_outputs}
 
-    with as_gate_error("onnx"):
+    with as_export_check_error("onnx"):
         model, _ = tf2onnx.convert.from_function(
             tf.function(outputs, autograph=False),
             specs,
@@ -130,7 +130,7 @@ def quantize(model: bytes) -> bytes:
     import onnx
     from onnxruntime import quantization
 
-    with as_gate_error("onnx"), tempfile.TemporaryDirectory() as folder:
+    with as_export_check_error("onnx"), tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "int8.onnx")
         found = onnx.ModelProto.FromString(model)
         _quantize_products(found.graph)

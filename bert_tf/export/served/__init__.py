@@ -5,8 +5,8 @@ all tasks share), `tensor_helpers` (with the checks of token ids), `classifier`,
 `windows` (of long texts), `answers_in_graph` (from logits to answers),
 `span_predictor`, `tagger` (with the arithmetic of entities), `multiple_choice`,
 `fill_mask`, `sentence_embedder`, `load` (builds the served model of a checkpoint).
-Imports foundation modules, `tokenization`, `modeling`, `tasks`, `conversion`, `pretrained`,
-`export.serving_settings` and TensorFlow.
+Imports foundation modules, `tokenization`, `modeling`, `tasks`, `conversion`,
+`pretrained`, `export.serving_settings` and TensorFlow.
 
 Shape letters: B requests in a batch, S sequence length, K labels, answers or choices, R
 windows.

@@ -34,7 +34,8 @@ class ServedClassifier(ServedModel):
     * classification: `probabilities`, float32 [B, labels], and `label`, string [B].
     * multi_label: `probabilities`, float32 [B, labels], each in [0, 1], and `labels`,
       string [B]: the labels whose probability reaches the threshold, joined by
-      `output_decoding.separator_of` all labels, by default a comma; "" if there are none.
+      `output_decoding.separator_of` all labels, by default a comma; "" if there are
+      none.
     * regression: `score`, float32 [B].
 
     With `LongTexts.in_windows`, texts may have any length. `ids` and `ids_lengths` then

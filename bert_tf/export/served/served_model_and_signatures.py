@@ -1,4 +1,4 @@
-"""`ServedModel`: the base class of the models of SavedModels."""
+"""`ServedModel`: the base class of the models of SavedModels, with the signatures."""
 
 import abc
 import dataclasses

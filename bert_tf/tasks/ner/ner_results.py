@@ -1,4 +1,4 @@
-"""The metrics, the errors and the output files of a split."""
+"""The report, the errors and the output files of a split."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence

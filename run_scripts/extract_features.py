@@ -101,7 +101,10 @@ def main() -> None:
 
     startup.import_tensorflow()
     from bert_tf.feature_extraction import feature_files
-    from bert_tf.feature_extraction.extractor import FeatureExtractor, LineFeatures
+    from bert_tf.feature_extraction.token_and_word_vectors import (
+        FeatureExtractor,
+        LineFeatures,
+    )
     from bert_tf.modeling import BertEncoder
 
     found = text_formats.input_files(FLAGS.input_file, "text", "", allow_pipes=True)

@@ -4,7 +4,7 @@ Layer 4: imports layers 0 to 3, `conversion` and `pretrained`.
 
 Read in this order. The input: `serving_settings`, `formats` (the table of formats),
 `served` (the models of exports, one for each task), `export_folder` (the places of
-files), `export_job` (a checkpoint to export), `serving_requests` (made from texts).
+files), `export_job` (a checkpoint to export), `signature_requests` (made from texts).
 
 The check: `export_check` (compares the outputs of what was exported with those of the
 model in memory) and `export_check_program` (runs it in another process).

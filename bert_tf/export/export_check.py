@@ -19,7 +19,7 @@ import numpy as np
 
 from bert_tf.export.formats import ExportCheckError
 from bert_tf.export.served import ServedModel
-from bert_tf.export.serving_requests import Request
+from bert_tf.export.signature_requests import Request
 from bert_tf.storage.files import path_without_globs
 from bert_tf.tasks.task import Outputs
 

@@ -22,7 +22,11 @@ from bert_tf.export.export_job import ExportJob
 from bert_tf.export.formats import FILE_FORMATS, ExportCheckError, module_of
 from bert_tf.export.lite_or_onnx_file import ModelFile, PreparedFiles, open_file
 from bert_tf.export.served import ServedModel
-from bert_tf.export.serving_requests import Request, example_requests, labelled_requests
+from bert_tf.export.signature_requests import (
+    Request,
+    example_requests,
+    labelled_requests,
+)
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
 from bert_tf.storage import files
 from bert_tf.tasks.task import Outputs

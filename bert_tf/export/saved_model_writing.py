@@ -30,8 +30,12 @@ from bert_tf.export.export_job import ExportJob
 from bert_tf.export.formats import ExportCheckError
 from bert_tf.export.saved_model_loading import foreign_parts, read_graph
 from bert_tf.export.served import ServedModel, load_served
-from bert_tf.export.serving_requests import Request, example_requests, labelled_requests
 from bert_tf.export.serving_settings import ServingSettings
+from bert_tf.export.signature_requests import (
+    Request,
+    example_requests,
+    labelled_requests,
+)
 from bert_tf.pretrained import Pretrained
 from bert_tf.storage import files
 from bert_tf.training.mixed_precision import emulation_of_bfloat16

@@ -13,8 +13,8 @@ from bert_tf.export import exporter
 from bert_tf.export.formats import FORMATS
 from bert_tf.export.lite import lite_conversion
 from bert_tf.export.served import load_served
-from bert_tf.export.serving_requests import serialized_example
 from bert_tf.export.serving_settings import ServingSettings
+from bert_tf.export.signature_requests import serialized_example
 
 ROOM = 12 - 2
 LETTERS = "abcdefgh"

@@ -20,7 +20,7 @@ import pytest
 import bert_tf
 from bert_tf.export import export_check, export_check_program, saved_model_writing
 from bert_tf.export.served import load_served
-from bert_tf.export.serving_requests import example_requests
+from bert_tf.export.signature_requests import example_requests
 
 LIST_OPERATIONS = """
 import tensorflow as tf, tensorflow_text

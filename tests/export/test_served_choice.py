@@ -15,7 +15,7 @@ from reference.tokenizer import Tokenizer
 from run_programs import assert_refused, run_main
 
 import bert_tf
-from bert_tf.export import serving_requests
+from bert_tf.export import signature_requests
 from bert_tf.export.served import load_served
 from bert_tf.modeling import arrays_by_name
 
@@ -117,7 +117,7 @@ def test_different_numbers_of_rows_and_wrong_ranks_are_refused(served):
 
 def test_requests_have_lists_of_equal_length(served):
     names, texts = ["serving_default", "ids"], [b"x", b"", b"z"]
-    (with_texts, ids, nothing, _) = serving_requests.example_requests(
+    (with_texts, ids, nothing, _) = signature_requests.example_requests(
         served, names, texts, ()
     )
     inputs = with_texts.inputs

@@ -8,7 +8,7 @@ from export_models import call
 
 from bert_tf.export.served import load_served
 from bert_tf.export.served.tensor_helpers import checked_ids
-from bert_tf.export.serving_requests import serialized_example
+from bert_tf.export.signature_requests import serialized_example
 from bert_tf.pretrained import load
 
 TEXTS = [b"a b c", b"", b"Abc d\xc3\xa9fg h zzz", b"a " * 150, b"caf\xe9 \xff"]

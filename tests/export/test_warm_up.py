@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.export import saved_model_writing
-from bert_tf.export.serving_requests import Request, serialized_example
+from bert_tf.export.signature_requests import Request, serialized_example
 
 
 @pytest.mark.parametrize("kind", export_models.KINDS)

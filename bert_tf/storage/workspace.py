@@ -1,6 +1,7 @@
 """`Workspace`: a folder that a program owns, such as that of a run or a cache."""
 
 import contextlib
+import dataclasses
 import logging
 import os
 from collections.abc import Iterable, Iterator
@@ -13,30 +14,25 @@ from bert_tf.storage.overwrite_rule import check_is_own
 _LOGGER = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass
 class Workspace:
     """A folder that one process at a time writes, and that contains no files of others.
 
     Object stores (`gs://`) have no locks; there, the user must not start two programs
     in a folder.
 
-    Args:
+    Attributes:
         path: The folder, local or gs://. Nothing is written before `locked`.
         content: The content of the folder, for messages, such as "run".
         parameter: The parameter with the path of the folder.
         lock: The name of the lock file; not needed if the folder is only checked.
-
-    Attributes:
-        path: The argument `path`.
     """
 
-    def __init__(
-        self, path: str, content: str, parameter: str, lock: str = "lock"
-    ) -> None:
-        self.path = path
-        self._content = content
-        self._parameter = parameter
-        self._lock = lock
-        self._is_locked = False
+    path: str
+    content: str
+    parameter: str
+    lock: str = "lock"
+    _is_locked = False
 
     def check_owned(self, marks: Iterable[str], outputs: Iterable[str]) -> None:
         """Checks that the program replaces no files of others.
@@ -49,8 +45,8 @@ class Workspace:
         Raises:
             InputError: An output exists, and no mark does.
         """
-        reason = f"{self.path} contains no {self._content} of bert-tf"
-        remedy = f"Give another {self._parameter}"
+        reason = f"{self.path} contains no {self.content} of bert-tf"
+        remedy = f"Give another {self.parameter}"
         check_is_own(self.path, outputs, marks, reason, remedy)
 
     @contextlib.contextmanager
@@ -85,7 +81,7 @@ class Workspace:
                 if (
                     is_new
                     and os.path.isdir(self.path)
-                    and os.listdir(self.path) == [self._lock]
+                    and os.listdir(self.path) == [self.lock]
                 ):
                     files.remove(self.path)
                 raise
@@ -93,7 +89,7 @@ class Workspace:
                 self._is_locked = False
 
     def _locked_file(self, busy: str, wait: bool) -> IO[str]:
-        path = os.path.join(self.path, self._lock)
+        path = os.path.join(self.path, self.lock)
         while True:
             files.make_folder(self.path)
             with files.explain_write_errors(path):
@@ -113,7 +109,7 @@ class Workspace:
             elif not is_locked:
                 file.close()
                 raise InputError(
-                    f"{busy} Wait for its end, or give another {self._parameter}."
+                    f"{busy} Wait for its end, or give another {self.parameter}."
                 )
 
             # The process that had the lock may have removed the file before this one

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bert_tf.config import BertConfig
-from bert_tf.fine_tuning.starting_checkpoint import RunModel
+from bert_tf.fine_tuning.which_checkpoint_to_start_from import RunModel
 from bert_tf.masking.masking_algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining import record_checks

@@ -8,7 +8,7 @@ from absl import flags
 from bert_tf.program import flags_of_configs
 
 if TYPE_CHECKING:
-    from bert_tf.fine_tuning.starting_checkpoint import RunModel
+    from bert_tf.fine_tuning.which_checkpoint_to_start_from import RunModel
 
 FLAGS = flags.FLAGS
 
@@ -19,7 +19,7 @@ def run_model() -> "RunModel":
 
     What is not given is that of the run in --output_dir, if the program has this flag.
     """
-    from bert_tf.fine_tuning.starting_checkpoint import RunModel
+    from bert_tf.fine_tuning.which_checkpoint_to_start_from import RunModel
 
     casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
     return flags_of_configs.build(RunModel, do_lower_case=casing)

@@ -54,7 +54,7 @@ IMPORT_RULES = {
             "bert_tf.training",
             "bert_tf.masking",
             "bert_tf.pretraining",
-            "bert_tf.fine_tuning.starting_checkpoint",
+            "bert_tf.fine_tuning.which_checkpoint_to_start_from",
         ),
         (),
     ),

@@ -20,7 +20,7 @@ from bert_tf.fine_tuning.fine_tuning_config import (
 )
 from bert_tf.fine_tuning.fine_tuning_run import FineTuningRun, PhaseResults
 from bert_tf.fine_tuning.run_data_and_step_counts import RunData
-from bert_tf.fine_tuning.starting_checkpoint import RunModel
+from bert_tf.fine_tuning.which_checkpoint_to_start_from import RunModel
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling.initial_weights import drawn_late
 from bert_tf.tasks.head_objective import HeadObjective

@@ -3,8 +3,8 @@
 A chunk is a run of consecutive sentences of one document. Each chunk is divided into
 two texts, A and B. B is either the rest of the chunk or a random next sentence. A
 random next sentence is text of a document that is drawn from the pool. The pool is a
-set of segments (groups of whole documents, see `input_segments`). Without next-sentence
-prediction, A is the complete chunk, and there is no B.
+set of segments (groups of whole documents, see `documents_and_sentences`). Without
+next-sentence prediction, A is the complete chunk, and there is no B.
 
 The first sentence of a chunk determines the end of the chunk, the end of A, whether B
 is random, and the start of the next chunk. These values are therefore computed for all
@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bert_tf.data_prep.pretraining_data.input_segments import Documents
+from bert_tf.data_prep.pretraining_data.documents_and_sentences import Documents
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.masking import counter_based_random as random
 from bert_tf.masking.counter_based_random import Purpose

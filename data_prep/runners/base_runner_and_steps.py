@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_tf.data_prep.corpus.sources import seekable_files, unpack
-from bert_tf.data_prep.pretraining_data import input_segments
+from bert_tf.data_prep.pretraining_data import documents_and_sentences
+from bert_tf.data_prep.pretraining_data.documents_and_sentences import Segment
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import records_job, shuffling, stages
 from bert_tf.data_prep.runners.output_checks_and_manifest import (
@@ -147,7 +148,9 @@ def create_records(
 
 def _create(job: RecordsJob, runner: Runner) -> dict[str, dict[str, Any]]:
     cut = _cut_input(job, runner)
-    job = dataclasses.replace(job, segment_sizes=input_segments.sizes(job.config, cut))
+    job = dataclasses.replace(
+        job, segment_sizes=documents_and_sentences.sizes(job.config, cut)
+    )
     counts, bins = prepare(job, cut, runner)
     plans = {
         split: runner.call(stages.plan_parts, job.config, bins[split], len(paths))
@@ -180,7 +183,7 @@ def _create(job: RecordsJob, runner: Runner) -> dict[str, dict[str, Any]]:
     return dict(runner.call(write_manifest, job, counts, plans))
 
 
-def _cut_input(job: RecordsJob, runner: Runner) -> list[input_segments.Segment]:
+def _cut_input(job: RecordsJob, runner: Runner) -> list[Segment]:
     """Cuts the input into segments (groups of whole documents).
 
     First unpacks packed files.
@@ -196,13 +199,13 @@ def _cut_input(job: RecordsJob, runner: Runner) -> list[input_segments.Segment]:
     if packed:
         tasks = [Task(file.path, 1, (file, config.text_feature)) for file in packed]
         runner.run("unpacking", "files", unpack, tasks)
-    cut: list[input_segments.Segment] = runner.call(input_segments.cut, config, inputs)
+    cut: list[Segment] = runner.call(documents_and_sentences.cut, config, inputs)
     return cut
 
 
 def prepare(
     job: RecordsJob,
-    cut: Sequence[input_segments.Segment],
+    cut: Sequence[Segment],
     runner: Runner,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Reads and pairs all text, and checks that there is enough of it.

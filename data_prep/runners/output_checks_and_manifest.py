@@ -12,7 +12,7 @@ import numpy as np
 
 from bert_tf.data_prep.corpus import text_formats
 from bert_tf.data_prep.pretraining_data import stats
-from bert_tf.data_prep.pretraining_data.input_segments import tfds_split
+from bert_tf.data_prep.pretraining_data.documents_and_sentences import tfds_split
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import records_job, shuffling, stages
 from bert_tf.data_prep.runners.records_job import RecordsJob, output_stem, shard_paths

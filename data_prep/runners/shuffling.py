@@ -1,9 +1,9 @@
 """Shuffles rows on disk: reads ranges of the order without loading all rows.
 
 A row is an unmasked sequence, and has a random 64-bit key. The shuffled order is the
-order of the keys. A segment is a group of whole documents (see `input_segments`). The
-rows of each segment are stored in one file, sorted by key. So a range of the shuffled
-order consists of one slice of each file.
+order of the keys. A segment is a group of whole documents (see
+`documents_and_sentences`). The rows of each segment are stored in one file, sorted by
+key. So a range of the shuffled order consists of one slice of each file.
 
 The shuffled order is divided into shards, which are the output files. The numbers of
 rows of two shards differ by at most one. Each shard is divided into parts. The parts

@@ -24,7 +24,7 @@ import numpy as np
 
 from bert_tf import features
 from bert_tf.data_prep.pretraining_data import repeat_cut_and_pair, stats
-from bert_tf.data_prep.pretraining_data.input_segments import (
+from bert_tf.data_prep.pretraining_data.documents_and_sentences import (
     Documents,
     Segment,
     read_sentences,

@@ -13,7 +13,10 @@ import pytest
 from reference import pretraining_data as released
 
 from bert_tf.data_prep.pretraining_data import repeat_cut_and_pair
-from bert_tf.data_prep.pretraining_data.input_segments import Documents, offsets
+from bert_tf.data_prep.pretraining_data.documents_and_sentences import (
+    Documents,
+    offsets,
+)
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.masking import counter_based_random, masking_algorithm
 from bert_tf.masking.counter_based_random import Purpose

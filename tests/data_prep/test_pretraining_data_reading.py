@@ -15,7 +15,7 @@ from tiny_corpus import create, make
 
 from bert_tf.data_prep.corpus import text_formats
 from bert_tf.data_prep.corpus.sources import seekable_files
-from bert_tf.data_prep.pretraining_data import input_segments
+from bert_tf.data_prep.pretraining_data import documents_and_sentences
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 
 
@@ -24,7 +24,7 @@ def cut(config, paths):
         str(path): text_formats.format_of(str(path), config.input_format)
         for path in paths
     }
-    return input_segments.cut(
+    return documents_and_sentences.cut(
         config.with_format_of(found.values()), seekable_files(found, "nowhere")
     )
 
@@ -38,7 +38,7 @@ def sentences_of(tmp_path, contents, segment_bytes=4 << 20, **flags):
     config = RecordsConfig("", segment_bytes=segment_bytes, **flags)
     found = []
     for number, segment in enumerate(cut(config, paths)):
-        for texts, numbers in input_segments.read_sentences(
+        for texts, numbers in documents_and_sentences.read_sentences(
             config.with_format_of(["text"]), segment
         ):
             found += [
@@ -88,7 +88,7 @@ def test_cutting_into_segments_does_not_change_documents(
 
 
 def test_a_document_over_the_size_limit_is_named(tmp_path, vocab_file, monkeypatch):
-    monkeypatch.setattr(input_segments, "MAX_DOCUMENT_BYTES", 3000)
+    monkeypatch.setattr(documents_and_sentences, "MAX_DOCUMENT_BYTES", 3000)
     flags = {"segment_bytes": 1000, "max_seq_length": 32, "dupe_factor": 1}
     line, before = "wab wac wad\n", "wae\n\n" * 100
     fits = before + line * (2900 // len(line)) + "\n" + line * 9
@@ -136,12 +136,12 @@ def test_tensorflow_datasets_are_cut_into_segments_and_read(tmp_path, vocab_file
         vocab_file, input_format="tfds", tfds_name="tiny:train", tfds_data_dir=folder,
         segment_bytes=25,
     )  # fmt: skip
-    pieces = input_segments.cut(config, [])
+    pieces = documents_and_sentences.cut(config, [])
     assert len(pieces) > 1
     found = [
         block
         for segment in pieces
-        for block in input_segments.read_sentences(config, segment)
+        for block in documents_and_sentences.read_sentences(config, segment)
     ]
     assert [text for texts, _ in found for text in texts] == [
         "wab wac",
@@ -166,7 +166,9 @@ def test_white_space_of_several_bytes_ends_sentences_as_a_space_does(test_data):
             f"{space}A.{space}{space}B c!{space}",
             f"C?{space}(D{space}c…{space}E",
         ]
-        found, numbers = input_segments.split_sentences(paragraphs, np.arange(4))
+        found, numbers = documents_and_sentences.split_sentences(
+            paragraphs, np.arange(4)
+        )
         assert found == [
             "He "
             "left.", "She came.", "Ann slept.", "Bob ate.", "A.", "B c!", "C?", "(D c…",

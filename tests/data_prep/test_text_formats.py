@@ -21,7 +21,7 @@ from tiny_corpus import corpus
 
 from bert_tf.data_prep import word_counts
 from bert_tf.data_prep.corpus import text_blocks, text_formats
-from bert_tf.data_prep.pretraining_data import input_segments
+from bert_tf.data_prep.pretraining_data import documents_and_sentences
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import base_runner_and_steps
 
@@ -117,7 +117,7 @@ def test_a_resumed_run_does_not_unpack_again(tmp_path, vocab_file, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(input_segments, "cut", interrupt)
+        patched.setattr(documents_and_sentences, "cut", interrupt)
         with pytest.raises(KeyboardInterrupt):
             create(*arguments, **SMALL_SEGMENTS)
     assert list(tmp_path.glob("out/.a.work/*/unpacked-000000"))
@@ -344,7 +344,7 @@ def test_documents_without_text_are_empty(tmp_path, vocab_file):
 def test_a_document_that_is_too_large_is_named_by_its_source(
     tmp_path, vocab_file, monkeypatch
 ):
-    monkeypatch.setattr(input_segments, "MAX_DOCUMENT_BYTES", 3000)
+    monkeypatch.setattr(documents_and_sentences, "MAX_DOCUMENT_BYTES", 3000)
     texts = ["\n".join([word] * 100) for word in ("wab", "wac")] + [
         "wad\n" * 3000,
         "wae",

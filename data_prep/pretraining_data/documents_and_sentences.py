@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 
 from bert_tf import features
-from bert_tf.data_prep.corpus.document_ends import document_end, document_end_pattern
+from bert_tf.data_prep.corpus.document_ends_in_bytes import (
+    document_end,
+    document_end_pattern,
+)
 from bert_tf.data_prep.corpus.sources import SeekableFile, TfdsSplit
 from bert_tf.data_prep.corpus.text_formats import (
     CHUNK_BYTES,

@@ -23,7 +23,8 @@ def outputs_of(
 
     Args:
         signatures: The signatures of a model, by name.
-        requests: The fields of `signature_requests.Request`. Texts have the dtype object.
+        requests: The fields of `signature_requests.Request`. Texts have the dtype
+            object.
     """
     found = []
     for signature, inputs, *_ in requests:

@@ -3,7 +3,8 @@
 Read in this order:
 
 1. `fine_tune` is the function for Python users and programs, with its settings in
-   `fine_tuning_config`, and `which_checkpoint_to_start_from`: the model that a run starts from.
+   `fine_tuning_config`, and `which_checkpoint_to_start_from`: the model that a run
+   starts from.
 2. `run_data_and_step_counts` reads and encodes the examples of a task, `record_files`
    keeps them on disk, and `batches` makes batches of them.
 3. `fine_tuning_run` trains, evaluates and predicts; `evaluation` computes the outputs

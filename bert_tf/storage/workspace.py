@@ -14,7 +14,7 @@ from bert_tf.storage.overwrite_rule import check_is_own
 _LOGGER = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class Workspace:
     """A folder that one process at a time writes, and that contains no files of others.
 

@@ -1,4 +1,4 @@
-"""Cuts documents into sequences, `dupe_factor` times, and pairs the sequences.
+"""Cuts documents, `dupe_factor` times, into sequences of one text or of a pair.
 
 A chunk is a run of consecutive sentences of one document. Each chunk is divided into
 two texts, A and B. B is either the rest of the chunk or a random next sentence. A

@@ -1,4 +1,4 @@
-"""The share of unknown tokens in the records of a split."""
+"""The data of a run: unknown tokens, skipped rows, numbers of steps, and baselines."""
 
 import json
 import logging

@@ -116,6 +116,16 @@ def check_choice(choices: Collection[str], name: str, value: str) -> None:
         raise InputError(f"{name} must be one of {allowed}. Received: {value!r}.")
 
 
+def check_choices(config: Any) -> None:
+    """Checks that fields of a config have one of the values in its `CHOICES`.
+
+    Raises:
+        InputError: A field has another value; see `check_choice`.
+    """
+    for name, choices in config.CHOICES.items():
+        check_choice(choices, name, getattr(config, name))
+
+
 def check_label_names(labels: Sequence[str], source: str) -> None:
     """Checks that labels differ and can stand in a line of a file of predictions.
 

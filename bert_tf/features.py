@@ -184,6 +184,11 @@ def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
     )
 
 
+def shape_of(feature: Feature, sizes: Sizes) -> list[int]:
+    """Returns the shape of a feature of one record."""
+    return [int(sizes.get(letter, letter)) for letter in feature.shape]
+
+
 def parser(
     table: Table,
     sizes: Sizes,
@@ -206,18 +211,17 @@ def parser(
     """
     import tensorflow as tf
 
-    def shape(feature: Feature) -> list[int]:
-        return [int(sizes.get(letter, letter)) for letter in feature.shape]
-
     def spec(feature: Feature) -> Any:
         if feature.dtype in protobuf_wire_format.PACKED:
             return tf.io.FixedLenFeature([], tf.string)
-        return tf.io.FixedLenFeature(shape(feature), getattr(tf, feature.dtype))
+        return tf.io.FixedLenFeature(
+            shape_of(feature, sizes), getattr(tf, feature.dtype)
+        )
 
     def value(feature: Feature, parsed: Any) -> Any:
         if feature.dtype not in protobuf_wire_format.PACKED:
             return parsed
-        (length,) = shape(feature)
+        (length,) = shape_of(feature, sizes)
         dtype = tf.as_dtype(feature.dtype)
         numbers = tf.io.decode_raw(parsed, dtype, fixed_length=length * dtype.size)
         return tf.cast(numbers, tf.int64)
@@ -286,7 +290,7 @@ def names_in(example: bytes, table: Table, sizes: Sizes, path: str) -> dict[str,
         # The number of values must be that of the shape.
         lists = found[name]
         length = len(lists.int64_list.value) or len(lists.float_list.value)
-        expected = int(np.prod([int(sizes.get(d, d)) for d in feature.shape]))
+        expected = int(np.prod(shape_of(feature, sizes)))
         if feature.dtype in protobuf_wire_format.PACKED:
             length = len(lists.bytes_list.value)
             expected = 1

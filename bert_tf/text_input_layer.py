@@ -10,6 +10,9 @@ import keras
 from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
 
+# The arguments of the tokenizer, and its attributes of the same names.
+_OF_TOKENIZER = ("vocabulary", "do_lower_case", "special_tokens_in_text")
+
 
 @keras.saving.register_keras_serializable("bert_tf")
 class TextInputs(keras.layers.Layer):
@@ -76,18 +79,15 @@ class TextInputs(keras.layers.Layer):
         """Returns the vocabulary and the settings, for `.keras` files."""
         return {
             **super().get_config(),
-            "vocabulary": self.tokenizer.vocabulary,
-            "do_lower_case": self.tokenizer.do_lower_case,
-            "special_tokens_in_text": self.tokenizer.special_tokens_in_text,
+            **{name: getattr(self.tokenizer, name) for name in _OF_TOKENIZER},
             "seq_length": self.seq_length,
         }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "TextInputs":
         """Builds the layer from `get_config`."""
-        names = ("vocabulary", "do_lower_case", "special_tokens_in_text")
-        settings = {name: config.pop(name) for name in names}
-        return cls(BertTokenizer(*settings.values()), **config)
+        settings = [config.pop(name) for name in _OF_TOKENIZER]
+        return cls(BertTokenizer(*settings), **config)
 
 
 def _is_pair(texts: Any) -> bool:

@@ -27,9 +27,8 @@ from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_d
 from bert_tf.program import command_line, flags_of_configs, startup
 
 flags.DEFINE_string(
-    "output_dir", None, "The folder to write. It is written atomically."
+    "output_dir", None, "The folder to write. It is written atomically.", required=True
 )
-flags.mark_flag_as_required("output_dir")
 flags_of_configs.define(SampleDataConfig)
 
 

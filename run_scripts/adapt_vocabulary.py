@@ -48,7 +48,6 @@ flags_of_configs.define(
 shared_flags.define_model_flags(
     "The pretrained model, in any dialect of convert_checkpoint."
 )
-flags.adopt_module_key_flags(shared_flags)
 flags_of_configs.define(domain_words.NewWordsConfig)
 flags.DEFINE_string(
     "output_dir",

@@ -17,12 +17,16 @@ from bert_tf.storage import checkpoint_dialects
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string(
-    "from", None, f"The checkpoint to read: {checkpoint_dialects.SOURCES}."
+    "from",
+    None,
+    f"The checkpoint to read: {checkpoint_dialects.SOURCES}.",
+    required=True,
 )
 flags.DEFINE_string(
     "to",
     None,
     "The folder to write; a checkpoint of the same dialect in it is replaced.",
+    required=True,
 )
 flags.DEFINE_enum(
     "dialect",
@@ -50,7 +54,6 @@ flags.DEFINE_bool(
 flags.DEFINE_bool(
     "encoder_only", False, "Convert the encoder with its pooler, without heads."
 )
-flags.mark_flags_as_required(["from", "to"])
 
 
 def main() -> None:

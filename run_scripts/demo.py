@@ -44,7 +44,6 @@ flags.DEFINE_integer(
     "port", 7860, "Port of the page.", lower_bound=1, upper_bound=_HIGHEST_PORT
 )
 shared_flags.define_exported_model_flags()
-flags.adopt_module_key_flags(shared_flags)
 
 
 def main() -> None:

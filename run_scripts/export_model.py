@@ -41,9 +41,13 @@ flags.DEFINE_string(
     "Output folder of a run (exports the newest checkpoint, or the best weights of a "
     "run with early stopping), one of its checkpoints, or a checkpoint of another "
     "format.",
+    required=True,
 )
 flags.DEFINE_string(
-    "export_dir", None, "Folder of the model; a new version is created in it."
+    "export_dir",
+    None,
+    "Folder of the model; a new version is created in it.",
+    required=True,
 )
 flags_of_configs.define(ServingSettings)
 flags.DEFINE_string(
@@ -81,7 +85,6 @@ for _name, (_define, _help) in _FACTS.items():
         None,
         f"{_help} Default: as in the training, else that of the task's program.",
     )
-flags.mark_flags_as_required(["checkpoint", "export_dir"])
 
 
 def main() -> None:

@@ -31,9 +31,13 @@ flags.DEFINE_string(
     None,
     "Comma list of globs: text files with one sentence per line, plain or as .gz; - is "
     "standard input.",
+    required=True,
 )
 flags.DEFINE_string(
-    "output_file", None, "The output file, or the prefix of the shards."
+    "output_file",
+    None,
+    "The output file, or the prefix of the shards.",
+    required=True,
 )
 shared_flags.define_model_flags("The model, in any dialect of convert_checkpoint.")
 flags.DEFINE_string(
@@ -55,7 +59,6 @@ flags.DEFINE_integer("num_tpu_cores", 8, "Flag of google-research/bert; has no e
 flags.DEFINE_bool(
     "use_one_hot_embeddings", False, "Flag of google-research/bert; has no effect."
 )
-flags.mark_flags_as_required(["input_file", "output_file"])
 
 
 def layers() -> tuple[int, ...]:

@@ -68,7 +68,7 @@ class ProgramFlags:
 def define_flags(program: ProgramFlags) -> None:
     """Defines the flags of a program for fine-tuning that others have too."""
     # Data and output.
-    flags.DEFINE_string("output_dir", None, "Folder of this run.")
+    flags.DEFINE_string("output_dir", None, "Folder of this run.", required=True)
     flags_of_configs.define(
         DataLocation,
         (

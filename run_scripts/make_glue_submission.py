@@ -18,11 +18,14 @@ flags.DEFINE_list(
     "input_dirs",
     None,
     "Folders with submission files, separated by commas: the --output_dir of each run.",
+    required=True,
 )
 flags.DEFINE_string(
-    "output_file", None, "The zip file to write; an existing one is replaced."
+    "output_file",
+    None,
+    "The zip file to write; an existing one is replaced.",
+    required=True,
 )
-flags.mark_flags_as_required(["input_dirs", "output_file"])
 
 
 def main() -> None:

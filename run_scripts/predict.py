@@ -115,7 +115,6 @@ flags.DEFINE_enum(
 )
 flags.DEFINE_integer("batch_size", 64, "Texts per batch.", lower_bound=1)
 shared_flags.define_exported_model_flags()
-flags.adopt_module_key_flags(shared_flags)
 
 
 def main() -> None:
@@ -212,7 +211,7 @@ def _table_ending() -> str:
 
 
 def _table_format() -> TableFormat:
-    return TableFormat(FLAGS.input_format, FLAGS.encoding, FLAGS.header)
+    return flags_of_configs.build(TableFormat)
 
 
 def check_flags() -> None:

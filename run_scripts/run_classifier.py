@@ -46,7 +46,10 @@ FLAGS = flags.FLAGS
 _OTHER_TASKS = ("xnli", "custom")
 _OWN_DATA = ("eval_fraction", "test_fraction", "input_format", "encoding", "header")
 flags.DEFINE_string(
-    "task_name", None, f"One of {', '.join((*GLUE_TASKS, *_OTHER_TASKS))}."
+    "task_name",
+    None,
+    f"One of {', '.join((*GLUE_TASKS, *_OTHER_TASKS))}.",
+    required=True,
 )
 flags_of_configs.define(
     FineTuningConfig,
@@ -93,7 +96,6 @@ flags_of_configs.define(
 )
 _PROGRAM = fine_tuning_main.ProgramFlags(teacher=True, head=True, features=True)
 fine_tuning_main.define_flags(_PROGRAM)
-flags.mark_flags_as_required(["task_name", "output_dir"])
 
 
 def main() -> None:

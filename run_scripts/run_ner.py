@@ -72,7 +72,6 @@ flags.DEFINE_bool(
 )
 _PROGRAM = fine_tuning_main.ProgramFlags(teacher=True, head=True, features=True)
 fine_tuning_main.define_flags(_PROGRAM)
-flags.mark_flags_as_required(["output_dir"])
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ flags.DEFINE_string(
     "create_pretraining_data.py --eval_fraction=0.05 writes. Default: --input_file, as "
     "in google-research/bert.",
 )
-flags.DEFINE_string("output_dir", None, "Folder of this run.")
+flags.DEFINE_string("output_dir", None, "Folder of this run.", required=True)
 flags_of_configs.define(
     PretrainingConfig, without=("objective", "eval_batch_size", "skip_bad_records")
 )
@@ -70,8 +70,6 @@ shared_flags.define_model_flags(
     f"Initial weights: a checkpoint of {AUTHORS}. Default: random weights."
 )
 shared_flags.define_training_flags()
-flags.adopt_module_key_flags(shared_flags)
-flags.mark_flags_as_required(["output_dir"])
 
 
 def main() -> None:

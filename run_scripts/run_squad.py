@@ -70,7 +70,6 @@ _PROGRAM = fine_tuning_main.ProgramFlags(
     of_export=("max_seq_length", "null_score_diff_threshold"),
 )
 fine_tuning_main.define_flags(_PROGRAM)
-flags.mark_flags_as_required(["output_dir"])
 
 
 def main() -> None:

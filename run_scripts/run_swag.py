@@ -35,7 +35,6 @@ flags_of_configs.define(FineTuningConfig, ("max_seq_length",))
 flags_of_configs.define(TableFormat, without=("header",))
 _PROGRAM = fine_tuning_main.ProgramFlags()
 fine_tuning_main.define_flags(_PROGRAM)
-flags.mark_flags_as_required(["output_dir"])
 
 
 def main() -> None:

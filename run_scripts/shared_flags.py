@@ -21,10 +21,7 @@ flags.disclaim_key_flags()
 
 
 def define_model_flags(checkpoint_help: str) -> None:
-    """Defines the flags for the model.
-
-    The caller must then call `flags.adopt_module_key_flags`.
-    """
+    """Defines the flags for the model."""
     flags.DEFINE_string(
         "bert_config_file",
         None,
@@ -47,10 +44,7 @@ def define_model_flags(checkpoint_help: str) -> None:
 
 
 def define_training_flags() -> None:
-    """Defines the flags for training.
-
-    The caller must then call `flags.adopt_module_key_flags`.
-    """
+    """Defines the flags for training."""
     flags_of_configs.define(
         TrainingConfig,
         flag_names=FLAG_OF_PARAMETER,
@@ -71,10 +65,7 @@ def define_training_flags() -> None:
 
 
 def define_exported_model_flags() -> None:
-    """Defines the flags for an exported model, of which --model is required.
-
-    The caller must then call `flags.adopt_module_key_flags`.
-    """
+    """Defines the flags for an exported model, of which --model is required."""
     flags.DEFINE_string(
         "model",
         None,
@@ -114,13 +105,13 @@ def runtime_config() -> RuntimeConfig:
     Raises:
         InputError: A value is out of range.
     """
-    values: dict[str, Any] = {
-        "profile_steps": _profile_steps(),
-        "stop_on_signals": True,
-    }
-    if FLAGS.use_tpu:
-        values["distribution_strategy"] = "tpu"
-    return flags_of_configs.build(RuntimeConfig, **values)
+    strategy = "tpu" if FLAGS.use_tpu else FLAGS.distribution_strategy
+    return flags_of_configs.build(
+        RuntimeConfig,
+        distribution_strategy=strategy,
+        profile_steps=_profile_steps(),
+        stop_on_signals=True,
+    )
 
 
 def _profile_steps() -> tuple[int, int] | None:
@@ -145,8 +136,9 @@ def training_config(**values: Any) -> TrainingConfig:
     Raises:
         InputError: A value is out of range.
     """
-    values["global_batch_size"] = FLAGS.train_batch_size
-    return flags_of_configs.build(TrainingConfig, **values)
+    return flags_of_configs.build(
+        TrainingConfig, global_batch_size=FLAGS.train_batch_size, **values
+    )
 
 
 def check_output_dir(inputs: Sequence[str]) -> None:

@@ -38,8 +38,9 @@ flags.DEFINE_multi_string(
     None,
     "A flag of the program and its values, such as learning_rate=5e-5,4e-5. Give "
     "--grid once for each flag.",
+    required=True,
 )
-flags.DEFINE_string("output_dir", None, "Local folder of the sweep.")
+flags.DEFINE_string("output_dir", None, "Local folder of the sweep.", required=True)
 flags.DEFINE_integer(
     "seeds",
     1,
@@ -56,7 +57,6 @@ flags.DEFINE_bool(
 flags.DEFINE_bool(
     "dry_run", False, "Print the commands of the runs, and run none of them."
 )
-flags.mark_flags_as_required(["grid", "output_dir"])
 
 
 def main(command: list[str]) -> None:

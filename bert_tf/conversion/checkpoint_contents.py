@@ -131,12 +131,11 @@ class CheckpointContents:
         # The chosen blocks are numbered from 0.
         for number, layer in enumerate(layers):
             old, new = f"{blocks}{layer}/", f"{blocks}{number}/"
-            block = {
-                name: array
+            arrays |= {
+                name.replace(old, new): array
                 for name, array in self.arrays.items()
                 if name.startswith(old)
             }
-            arrays |= {name.replace(old, new): array for name, array in block.items()}
 
         config = dataclasses.replace(config, num_hidden_layers=len(layers))
         return dataclasses.replace(self, arrays=arrays, config=config, slots={})

@@ -193,10 +193,8 @@ def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]
 
 def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool) -> str:
     """Returns the name of the transformers class for a model with the given weights."""
-    masked_lm, next_sentence = (
-        f"cls/{name}" in arrays
-        for name in ("predictions/output_bias", "seq_relationship/output_weights")
-    )
+    masked_lm = "cls/predictions/output_bias" in arrays
+    next_sentence = "cls/seq_relationship/output_weights" in arrays
 
     if next_sentence:
         return "BertForPreTraining" if masked_lm else "BertForNextSentencePrediction"

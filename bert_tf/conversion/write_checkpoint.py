@@ -39,7 +39,7 @@ from bert_tf.storage.checkpoint_dialects import (
     writers_of,
 )
 from bert_tf.storage.overwrite_rule import first_foreign, names_in, refusal
-from bert_tf.storage.paths import is_inside, resolve_output
+from bert_tf.storage.paths import is_inside, real_path, resolve_output
 from bert_tf.training.lifecycle.run_state import run_of
 
 _LOG = logging.getLogger(__name__)
@@ -60,8 +60,7 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
             source, or contains anything else than an undamaged checkpoint of this
             dialect.
     """
-    target = resolve_output(folder, is_folder=True)
-    target = target if "://" in target else os.path.realpath(target)
+    target = real_path(resolve_output(folder, is_folder=True))
     _check_place(folder, target, sources)
 
     # All files must be those of a checkpoint of the dialect.
@@ -231,16 +230,17 @@ def convert(
         raise InputError(f"{source} has no moments of Adam. Leave out slots=True.")
 
     # Config, vocabulary and casing that are given must fit the weights.
-    check_config(contents, config or contents.require_config())
-    contents = dataclasses.replace(contents, config=config or contents.config)
-    check_encoder(contents, contents.require_config())
+    config = config or contents.require_config()
+    check_config(contents, config)
+    check_encoder(contents, config)
+    contents = dataclasses.replace(contents, config=config)
     contents = with_tokenizer(contents, vocab_file, do_lower_case)
 
     if encoder_only:
         contents = contents.encoder_only()
 
     # The weights are complete, and the written ones give equal outputs.
-    report = assign(BertEncoder(contents.require_config()), contents)
+    report = assign(BertEncoder(config), contents)
     _, written = _write_checked(contents, target, dialect, source, contents.source)
     difference = output_difference(contents, written)
 

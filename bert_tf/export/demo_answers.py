@@ -64,8 +64,7 @@ def show(kind: str, texts: Sequence[Any], answer: Any) -> Shown:
         texts: A text, or a list of texts, for each input of the model.
         answer: What `Predictor` returns for them.
     """
-    shown: Shown = _KINDS[kind][0](answer, *texts)
-    return shown
+    return _KINDS[kind][0](answer, *texts)
 
 
 def ask(predictor: Predictor, kind: str, boxes: Sequence[str]) -> tuple[Shown, str]:

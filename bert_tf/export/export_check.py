@@ -209,8 +209,8 @@ def judge(
     # The pairs of outputs, by signature, and those with correct outputs.
     labelled: list[tuple[Sequence[Any], Pair]] = []
     pairs: dict[str, list[Pair]] = {}
-    for request, *outputs in zip(requests, expected, actual, strict=True):
-        pair = outputs[0], outputs[1]
+    for request, one, other in zip(requests, expected, actual, strict=True):
+        pair = one, other
         if request.correct is not None:
             labelled.append((request.correct, pair))
         if request.correct is None or compares_labelled:

@@ -237,8 +237,7 @@ def open_file(path: str, num_threads: int, runtime: str) -> OpenFile:
     content = files.read_bytes(path)
     name = format_of_file(path)
     check_installed(name)
-    opened: OpenFile = module_of(name).open_file(path, content, num_threads, runtime)
-    return opened
+    return module_of(name).open_file(path, content, num_threads, runtime)
 
 
 def load_file(

@@ -121,9 +121,8 @@ def read_graph(folder: str) -> Any:
         InputError: The file is missing, damaged, or not of TensorFlow 2.
     """
     path = os.path.join(folder, "saved_model.pb")
-    model = saved_model_pb2.SavedModel()
     with files.explain_read_errors(path):
-        model.ParseFromString(files.read_bytes(path))
+        model = saved_model_pb2.SavedModel.FromString(files.read_bytes(path))
     if len(model.meta_graphs) != 1 or not model.meta_graphs[0].HasField(
         "object_graph_def"
     ):
@@ -156,10 +155,7 @@ def foreign_parts(graph: Any) -> list[str]:
 
     # A name that is not in the library could be that of a function that the process has
     # already.
-    everywhere = [
-        *graph.graph_def.node,
-        *(node for body in functions.values() for node in body),
-    ]
+    everywhere = itertools.chain(graph.graph_def.node, *functions.values())
     unknown = _in_attributes(everywhere) - functions.keys()
     found |= {f"the unknown function {name}" for name in unknown}
 

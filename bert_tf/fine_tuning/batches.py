@@ -99,12 +99,11 @@ def training_batches(
         weights: The weight of each record in the loss, float32 [R]; None if they are
             equal.
     """
-    size = len(order.batch(first_step))
     load = make_loader(records, parse)
 
     def indices_of(step: Any) -> Any:
         indices = tf.numpy_function(lambda n: order.batch(int(n)), [step], tf.int64)
-        return tf.ensure_shape(indices, [size])
+        return tf.ensure_shape(indices, [order.batch_size])
 
     def to_batch(indices: Any) -> Batch:
         origin = tf.stack([tf.zeros_like(indices), indices], axis=1)

@@ -191,9 +191,7 @@ def write(
         InputError: The file cannot be written.
     """
     # Threads encode blocks of examples and serialize their records, in order.
-    encoded = map_in_order(
-        lambda block: (encode(block), len(block)), _split_into_blocks(examples)
-    )
+    encoded = map_in_order(encode, _split_into_blocks(examples))
     blocks = map_in_order(
         functools.partial(_serialize, table), _number_records(encoded)
     )
@@ -253,35 +251,31 @@ class _Block(NamedTuple):
     counts: Mapping[str, int]
 
 
-def _number_records(
-    blocks: Iterable[tuple[Encoded, int]],
-) -> Iterator[tuple[Encoded, int]]:
+def _number_records(blocks: Iterable[Encoded]) -> Iterator[Encoded]:
     """Adds the number of each record in the file, as the feature `UNIQUE_IDS`."""
     first = features.FIRST_UNIQUE_ID
-    for encoded, num_examples in blocks:
+    for encoded in blocks:
         count = len(encoded.columns["input_ids"])
         columns = {
             **encoded.columns,
             features.UNIQUE_IDS.name: np.arange(first, first + count),
         }
-        yield dataclasses.replace(encoded, columns=columns), num_examples
+        yield dataclasses.replace(encoded, columns=columns)
         first += count
 
 
-def _serialize(
-    table: features.Table, block: tuple[Encoded, int]
-) -> tuple[list[bytes], _Block]:
-    encoded, num_examples = block
+def _serialize(table: features.Table, encoded: Encoded) -> tuple[list[bytes], _Block]:
     # The length of the longest of the sequences of each record: [R] or [R, ...] -> [R]
     lengths = encoded.columns["input_mask"].sum(axis=-1)
     longest = lengths.max(axis=tuple(range(1, lengths.ndim)), initial=0)
     records = features.encode(encoded.columns, table)
     sizes = np.array([len(record) for record in records], np.int64)
+    per_example = encoded.records_per_example  # None: one record for each example
     return records, _Block(
         sizes,
         longest.astype(np.uint16),
-        num_examples,
-        encoded.records_per_example,
+        len(records if per_example is None else per_example),
+        per_example,
         encoded.counts,
     )
 

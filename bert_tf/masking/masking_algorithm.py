@@ -190,9 +190,7 @@ def prediction_counts(config: MaskingConfig, lengths: np.ndarray) -> np.ndarray:
         return np.zeros(len(lengths), np.int64)
     share = lengths * config.masked_share
     rounded = np.floor(share + 0.5) if config.round_half_up else np.rint(share)
-    return np.minimum(np.maximum(rounded, 1), config.max_predictions_per_seq).astype(
-        np.int64
-    )
+    return np.clip(rounded, 1, config.max_predictions_per_seq).astype(np.int64)
 
 
 def _choose_tokens(

@@ -1,4 +1,4 @@
-"""`dropout`, and functions with explicit gradients.
+"""`dropout_mask`, and functions with explicit gradients.
 
 These are `dense`, `tied_logits`, `softmax`, `layer_norm` and `attention`; `activations`
 has those of gelu. The gradients that automatic differentiation derives for these
@@ -238,18 +238,6 @@ def attention(
         return output, gradient
 
     return ops.custom_gradient(call)(query, key, value)
-
-
-def dropout(x: Any, rate: float, seed: keras.random.SeedGenerator) -> Any:
-    """Sets elements to 0 with probability `rate`, and divides the others by 1 - `rate`.
-
-    Args:
-        x: Float tensor of any shape.
-        rate: Probability in (0, 1) that an element is set to 0.
-        seed: Seed generator for the random mask.
-    """
-    keep, scale = dropout_mask(ops.shape(x), rate, seed)
-    return ops.multiply(x, ops.multiply(ops.cast(keep, x.dtype), scale))
 
 
 def dropout_mask(

@@ -398,8 +398,8 @@ class Dropout(keras.layers.Layer):
     def call(self, inputs: Any, training: bool = False) -> Any:
         if not training or self.rate == 0:
             return inputs
-        seed = self.dropout_seeds.of_layer(self.index)
-        return fused_operations.dropout(inputs, self.rate, seed)
+        keep, scale = self.mask(ops.shape(inputs))
+        return ops.multiply(inputs, ops.multiply(ops.cast(keep, inputs.dtype), scale))
 
     def mask(self, shape: tuple[Any, ...]) -> tuple[Any, float]:
         """Returns a mask of the elements to keep, or None, and their factor."""

@@ -31,9 +31,7 @@ def masker(
         seed: The seed of the masks.
     """
     table = features.PRETRAINING
-    shapes = {
-        f.name: [int(sizes.get(letter, letter)) for letter in f.shape] for f in table
-    }
+    shapes = {f.name: features.shape_of(f, sizes) for f in table}
     dtypes = [
         tf.float32 if feature.dtype == "float32" else tf.int32 for feature in table
     ]

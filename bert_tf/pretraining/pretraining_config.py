@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from bert_tf.config import BertConfig
-from bert_tf.errors import check_at_least, check_between, check_choice
+from bert_tf.errors import check_at_least, check_between, check_choices
 from bert_tf.masking.dynamic_masks import DynamicMasks
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
@@ -51,7 +51,7 @@ class PretrainingConfig:
         check_at_least(1, self, *self.given_lengths, "eval_batch_size")
         check_between(1, _MAX_BUFFER, self, "shuffle_buffer_size")
         check_at_least(0, self, "max_eval_steps")
-        check_choice(OBJECTIVES, "objective", self.objective)
+        check_choices(self)
 
     @property
     def given_lengths(self) -> dict[str, int]:

@@ -28,7 +28,12 @@ from bert_tf.storage.atomic_files import (  # noqa: F401 (available here too)
     reason_of,
     remove,
 )
-from bert_tf.storage.paths import check_is_regular, check_no_file_scheme, is_inside
+from bert_tf.storage.paths import (
+    check_is_regular,
+    check_no_file_scheme,
+    is_inside,
+    real_path,
+)
 
 _CHUNK_BYTES = 1 << 20
 _GLOB = re.compile(r"[\[\]\\]")  # TensorFlow finds files with * and ? in their paths
@@ -499,7 +504,7 @@ def expand_globs(
 
         # A file that two globs match is listed once.
         for each in sorted(matches):
-            found.setdefault(each if "://" in each else os.path.realpath(each), each)
+            found.setdefault(real_path(each), each)
 
     if not found:
         raise InputError(f"No {what} file was given.")

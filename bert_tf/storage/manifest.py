@@ -12,6 +12,7 @@ from typing import Any
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
+from bert_tf.storage.paths import real_path
 
 SUFFIX = ".manifest.json"
 STATS_SUFFIX = ".stats.json"
@@ -134,9 +135,7 @@ def manifests_next_to(
     folders: dict[str, str] = {}
     for path in itertools.chain.from_iterable(map(_with_target, paths)):
         folder = os.path.dirname(path)
-        folders.setdefault(
-            folder if "://" in folder else os.path.realpath(folder), folder
-        )
+        folders.setdefault(real_path(folder), folder)
 
     manifests = []
     for folder in sorted(folders.values()):

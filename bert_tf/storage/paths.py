@@ -66,11 +66,14 @@ def check_file_system(path: str) -> None:
         )
 
 
+def real_path(path: str) -> str:
+    """Returns a local path without links, and a URL as it is."""
+    return path if "://" in path else os.path.realpath(path)
+
+
 def is_inside(path: str, folder: str) -> bool:
     """Returns whether a path is a folder, or something in it, also through links."""
-    one, two = (
-        each if "://" in each else os.path.realpath(each) for each in (path, folder)
-    )
+    one, two = map(real_path, (path, folder))
     return f"{one.rstrip('/')}/".startswith(f"{two.rstrip('/')}/")
 
 

@@ -38,6 +38,8 @@ class HeadObjective:
     """
 
     full_length = False
+    # The entry of `counts` by which the sums are divided.
+    _unit = "examples"
 
     def __init__(self, model: Any, best_by: tuple[str, int] = ("accuracy", 1)) -> None:
         self.model = model
@@ -64,15 +66,15 @@ class HeadObjective:
         return self._run_model(batch)
 
     def loss(self, sums: Tensors, counts: Tensors) -> Any:
-        """Returns the mean loss per example."""
-        return sums["loss"] / counts["examples"]
+        """Returns the mean loss per example, or per `_unit` of a subclass."""
+        return sums["loss"] / counts[self._unit]
 
     def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
         """Returns the metrics that are computed from `sums`.
 
         By default, the accuracy.
         """
-        return {"accuracy": sums["correct"] / counts["examples"]}
+        return {"accuracy": sums["correct"] / counts[self._unit]}
 
     def outputs(self, batch: Tensors) -> Tensors:
         """Returns the predictions of the model for a batch, by name.

@@ -101,6 +101,20 @@ def stride_of(room: int) -> int:
     return max(1, room // 2)
 
 
+def group_and_place(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the group of each item of successive groups, and its index in the group.
+
+    Args:
+        sizes: int [N], the number of items of each group.
+
+    Returns:
+        int [M] each, for the M items in the order of the groups.
+    """
+    group: np.ndarray = np.repeat(np.arange(len(sizes)), sizes)
+    first = np.cumsum(sizes) - sizes  # of each group
+    return group, np.arange(len(group)) - first[group]
+
+
 def count_windows(
     num_pieces: np.ndarray, room: np.ndarray, doc_stride: int
 ) -> np.ndarray:
@@ -153,5 +167,4 @@ def has_max_context(starts: np.ndarray, lengths: np.ndarray, window: int) -> np.
     right = starts[:, None] + lengths[:, None] - 1 - pieces
     nearest = np.minimum(left, right)
     score = np.where(nearest >= 0, nearest + 0.01 * lengths[:, None], -np.inf)
-    best = score.argmax(axis=0) == window
-    return best
+    return score.argmax(axis=0) == window

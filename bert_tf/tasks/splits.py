@@ -80,8 +80,7 @@ class DataLocation:
 
     def explicit_file(self, kind: str) -> str | None:
         """Returns the file that was given for a kind of split, or None."""
-        file: str | None = getattr(self, f"{kind}_file")
-        return file
+        return getattr(self, f"{kind}_file")
 
     def limit(self, kind: str) -> int:
         """Returns the maximum number of examples of a kind of split; 0 for all."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, ClassVar
 
-from bert_tf.errors import InputError, check_choice
+from bert_tf.errors import InputError, check_choices
 from bert_tf.storage import files, json_files
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
@@ -62,7 +62,7 @@ class TableFormat:
     header: bool = True
 
     def __post_init__(self) -> None:
-        check_choice(self.CHOICES["input_format"], "input_format", self.input_format)
+        check_choices(self)
         try:
             " ".encode(self.encoding)
         except LookupError as error:

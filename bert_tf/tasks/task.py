@@ -94,6 +94,12 @@ class TaskInputs:
         return next(same, labels)
 
 
+def settings_from(settings_class: Any, facts: Mapping[str, Any]) -> Any:
+    """Returns a dataclass of settings with the values that the facts state."""
+    names = {field.name for field in dataclasses.fields(settings_class)} & facts.keys()
+    return settings_class(**{name: facts[name] for name in names})
+
+
 class Task:
     """Reads a data set, converts it to records, and evaluates the model's predictions.
 
@@ -248,8 +254,7 @@ class Task:
 
         By default, `example.as_row()`.
         """
-        row: Row = example.as_row()
-        return row
+        return example.as_row()
 
     def for_split(self, kind: str) -> "Task":
         """Returns the task whose `encode` is used for a kind of split.

@@ -98,12 +98,12 @@ def pack(
     """
     cls_id, sep_id, pad_id = special_ids
     specials = 2 if ids_b is None else 3
-    if seq_length is not None and seq_length < specials:
-        raise InputError(
-            f"seq_length must be an integer of at least {specials}. Received: "
-            f"{seq_length!r}."
-        )
     if seq_length is not None:
+        if seq_length < specials:
+            raise InputError(
+                f"seq_length must be an integer of at least {specials}. Received: "
+                f"{seq_length!r}."
+            )
         seq_length = int(seq_length)  # it may be a number of NumPy
 
     # The number of tokens of A and B, and of the packed sequence: each [B, 1].

@@ -18,7 +18,7 @@ import numpy as np
 from bert_tf.errors import InputError
 from bert_tf.storage import atomic_files, files, json_files
 from bert_tf.storage.overwrite_rule import refusal
-from bert_tf.storage.paths import check_output_file, is_stdout
+from bert_tf.storage.paths import check_output_file, is_stdout, real_path
 from bert_tf.storage.weights import read_vocabulary, vocabulary_sha256
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -203,8 +203,7 @@ def write_vocabulary(path: str, tokens: Sequence[str], do_lower_case: bool) -> N
 
 def _casing_files(path: str) -> list[str]:
     """Returns where the casing can be: next to a `vocab.txt`, or to a link's target."""
-    target = path if "://" in path else os.path.realpath(path)
-    return list(dict.fromkeys([f"{path}.json", f"{target}.json"]))
+    return list(dict.fromkeys([f"{path}.json", f"{real_path(path)}.json"]))
 
 
 def recorded_casing(path: str) -> bool | None:

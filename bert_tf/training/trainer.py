@@ -32,7 +32,7 @@ from bert_tf.training.lifecycle.error_messages import (
 from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.lifecycle.save_and_restore import CheckpointWriter
-from bert_tf.training.loop import Pacing, TrainingClock, run_loop
+from bert_tf.training.loop import Pacing, RunSteps, TrainingClock, run_loop
 from bert_tf.training.metrics_and_summaries import MetricAccumulator, Summaries
 from bert_tf.training.mixed_precision import dtype_policy
 from bert_tf.training.step.objective import (
@@ -443,7 +443,7 @@ class Trainer(Generic[ObjectiveT]):
 
     def _steps_with_messages(
         self, iterator: Any, failures: FailureMessages
-    ) -> Callable[[RunState, int], StepResult]:
+    ) -> RunSteps:
         """Returns a function that runs steps, and explains the error of one."""
 
         def run_steps(state: RunState, steps: int) -> StepResult:

@@ -10,7 +10,7 @@ from bert_tf.errors import (
     InputError,
     check_at_least,
     check_between,
-    check_choice,
+    check_choices,
     check_positive,
 )
 
@@ -112,9 +112,7 @@ class TrainingConfig:
         check_between(0, math.nextafter(1, 0), self, "ema_decay")
         check_between(0, MAX_BETA, self, "adam_beta_1", "adam_beta_2")
         check_positive(self, "learning_rate", "clip_norm")
-        check_choice(OPTIMIZERS, "optimizer", self.optimizer)
-        check_choice(SCHEDULES, "schedule", self.schedule)
-        check_choice(PRECISIONS, "precision", self.precision)
+        check_choices(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,7 +205,7 @@ class RuntimeConfig:
         check_at_least(
             0, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step"
         )
-        check_choice(STRATEGIES, "distribution_strategy", self.distribution_strategy)
+        check_choices(self)
 
         # Values that need those of other fields.
         if self.num_gpus and self.distribution_strategy != "mirrored":

@@ -177,9 +177,7 @@ def read_sentences(config: RecordsConfig, segment: Segment) -> Iterator[Block]:
         yield sentences, documents
 
 
-def split_sentences(
-    paragraphs: Sequence[str], documents: np.ndarray
-) -> tuple[list[str], np.ndarray]:
+def split_sentences(paragraphs: Sequence[str], documents: np.ndarray) -> Block:
     """Splits paragraphs into sentences with tensorflow-text's state-based breaker.
 
     Args:
@@ -295,7 +293,7 @@ def offsets(lengths: np.ndarray) -> np.ndarray:
 
 def tokenize(
     number: int,
-    blocks: Iterable[tuple[list[str], np.ndarray]],
+    blocks: Iterable[Block],
     tokenize_batch: Callable[[list[str]], Any],
     vocab_size: int,
 ) -> Documents:

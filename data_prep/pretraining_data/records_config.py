@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from bert_tf.data_prep.corpus import text_formats
-from bert_tf.errors import InputError, check_between, check_choice
+from bert_tf.errors import InputError, check_between, check_choices
 from bert_tf.masking.masking_config import MaskingConfig
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
@@ -114,8 +114,7 @@ class RecordsConfig(MaskingConfig):
         super().__post_init__()
         check_between(1, 99_999, self, *_COUNTS)
         check_between(0, 1, self, "short_seq_prob", "eval_fraction")
-        for name, choices in self.CHOICES.items():
-            check_choice(choices, name, getattr(self, name))
+        check_choices(self)
         if not 2 <= self.max_num_tokens <= 1 << 14:
             raise InputError(
                 "max_seq_length must leave 2 to 16384 tokens in addition to the "

@@ -135,7 +135,11 @@ def create_records(
     """
     job = runner.call(
         plan_job,
-        *(config, input_file, tuple(output_files), overwrite, runner.has_local_files),
+        config,
+        input_file,
+        tuple(output_files),
+        overwrite,
+        runner.has_local_files,
     )
     if job is None:
         return {}
@@ -180,7 +184,7 @@ def _create(job: RecordsJob, runner: Runner) -> dict[str, dict[str, Any]]:
     # The parts of each shard are joined.
     stage = partial(stages.assemble_shard, job)
     runner.run("writing", "examples", stage, shards)
-    return dict(runner.call(write_manifest, job, counts, plans))
+    return runner.call(write_manifest, job, counts, plans)
 
 
 def _cut_input(job: RecordsJob, runner: Runner) -> list[Segment]:
@@ -199,8 +203,7 @@ def _cut_input(job: RecordsJob, runner: Runner) -> list[Segment]:
     if packed:
         tasks = [Task(file.path, 1, (file, config.text_feature)) for file in packed]
         runner.run("unpacking", "files", unpack, tasks)
-    cut: list[Segment] = runner.call(documents_and_sentences.cut, config, inputs)
-    return cut
+    return runner.call(documents_and_sentences.cut, config, inputs)
 
 
 def prepare(

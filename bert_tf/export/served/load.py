@@ -17,10 +17,7 @@ _LOGGER = logging.getLogger(__name__)
 def served_class(task: str) -> type[ServedModel]:
     """Returns the class of the served models of a task, one of `serving_settings.TASKS`."""
     module, name = TASKS[task].split(".")
-    found: type[ServedModel] = getattr(
-        importlib.import_module(f"bert_tf.export.served.{module}"), name
-    )
-    return found
+    return getattr(importlib.import_module(f"bert_tf.export.served.{module}"), name)
 
 
 def load_served(

@@ -318,10 +318,11 @@ class ServedModel(tf.Module, abc.ABC):
         }
 
     def _text_specs(self, names: Iterable[str]) -> dict[str, tf.TensorSpec]:
-        shapes = {name: [None] * (1 + (name in self.list_names)) for name in names}
         return {
-            name: tf.TensorSpec(each, tf.string, name=name)
-            for name, each in shapes.items()
+            name: tf.TensorSpec(
+                [None] * (1 + (name in self.list_names)), tf.string, name=name
+            )
+            for name in names
         }
 
     def _from_checked_ids(self, **inputs: Any) -> Tensors:

@@ -1,6 +1,5 @@
 """`ServedSpanPredictor`: answers to questions, which are parts of a context."""
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
 from bert_tf.tasks.squad.squad_results import AnswerMetrics
 from bert_tf.tasks.squad.squad_task import check_room
 from bert_tf.tasks.tables import column_values
-from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.task import Outputs, settings_from
 
 
 class ServedSpanPredictor(ServedModel):
@@ -71,9 +70,9 @@ class ServedSpanPredictor(ServedModel):
             facts["null_score_diff_threshold"] = settings.null_score_diff_threshold
         length = facts["max_seq_length"]
         super().__init__(checkpoint, settings, length, BertSpanPredictor)
-        self._window_settings = _from_facts(WindowSettings, facts)
+        self._window_settings = settings_from(WindowSettings, facts)
         check_room(self.max_seq_length, self._window_settings)
-        self._settings = _from_facts(AnswerSettings, facts)
+        self._settings = settings_from(AnswerSettings, facts)
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the answers to questions about contexts, string [B] each."""
@@ -190,8 +189,3 @@ class ServedSpanPredictor(ServedModel):
         if self._settings.version_2_with_negative:
             outputs["null_score_diff"] = tf.cast(best.null_score_diff, tf.float32)
         return outputs
-
-
-def _from_facts(settings: Any, facts: Mapping[str, Any]) -> Any:
-    names = {each.name for each in dataclasses.fields(settings)} & facts.keys()
-    return settings(**{name: facts[name] for name in names})

@@ -94,8 +94,7 @@ def rank_gaps(scores: np.ndarray) -> np.ndarray:
         np.pad(gaps, [*rest, side], constant_values=np.inf) for side in ((1, 0), (0, 1))
     )
     # The padding is longer than a ranking without scores.
-    found: np.ndarray = np.minimum(before, after)[..., : scores.shape[-1]]
-    return found
+    return np.minimum(before, after)[..., : scores.shape[-1]]
 
 
 def best_gaps(scores: np.ndarray) -> np.ndarray:
@@ -109,8 +108,7 @@ def best_gaps(scores: np.ndarray) -> np.ndarray:
     """
     # There may be only one score, or none.
     padded = np.pad(scores, [(0, 0), (2, 0)], constant_values=-1)
-    gaps: np.ndarray = np.diff(np.sort(padded, axis=-1)[:, -2:], axis=-1)[:, 0]
-    return gaps
+    return np.diff(np.sort(padded, axis=-1)[:, -2:], axis=-1)[:, 0]
 
 
 def checked_ids(inputs: Mapping[str, Any], config: BertConfig) -> dict[str, Any]:

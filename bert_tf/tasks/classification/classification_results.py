@@ -130,8 +130,7 @@ class TextResults(TaskResults):
 
     def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
         """Returns the logits [C] of the mean prediction of windows, [W, C]."""
-        mean = logits.mean(axis=0)
-        return mean
+        return logits.mean(axis=0)
 
     def score(self, example: TextExample, prediction: Outputs) -> None:
         """Adds an example to the metrics; one without a label is ignored."""
@@ -270,8 +269,7 @@ class ClassificationResults(TextResults):
     def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
         """Returns the logarithms of the mean probabilities, plus a constant."""
         logarithms = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
-        sums = np.logaddexp.reduce(logarithms, axis=0)
-        return sums
+        return np.logaddexp.reduce(logarithms, axis=0)
 
     def _counted(self) -> LabelPairs:
         pairs = np.array(sorted(self._pairs))
@@ -396,8 +394,7 @@ class MultiLabelResults(TextResults):
     def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
         """Returns the logits whose sigmoids are the mean probabilities."""
         yes, no = (-np.logaddexp(0, sign * logits) for sign in (-1, 1))
-        logits = np.logaddexp.reduce(yes, axis=0) - np.logaddexp.reduce(no, axis=0)
-        return logits
+        return np.logaddexp.reduce(yes, axis=0) - np.logaddexp.reduce(no, axis=0)
 
     def _is_predicted(self, probabilities: np.ndarray) -> np.ndarray:
         """Returns which labels are predicted: bool, with the same shape."""

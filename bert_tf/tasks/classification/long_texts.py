@@ -11,8 +11,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bert_tf.errors import check_at_least, check_choice
-from bert_tf.tasks.pieces_and_doc_stride_windows import count_windows, stride_of
+from bert_tf.errors import check_at_least, check_choices
+from bert_tf.tasks.pieces_and_doc_stride_windows import (
+    count_windows,
+    group_and_place,
+    stride_of,
+)
+from bert_tf.tasks.task import settings_from
 
 TRUNCATE, WINDOWS = "truncate", "windows"
 SPECIAL_TOKENS = 2  # [CLS] window [SEP]
@@ -43,7 +48,7 @@ class LongTexts:
     max_windows: int | None = 8
 
     def __post_init__(self) -> None:
-        check_choice(self.CHOICES["long_texts"], "long_texts", self.long_texts)
+        check_choices(self)
         given = [
             each
             for each in ("doc_stride", "max_windows")
@@ -54,8 +59,7 @@ class LongTexts:
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> "LongTexts":
         """Returns the settings with which a model was trained, from its facts."""
-        names = {field.name for field in dataclasses.fields(cls)} & facts.keys()
-        return cls(**{name: facts[name] for name in names})
+        return settings_from(cls, facts)
 
     @property
     def in_windows(self) -> bool:
@@ -98,8 +102,7 @@ class LongTexts:
         used = np.minimum(found, self.max_windows or found)  # [N]
 
         # The text of each used window, and its number among those of the text: [R]
-        text: np.ndarray = np.repeat(np.arange(len(used)), used)
-        place = np.arange(len(text)) - (np.cumsum(used) - used)[text]
+        text, place = group_and_place(used)
         number = place * (found[text] - 1) // np.maximum(used[text] - 1, 1)
 
         first = splits[text] + number * stride

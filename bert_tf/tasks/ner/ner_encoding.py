@@ -17,6 +17,7 @@ from bert_tf.tasks.ner.schemes import convert
 from bert_tf.tasks.pieces_and_doc_stride_windows import (
     Pieces,
     count_windows,
+    group_and_place,
     has_max_context,
     stride_of,
     tokenize_sequence,
@@ -145,8 +146,7 @@ class _Texts:
         # The place of each word of the sentences among all words: [W]
         sentence, document, document_end = places.T
         num_words = np.array([len(example.words) for example in examples], np.int64)
-        word_example: np.ndarray = np.repeat(np.arange(len(examples)), num_words)
-        number = np.arange(len(word_example)) - _starts(num_words)[word_example]
+        word_example, number = group_and_place(num_words)
         index = sentence[word_example] + number
 
         return cls(
@@ -199,11 +199,6 @@ def _words_with_neighbors(
     return words, np.array(places, np.int64).reshape(-1, 3)
 
 
-def _starts(counts: np.ndarray) -> np.ndarray:
-    """Returns the number of items before each group, from the sizes of the groups."""
-    return np.cumsum(counts) - counts
-
-
 @dataclasses.dataclass(frozen=True)
 class _Windows:
     """The windows of all sentences, in the order of the sentences.
@@ -225,8 +220,7 @@ class _Windows:
         counts = count_windows(num_pieces, np.full_like(num_pieces, room), stride)
 
         # The sentence of each window, and its number there: [R]
-        example: np.ndarray = np.repeat(np.arange(len(counts)), counts)
-        number = np.arange(len(example)) - _starts(counts)[example]
+        example, number = group_and_place(counts)
         start = texts.start[example] + number * stride
         end = np.minimum(start + room, texts.end[example])
         windows = cls(example, start, end)
@@ -258,7 +252,7 @@ def _owners(texts: _Texts, windows: _Windows) -> np.ndarray:
     The first piece of the word has most context there.
     """
     num_windows = np.bincount(windows.example, minlength=len(texts.start))  # [N]
-    first_window = _starts(num_windows)
+    first_window = np.cumsum(num_windows) - num_windows
     owner = first_window[texts.word_example]
 
     # Only sentences with several windows have a choice.
@@ -294,6 +288,7 @@ def _inputs(
     Returns:
         `input_ids` (int32), `input_mask` and `segment_ids` (uint8), each [R, S].
     """
+    # In NumPy: `tokenizer.pack` takes more time than the tokenization.
     length = (windows.end - windows.start)[:, None]  # [R, 1]
     position = np.arange(max_seq_length)
     is_piece = (position >= 1) & (position <= length)  # [R, S]

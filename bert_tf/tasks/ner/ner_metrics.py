@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bert_tf.tasks.ner.schemes import OUTSIDE, Entity, find_entities
+from bert_tf.tasks.ner.schemes import OUTSIDE, find_entities
 from bert_tf.tasks.results import Metrics
 
 
@@ -81,7 +81,9 @@ class EntityMetrics:
             (common, self._common, self._common_forms),
         ):
             counter.update(entity.type for entity in entities)
-            forms.update(_surface_form(entity, words) for entity in entities)
+            forms.update(
+                (entity.type, *words[entity.start : entity.end]) for entity in entities
+            )
 
     def results(self) -> Metrics:
         """Returns the metrics of all sentences, in percent.
@@ -129,7 +131,3 @@ class EntityMetrics:
             self.predicted[entity_type],
             self.correct[entity_type],
         )
-
-
-def _surface_form(entity: Entity, words: Sequence[str]) -> tuple[str, ...]:
-    return (entity.type, *words[entity.start : entity.end])

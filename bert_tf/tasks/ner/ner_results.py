@@ -75,8 +75,11 @@ class NerResults(TaskResults):
         if example.tags is None:
             return None
         correct, predicted = map(set, map(find_entities, (example.tags, prediction)))
-        taggings = {"tags": list(example.tags), "predicted": list(prediction)}
-        row = {"tokens": list(example.words), **taggings}
+        row = {
+            "tokens": list(example.words),
+            "tags": list(example.tags),
+            "predicted": list(prediction),
+        }
         return (len(correct ^ predicted), row) if correct != predicted else None
 
     def metrics(self) -> Metrics:

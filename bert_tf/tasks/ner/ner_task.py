@@ -19,7 +19,7 @@ from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertTagger
 from bert_tf.task_facts import SETTING, TaskFacts
 from bert_tf.tasks.distillation_loss import divergence
-from bert_tf.tasks.head_objective import HeadObjective, Numbers, Tensors, weighted
+from bert_tf.tasks.head_objective import HeadObjective, Tensors, weighted
 from bert_tf.tasks.ner import conll, json_sentences, ner_encoding, schemes
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.ner_examples import NerExample, SplitSummary
@@ -62,6 +62,8 @@ class NerObjective(HeadObjective):
     ignored.
     """
 
+    _unit = "words"  # loss and accuracy are means over words
+
     def counts(self, batch: Tensors) -> Tensors:
         """Returns the number of words with a label; each record has at least one."""
         return {"words": tf.reduce_sum(_has_label(batch))}
@@ -92,14 +94,6 @@ class NerObjective(HeadObjective):
         """Returns the sums of the divergences of the words: float32 [B]."""
         losses = divergence(teacher, outputs["logits"], temperature)
         return tf.reduce_sum(_has_label(batch) * losses, axis=-1)
-
-    def loss(self, sums: Tensors, counts: Tensors) -> Any:
-        """Returns the mean loss per word."""
-        return sums["loss"] / counts["words"]
-
-    def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
-        """Returns the share of words with the correct tag."""
-        return {"accuracy": sums["correct"] / counts["words"]}
 
     def outputs(self, batch: Tensors) -> Tensors:
         """Returns `predictions` and `label_ids`: int32 [B, S] each.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from bert_tf.errors import InputError, check_at_least, check_choice
+from bert_tf.errors import InputError, check_at_least, check_choices
 from bert_tf.tasks.pieces_and_doc_stride_windows import (
     has_max_context,
     tokenize_words,
@@ -60,7 +60,7 @@ class AnswerSettings:
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "n_best_size", "max_answer_length")
-        check_choice(UNITS, "f1_by", self.f1_by)
+        check_choices(self)
         if math.isnan(self.null_score_diff_threshold):
             raise InputError(
                 "null_score_diff_threshold must be a number. Received: nan."

@@ -6,7 +6,7 @@ F1 by characters, for languages without blanks between words, is that of KorQuAD
 import collections
 import re
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -74,13 +74,6 @@ def f1_with_negative(prediction: str, answer: str, by: str = "words") -> float:
     """
     # The blank keeps units of both texts apart.
     return f1(prediction, answer, by) or float(not UNITS[by](f"{prediction} {answer}"))
-
-
-def best_of(
-    metric: Callable[[str, str], float], prediction: str, answers: Sequence[str]
-) -> float:
-    """Returns the largest value of a metric over the correct answers, at least one."""
-    return max(metric(prediction, answer) for answer in answers)
 
 
 def correct_answers(answers: Sequence[str]) -> list[str]:

@@ -75,7 +75,10 @@ class AnswerMetrics:
         correct = list(example.answers or ())
         if self._settings.version_2_with_negative:
             correct = squad_metrics.correct_answers(correct)
-        return [squad_metrics.best_of(each, text, correct) for each in self._metrics]
+        # The largest value over the correct answers, of which there is at least one.
+        return [
+            max(metric(text, answer) for answer in correct) for metric in self._metrics
+        ]
 
     def results(self) -> Metrics:
         """Returns the metrics; {} if no question has known answers."""

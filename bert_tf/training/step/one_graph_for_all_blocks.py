@@ -21,7 +21,4 @@ def share_graph(function: Callable[..., Any]) -> Callable[..., Any] | None:
     if not tf.inside_function() or replicas > 1:
         return None
     attributes = {"_noinline": True}
-    graph: Callable[..., Any] = tf.function(
-        function, autograph=False, experimental_attributes=attributes
-    )
-    return graph
+    return tf.function(function, autograph=False, experimental_attributes=attributes)

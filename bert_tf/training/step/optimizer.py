@@ -174,14 +174,9 @@ class Optimizer:
     def load(self, weights: Arrays, slots: Arrays) -> None:
         """Restores the arrays that `state` returned."""
         if self._ema_decay:
-            slots = {
-                **slots,
-                **{f"{name}/ema": weights[name] for name in self._trainable},
-            }
-            weights = {
-                **weights,
-                **{name: slots[f"{name}/trained"] for name in self._trainable},
-            }
+            averages = {f"{name}/ema": weights[name] for name in self._trainable}
+            trained = {name: slots[f"{name}/trained"] for name in self._trainable}
+            weights, slots = weights | trained, slots | averages
         self._assign(weights)
         for name, slot in self.slots.items():
             slot.assign(np.reshape(slots[name], slot.shape))

@@ -300,8 +300,10 @@ class StepRunner:
         context.merge_call(self._apply_or_skip, args=(clipped, rate, finite))
 
         # The reported means exclude skipped steps.
-        sums = {name: tf.where(finite, value, 0.0) for name, value in sums.items()}
-        counts = {name: tf.where(finite, value, 0.0) for name, value in counts.items()}
+        sums, counts = (
+            {name: tf.where(finite, value, 0.0) for name, value in values.items()}
+            for values in (sums, counts)
+        )
         scalars = {
             "learning_rate": rate,
             "gradient_norm": tf.where(finite, norm, 0.0),

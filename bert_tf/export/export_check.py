@@ -209,8 +209,8 @@ def judge(
     # The pairs of outputs, by signature, and those with correct outputs.
     labelled: list[tuple[Sequence[Any], Pair]] = []
     pairs: dict[str, list[Pair]] = {}
-    for request, one, other in zip(requests, expected, actual, strict=True):
-        pair = one, other
+    outputs = zip(expected, actual, strict=True)
+    for request, pair in zip(requests, outputs, strict=True):
         if request.correct is not None:
             labelled.append((request.correct, pair))
         if request.correct is None or compares_labelled:

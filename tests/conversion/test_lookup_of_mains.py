@@ -23,12 +23,17 @@ TOKENS = {
     False: ["[CLS]", "Ab", "c", "[SEP]"],
     True: ["[CLS]", "a", "##b", "c", "[SEP]"],
 }
-# HUB is a module that replaces huggingface_hub. The module returns a local model, so
-# the tests need no network access.
-HUB = """
+# A program whose huggingface_hub returns a local model, so that the tests need no
+# network access.
+WITH_HUB = """
+import sys, types
+from bert_tf.run_scripts.extract_features import __file__, run
+
 def snapshot_download(name, revision=None, allow_patterns=None):
     assert (name, revision) == ("owner/name", None), (name, revision)
     return {folder!r}
+
+sys.modules["huggingface_hub"] = types.SimpleNamespace(**vars())
 """
 
 
@@ -48,9 +53,8 @@ def one_model(tmp_path_factory):
         (root / f"{split}.tsv").write_text(
             "sentence\tlabel\n" + "Ab c\t1\nc .\t0\n" * 4
         )
-    (root / "hub").mkdir()
-    hub = HUB.format(folder=str(root / "hugging_face"))
-    (root / "hub/huggingface_hub.py").write_text(hub)
+    with_hub = WITH_HUB.format(folder=str(root / "hugging_face"))
+    (root / "with_hub.py").write_text(with_hub)
     packed = tokenizer.pack(tokenizer.tokenize([TEXT]), seq_length=4)
     expected = np.asarray(encoder(packed)["sequence_output"])[0]
     return root, expected
@@ -97,24 +101,24 @@ def assert_trained(result, out):
     assert BertConfig.from_json((newest / "bert_config.json").read_text()) == CONFIG
 
 
-def test_programs_read_a_released_zip_and_the_hub(one_model, tmp_path, monkeypatch):
+def test_programs_read_a_released_zip_and_the_hub(one_model, tmp_path):
     root, expected = one_model
-    monkeypatch.setenv("PYTHONPATH", str(root / "hub"), prepend=":")
     other_rules = tmp_path / "other_rules"
     shutil.copytree(root / "hugging_face", other_rules)
     settings = '{"do_lower_case": false, "tokenize_chinese_chars": false}'
     (other_rules / "tokenizer_config.json").write_text(settings)
     vocabulary = f"--vocab_file={other_rules}/vocab.txt"
+    lower = "--do_lower_case=true"
+    _, from_hub = extract(root, "hf://owner/name", tmp_path / "lowered", lower)
     extracted, lowered, trained, refused, released = run_mains(
         [
             extract(root, root / "released.zip", tmp_path / "zip"),
-            extract(
-                root, "hf://owner/name", tmp_path / "lowered", "--do_lower_case=true"
-            ),
+            ("with_hub", from_hub),
             classify(root, root / "released.zip", tmp_path / "trained"),
             extract(root, other_rules, tmp_path / "x"),
             extract(root, other_rules, tmp_path / "released_rules", vocabulary),
-        ]
+        ],
+        cwd=root,
     )
     assert_refused(
         refused,

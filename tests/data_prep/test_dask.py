@@ -82,19 +82,27 @@ def cluster(tmp_path_factory):
     started.close()
 
 
+@pytest.fixture(scope="module")
+def two_workers(tmp_path_factory):
+    """A cluster whose processes no test may kill."""
+    started = Cluster(tmp_path_factory.mktemp("two_workers"))
+    for _ in range(2):
+        started.add_worker()
+    yield started
+    started.close()
+
+
 def create(job, output, cluster, secs=60):
     arguments = dask.shared_paths(job.config, job.source, [str(output)])
     with dask.DaskRunner(cluster.file, secs) as runner:
         return create_records(runner, *arguments)
 
 
-def test_dask_writes_the_same_bytes(job, tmp_path, cluster, monkeypatch):
-    for _ in range(2):
-        cluster.add_worker()
+def test_dask_writes_the_same_bytes(job, tmp_path, two_workers, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the workers have another working directory
-    assert create(job, "a.tfrecord", cluster)["train"]["examples"] > 1000
+    assert create(job, "a.tfrecord", two_workers)["train"]["examples"] > 1000
     assert contents(tmp_path) == job.expected
-    assert create(job, "a.tfrecord", cluster) == {}
+    assert create(job, "a.tfrecord", two_workers) == {}
 
 
 def program(job, output, *flags):
@@ -227,9 +235,7 @@ def test_a_killed_process_does_not_change_the_records(
     assert contents(output.parent) == job.expected
 
 
-def test_bad_input_ends_the_run_at_once(job, tmp_path, cluster):
-    for _ in range(2):
-        cluster.add_worker()
+def test_bad_input_ends_the_run_at_once(job, tmp_path, two_workers):
     (tmp_path / "a.txt").write_bytes(b"waa\nwab\n\nwac\xe9\n")
     for number in range(10):
         shutil.copy(job.source, tmp_path / f"b{number}.txt")
@@ -237,21 +243,21 @@ def test_bad_input_ends_the_run_at_once(job, tmp_path, cluster):
     bad = job._replace(source=f"{tmp_path}/a.txt,{tmp_path}/b*.txt")
     for _ in range(3):
         with refused(r"a.txt is not UTF-8: .* Convert it first\.$"):
-            create(bad, tmp_path / "a.tfrecord", cluster)
+            create(bad, tmp_path / "a.tfrecord", two_workers)
         assert [
             name for name in sorted(os.listdir(tmp_path)) if name[0] != "."
         ] == before
 
 
-def test_workers_read_a_vocabulary_that_has_changed(job, tmp_path, cluster):
-    cluster.add_worker()
+def test_workers_read_a_vocabulary_that_has_changed(job, tmp_path, two_workers):
     changed = dataclasses.replace(job.config, vocab_file=str(tmp_path / "vocab.txt"))
     for name, entries in [
         ("one", VOCABULARY),
         ("two", [*VOCABULARY[:5], *VOCABULARY[:4:-1]]),
     ]:
         (tmp_path / "vocab.txt").write_text("\n".join(entries) + "\n")
-        create(job._replace(config=changed), tmp_path / name / "a.tfrecord", cluster)
+        output = tmp_path / name / "a.tfrecord"
+        create(job._replace(config=changed), output, two_workers)
         tiny_corpus.create(changed, job.source, tmp_path / f"local-{name}/a.tfrecord")
         expected = shards(tmp_path / f"local-{name}")
         assert len(expected) == 4 and shards(tmp_path / name) == expected

@@ -28,14 +28,16 @@ from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import inspection, stages
 from bert_tf.tokenization import BertTokenizer
 
+IDS = {token: number for number, token in enumerate(VOCABULARY)}
+
 
 def example(length, predictions, instance, v2=False):
     """Serializes an instance with the feature names of another program.
 
     These are the names of google-research/bert or of the Model Garden.
     """
-    ids = [VOCABULARY.index(token) for token in instance["tokens"]]
-    labels = [VOCABULARY.index(token) for token in instance["labels"]]
+    ids = [IDS[token] for token in instance["tokens"]]
+    labels = [IDS[token] for token in instance["labels"]]
 
     def ints(values, size):
         padded = [*values, *[0] * (size - len(values))]

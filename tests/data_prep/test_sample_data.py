@@ -1,15 +1,14 @@
 """Properties of the files of a small sample data folder."""
 
 import hashlib
-import os
 import pathlib
 import re
-import subprocess
 import sys
 
 import pytest
 from json_files import read_json
 from refusals import refused
+from run_programs import run_main
 
 from bert_tf.data_prep.sample_data import build
 
@@ -17,36 +16,14 @@ DOCUMENTS = 700
 PARTS = ("train", "dev", "test")
 
 
-def run(
-    folder: pathlib.Path, *flags: str, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "bert_tf.data_prep.make_sample_data",
-        f"--output_dir={folder}",
-        *flags,
-    ]
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        check=False,
-    )
-
-
 @pytest.fixture(scope="session")
 def sample(tmp_path_factory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("sample") / "out"
-    done = run(
-        folder,
-        f"--max_documents={DOCUMENTS}",
-        "--num_workers=2",
-        PYTHONHASHSEED="1",
-        LC_ALL="C",
+    flags = [f"--max_documents={DOCUMENTS}", "--num_workers=2"]
+    (done,) = run_main(
+        "bert_tf.data_prep.make_sample_data", [f"--output_dir={folder}", *flags]
     )
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done
     return folder
 
 
@@ -71,15 +48,12 @@ def eight_word_sequences(text: str) -> set[tuple[str, ...]]:
 
 
 def test_one_worker_writes_the_same_bytes(sample, tmp_path):
-    other = tmp_path / "other"
-    done = run(
-        other,
-        *(f"--max_documents={DOCUMENTS}", "--num_workers=1"),
-        PYTHONHASHSEED="2",
-        LC_ALL="C.UTF-8",
+    """Python seeds the hashes of strings with another number in each process."""
+    config = build.SampleDataConfig(
+        str(tmp_path / "other"), max_documents=DOCUMENTS, num_workers=1
     )
-    assert done.returncode == 0, done.stderr
-    assert file_contents(other) == file_contents(sample)
+    build.build_sample_data(config)
+    assert file_contents(tmp_path / "other") == file_contents(sample)
 
 
 def test_stats_match_the_files(sample):

@@ -125,17 +125,21 @@ def test_a_resumed_run_does_not_unpack_again(tmp_path, vocab_file, monkeypatch):
     assert create(*arguments, **SMALL_SEGMENTS) == expected
 
 
-@pytest.mark.parametrize("name", ["text.parquet", "wiki_00.bz2"])
-def test_beam_reads_packed_input(tmp_path, vocab_file, name):
+def test_beam_reads_packed_input(tmp_path, vocab_file):
     pytest.importorskip("apache_beam", reason="needs the [beam] extra")
     from bert_tf.data_prep.runners import beam
 
-    path = text_files.write(tmp_path / name, texts(60))
-    expected = create(vocab_file, path, tmp_path / "local/a.tfrecord", **SMALL_SEGMENTS)
+    documents, packed = texts(60), tmp_path / "packed"
+    packed.mkdir()
+    text_files.write(packed / "text.parquet", documents[:30])
+    text_files.write(packed / "wiki_00.bz2", documents[30:])
+    source = f"{packed}/*"
+    local = tmp_path / "local/a.tfrecord"
+    expected = create(vocab_file, source, local, **SMALL_SEGMENTS)
     output = tmp_path / "beam/a.tfrecord"
     config = RecordsConfig(vocab_file, **SMALL_SEGMENTS)
     base_runner_and_steps.create_records(
-        beam.BeamRunner(""), config, path, [str(output)]
+        beam.BeamRunner(""), config, source, [str(output)]
     )
     assert output.read_bytes() == expected
     assert not list(output.parent.glob(".*"))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from reference import tokenizer as reference
 from refusals import refused
 from tiny_bert import SPECIAL
-from tokenizer_pairs import CLS, PAD, SEP
+from tokenizer_pairs import CLS, PAD, SEP, pair
 
 from bert_tf.tokenization import BertTokenizer
 
@@ -35,9 +35,9 @@ def packed(ids_a, ids_b, seq_length):
     return ids, segments
 
 
-def assert_packed(found, rows, pair, seq_length, trim_to_longest=False):
+def assert_packed(found, rows, in_pairs, seq_length, trim_to_longest=False):
     """Compares packed inputs with the results of `packed` for each (ids_a, ids_b)."""
-    expected = [packed(a, b if pair else None, seq_length) for a, b in rows]
+    expected = [packed(a, b if in_pairs else None, seq_length) for a, b in rows]
     longest = max((len(ids) for ids, _ in expected), default=0)
     size = longest if seq_length is None or trim_to_longest else seq_length
     for name in NAMES:
@@ -58,15 +58,15 @@ SEQ_LENGTHS = st.one_of(st.none(), st.integers(3, 20))
 @settings(max_examples=60, deadline=None)
 @given(ROWS, st.booleans(), SEQ_LENGTHS, st.booleans())
 def test_pack_and_encode_follow_the_released_rules(
-    rows, pair, seq_length, trim_to_longest
+    rows, in_pairs, seq_length, trim_to_longest
 ):
-    tokenizer = BertTokenizer(TOKENS)
-    sides = [*zip(*rows, strict=True)][: 1 + pair]
+    tokenizer, _ = pair(tuple(TOKENS), True)
+    sides = [*zip(*rows, strict=True)][: 1 + in_pairs]
     ids = [tf.ragged.constant(side, tf.int32, ragged_rank=1) for side in sides]
     texts = [[" ".join(TOKENS[i] for i in each) for each in side] for side in sides]
     options = {"seq_length": seq_length, "trim_to_longest": trim_to_longest}
     for found in (tokenizer.pack(*ids, **options), tokenizer.encode(*texts, **options)):
-        assert_packed(found, rows, pair, **options)
+        assert_packed(found, rows, in_pairs, **options)
 
 
 def test_pack_refuses_a_length_without_room_for_special_tokens(tokenizer):
@@ -119,7 +119,7 @@ def test_encode_in_graphs_equals_eager_encode(tokenizer, trim_to_longest, length
     for value in function.get_concrete_function().structured_outputs.values():
         assert value.shape.as_list() == [None, length]
     dataset = tf.data.Dataset.from_tensor_slices(texts).batch(3)
-    in_dataset = next(iter(dataset.map(encode)))
+    in_dataset = next(iter(dataset.map(function)))
     for found in (function(*map(tf.constant, texts)), in_dataset):
         for name in NAMES:
             np.testing.assert_array_equal(found[name], expected[name], name)

@@ -37,6 +37,10 @@ class Exported(tf.Module):
     def tokenize(self, texts):
         return self.tokenizer.tokenize(texts)
 
+
+class InLite(Exported):
+    tokenize = None  # SavedModels of this class have only the functions below
+
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def lite(self, texts):
         return self.tokenizer.pack(
@@ -91,15 +95,15 @@ def test_a_stock_server_has_all_operations_of_the_graph(method, special_tokens_i
     assert not used & {"PyFunc", "EagerPyFunc", "PyFuncStateless"}
 
 
-def lite_runner(tokenizer, folder, function="lite"):
-    """Returns the function of a TFLite file without Flex operations."""
+def lite_runners(tokenizer, folder, *functions):
+    """Returns functions of `InLite` in one TFLite file without Flex operations."""
     tf_text = pytest.importorskip("tensorflow_text")
     from tensorflow.lite.python import interpreter
 
-    module = Exported(tokenizer)
-    signatures = {"serving_default": getattr(module, function)}
+    module = InLite(tokenizer)
+    signatures = {name: getattr(module, name) for name in functions}
     tf.saved_model.save(module, str(folder), signatures=signatures)
-    converter = tf.lite.TFLiteConverter.from_saved_model(str(folder))
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), functions)
     converter.allow_custom_ops = True
     model = interpreter.InterpreterWithCustomOps(
         model_content=converter.convert(),
@@ -107,39 +111,23 @@ def lite_runner(tokenizer, folder, function="lite"):
     )
     operations = {each["op_name"] for each in model._get_ops_details()}
     assert not any(name.startswith("Flex") for name in operations)
-    return model.get_signature_runner("serving_default")
+    return [model.get_signature_runner(name) for name in functions]
 
 
-@pytest.mark.parametrize(
-    ("function", "texts"),
-    [
-        (
-            "lite",
-            {
-                "texts": [
-                    "a,b AB",
-                    "",
-                    "é" * 150 + " a≠",
-                    "中a b\u0301",
-                    "ax" * 40,
-                    "σ aσ",
-                    "b" * 801,
-                ]
-            },
-        ),
-        ("lite_pairs", {"texts": ["a,b AB", "", "x"], "others": ["b", "ax" * 40, ""]}),
-    ],
-)
-def test_tflite_gives_the_same_inputs_without_flex_operations(
-    tmp_path, function, texts
-):
+def test_tflite_gives_the_same_inputs_without_flex_operations(tmp_path):
     """TFLite has no assertions, so the conversion removes the check of pairs."""
     tokenizer = BertTokenizer(TOKENS)
-    run = lite_runner(tokenizer, tmp_path, function)
-    found = run(**{name: np.array(each) for name, each in texts.items()})
-    expected = tokenizer.encode(*texts.values(), seq_length=32)
-    for name, values in found.items():
-        np.testing.assert_array_equal(values, expected[name], name)
+    odd = ["é" * 150 + " a≠", "中a b\u0301", "ax" * 40, "σ aσ", "b" * 801]
+    alone = {"texts": ["a,b AB", "", *odd]}
+    pairs = {"texts": ["a,b AB", "", "x"], "others": ["b", "ax" * 40, ""]}
+
+    runners = lite_runners(tokenizer, tmp_path, "lite", "lite_pairs")
+    for run, texts in zip(runners, (alone, pairs), strict=True):
+        found = run(**{name: np.array(each) for name, each in texts.items()})
+        expected = tokenizer.encode(*texts.values(), seq_length=32)
+        assert found.keys() == expected.keys()
+        for name, values in found.items():
+            np.testing.assert_array_equal(values, expected[name], name)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +186,7 @@ def test_tflite_gives_the_same_ids_for_real_text(
     tmp_path, test_data, released_vocabulary
 ):
     tokenizer, _ = released_vocabulary
-    run = lite_runner(tokenizer, tmp_path)
+    (run,) = lite_runners(tokenizer, tmp_path, "lite")
     text = (test_data / "data/corpora/wikitext2_heldout.txt").read_text("utf-8")
     lines = text.split("\n")
     for start in range(0, len(lines), 1000):

@@ -1,76 +1,32 @@
 """sweep.py: grid, commands, table, files, kills, failed runs, and refused input."""
 
+import _thread
 import csv
-import os
+import logging
 import pathlib
 import shlex
-import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import fake_sweep
 import pytest
 import tensorflow as tf
+from fake_sweep import PROGRAM, fake_plan, run_fake
 from refusals import refused
-from run_programs import run_lines
+from run_programs import run_lines, run_mains
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 from bert_tf.fine_tuning.dev_split import DevResult
 from bert_tf.run_scripts.sweeps import results
-from bert_tf.run_scripts.sweeps.execution import execute
-from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan, parse_grid
+from bert_tf.run_scripts.sweeps.plan import PlannedRun, make_plan, parse_grid
 from bert_tf.run_scripts.sweeps.sweep_files import SweepStore
 from bert_tf.storage.locks import try_lock
 
 MODULE = "bert_tf.run_scripts.sweep"
-PROGRAM = ["run_classifier.py", "--task_name=sst-2"]
-# Stands for a fine-tuning program. The file `<x>.fails` makes the run with the value x
-# of its flag fail, and `<x>.waits` makes it wait. Each start is a line of the file
-# `started`.
-FAKE = """
-import json, os, sys, time
-values = dict(word[2:].split("=", 1) for word in sys.argv[1:])
-folder, x, seed = values["output_dir"], values["x"], int(values["seed"])
-home = folder.split("/sweep/")[0]
-if values.get("check_only"):
-    sys.exit("error: x must not be 7. Received: 7." if x == "7" else 0)
-with open(f"{home}/started", "a") as file:
-    file.write(f"{x} {seed}\\n")
-while os.path.exists(f"{home}/{x}.waits"):
-    time.sleep(0.02)
-if os.path.exists(f"{home}/{x}.fails"):
-    sys.exit("some line\\nerror: no space left")
-os.makedirs(f"{folder}/checkpoints/step-00000001", exist_ok=True)
-open(f"{folder}/train.tf_record", "w").close()
-result = {"task": "sst-2", "metric": "eval_accuracy", "higher_is_better": True,
-          "value": float(x) / 10 + seed / 100, "baseline": 0.125, "results": {}}
-with open(f"{folder}/results.json", "w") as file:
-    json.dump(result, file)
-"""
-
-
-class FakePlan(Plan):
-    """A sweep of `FAKE` with the values of a flag x."""
-
-    def command(self, run):
-        words = super().command(run)[3 + len(self.flags) :]
-        return [sys.executable, "-c", FAKE, *words]
-
-
-def fake_plan(folder, values="1,3,2", seeds=2):
-    plan = make_plan([f"x={values}"], seeds, str(folder / "sweep"), PROGRAM)
-    return FakePlan(plan.grid, plan.seeds, plan.program, plan.flags, plan.output_dir)
-
-
-def run_fake(folder, parallel=1, keep_all=False, **sizes):
-    """Executes a sweep of the fake program.
-
-    Returns results and errors by the name of the run.
-    """
-    plan = fake_plan(folder, **sizes)
-    failed = execute(plan, SweepStore(plan), parallel, keep_all)
-    return {run.name: end for run, end in (SweepStore(plan).results() | failed).items()}
+TESTS = pathlib.Path(fake_sweep.__file__).parent
 
 
 def started(folder):
@@ -240,45 +196,15 @@ def test_all_runs_keep_their_weights_on_request(tmp_path):
     assert len(with_weights(tmp_path)) == 6
 
 
-# Executes the fake sweep in a process, so that it can receive signals.
-DRIVER = """
-import logging, pathlib, sys, test_sweep
-logging.basicConfig(level=logging.INFO)
-test_sweep.run_fake(pathlib.Path(sys.argv[1]), parallel=2)
-"""
-# Executes it and prints the results. sweep.py defines flags that other programs define
-# too.
-REPORT = """
-import pathlib, sys, test_sweep
-from bert_tf.run_scripts import sweep
-plan = test_sweep.fake_plan(pathlib.Path(sys.argv[1]), seeds=1)
-store = test_sweep.SweepStore(plan)
-sweep._report(plan, store, test_sweep.execute(plan, store, 1, False))
-"""
-
-
-def start_driver(folder, program=DRIVER):
-    paths = os.pathsep.join(
-        [os.path.dirname(__file__), str(pathlib.Path(__file__).parents[1])]
-    )
-    return subprocess.Popen(
-        [sys.executable, "-c", program, str(folder)],
-        env={**os.environ, "PYTHONPATH": paths},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def test_a_failed_run_is_reported_and_tried_again(tmp_path):
     (tmp_path / "3.fails").touch()
     assert run_fake(tmp_path, seeds=1)["x=3+seed=1"] == "error: no space left"
-    reporting = start_driver(tmp_path, REPORT)
-    out, err = reporting.communicate()
-    assert reporting.returncode == 1, err
+    # Another process, because sweep.py defines flags that other programs define too.
+    (reported,) = run_mains([("fake_sweep", [str(tmp_path)])], cwd=TESTS)
+    assert reported.code == 1, reported.err
     rows = csv.DictReader((tmp_path / "sweep/sweep.csv").read_text().splitlines())
     assert [row["x"] + row["failed"] for row in rows] == ["10", "31", "20"]
-    *_, failed, best = out.splitlines()
+    *_, failed, best = reported.out.splitlines()
     log = tmp_path / "sweep/logs/x=3+seed=1.log"
     assert failed == f"failed: x=3+seed=1: error: no space left ({log})"
     assert best.startswith(
@@ -343,23 +269,22 @@ def wait_for_starts(folder, count):
         time.sleep(0.02)
 
 
-def test_a_sweep_waits_for_another_one_and_for_runs_of_a_killed_sweep(tmp_path):
+def test_a_sweep_waits_for_another_one_and_for_runs_of_a_killed_sweep(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
     (tmp_path / "3.waits").touch()
-    first = start_driver(tmp_path)
+    first = subprocess.Popen([sys.executable, fake_sweep.__file__, tmp_path])
     wait_for_starts(tmp_path, 4)
-    second = start_driver(tmp_path)
-    assert any(
-        "Waiting: Another sweep writes" in line
-        for line in iter(second.stderr.readline, "")
-    )
-    first.kill()
-    first.communicate()
-    assert (
-        len(started(tmp_path)) == 4
-    )  # nothing is started while the runs of the first one live
-    (tmp_path / "3.waits").unlink()
-    _, err = second.communicate(timeout=120)
-    assert second.returncode == 0, err
+    with ThreadPoolExecutor() as pool:
+        second = pool.submit(run_fake, tmp_path, parallel=2)
+        while "Waiting: Another sweep writes" not in caplog.text:
+            assert not second.done()
+            time.sleep(0.02)
+        first.kill()
+        first.wait()
+        # Nothing is started while the runs of the first sweep live.
+        assert len(started(tmp_path)) == 4 and not second.done()
+        (tmp_path / "3.waits").unlink()
+        second.result(timeout=120)
     assert with_weights(tmp_path) == {"x=3+seed=2"}
     # The runs that ended after the sweep was killed are not repeated.
     assert sorted(started(tmp_path)) == ["1 1", "1 2", "2 1", "2 2", "3 1", "3 2"]
@@ -367,10 +292,14 @@ def test_a_sweep_waits_for_another_one_and_for_runs_of_a_killed_sweep(tmp_path):
 
 def test_a_stop_ends_the_runs_and_is_no_failure(tmp_path):
     (tmp_path / "3.waits").touch()
-    driver = start_driver(tmp_path)
-    wait_for_starts(tmp_path, 4)
-    driver.send_signal(signal.SIGINT)
-    assert "KeyboardInterrupt" in driver.communicate(timeout=60)[1]
+
+    def stop():
+        wait_for_starts(tmp_path, 4)
+        _thread.interrupt_main()  # as Ctrl-C does
+
+    with ThreadPoolExecutor() as pool, pytest.raises(KeyboardInterrupt):
+        pool.submit(stop)
+        run_fake(tmp_path, parallel=2)
     found = SweepStore(fake_plan(tmp_path)).results()
     assert [run.name for run in found] == ["x=1+seed=1", "x=1+seed=2"]
     with open(tmp_path / "sweep/sweep.lock") as file:

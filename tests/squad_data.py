@@ -53,6 +53,12 @@ def tokenizers(do_lower_case):
     return BertTokenizer(tokens, do_lower_case), Tokenizer(tokens, do_lower_case)
 
 
+def released_vocabulary(test_data):
+    """Returns the tokens of the released uncased vocabulary."""
+    path = test_data / "data/vocab/bert-base-uncased-vocab.txt"
+    return tuple(path.read_text("utf-8").split("\n")[:-1])
+
+
 def paragraph_of(context, *questions):
     """Returns a paragraph.
 

@@ -164,6 +164,7 @@ def test_rounding_errors_alone_change_the_last_squad_losses(squad, config, exact
     assert difference[12:].max() > 1e-3
 
 
+@pytest.mark.medium
 def test_pretraining_resumes_from_a_google_checkpoint(config):
     trajectory = np.load(GOLDEN / "google_pretraining/trajectory.npz")
     weights = read_weights(str(GOLDEN / "google_pretraining/step10"), slots=True)

@@ -83,8 +83,7 @@ def test_round_trips_are_bitwise(tmp_path, kind, dialect):
     assert read.unknown == ()
 
 
-@pytest.mark.parametrize("source", ["google", "hugging_face", "bert-tf"])
-def test_every_dialect_keeps_the_lines_of_an_odd_vocabulary(tmp_path, source):
+def test_every_dialect_keeps_the_lines_of_an_odd_vocabulary(tmp_path):
     """Repeated, empty and white-space entries: the ids are the line numbers."""
     odd = [
         "",
@@ -100,19 +99,21 @@ def test_every_dialect_keeps_the_lines_of_an_odd_vocabulary(tmp_path, source):
     ]
     lines = [*VOCABULARY[:20], *odd, *VOCABULARY[20:49], "w3"]
     written = "".join(f"{line}\n" for line in lines).encode()
-    folder = tmp_path / "source"
-    write_weights(weights_of(MODELS["tagger"], vocabulary=lines), str(folder), source)
-    assert (folder / "vocab.txt").read_bytes() == written
+    source = tmp_path / "source"
+    write_weights(weights_of(MODELS["tagger"], vocabulary=lines), str(source), "google")
+    assert (source / "vocab.txt").read_bytes() == written
 
+    # Each folder is the source of the next one; keras-hub has no taggers.
     released = reference.Tokenizer(lines, True)
     text = "w1 w2 w3 a b a\u00a0b a\u2028b w4"
-    for dialect in WRITABLE_DIALECTS:
+    for dialect in sorted(WRITABLE_DIALECTS, key="keras_hub".__eq__):
         target = tmp_path / dialect
-        convert(str(folder), str(target), dialect, encoder_only=dialect == "keras_hub")
+        convert(str(source), str(target), dialect, encoder_only=dialect == "keras_hub")
         (vocabulary,) = target.rglob("vocab*.txt")
         assert vocabulary.read_bytes() == written
         found = load(target).tokenizer.tokenize(text)
         assert found.numpy().tolist() == released.tokenize(text)
+        source = target
 
 
 @pytest.mark.parametrize("dialect", ["google", "hugging_face", "bert-tf"])

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 from json_files import read_json
 from reference import squad as oracle
-from reference.tokenizer import Tokenizer
 from refusals import refused
 from squad_data import (
     CASES,
@@ -19,9 +18,11 @@ from squad_data import (
     paragraph_of,
     random_data,
     read,
+    released_vocabulary,
     tokenizers,
     write,
 )
+from tokenizer_pairs import pair
 
 from bert_tf import features
 from bert_tf.fine_tuning import record_files
@@ -29,18 +30,24 @@ from bert_tf.tasks import pieces_and_doc_stride_windows as task_windows
 from bert_tf.tasks.splits import FileSource, RowCounts, Split
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import check_room
-from bert_tf.tokenization import BertTokenizer
 
 WITHOUT_PIECES = ["", " \t\n", "\u200b \u0301\n\ufffd"]
 # max_seq_length, doc_stride, max_query_length
 SIZES = [(32, 8, 8), (24, 1, 5), (16, 40, 12), (7, 2, 3), (12, 5, 0), (384, 128, 64)]
 
 
+# The fields of the oracle that have other names than the features of records.
+FIELDS = {
+    "start_positions": "start_position",
+    "end_positions": "end_position",
+    "unique_ids": "unique_id",
+}
+
+
 def columns_of(encoded):
     """Returns the columns of a task as lists, with the names of the oracle's fields."""
-    names = {"start_positions": "start_position", "end_positions": "end_position"}
     return {
-        names.get(name, name): values.tolist()
+        FIELDS.get(name, name): values.tolist()
         for name, values in encoded.columns.items()
     }
 
@@ -112,31 +119,35 @@ def test_truncated_questions_are_counted(tmp_path, do_lower_case):
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
 def test_golden_files(test_data, version, training):
-    """The records equal those that the released program computed."""
+    """Records of bert-tf and the reference equal those that the released program made.
+
+    Its training records are in the order of the file.
+    """
     folder = test_data / "golden/google_squad_postprocess"
     if not folder.is_dir():
         pytest.skip("requires golden/google_squad_postprocess in BERT_TF_TEST_DATA")
     flags = read_json(folder / version / "flags.json")
-    vocab = str(test_data / "data/vocab/bert-base-uncased-vocab.txt")
     names = "doc_stride", "max_query_length"
+    tokenizer, reference = pair(released_vocabulary(test_data), True)
     task = make_task(
-        BertTokenizer(vocab), {name: flags[name] for name in names},
+        tokenizer, {name: flags[name] for name in names},
         {"version_2_with_negative": flags["version_2_with_negative"]},
     )  # fmt: skip
-    reference = Tokenizer(task.tokenizer.vocabulary, True)
     kind = "train_" if training else ""
     path = folder / f"squad_sample_{kind}{version}.json"
     found = Encoded(path, task, reference, flags["max_seq_length"], training)
     check_equal(found)
     kind = "train" if training else "predict"
     with np.load(folder / version / f"features_{kind}.npz") as golden:
-        for name in {*golden} & {*found.encoded.columns}:
-            np.testing.assert_array_equal(
-                found.encoded.columns[name], golden[name], err_msg=name
-            )
-        assert {"input_ids", "input_mask", "segment_ids"} <= {*golden}
+        for name, values in golden.items():
+            expected = [
+                getattr(window, FIELDS.get(name, name)) for window in found.features
+            ]
+            np.testing.assert_array_equal(expected, values, err_msg=name)
+        assert {"unique_ids", "input_ids", "input_mask", "segment_ids"} <= {*golden}
         assert ("start_positions" in golden) == training
-        assert len(golden["unique_ids"]) == len(found.encoded.columns["input_ids"])
+    impossible = {window.is_impossible for window in found.features}
+    assert impossible == ({False, True} if training and version == "v2.0" else {False})
 
 
 LITERAL = {
@@ -336,9 +347,7 @@ def test_record_files_equal_the_released_ones(tmp_path, monkeypatch):
     parsed = features.parser(features.SPAN, {"S": 24})(next(iter(records)))
     assert len(examples) > 60 and len(parsed) == 7
     for name, values in parsed.items():
-        field = {"unique_ids": "unique_id"}.get(
-            name, name.replace("positions", "position")
-        )
+        field = FIELDS.get(name, name)
         assert values.numpy().tolist() == [
             getattr(window, field) for window in expected
         ], name

@@ -1,9 +1,7 @@
 """Fixtures of the tokenizer tests."""
 
 import pytest
-from reference import tokenizer as reference
-
-from bert_tf.tokenization import BertTokenizer
+from tokenizer_pairs import pair
 
 
 @pytest.fixture(
@@ -16,7 +14,5 @@ from bert_tf.tokenization import BertTokenizer
 )  # fmt: skip
 def released_vocabulary(request, test_data):
     name, do_lower_case = request.param
-    tokenizer = BertTokenizer(
-        str(test_data / f"data/vocab/{name}-vocab.txt"), do_lower_case
-    )
-    return tokenizer, reference.Tokenizer(tokenizer.vocabulary, do_lower_case)
+    text = (test_data / f"data/vocab/{name}-vocab.txt").read_text("utf-8")
+    return pair(tuple(text.removesuffix("\n").split("\n")), do_lower_case)

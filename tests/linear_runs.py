@@ -1,8 +1,10 @@
 """Training runs of a linear model, for fast tests of the training engine."""
 
+import functools
 import json
 import os
 import signal
+import tempfile
 
 import keras
 import numpy as np
@@ -97,6 +99,13 @@ def run(folder, stop_at=None, overwrite=False, **changes):
     held_out = HeldOutData({"eval": send_sigterm}) if stop_at else None
     trainer.train(TrainingData(data()), held_out)
     return weights(trainer)
+
+
+@functools.cache
+def uninterrupted():
+    """Returns the weights of `run` in a folder that is removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run(folder)
 
 
 def weights(trainer):

@@ -17,51 +17,59 @@ import bert_tf
 
 NEEDS_TENSORFLOW = "needs the backend tensorflow of Keras. Received: jax."
 SET = "set KERAS_BACKEND=tensorflow in the environment"
-ON_JAX = (
-    "import keras; keras.config.backend = lambda: 'jax'; "
-    "os.environ['KERAS_BACKEND'] = 'jax'; "
+TRAIN = (
+    f"{NEEDS_TENSORFLOW} Train with compile and fit (docs/backends.md), or {SET} before "
+    "keras is imported."
 )
-# The end of a program, and the message.
-MESSAGES = {
-    ON_JAX + "bert_tf.export_model": (
+# A name, the backend of Keras, and the message if the environment names JAX.
+MESSAGES = [
+    (
+        "export_model",
+        "jax",
         f"bert_tf.export_model {NEEDS_TENSORFLOW} Save the model with "
         "bert_tf.save_checkpoint, and then run export_model.py, which uses TensorFlow; "
-        f"or {SET} before keras is imported."
+        f"or {SET} before keras is imported.",
     ),
-    ON_JAX + "bert_tf.Trainer": (
-        f"bert_tf.Trainer {NEEDS_TENSORFLOW} Train with compile and fit "
-        f"(docs/backends.md), or {SET} before keras is imported."
-    ),
-    ON_JAX + "bert_tf.NerTask": (
-        f"bert_tf.NerTask {NEEDS_TENSORFLOW} Train with compile and fit "
-        f"(docs/backends.md), or {SET} before keras is imported."
-    ),
-    "import keras; os.environ['KERAS_BACKEND'] = 'jax'; bert_tf.load": (
+    ("Trainer", "jax", f"bert_tf.Trainer {TRAIN}"),
+    ("NerTask", "jax", f"bert_tf.NerTask {TRAIN}"),
+    (
+        "load",
+        "tensorflow",
         "KERAS_BACKEND is jax, but Keras was imported with tensorflow before. Start "
-        "Python again, and set KERAS_BACKEND before keras is imported."
+        "Python again, and set KERAS_BACKEND before keras is imported.",
     ),
-    "os.environ['KERAS_BACKEND'] = 'jax'; sys.modules['jax'] = None; bert_tf.load": (
-        "Keras cannot use its backend, because jax is not installed. Install it "
-        f"(docs/backends.md), or {SET}."
-    ),
-}
+]
 
 
-@pytest.mark.parametrize("program", MESSAGES)
-def test_names_that_do_not_work_with_the_backend(program):
+def set_backend(monkeypatch, keras_has, environment_has):
+    monkeypatch.setattr(keras.config, "backend", lambda: keras_has)
+    monkeypatch.setenv("KERAS_BACKEND", environment_has)
+
+
+@pytest.mark.parametrize(("name", "backend", "message"), MESSAGES)
+def test_names_that_do_not_work_with_the_backend(monkeypatch, name, backend, message):
+    set_backend(monkeypatch, backend, "jax")
+    monkeypatch.delitem(vars(bert_tf), name, raising=False)  # as before its first use
+    with refused_exactly(message):
+        getattr(bert_tf, name)
+
+
+def test_a_backend_that_is_not_installed():
+    program = "import sys, bert_tf; sys.modules['jax'] = None; bert_tf.load"
     done = subprocess.run(
-        [sys.executable, "-c", f"import os, sys, bert_tf; {program}"],
-        env={**os.environ, "KERAS_BACKEND": "tensorflow"},
+        [sys.executable, "-c", program],
+        env={**os.environ, "KERAS_BACKEND": "jax"},
         capture_output=True,
         text=True,
     )
-    expected = f"bert_tf.errors.InputError: {MESSAGES[program]}"
-    assert done.stderr.splitlines()[-1] == expected
+    assert done.stderr.splitlines()[-1] == (
+        "bert_tf.errors.InputError: Keras cannot use its backend, because jax is not "
+        f"installed. Install it (docs/backends.md), or {SET}."
+    )
 
 
 def test_dynamic_shapes(monkeypatch):
-    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
-    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    set_backend(monkeypatch, "jax", "jax")
     encoder = bert_tf.BertEncoder(bert_tf.BertConfig(9, 8, 1, 2, 8))
     encoder.skip_padding = False
     with refused_exactly(
@@ -76,8 +84,7 @@ def test_dynamic_shapes(monkeypatch):
 @pytest.mark.parametrize("name", ["tensorflow", "jax", "torch"])
 def test_tensorflow_leaves_the_gpus_to_another_backend(name, monkeypatch):
     calls = []
-    monkeypatch.setattr(keras.config, "backend", lambda: name)
-    monkeypatch.setenv("KERAS_BACKEND", name)
+    set_backend(monkeypatch, name, name)
     monkeypatch.setattr(
         tf.config, "set_visible_devices", lambda *arguments: calls.append(arguments)
     )

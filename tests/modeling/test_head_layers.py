@@ -1,5 +1,7 @@
 """The layers between encoder and output layer: BiLSTM, combined states, pooling."""
 
+import itertools
+
 import numpy as np
 import pytest
 from reference.bilstm import bilstm
@@ -90,13 +92,21 @@ def test_a_linear_classifier_takes_the_mean_over_the_tokens():
 
 
 @pytest.mark.parametrize(
-    ("kind", "feature_layers"),
+    ("model_class", "kind", "feature_layers"),
     [
-        *(("linear", each) for each in (None, *FEATURE_LAYERS)),
-        *(("bilstm", each) for each in (None, "concat_last_four", "weighted_sum_all")),
+        # Of these models, only one combines the tokens of a text.
+        *itertools.product(
+            (BertTagger, BertClassifier), ("linear",), (None, *FEATURE_LAYERS)
+        ),
+        *itertools.product(
+            (BertTagger, BertClassifier),
+            ("bilstm",),
+            (None, "concat_last_four", "weighted_sum_all"),
+        ),
+        (BertSpanPredictor, "linear", None),
+        (BertSpanPredictor, "bilstm", "weighted_sum_all"),
     ],
 )
-@pytest.mark.parametrize("model_class", MODELS)
 def test_the_outputs_are_those_of_the_hidden_states(model_class, kind, feature_layers):
     head = HeadConfig(kind, 2, 6, feature_layers)
     model = model_class(CONFIG, head=head, seed=1, **MODELS[model_class])

@@ -56,6 +56,7 @@ def run(folder, base):
     return folder / "run", result.messages
 
 
+@pytest.mark.medium
 def test_a_damaged_record_of_the_evaluation_is_reported(folder, base, run, tmp_path):
     alone = f"{base} --output_dir={run[0]} --do_eval --max_eval_steps=0"
     damaged = f"--eval_input_file={folder}/damaged.tfrecord"
@@ -78,6 +79,7 @@ def test_a_damaged_record_of_the_evaluation_is_reported(folder, base, run, tmp_p
     assert not (run[0] / "eval_results.txt").exists()
 
 
+@pytest.mark.medium
 def test_damaged_records_are_left_out_on_request(folder, base, tmp_path):
     (result,) = run_well(
         PROGRAM,
@@ -87,17 +89,6 @@ def test_damaged_records_are_left_out_on_request(folder, base, tmp_path):
     )
     assert f"damaged records of {folder}/damaged.tfrecord left out: 1" in result.err
     assert len(list((tmp_path / "salvaged").iterdir())) == 1
-
-
-def test_the_default_of_the_warm_up_follows_the_steps(base, tmp_path):
-    for steps, warmup in {9: 0, 200: 20, 100_000: 10_000}.items():
-        run_well(
-            PROGRAM,
-            f"{base} --do_train --stop_at_step=1 --num_train_steps={steps} "
-            f"--output_dir={tmp_path}/{steps}",
-        )
-        settings = read_json(tmp_path / f"{steps}/training_config.json")
-        assert settings["num_warmup_steps"] == warmup
 
 
 def test_each_evaluation_reports_the_accuracies_of_the_majority(run):
@@ -157,15 +148,23 @@ def test_evaluation_takes_model_and_lengths_from_the_run_and_the_records(folder,
     (run[0] / "eval_results.txt").unlink()  # another test expects none
 
 
-def test_only_do_eval_and_eval_steps_evaluate(folder, base, tmp_path):
+@pytest.mark.medium
+def test_only_do_eval_evaluates_and_the_warm_up_follows_the_steps(
+    folder, base, tmp_path
+):
     write_rows(tmp_path / "other.txt", *tiny_corpus.VOCABULARY[:-1], "other")
     command = (
         f"{base} --eval_input_file={folder}/out/data.tfrecord --do_train "
-        f"--num_train_steps=2 --output_dir={tmp_path}"
+        f"--stop_at_step=1 --output_dir={tmp_path}"
     )
     without, with_eval = run_well(
-        PROGRAM, f"{command}/without", f"{command}/with --do_eval --max_eval_steps=1"
+        PROGRAM,
+        f"{command}/without --num_train_steps=19",
+        f"{command}/with --num_train_steps=200_000 --do_eval --max_eval_steps=1",
     )
+    for name, warmup in {"without": 1, "with": 10_000}.items():
+        settings = read_json(tmp_path / name / "training_config.json")
+        assert settings["num_warmup_steps"] == warmup
     assert "eval" not in without.err and without.out == ""
     warning = "The evaluation reads training records (1 of 1 files"
     assert warning in with_eval.err

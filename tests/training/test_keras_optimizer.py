@@ -179,6 +179,7 @@ def compare_with_numpy(weights, expected):
         np.testing.assert_allclose(found, value, rtol=0, atol=2e-5, err_msg=name)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("run", ["fit", "custom_loop"])
 def test_two_replicas_sum_gradients_before_clipping(two_replicas, run):
     expected, norms = runs.train_in_numpy(clip_norm=1.0)
@@ -190,6 +191,7 @@ def test_two_replicas_sum_gradients_before_clipping(two_replicas, run):
     compare_with_numpy(found.values(), expected)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("misuse", "message"),
     [
@@ -416,8 +418,7 @@ class ReleasedRule(keras.optimizers.Optimizer):
         {"gradient_accumulation_steps": 2},
         {"gradient_accumulation_steps": 4, "global_clipnorm": 1.0},
         {"global_clipnorm": 0.5},
-        {"epsilon": 0.1},
-        {"beta_1": 0.8, "beta_2": 0.98},
+        {"epsilon": 0.1, "beta_1": 0.8, "beta_2": 0.98},
     ],
     ids=str,
 )

@@ -54,6 +54,7 @@ def assert_ended_at_0(folder, budget):
     return entries
 
 
+@pytest.mark.medium
 def test_training_ends_in_time_with_the_learning_rate_0(tmp_path):
     steps = runs.train(make_trainer(tmp_path, 6.0))  # also if tracing takes seconds
     assert steps > 20  # num_train_steps does not end training

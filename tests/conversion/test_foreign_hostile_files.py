@@ -275,6 +275,10 @@ HDF5 = {
         ),
         "a is a link to another place",
     ),
+    "virtual": (
+        lambda file: file.create_virtual_dataset("a", h5py.VirtualLayout((8,), "f4")),
+        "a is a link to another place",
+    ),
     "not written": (
         lambda file: file.create_dataset("a", (10**12,), "f4"),
         "a is compressed or incomplete",

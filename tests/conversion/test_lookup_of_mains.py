@@ -101,6 +101,7 @@ def assert_trained(result, out):
     assert BertConfig.from_json((newest / "bert_config.json").read_text()) == CONFIG
 
 
+@pytest.mark.medium
 def test_programs_read_a_released_zip_and_the_hub(one_model, tmp_path):
     root, expected = one_model
     other_rules = tmp_path / "other_rules"

@@ -50,8 +50,7 @@ def logits(model, name):
     return model(inputs_of(expected))["logits"], expected["logits"]
 
 
-@pytest.mark.parametrize("architectures", AMBIGUOUS)
-@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize(("name", "architectures"), zip(HEADS, AMBIGUOUS, strict=True))
 def test_the_model_decides_which_head_an_ambiguous_folder_has(
     tmp_path, name, architectures
 ):

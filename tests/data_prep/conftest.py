@@ -1,5 +1,6 @@
 """Fixtures for the tests of `data_prep`."""
 
+import functools
 from typing import NamedTuple
 
 import pytest
@@ -12,8 +13,17 @@ from tiny_corpus import (
     vocabulary_file,
 )
 
+from bert_tf.data_prep import word_counts
 from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.runners import inspection
+
+_counter = functools.cache(word_counts._counter)
+
+
+@pytest.fixture(autouse=True)
+def one_counter(monkeypatch):
+    """All tests share the function that counts words, because its trace takes long."""
+    monkeypatch.setattr(word_counts, "_counter", _counter)
 
 
 @pytest.fixture

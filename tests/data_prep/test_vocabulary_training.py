@@ -221,16 +221,3 @@ def test_program_writes_the_file_and_reports_missing_entries(tmp_path):
     )
     assert "within --max_characters and --max_words" in few.err
     assert_refused(missing, "No input file matches nowhere.txt")
-
-
-@pytest.mark.parametrize("size", [90, 100, 110, 120])
-def test_vocabulary_has_the_exact_size_and_covers_every_character(size):
-    config = VocabularyConfig(vocab_size=size, num_unused_tokens=2)
-    learned = learn(counted(LINES), config)
-    tokens, missing = learned.tokens, learned.missing
-    assert len(tokens) == size and missing == max(0, missing)
-    characters = {character for word in counted(LINES) for character in word}
-    assert characters <= set(tokens)
-    released = reference.Tokenizer(tokens, True)
-    unknown = tokens.index("[UNK]")
-    assert all(unknown not in released.tokenize(line) for line in LINES)

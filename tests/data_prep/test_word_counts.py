@@ -1,7 +1,6 @@
 """Word counts: bounded blocks for lines of any length, and text that is not UTF-8."""
 
 import collections
-import functools
 import gzip
 import itertools
 import threading
@@ -17,17 +16,15 @@ from bert_tf.data_prep import word_counts
 from bert_tf.data_prep.corpus import text_blocks
 from bert_tf.progress import map_in_order
 
-# All examples of a test may share the fixture, because it only replaces two module
-# attributes.
+# All examples of a test may share the fixtures, because they only replace attributes of
+# modules.
 SHARED = HealthCheck.function_scoped_fixture
 SMALL = 64  # block size in bytes
-_counter = functools.cache(word_counts._counter)  # all tests share one trace
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(text_blocks, "BLOCK_BYTES", SMALL)
-    monkeypatch.setattr(word_counts, "_counter", _counter)
 
 
 def count(source, do_lower_case=True, num_workers=2):

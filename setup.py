@@ -39,6 +39,7 @@ DEV = [
     "setuptools>=77",  # builds the wheel that a test installs
     "pytest>=8",
     "pytest-xdist>=3.6",
+    "coverage>=7.6",  # of tools/mutants.py
     "hypothesis>=6.100",
     "ruff==0.17.5",
     "mypy>=1.15",

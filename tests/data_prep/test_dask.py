@@ -235,6 +235,7 @@ def test_a_killed_process_does_not_change_the_records(
     assert contents(output.parent) == job.expected
 
 
+@pytest.mark.medium
 def test_bad_input_ends_the_run_at_once(job, tmp_path, two_workers):
     (tmp_path / "a.txt").write_bytes(b"waa\nwab\n\nwac\xe9\n")
     for number in range(10):
@@ -249,6 +250,7 @@ def test_bad_input_ends_the_run_at_once(job, tmp_path, two_workers):
         ] == before
 
 
+@pytest.mark.medium
 def test_workers_read_a_vocabulary_that_has_changed(job, tmp_path, two_workers):
     changed = dataclasses.replace(job.config, vocab_file=str(tmp_path / "vocab.txt"))
     for name, entries in [

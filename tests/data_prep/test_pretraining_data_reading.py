@@ -3,7 +3,6 @@
 A segment is a group of whole documents that one task processes.
 """
 
-import json
 import random
 import sys
 
@@ -110,15 +109,6 @@ def test_a_document_over_the_size_limit_is_named(tmp_path, vocab_file, monkeypat
         create(config, tmp_path / "part*", *output)
     config = RecordsConfig(vocab_file, break_documents_at_files=True, **flags)
     assert create(config, tmp_path / "part*", *output)
-    long = json.dumps({"text": line * 500})
-    with refused(r"^Line 3 of .*/corpus.txt, a document, is larger"):
-        make(
-            tmp_path,
-            vocab_file,
-            f'{{"text": "a"}}\n\n{long}\n',
-            input_format="jsonl",
-            **flags,
-        )
 
 
 def test_a_blank_line_at_the_start_of_a_file_ends_a_document(tmp_path):

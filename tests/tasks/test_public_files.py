@@ -283,15 +283,6 @@ CHOICES = [
     ),
     ("tsv to predict", choices_to_predict, "swag_test.tsv", [(*RAIN, None)]),
     (
-        "SWAG in JSON lines",
-        choices,
-        (
-            "c.jsonl",
-            '{"sent1": "c", "sent2": "s", "ending0": "a", "ending1": "b", "label": 0}',
-        ),
-        [("c", ("s a", "s b"), 0)],
-    ),
-    (
         "CommonsenseQA",
         choices,
         (
@@ -322,18 +313,6 @@ CHOICES = [
             "columns are: goal, sol1, sol2, label.",
             EXPECTED,
         ),
-    ),
-    (
-        "XCOPA",
-        choices,
-        ("c.jsonl", '{"premise": "p", "choice1": "a", "choice2": "b", "label": 1}'),
-        refused("columns are: premise, choice1, choice2, label.", EXPECTED),
-    ),
-    (
-        "Winogrande",
-        choices,
-        ("c.jsonl", '{"sentence": "s", "option1": "a", "answer": "2"}'),
-        refused("columns are: sentence, option1, answer.", EXPECTED),
     ),
     (
         "letters",

@@ -94,7 +94,7 @@ def write_checkpoints(folder: pathlib.Path) -> None:
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     tokenizer = bert_tf.BertTokenizer([*special, *sorted(set(words))])
     config = bert_tf.BertConfig.named(
-        "tiny", tokenizer.vocab_size, initializer_range=0.08
+        "tiny", tokenizer.vocab_size, num_hidden_layers=1, initializer_range=0.08
     )
     model = bert_tf.BertPretrainer(config, seed=1)
     checkpoints = {

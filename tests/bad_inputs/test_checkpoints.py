@@ -240,6 +240,7 @@ OTHER_FLAGS = {
 }  # fmt: skip
 
 
+@pytest.mark.medium
 def test_programs_refuse_damaged_checkpoints(valid, folder):
     for name, (dialect, change) in CHANGED.items():
         change(copy(valid, dialect, folder / name))

@@ -242,6 +242,7 @@ def test_an_input_is_not_an_output(folder, monkeypatch, path):
         check_output_file(path, ["model/vocab.txt", "in.txt"])
 
 
+@pytest.mark.medium
 def test_outputs_that_would_replace_something_else_are_refused(folder):
     before = contents(folder)
     results = run_mains(commands(line for line, _ in ROWS), cwd=folder, secs=60)
@@ -251,6 +252,7 @@ def test_outputs_that_would_replace_something_else_are_refused(folder):
     assert contents(folder) == before
 
 
+@pytest.mark.medium
 def test_links_are_followed_and_stdout_is_written_to(folder):
     (folder / "old.txt").write_text("old")
     (folder / "to_old").symlink_to("old.txt")

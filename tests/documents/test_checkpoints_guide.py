@@ -4,11 +4,13 @@ import pathlib
 import shutil
 
 import numpy as np
+import pytest
 from guide_program import program
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/checkpoints.md"
 
 
+@pytest.mark.medium
 def test_the_calls_for_users_of_tensorflow_hub_run(test_data, tmp_path, monkeypatch):
     """The model has random weights, and at most 32 tokens instead of 512."""
     monkeypatch.chdir(tmp_path)

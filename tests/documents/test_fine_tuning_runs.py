@@ -2,11 +2,13 @@
 
 import json
 
+import pytest
 from guide_program import program, write_checkpoints
 
 import bert_tf
 
 
+@pytest.mark.medium
 def test_each_task_trains_and_writes_its_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_checkpoints(tmp_path)

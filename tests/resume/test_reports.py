@@ -18,6 +18,7 @@ from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.trainer import TrainingData
 from bert_tf.training.training_config import RuntimeConfig
 
+pytestmark = pytest.mark.medium
 STEPS, LOG_STEPS, SAVE_STEPS, EVAL_STEPS, STOP_AT = 50, 10, 25, 11, 33
 # This program imports TensorFlow once. For each line on stdin, the arguments of
 # `train`, it forks a process that trains, and prints the exit code of the process.

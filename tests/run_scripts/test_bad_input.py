@@ -1,6 +1,7 @@
 """After bad input, a program prints a helpful line, exits with 2 and leaves no file."""
 
 import pathlib
+import shutil
 
 import pytest
 from run_programs import (
@@ -102,6 +103,7 @@ CASES = [
 ]
 
 
+@pytest.mark.medium
 def test_run_classifier_refuses_bad_input():
     assert_each_refused(MODULE, BASE, CASES)
     train = f"{DATA} --do_train --do_eval"
@@ -112,8 +114,7 @@ def test_run_classifier_refuses_bad_input():
     assert_each_refused(MODULE, train, no_model)
 
     # After a complete run, the same command trains no further step, other settings are
-    # refused, --overwrite starts from the beginning, and evaluation without training
-    # works.
+    # refused, and evaluation without training works.
     first, same, eval_only = run_well(MODULE, BASE, BASE, f"{MODEL} --do_eval")
     assert first.out == same.out == eval_only.out
     assert "Continuing from step 2" in same.err
@@ -121,7 +122,6 @@ def test_run_classifier_refuses_bad_input():
     assert_refused(
         other, "learning_rate=5e-05", "learning_rate=0.1", "--overwrite=True"
     )
-    run_well(MODULE, f"{BASE} --learning_rate=0.1 --overwrite")
 
     # The casing and the vocabulary must equal the casing and vocabulary of the initial
     # checkpoint.
@@ -135,4 +135,12 @@ def test_run_classifier_refuses_bad_input():
     assert_refused(
         vocabulary, "other.txt has the SHA-256", "was trained with the vocabulary"
     )
-    run_well(MODULE, f"{train} {following}")
+
+    # --overwrite starts from the beginning. The initial checkpoint gives the
+    # architecture and the vocabulary.
+    shutil.copytree("out", "first")
+    (replaced,) = run_well(
+        MODULE,
+        f"{DATA} --do_train --init_checkpoint=first --learning_rate=0.1 --overwrite",
+    )
+    assert "Continuing" not in replaced.err

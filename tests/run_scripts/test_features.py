@@ -123,13 +123,14 @@ def test_only_the_head_of_a_tagger_is_trained_on_the_hidden_states_of_the_encode
     assert [row["tags"] for row in answers] == expected
 
 
+@pytest.mark.medium
 def test_a_linear_classifier_is_trained_on_the_mean_of_each_text():
     run_well(
         CLASSIFIER,
         f"{TEXTS} {FROZEN} --do_eval --feature_layers=weighted_sum_all "
         "--feature_dtype=float32 --num_train_epochs=20",
         f"{TEXTS} {FROZEN} {BILSTM} --output_dir=bilstm",
-        f"{TEXTS} {TUNED} {BILSTM} --output_dir=fine_tuned",
+        f"{TEXTS} {TUNED} {BILSTM} --lstm_layers=1 --output_dir=fine_tuned",
     )
     assert cached_vectors("out/features/train-1-2-3-4-mean").shape == (60, 4, 16)
     shares = weights_of("out")[0]["cls/head_layers/layer_weights"]
@@ -137,9 +138,10 @@ def test_a_linear_classifier_is_trained_on_the_mean_of_each_text():
     assert results_of("out")["eval_accuracy"] > 0.7
     # The default of --feature_layers is the best row of the paper.
     assert os.path.isdir("bilstm/features/train-1-2-3-4")
+    assert weights_of("bilstm")[1]["head"]["lstm_layers"] == 2
     before = load_file("model/model.safetensors")
     weights, facts = weights_of("fine_tuned")
-    assert facts["head"] == {"kind": "bilstm", "lstm_layers": 2, "lstm_size": 8}
+    assert facts["head"] == {"kind": "bilstm", "lstm_layers": 1, "lstm_size": 8}
     assert not all(
         np.array_equal(weights[name], array) for name, array in before.items()
     )
@@ -159,6 +161,7 @@ def test_flags_that_do_not_fit_are_refused():
     assert_each_refused(NER, f"{TAGS} --approach=features", cases)
 
 
+@pytest.mark.medium
 def test_changes_are_noticed_when_a_run_continues():
     command = f"{TAGS} {FROZEN} {BILSTM}"
     run_well(NER, f"{command} --stop_at_step=3")

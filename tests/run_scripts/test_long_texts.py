@@ -46,6 +46,7 @@ def predicted(folder):
     return np.loadtxt(f"{folder}/test_results.tsv", ndmin=2)
 
 
+@pytest.mark.medium
 def test_a_run_averages_windows_and_its_export_too():
     train = f"{BASE} --do_train --do_eval --do_predict"
     trained, _, truncated = run_well(

@@ -21,6 +21,8 @@ from run_programs import (
 )
 from tiny_bert import SPECIAL, write_architecture
 
+import bert_tf
+
 MODULE = "bert_tf.run_scripts.run_squad"
 TEXT = "ann bob carl dora lives in rome paris oslo who where ."
 WORDS = TEXT.split()
@@ -81,7 +83,7 @@ def test_version_1_is_trained_predicted_and_scored():
         "--init_checkpoint=out --output_dir=own --do_predict "
         "--predict_file=questions.json",
         f"{BASE} --do_eval --init_checkpoint=out --output_dir=again",
-        f"{BASE} --do_train --init_checkpoint=out --output_dir=further",
+        f"{BASE} --do_train --init_checkpoint=out --output_dir=new --check_only",
     )
     predictions, nbest = (
         read_json("out/predictions.json"),
@@ -256,10 +258,13 @@ def test_a_context_without_words_is_answered():
     for name, count in (("some", 3), ("none", 2)):
         data = {"data": [{"title": "t", "paragraphs": contexts[:count]}]}
         write_rows(f"{name}.json", json.dumps(data))
-    predict = f"{BASE} --do_predict --init_checkpoint=out"
+    config = bert_tf.BertConfig(**read_json("config.json"))
+    model = bert_tf.BertSpanPredictor(config)
+    tokenizer = bert_tf.BertTokenizer(VOCABULARY)
+    bert_tf.save_checkpoint(model, tokenizer, "model", task_type="span")
+    predict = f"{BASE} --do_predict --init_checkpoint=model"
     run_well(
         MODULE,
-        f"{BASE} --do_train",
         f"{predict} --predict_file=some.json --output_dir=1",
         f"{predict} --predict_file=none.json --output_dir=2",
         f"{predict} --predict_file=none.json --output_dir=3 --version_2_with_negative",

@@ -269,6 +269,7 @@ def wait_for_starts(folder, count):
         time.sleep(0.02)
 
 
+@pytest.mark.medium
 def test_a_sweep_waits_for_another_one_and_for_runs_of_a_killed_sweep(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     (tmp_path / "3.waits").touch()

@@ -9,6 +9,7 @@ from bert_tf.tokenization import unicode_tables
 from tools import make_unicode_tables
 
 
+@pytest.mark.medium
 @pytest.mark.skipif(
     unicodedata.unidata_version != make_unicode_tables.UNICODE_VERSION,
     reason="the generator needs a Python with Unicode 14.0",

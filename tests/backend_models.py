@@ -5,6 +5,7 @@ it predicts with the models `<kind>.keras` and the checkpoints `<kind>/` there, 
 other models, and writes all results.
 """
 
+import functools
 import os
 import pathlib
 import subprocess
@@ -124,6 +125,13 @@ def trained(kind):
     model = make(kind)
     compile_with(model, kind, adam())
     return model, train(model, kind)
+
+
+@functools.cache
+def trained_here(kind):
+    """Returns losses and variables of 12 steps, and the losses of 3 more steps."""
+    model, losses = trained(kind)
+    return losses, variables(model), train(model, kind, 3, STEPS)
 
 
 def save(path, arrays):

@@ -208,7 +208,6 @@ def test_misuse_with_two_replicas_is_refused(two_replicas, misuse, message):
     [
         (1.0, {}),
         (25.0, {}),
-        (1e9, {}),
         (None, {}),
         (1.0, {"jit_compile": True}),
         (1.0, {"run_eagerly": True}),

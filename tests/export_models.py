@@ -14,6 +14,7 @@ from tiny_bert import SPECIAL, small_config
 import bert_tf
 from bert_tf.conversion import CheckpointContents
 from bert_tf.export import exporter
+from bert_tf.export.formats import FORMATS
 from bert_tf.export.served import load_served
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import arrays_by_name
@@ -51,21 +52,18 @@ CHOICES = [
     ["h"],
     ["", "", "g a"],
 ]
-# The kinds whose TFLite files can contain the tokenizer.
-KINDS_WITH_TEXT_INPUT = (
-    "classification",
-    "pair",
-    "multi_label",
-    "regression",
-    "embedding",
-)
-# float16 is the dtype of weights only: two kinds have such files.
-LITE_PRECISIONS = {
-    kind: ("float32", "float16", "int8")
-    if kind in ("classification", "multi_label")
-    else ("float32", "int8")
-    for kind in KINDS
-}
+# The kinds that have a client for ONNX files.
+KINDS_WITH_CLIENT = (*KINDS[:4], "embedding")
+# The kinds with TFLite files that contain the tokenizer.
+KINDS_WITH_TEXT_INPUT = ("pair", "embedding")
+
+
+def lite_precisions(kind):
+    """Returns the precisions of the TFLite files of a kind of model.
+
+    The converter quantizes no weights of so small models, so one kind has all files.
+    """
+    return FORMATS["tflite"].precisions if kind == "classification" else ("float32",)
 
 
 def text_names(kind):
@@ -152,11 +150,11 @@ def save(model, folder, dialect="bert-tf", **facts):
     return bert_tf.save_checkpoint(model, tokenizer, str(folder), dialect, **facts)
 
 
-def slow_except(*fast, kinds=KINDS):
+def slow_except(*fast, medium=(), kinds=KINDS):
     """Returns kinds of models as parameters: only some run without --slow."""
+    marks = dict.fromkeys(fast, ()) | dict.fromkeys(medium, pytest.mark.medium)
     return [
-        kind if kind in fast else pytest.param(kind, marks=pytest.mark.slow)
-        for kind in kinds
+        pytest.param(kind, marks=marks.get(kind, pytest.mark.slow)) for kind in kinds
     ]
 
 

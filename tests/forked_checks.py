@@ -102,14 +102,12 @@ def _server():
     return own
 
 
-def initializer():
-    """Returns a replacement of `CheckProcess.__init__`."""
-    original = export_check.CheckProcess.__init__
+_ORIGINAL = export_check.CheckProcess.__init__
 
-    def initialize(check, python=sys.executable):
-        if python != sys.executable:
-            original(check, python)
-        else:
-            check._process = _Process()
 
-    return initialize
+def initialize(check, python=sys.executable):
+    """Replaces `CheckProcess.__init__`."""
+    if python != sys.executable:
+        _ORIGINAL(check, python)
+    else:
+        check._process = _Process()

@@ -87,7 +87,7 @@ def onnx_texts(path):
 # TFLite files take one row.
 FILES = {
     "tflite": FileFormat(
-        export_models.LITE_PRECISIONS.get,
+        export_models.lite_precisions,
         ((1, 1), (2, 1), (7, 1), (12, 1), (16, 1), (7, 1)),
         lite_runner,
         lite_texts,
@@ -101,6 +101,18 @@ FILES = {
         "onnx",
     ),
 }
+
+
+@functools.cache
+def saved_model(version):
+    """Loads a SavedModel of the fixture `exported`, once in each process."""
+    return tf.saved_model.load(version)
+
+
+@functools.cache
+def predictor(path, **options):
+    """Returns the predictor of a file or folder of the fixture `exported`."""
+    return bert_tf.Predictor(path, **options)
 
 
 def need_packages(name):
@@ -200,7 +212,7 @@ def check_predictions(found, expected, tolerance=1e-4):
 def check_predictor(path, saved, kind):
     """Compares the predictions of a file with those of a SavedModel."""
     columns = export_models.inputs_of(kind, TEXTS).values()
-    expected = bert_tf.Predictor(saved)(*columns)
-    check_predictions(bert_tf.Predictor(path, num_threads=1)(*columns), expected)
-    check_predictions(bert_tf.Predictor(path, batch_size=1)(*columns), expected)
-    assert bert_tf.Predictor(path)(*([] for _ in columns)) == []
+    expected = predictor(saved)(*columns)
+    check_predictions(predictor(path, num_threads=1)(*columns), expected)
+    check_predictions(predictor(path, batch_size=1)(*columns), expected)
+    assert predictor(path)(*([] for _ in columns)) == []

@@ -10,11 +10,11 @@ import pytest
 import tensorflow as tf
 from json_files import write_json
 from run_programs import assert_refused, run_mains
+from shared_exports import exported, faster_exports
 
-from bert_tf.export import exporter
-from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.storage.sealed import sha256_of_values
 
+__all__ = ["exported", "faster_exports"]
 EXPORT, PREDICT = "bert_tf.run_scripts.export_model", "bert_tf.run_scripts.predict"
 CHECKPOINT = "--checkpoint=ckpt/classification"
 MODEL = "--model=served"
@@ -104,11 +104,11 @@ DAMAGE = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(exported, tmp_path_factory):
     """A folder with a checkpoint, its export, damaged copies of it, and odd files."""
     folder = tmp_path_factory.mktemp("exports")
-    path, _ = export_models.write_checkpoint("classification", folder / "ckpt")
-    exporter.export(path, str(folder / "served"), ServingSettings())
+    export_models.write_checkpoint("classification", folder / "ckpt")
+    shutil.copytree(exported("classification"), folder / "served/1")
     for name, (file, change) in DAMAGE.items():
         place = folder / name / "1" / file
         shutil.copytree(folder / "served/1", folder / name / "1")
@@ -155,6 +155,7 @@ def write_model(path, function):
     write_json(path / "assets.extra/weights.json", facts)
 
 
+@pytest.mark.medium
 def test_bad_input_is_refused_in_one_line(folder):
     before = sorted(str(path) for path in folder.rglob("*"))
     rows = [

@@ -4,12 +4,10 @@ import importlib.util
 import os
 
 import export_models
-import numpy as np
 import pytest
-from model_file_checks import TEXTS, check_predictions
+from model_file_checks import TEXTS, check_predictions, path_of, predictor
 from processors import needs_bfloat16
 
-import bert_tf
 from bert_tf.export import export_check
 from bert_tf.export.formats import FORMATS
 
@@ -30,13 +28,12 @@ def files_of(exported, kind):
 def check_rows(path, kind, tolerance):
     """Compares predictions of texts alone with those in batches of three and of all."""
     columns = export_models.inputs_of(kind, TEXTS).values()
-    alone = bert_tf.Predictor(path, batch_size=1)(*columns)
-    for size in (3, len(TEXTS)):
-        batched = bert_tf.Predictor(path, batch_size=size)(*columns)
-        check_predictions(batched, alone, tolerance)
+    alone = predictor(path, batch_size=1)(*columns)
+    for batched in (predictor(path, batch_size=3), predictor(path)):
+        check_predictions(batched(*columns), alone, tolerance)
 
 
-@pytest.mark.parametrize("kind", export_models.slow_except("pair"))
+@pytest.mark.parametrize("kind", export_models.slow_except(medium=["pair"]))
 def test_a_text_has_the_same_output_in_any_batch(exported, kind):
     pytest.importorskip("ai_edge_litert")
     for path in files_of(exported, kind):
@@ -44,9 +41,11 @@ def test_a_text_has_the_same_output_in_any_batch(exported, kind):
 
 
 @needs_bfloat16
-def test_a_text_has_the_same_output_in_bfloat16(tmp_path):
-    folder = export_models.export("pair", tmp_path, precision="bfloat16")
-    check_rows(folder, "pair", export_check.LIMITS["bfloat16"].difference)
+@pytest.mark.medium
+def test_a_text_has_the_same_output_in_bfloat16(exported):
+    check_rows(
+        exported("pair", "bfloat16"), "pair", export_check.LIMITS["bfloat16"].difference
+    )
 
 
 @pytest.mark.parametrize("precision", FORMATS["onnx"].precisions)
@@ -55,7 +54,6 @@ def test_a_text_has_the_same_output_in_onnx_runtime_alone(exported, precision):
         pytest.importorskip(name)
     from bert_tf.export.onnx import onnx_client
 
-    model = onnx_client.Model(f"{exported('embedding', 'onnx')}/onnx/{precision}.onnx")
-    rows = np.array([row["embedding"] for row in model(TEXTS)])
-    alone = np.array([model([text])[0]["embedding"] for text in TEXTS])
-    np.testing.assert_allclose(rows, alone, atol=1e-5, rtol=0)
+    model = onnx_client.Model(path_of(exported, "onnx", "classification", precision))
+    alone = [model([text])[0] for text in TEXTS]
+    check_predictions(model(TEXTS), alone, 1e-5)

@@ -5,8 +5,8 @@ import math
 import export_models
 import numpy as np
 import pytest
+from model_file_checks import predictor as predictor_of
 
-import bert_tf
 from bert_tf.errors import InputError
 from bert_tf.export import demo_answers
 
@@ -110,7 +110,7 @@ def test_similarities_are_cosines():
 
 @pytest.mark.parametrize("kind", export_models.KINDS)
 def test_all_kinds_of_models_have_an_example_that_is_shown(exported, kind):
-    predictor = bert_tf.Predictor(exported(kind))
+    predictor = predictor_of(exported(kind))
     names, lists = predictor.names, predictor.list_names
     found = demo_answers.kind_of(
         predictor(*(["a"] if name in lists else "a" for name in names))
@@ -139,7 +139,7 @@ def test_all_kinds_of_models_have_an_example_that_is_shown(exported, kind):
 
 
 def test_a_long_text_and_an_error_are_reported(exported):
-    predictor = bert_tf.Predictor(exported("classification"))
+    predictor = predictor_of(exported("classification"))
     _, facts = demo_answers.ask(predictor, "label", ["a " * 100])
     assert facts.endswith("; the text is longer, and its rest was not read")
 

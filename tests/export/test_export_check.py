@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from json_files import write_json
-from model_file_checks import extra_file, report_of
+from model_file_checks import extra_file, report_of, saved_model
 from processors import EMULATION, needs_bfloat16
 from refusals import refused
 from run_programs import assert_refused, run_main
 
-import bert_tf
 from bert_tf.export import export_check, export_folder, exporter
-from bert_tf.export.served import ServedClassifier
+from bert_tf.export.served import ServedClassifier, load_served
 from bert_tf.export.served.fill_mask import ServedPretrainer
 from bert_tf.export.served.multiple_choice import ServedChoice
 from bert_tf.export.served.span_predictor import ServedSpanPredictor
@@ -56,7 +55,7 @@ def test_each_kind_passes_and_has_all_files(exported, kind):
     _, stated = export_models.model_of(kind)
     assert {name: facts[name] for name in stated} == stated
     report = report_of(folder)
-    signatures = tf.saved_model.load(folder).signatures
+    signatures = saved_model(folder).signatures
     compared = {(each["signature"], each["output"]) for each in report["outputs"]}
     assert compared == {
         (name, output)
@@ -66,15 +65,15 @@ def test_each_kind_passes_and_has_all_files(exported, kind):
 
 
 @needs_bfloat16
-def test_bfloat16_weights_are_compared_with_the_float32_model(exported, tmp_path):
-    folder = export_models.export("pair", tmp_path, precision="bfloat16")
-    single = exported("pair")
+@pytest.mark.medium
+def test_bfloat16_weights_are_compared_with_the_float32_model(exported):
+    folder, single = exported("pair", "bfloat16"), exported("pair")
     sizes = [
         os.path.getsize(f"{each}/variables/variables.data-00000-of-00001")
         for each in (folder, single)
     ]
     assert sizes[0] < 0.75 * sizes[1]
-    models = [tf.saved_model.load(each).signatures for each in (folder, single)]
+    models = [saved_model(each).signatures for each in (folder, single)]
     half, full = (
         export_models.call(each["serving_default"], text_a=["a b c"], text_b=["d"])[
             "probabilities"
@@ -85,6 +84,7 @@ def test_bfloat16_weights_are_compared_with_the_float32_model(exported, tmp_path
     assert 0 < np.abs(half - full).max() < 0.05
 
 
+@pytest.mark.medium
 def test_emulated_bfloat16_is_named_as_the_reason(
     tmp_path, monkeypatch, caplog, without_export_check
 ):
@@ -101,13 +101,13 @@ def test_emulated_bfloat16_is_named_as_the_reason(
         export_check.ExportCheckError,
         match=rf"It differs\. Nothing was exported\. {message}",
     ):
-        export_models.export("pair", tmp_path, precision="bfloat16")
+        export_models.export("embedding", tmp_path, precision="bfloat16")
     assert re.search(f"warning: {message}", caplog.text)
 
     with pytest.raises(
         export_check.ExportCheckError, match=r"^It differs\. Nothing was exported\.$"
     ):
-        export_models.export("pair", tmp_path)
+        export_models.export("embedding", tmp_path)
 
 
 def test_a_damaged_saved_model_is_refused_and_removed(tmp_path, monkeypatch):
@@ -168,22 +168,21 @@ def test_the_program_exports_with_flags_and_refuses_in_one_line(tmp_path):
     assert os.listdir(tmp_path / "served") == ["1"]
 
 
-def test_a_checkpoint_in_the_folder_of_a_run_has_the_threshold_of_the_run(
-    tmp_path, without_export_check
-):
+def test_a_checkpoint_in_the_folder_of_a_run_has_the_threshold_of_the_run(tmp_path):
     model, facts = export_models.model_of("span")
     run = tmp_path / "run"
     path = export_models.save(model, run / "checkpoints/step-1", **facts)
     settings = to_json_dict(TrainingConfig(num_train_steps=1, num_warmup_steps=0))
     write_json(run / "training_config.json", settings)
     (run / "squad_threshold.json").write_text('{"null_score_diff_threshold": 1e9}')
-    best = exporter.export(path, str(tmp_path / "best"))
-    given = ServingSettings(null_score_diff_threshold=-1e9)
-    low = exporter.export(path, str(tmp_path / "given"), given)
-    answers = [
-        bert_tf.Predictor(folder)("a b", "c d e f g h a b c") for folder in (best, low)
-    ]
-    assert [answer["no_answer"] for answer in answers] == [False, True]
+    for settings, has_answer in (
+        ({}, True),
+        ({"null_score_diff_threshold": -1e9}, False),
+    ):
+        job = exporter._job(path, ServingSettings(**settings), None, "1", {})
+        served = load_served(job.checkpoint, job.settings)
+        outputs = served.from_texts(["a b"], ["c d e f g h a b c"])
+        assert outputs["no_answer"].numpy().tolist() == [not has_answer]
 
 
 def test_other_folders_are_no_versions(tmp_path):

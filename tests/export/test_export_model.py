@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from export_models import VOCABULARY, call, inputs_of, model_of, slow_except
-from model_file_checks import report_of
+from model_file_checks import report_of, saved_model
 
 import bert_tf
 
@@ -25,7 +24,7 @@ def test_each_model_is_exported_as_its_checkpoint_is(tmp_path, exported, kind):
         facts.pop("task_type", None)
     tokenizer = bert_tf.BertTokenizer(VOCABULARY)
     found = bert_tf.export_model(model, tokenizer, tmp_path / "found", **facts)
-    models = [tf.saved_model.load(folder) for folder in (found, exported(kind))]
+    models = [saved_model(folder) for folder in (found, exported(kind))]
     outputs, expected = (
         call(each.signatures["serving_default"], **inputs_of(kind, _TEXTS))
         for each in models
@@ -33,7 +32,7 @@ def test_each_model_is_exported_as_its_checkpoint_is(tmp_path, exported, kind):
     np.testing.assert_equal(outputs, expected)
 
 
-def test_the_formats_of_the_program_are_settings(tmp_path):
+def test_the_formats_of_the_program_are_settings(tmp_path, without_export_check):
     pytest.importorskip("ai_edge_litert")
     model, facts = model_of("tagging")
     settings = bert_tf.ServingSettings(format="tflite", tflite_precisions=["float32"])

@@ -8,7 +8,6 @@ import shutil
 import export_models
 import numpy as np
 import pytest
-import tensorflow as tf
 from export_models import softmax
 from json_files import read_json
 from refusals import refused
@@ -30,11 +29,15 @@ def load_tiny(kind, folder, **settings):
     return load_served(load(path), ServingSettings(**settings)), model
 
 
+def outputs_of(served, name="serving_default", **inputs):
+    """Returns the outputs of a signature of a served model."""
+    return export_models.call(served.signatures(name)[name], **inputs)
+
+
 @pytest.mark.parametrize("top_k", [3, 100])
 def test_the_most_probable_tokens_for_each_mask(tmp_path, top_k):
     served, model = load_tiny("fill_mask", tmp_path, top_k=top_k, max_seq_length=8)
-    signature = served.signatures()["serving_default"]
-    outputs = export_models.call(signature, text=TEXTS)
+    outputs = outputs_of(served, text=TEXTS)
     tokenizer = bert_tf.BertTokenizer(VOCABULARY, special_tokens_in_text=True)
     size = min(top_k, len(export_models.VOCABULARY))
     assert outputs["num_masks"].tolist() == [2, 0, 0, 1, 0]  # the last one is truncated
@@ -61,8 +64,7 @@ def test_the_most_probable_tokens_for_each_mask(tmp_path, top_k):
 def test_next_sentence_is_the_probability_of_class_0(tmp_path):
     served, model = load_tiny("fill_mask", tmp_path, max_seq_length=16)
     first, second = ["a b", "", "c"], ["c d", "e", ""]
-    signature = served.signatures()["next_sentence"]
-    found = signature(text_a=tf.constant(first), text_b=tf.constant(second))["is_next"]
+    found = outputs_of(served, "next_sentence", text_a=first, text_b=second)["is_next"]
     tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
     logits = model(tokenizer.encode(first, second, seq_length=16))[
         "next_sentence_logits"
@@ -81,10 +83,10 @@ def test_the_score_of_a_text_predicts_each_token_from_all_others(tmp_path):
         *["h g f e d c b a"] * 5,
         "a " * 40,
     ]
-    outputs = served.signatures()["score"](text=tf.constant(texts))
+    outputs = outputs_of(served, "score", text=texts)
     tokenizer = bert_tf.BertTokenizer(VOCABULARY, special_tokens_in_text=True)
     counts = []
-    for text, found in zip(texts, outputs["score"].numpy(), strict=True):
+    for text, found in zip(texts, outputs["score"], strict=True):
         inputs = {
             n: v.numpy() for n, v in tokenizer.encode([text], seq_length=16).items()
         }
@@ -102,11 +104,7 @@ def test_the_score_of_a_text_predicts_each_token_from_all_others(tmp_path):
             total += np.log(softmax(logits)[ids[place]])
         assert found == pytest.approx(total, abs=1e-4)
         counts.append(len(scored))
-    assert (
-        outputs["num_tokens"].numpy().tolist()
-        == counts
-        == [3, 0, 0, 3, 8, 8, 8, 8, 8, 14]
-    )
+    assert outputs["num_tokens"].tolist() == counts == [3, 0, 0, 3, 8, 8, 8, 8, 8, 14]
 
 
 def test_rows_of_the_table_without_a_token_are_never_returned(tmp_path):
@@ -116,8 +114,8 @@ def test_rows_of_the_table_without_a_token_are_never_returned(tmp_path):
     bias.assign(np.where(np.arange(config.vocab_size) < len(VOCABULARY), 0, 50))
     path = export_models.save(model, tmp_path / "padded")
     served = load_served(load(path), ServingSettings(top_k=100))
-    outputs = served.signatures()["serving_default"](text=tf.constant(["a [MASK] b"]))
-    assert sorted(outputs["tokens"].numpy()[0, 0].tolist()) == sorted(
+    outputs = outputs_of(served, text=["a [MASK] b"])
+    assert sorted(outputs["tokens"][0, 0].tolist()) == sorted(
         token.encode() for token in VOCABULARY
     )
 
@@ -131,8 +129,8 @@ def test_masked_tokens_of_hugging_face_models_have_the_same_probabilities(
     words = ["[UNK]", *SPECIAL, *(f"w{number}" for number in range(145))]
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
     served = load_served(load(str(folder)))
-    inputs = {n: tf.constant(expected[n], tf.int32) for n in INPUTS}
-    logits = served.signatures()["ids"](**inputs)["masked_lm_logits"].numpy()
+    inputs = {n: expected[n].astype(np.int32) for n in INPUTS}
+    logits = outputs_of(served, "ids", **inputs)["masked_lm_logits"]
     wanted = expected[
         "prediction_logits" if "prediction_logits" in expected else "logits"
     ]
@@ -150,8 +148,7 @@ def test_vectors_of_texts(tmp_path, pooling, normalize):
         "embedding", tmp_path, pooling=pooling, normalize=normalize, max_seq_length=8
     )
     texts = ["a b c", "", "a " * 30, "zz"]
-    signature = served.signatures()["serving_default"]
-    found = signature(text=tf.constant(texts))["embedding"]
+    found = outputs_of(served, text=texts)["embedding"]
     tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
     for row, text in enumerate(texts):
         inputs = tokenizer.encode([text], seq_length=8)
@@ -232,12 +229,12 @@ def test_conversions_keep_the_pooling_of_sentence_transformers(tmp_path, pooling
         "word_embedding_dimension": 8, "pooling_mode_mean_tokens": pooling == "mean",
         "pooling_mode_cls_token": pooling == "first",
     }  # fmt: skip
-    texts = tf.constant(["a b c", "d " * 30])
+    texts = ["a b c", "d " * 30]
     vectors = []
     for path in (first, hub, again):
         assert load(path).facts["embedding"] == facts["embedding"]
-        signature = load_served(load(path)).signatures()["serving_default"]
-        vectors.append(signature(text=texts)["embedding"].numpy())
+        outputs = outputs_of(load_served(load(path)), text=texts)
+        vectors.append(outputs["embedding"])
         np.testing.assert_array_equal(vectors[-1], vectors[0])
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=-1), 1, atol=1e-6)
     (tmp_path / "hub/1_Pooling/mine.txt").write_text("")

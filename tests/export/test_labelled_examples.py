@@ -108,7 +108,9 @@ def metric_of(kind, outputs, rows):
 
 @pytest.mark.parametrize(
     "kind",
-    export_models.slow_except("classification", "span", kinds=export_models.KINDS[:7]),
+    export_models.slow_except(
+        "classification", medium=["span"], kinds=export_models.KINDS[:7]
+    ),
 )
 def test_the_metric_of_stored_examples_is_reported(tmp_path, kind):
     export_models.write_checkpoint(kind, tmp_path)
@@ -168,6 +170,7 @@ def test_a_task_of_glue_has_the_metric_that_selects_its_weights(task, name, metr
     assert found == (name, pytest.approx(expected))
 
 
+@pytest.mark.medium
 def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(
     tmp_path, monkeypatch
 ):

@@ -61,9 +61,11 @@ def test_outputs_are_means_over_all_windows(tmp_path, kind, stride):
 
 
 @pytest.mark.parametrize(
-    "format", export_models.slow_except("saved_model", kinds=FORMATS)
+    "format", export_models.slow_except(medium=["saved_model"], kinds=FORMATS)
 )
-def test_predictor_averages_the_windows_of_each_format(tmp_path, format):
+def test_predictor_averages_the_windows_of_each_format(
+    tmp_path, without_export_check, format
+):
     if format != "saved_model":
         checks.need_packages(format)
     path, model = write_checkpoint("classification", tmp_path)

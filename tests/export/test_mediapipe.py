@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf.export import exporter
-from bert_tf.export.lite import mediapipe_metadata
-from bert_tf.export.serving_settings import ServingSettings
+from bert_tf.export.lite import lite_conversion, mediapipe_metadata
+from bert_tf.export.served import load_served
 
 tasks = pytest.importorskip("mediapipe.tasks.python.text", exc_type=ImportError)
 schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
@@ -18,8 +17,13 @@ schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
 TEXTS = ["a b c", "c " * 40, "h", "A b C.", "zz", ""]
 
 
-@pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
-@pytest.mark.parametrize("kind", ["classification", "multi_label"])
+@pytest.mark.parametrize(
+    ("kind", "precision"),
+    [
+        *(("classification", each) for each in ("float32", "float16", "int8")),
+        ("multi_label", "float32"),
+    ],
+)
 def test_the_classifier_gives_our_probabilities(exported, kind, precision):
     check_classifier(f"{exported(kind)}/tflite/{precision}.tflite")
 
@@ -44,7 +48,8 @@ def test_the_embedder_gives_our_vectors(exported):
             np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-def test_a_fixed_length_truncates_long_texts(tmp_path):
+@pytest.mark.medium
+def test_a_fixed_length_truncates_long_texts(tmp_path, without_export_check):
     settings = {"tflite_length": 8, "tflite_precisions": ["float32"]}
     folder = export_models.export(
         "classification", tmp_path, format="tflite", **settings
@@ -76,11 +81,10 @@ def test_reasons_for_files_without_metadata_are_logged(
     model, _ = export_models.model_of("embedding")
     tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY, do_lower_case)
     path = bert_tf.save_checkpoint(model, tokenizer, str(tmp_path / "model"))
-    settings = ServingSettings(format="tflite", tflite_precisions=["int8"])
+    served = load_served(bert_tf.load(path))
     with caplog.at_level(logging.INFO):
-        folder = exporter.export(path, str(tmp_path / "lite"), settings)
+        assert not lite_conversion._can_run_in_mediapipe(served)
     assert message in caplog.text
-    assert b"TFLITE_METADATA" not in content_of(folder, "int8")
 
 
 def test_metadata_changes_nothing_else_and_keeps_the_alignment(exported):

@@ -21,15 +21,12 @@ from bert_tf.export.lite import lite_conversion, mediapipe_metadata
 
 # An export of ONNX files takes seconds, and one of TFLite files is that of the
 # SavedModel.
-FAST_ONNX = ("classification", "pair")
 ROWS = [
-    pytest.param(
-        name,
-        kind,
-        marks=[pytest.mark.slow] if name == "onnx" and kind not in FAST_ONNX else [],
-    )
-    for name in FILES
-    for kind in export_models.KINDS
+    *(("tflite", kind) for kind in export_models.KINDS),
+    *(
+        pytest.param("onnx", *row.values, marks=row.marks)
+        for row in export_models.slow_except("classification", medium=["pair"])
+    ),
 ]
 
 
@@ -83,22 +80,23 @@ SIGNATURES = {
 @pytest.mark.parametrize(
     ("name", "kind", "signature"),
     [
-        pytest.param(*row.values, signature, marks=row.marks)
-        for row in ROWS
-        for kind, signature in SIGNATURES
-        if row.values[1] == kind
+        pytest.param(name, *each, marks=[pytest.mark.slow] if name == "onnx" else [])
+        for name in FILES
+        for each in SIGNATURES
     ],
 )
 def test_other_signatures_are_those_of_the_saved_model(exported, name, kind, signature):
     columns = SIGNATURES[kind, signature]
-    saved = bert_tf.Predictor(exported(kind), signature=signature)
+    saved = checks.predictor(exported(kind), signature=signature)
     path = checks.path_of(exported, name, kind)
-    found = bert_tf.Predictor(path, signature=signature)(*columns)
+    found = checks.predictor(path, signature=signature)(*columns)
     checks.check_predictions(found, saved(*columns))
 
 
-@pytest.mark.parametrize("kind", ["classification", "fill_mask"])
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("tflite", "classification"), ("tflite", "fill_mask"), ("onnx", "classification")],
+)
 def test_a_file_has_a_row_in_the_report_and_its_texts(exported, name, kind):
     path = checks.path_of(exported, name, kind)
     version = os.path.dirname(os.path.dirname(path))
@@ -122,7 +120,9 @@ def test_a_file_has_a_row_in_the_report_and_its_texts(exported, name, kind):
             assert stored[text].decode() == checks.extra_file(version, text)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "name", ["tflite", pytest.param("onnx", marks=pytest.mark.medium)]
+)
 def test_the_programs_write_and_read_files(tmp_path, name):
     path, _ = export_models.write_checkpoint("classification", tmp_path)
     folder, precisions = str(tmp_path / "served"), f"--{name}_precisions="
@@ -307,7 +307,8 @@ def test_settings_that_are_not_possible_are_refused(
     assert not folder.exists() or not os.listdir(folder)
 
 
-def test_formats_in_one_folder(tmp_path):
+@pytest.mark.medium
+def test_formats_in_one_folder(tmp_path, without_export_check):
     folder, lite = str(tmp_path / "served"), ["int8"]
     both = {"format": "both", "tflite_length": 5, "tflite_precisions": lite}
     first = export_models.export("regression", tmp_path, **both)

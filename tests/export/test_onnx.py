@@ -28,7 +28,9 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("tf2onnx")
 
 
-@pytest.mark.parametrize("kind", ["classification", "fill_mask"])
+@pytest.mark.parametrize(
+    "kind", ["classification", pytest.param("fill_mask", marks=pytest.mark.medium)]
+)
 def test_a_file_has_standard_operators(exported, kind):
     for precision in FORMATS["onnx"].precisions:
         model = onnx.load(path_of(exported, "onnx", kind, precision))
@@ -48,7 +50,7 @@ def test_a_file_has_standard_operators(exported, kind):
 @pytest.mark.parametrize(
     "kind",
     export_models.slow_except(
-        "classification", "pair", kinds=export_models.KINDS_WITH_TEXT_INPUT
+        "classification", medium=["pair"], kinds=export_models.KINDS_WITH_CLIENT
     ),
 )
 def test_the_client_without_tensorflow_gives_the_predictions_of_predictor(
@@ -127,9 +129,11 @@ def test_ids_are_line_numbers_with_an_odd_vocabulary(tmp_path):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_tasks_with_other_outputs_have_no_client(exported):
-    folder = exported("fill_mask", "onnx")
-    assert "onnx_client.py" not in os.listdir(f"{folder}/assets.extra")
+def test_tasks_with_other_outputs_have_no_client(tmp_path):
+    for kind, number in ("classification", 1), ("fill_mask", 0):
+        path, _ = export_models.write_checkpoint(kind, tmp_path)
+        job = exporter._job(path, ServingSettings(format="onnx"), None, "1", {})
+        assert len(onnx_conversion.prepare(job).extra) == number
 
 
 def test_all_files_of_a_folder_are_listed(exported):
@@ -199,6 +203,7 @@ def test_products_do_not_saturate_in_16_bits(inputs):
     assert (largest_activation * np.minimum(pairs, 0).sum(axis=1)).min() >= -(2**15)
 
 
+@pytest.mark.medium
 def test_int8_files_are_refused_for_their_metric(tmp_path, monkeypatch):
     path, _ = export_models.write_checkpoint("classification", tmp_path)
     labels = load_served(bert_tf.load(path)).from_texts(TEXTS)["label"].numpy().tolist()

@@ -28,7 +28,7 @@ LIMIT, LARGEST = export_check.LIMITS["bfloat16"].difference, 0.1
 
 @with_openvino
 @pytest.mark.parametrize(
-    "kind", export_models.slow_except("classification", "pair", "fill_mask")
+    "kind", export_models.slow_except("classification", medium=("pair", "fill_mask"))
 )
 def test_outputs_are_those_of_onnx_runtime(exported, kind):
     path = checks.path_of(exported, "onnx", kind)
@@ -54,27 +54,26 @@ def test_outputs_are_those_of_onnx_runtime(exported, kind):
 
 
 @with_openvino
-@pytest.mark.parametrize("batch_size", [1, 8])
 @pytest.mark.parametrize(
-    "kind", export_models.slow_except("classification", "pair", "fill_mask")
+    "kind", export_models.slow_except("classification", medium=("pair", "fill_mask"))
 )
-def test_answers_are_those_of_onnx_runtime(exported, kind, batch_size):
+def test_answers_are_those_of_onnx_runtime(exported, kind):
     """Among the texts is an empty one."""
     path = checks.path_of(exported, "onnx", kind)
     columns = export_models.inputs_of(kind, TEXTS).values()
-    found, expected = (
-        bert_tf.Predictor(path, batch_size, runtime=each)
-        for each in ("openvino", "onnxruntime")
-    )
-    assert found(*([] for _ in columns)) == []
-    rows = zip(found(*columns), expected(*columns), strict=True)
-    for one, other in rows:
-        assert set(one) == set(other)
-        for name, value in other.items():
-            if isinstance(value, str):
-                assert one[name] == value
-            elif isinstance(value, (float, np.ndarray)):
-                np.testing.assert_allclose(one[name], value, atol=LARGEST, rtol=0.05)
+    expected = checks.predictor(path)(*columns)
+    for batch_size in (1, 8):
+        found = bert_tf.Predictor(path, batch_size, runtime="openvino")
+        assert found(*([] for _ in columns)) == []
+        for one, other in zip(found(*columns), expected, strict=True):
+            assert set(one) == set(other)
+            for name, value in other.items():
+                if isinstance(value, str):
+                    assert one[name] == value
+                elif isinstance(value, (float, np.ndarray)):
+                    np.testing.assert_allclose(
+                        one[name], value, atol=LARGEST, rtol=0.05
+                    )
 
 
 @with_openvino
@@ -89,7 +88,10 @@ def test_an_export_is_checked_with_openvino_too(exported):
     assert f"| float32.onnx, {row['runtime']} | " in card
 
 
-def test_an_export_keeps_a_file_that_openvino_cannot_run(tmp_path, monkeypatch):
+@pytest.mark.medium
+def test_an_export_keeps_a_file_that_openvino_cannot_run(
+    tmp_path, monkeypatch, without_export_check
+):
     def fails(*_):
         raise export_check.ExportCheckError(
             "It has another output. Nothing was exported."
@@ -103,7 +105,7 @@ def test_an_export_keeps_a_file_that_openvino_cannot_run(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(lite_or_onnx_checks_and_speed, "_report_of_openvino", fails)
     version = export_models.export(
-        "classification", tmp_path, format="onnx", onnx_precisions=("float32",)
+        "embedding", tmp_path, format="onnx", onnx_precisions=("float32",)
     )
     report = checks.report_of(version)
     assert [each["file"] for each in report["onnx"]] == ["float32.onnx"]
@@ -118,7 +120,7 @@ def test_the_package_is_named_if_it_is_missing(exported, monkeypatch):
     message = r"package openvino, .* pip install 'bert-tf\[openvino\]'\."
     with pytest.raises(bert_tf.InputError, match=message):
         bert_tf.Predictor(path, runtime="openvino")
-    expected = bert_tf.Predictor(path)(TEXTS)
+    expected = checks.predictor(path)(TEXTS)
     assert bert_tf.Predictor(path, runtime="onnxruntime")(TEXTS) == expected
 
 
@@ -144,6 +146,7 @@ def test_an_operator_that_openvino_lacks_is_named(exported, tmp_path):
     assert "\n" not in str(found.value)
 
 
+@pytest.mark.medium
 def test_the_program_predicts_or_says_in_one_line_what_is_wrong(exported, tmp_path):
     path = checks.path_of(exported, "onnx", "classification")
     (tmp_path / "model.tflite").touch()

@@ -15,7 +15,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import tensorflow as tf
-from model_file_checks import check_predictions, extra_file
+from model_file_checks import check_predictions, extra_file, saved_model
+from model_file_checks import predictor as predictor_of
 from refusals import refused
 from run_programs import assert_refused, read_lines, run_main, run_mains
 from tables_of_rows import write_rows
@@ -65,18 +66,19 @@ def decoded(kind, outputs):
     return {"label": label, "probability": by_label[label], "probabilities": best}
 
 
-@pytest.mark.parametrize("batch_size", [2, 100])
 @pytest.mark.parametrize("kind", export_models.KINDS)
-def test_predictions_are_the_decoded_outputs_of_each_text(exported, kind, batch_size):
-    predictor = bert_tf.Predictor(exported(kind), batch_size)
+def test_predictions_are_the_decoded_outputs_of_each_text(exported, kind):
+    predictor = predictor_of(exported(kind))
     assert list(predictor.names) == export_models.text_names(kind)
     columns = export_models.inputs_of(kind, TEXTS)
     if kind == "choice":
         columns["choices"] = [*export_models.CHOICES, [], ["", ""]]
         assert predictor.list_names == ("choices",)
     found = predictor(*columns.values())
+    by_two = predictor_of(exported(kind), batch_size=2)
+    check_predictions(by_two(*columns.values()), found, 1e-5)
 
-    model = tf.saved_model.load(exported(kind))
+    model = saved_model(exported(kind))
     rows = list(zip(*columns.values(), strict=True))
     for row, prediction in zip(rows, found, strict=True):
         inputs = {name: [text] for name, text in zip(columns, row, strict=True)}
@@ -94,13 +96,13 @@ def test_predictions_are_the_decoded_outputs_of_each_text(exported, kind, batch_
 
 
 def test_an_answer_has_its_values_in_order(exported):
-    assert list(bert_tf.Predictor(exported("span"))("a", "b c")) == [
+    assert list(predictor_of(exported("span"))("a", "b c")) == [
         "answer", "start", "end", "score", "probability", "no_answer", "null_score_diff",
     ]  # fmt: skip
 
 
 def test_masks_after_the_longest_sequence_are_reported(exported, caplog):
-    predictor = bert_tf.Predictor(exported("fill_mask"))
+    predictor = predictor_of(exported("fill_mask"))
     texts = ["[MASK] " * 300, "a [MASK] b"]
     found = predictor(texts)
     answers = sum(len(each["masks"]) for each in found)
@@ -109,12 +111,12 @@ def test_masks_after_the_longest_sequence_are_reported(exported, caplog):
     assert message in caplog.text
     caplog.clear()
     predictor(texts[1])
-    bert_tf.Predictor(exported("classification"))(texts)
+    predictor_of(exported("classification"))(texts)
     assert not caplog.text
 
 
 def test_threads_get_the_answers_of_one_thread(exported):
-    predictor = bert_tf.Predictor(exported("classification"))
+    predictor = predictor_of(exported("classification"))
     requests = [["a b c"[: 1 + number % 5]] * (1 + number % 3) for number in range(40)]
     expected = [predictor(each) for each in requests]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -152,11 +154,11 @@ def test_a_changed_graph_is_refused_unless_it_is_trusted(exported, tmp_path):
 )
 def test_wrong_input_is_refused(exported, kind, texts, message):
     with refused(message):
-        bert_tf.Predictor(exported(kind))(*texts)
+        predictor_of(exported(kind))(*texts)
 
 
 def test_a_lone_surrogate_is_accepted(exported):
-    assert bert_tf.Predictor(exported("classification"))(["\ud800 a"])[0]["label"]
+    assert predictor_of(exported("classification"))(["\ud800 a"])[0]["label"]
 
 
 def test_the_program_prints_the_predictions_of_each_kind(exported):
@@ -178,7 +180,7 @@ def test_the_program_prints_the_predictions_of_each_kind(exported):
             "--format=text",
         ],
     )
-    best = bert_tf.Predictor(exported("classification"))(texts)
+    best = predictor_of(exported("classification"))(texts)
     truncated = sum(each["truncated"] for each in best)
     assert f"warning: {truncated} of {len(texts)} texts have more than" in label.err
     assert truncated and "warning" not in by_flags.err
@@ -186,9 +188,7 @@ def test_the_program_prints_the_predictions_of_each_kind(exported):
         name, probability, _ = line.split("\t")
         assert name == each["label"]
         assert float(probability) == pytest.approx(each["probability"], abs=1e-4)
-    several = [
-        each["labels"] for each in bert_tf.Predictor(exported("multi_label"))(texts)
-    ]
+    several = [each["labels"] for each in predictor_of(exported("multi_label"))(texts)]
     lines = [
         f"{';'.join(each)}\t{text}" for each, text in zip(several, texts, strict=True)
     ]
@@ -196,9 +196,7 @@ def test_the_program_prints_the_predictions_of_each_kind(exported):
     card = extra_file(exported("multi_label"), "model_card.md")
     assert "| separator of several labels | semicolon |\n" in card
     rows = [line.split("\t") for line in number.out.splitlines()]
-    expected = [
-        each["score"] for each in bert_tf.Predictor(exported("regression"))(texts)
-    ]
+    expected = [each["score"] for each in predictor_of(exported("regression"))(texts)]
     np.testing.assert_allclose([float(score) for score, _ in rows], expected, atol=1e-4)
     assert [text for _, text in rows] == texts
     answer = json.loads(by_lines.out)
@@ -230,8 +228,8 @@ def test_predict_reads_pipes_and_names_the_line_with_invalid_utf8(exported, tmp_
 
 
 def test_other_signatures_of_texts_can_be_called(exported):
-    scores = bert_tf.Predictor(exported("fill_mask"), signature="score")(TEXTS)
-    model = tf.saved_model.load(exported("fill_mask"))
+    scores = predictor_of(exported("fill_mask"), signature="score")(TEXTS)
+    model = saved_model(exported("fill_mask"))
     columns = export_models.call(model.signatures["score"], text=TEXTS)
     rows = zip(
         *(columns[name].tolist() for name in ("score", "num_tokens")), strict=True
@@ -249,7 +247,7 @@ def test_other_signatures_of_texts_can_be_called(exported):
 
 
 def labels_of(exported, texts):
-    predictor = bert_tf.Predictor(exported("classification"))
+    predictor = predictor_of(exported("classification"))
     return [each["label"] for each in predictor(texts)]
 
 

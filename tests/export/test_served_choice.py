@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from export_models import CHOICES
-from model_file_checks import check_predictions, extra_file
+from model_file_checks import check_predictions, extra_file, saved_model
+from model_file_checks import predictor as predictor_of
 from reference import multiple_choice as reference
 from reference.tokenizer import Tokenizer
 from run_programs import assert_refused, run_main
@@ -38,7 +39,7 @@ def served(exported):
 @pytest.fixture(scope="module")
 def answer(exported):
     """A function from contexts and choices to the outputs of the SavedModel."""
-    model = tf.saved_model.load(exported("choice"))
+    model = saved_model(exported("choice"))
 
     return lambda contexts, choices: export_models.call(
         model.signatures["serving_default"],
@@ -97,7 +98,7 @@ def test_rows_without_choices_have_no_best_one(answer, shape):
 
 
 def test_ids_give_the_score_of_each_sequence(served, exported):
-    model = tf.saved_model.load(exported("choice"))
+    model = saved_model(exported("choice"))
     pairs = [("a b", "c d e"), ("", "h"), ("c " * 9, "a")]
     inputs = served.encode(
         *(tf.constant(column) for column in zip(*pairs, strict=True))
@@ -144,7 +145,7 @@ def test_the_folder_says_how_lists_are_padded(exported):
 
 
 def test_the_program_reads_lines_with_any_number_of_choices(exported, tmp_path):
-    predictor = bert_tf.Predictor(exported("choice"))
+    predictor = predictor_of(exported("choice"))
     lines = ["a b ||| c ||| d e", "a\tb\tc\td", " ||| a ||| b"]
     (tmp_path / "lines").write_text("\n".join(lines) + "\n", "utf-8")
     module = "bert_tf.run_scripts.predict"

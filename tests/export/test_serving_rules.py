@@ -4,8 +4,7 @@ import json
 
 import export_models
 import pytest
-import tensorflow as tf
-from model_file_checks import extra_file
+from model_file_checks import extra_file, saved_model
 from reference import serving_rules
 
 from bert_tf.export.saved_model_loading import read_graph
@@ -25,7 +24,7 @@ def export(request, exported):
     graph = read_graph(folder)
     assert list(graph.meta_info_def.tags) == ["serve"]
     signatures = {n: s for n, s in graph.signature_def.items() if n != INIT}
-    return request.param, folder, signatures, tf.saved_model.load(folder)
+    return request.param, folder, signatures, saved_model(folder)
 
 
 def test_signatures_follow_the_rules_of_the_three_apis(export):

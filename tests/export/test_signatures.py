@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from export_models import call
+from model_file_checks import saved_model
 
 from bert_tf.export.served import load_served
 from bert_tf.export.served.tensor_helpers import checked_ids
@@ -52,9 +53,7 @@ def served(request, exported):
     """The kind, the model in memory, and the signatures of the SavedModel."""
     folder = exported(request.param)
     found = load_served(load(f"{folder}/../../{request.param}"))
-    model = tf.saved_model.load(folder)
-    yield request.param, found, model.signatures
-    assert model.signatures  # the signatures do not keep the model alive
+    return request.param, found, saved_model(folder).signatures
 
 
 def encoded(found, texts=TEXTS):

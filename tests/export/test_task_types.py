@@ -1,6 +1,5 @@
 """Exports of multi-label and regression models, and of heads of Hugging Face."""
 
-import json
 import logging
 import pathlib
 import shutil
@@ -10,11 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from json_files import read_json, write_json
-from model_file_checks import extra_file
 from refusals import refused
 
 import bert_tf
 from bert_tf.export import exporter
+from bert_tf.export.served import load_served
+from bert_tf.export.serving_settings import ServingSettings
 
 pytestmark = pytest.mark.usefixtures("without_export_check")
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden/huggingface"
@@ -164,7 +164,7 @@ HUGGING_FACE = {
 
 
 @pytest.mark.parametrize("name", HUGGING_FACE)
-def test_a_fine_tuned_folder_of_hugging_face_is_exported_for_its_head(
+def test_a_fine_tuned_folder_of_hugging_face_is_served_for_its_head(
     tmp_path, caplog, name
 ):
     labels, given, assumed = HUGGING_FACE[name]
@@ -176,8 +176,8 @@ def test_a_fine_tuned_folder_of_hugging_face_is_exported_for_its_head(
     words = [*VOCABULARY, *(f"w{number}" for number in range(150 - len(VOCABULARY)))]
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
     with caplog.at_level(logging.INFO, "bert_tf"):
-        exported = exporter.export(str(folder), str(tmp_path / "out"), facts=given)
-    facts = json.loads(extra_file(exported, "weights.json"))
+        job = exporter._job(str(folder), ServingSettings(), None, "1", given)
+    facts = job.checkpoint.facts
     assert facts.get("labels", []) == labels
     assert {key: facts[key] for key in {**given, **assumed}} == {**given, **assumed}
     for key, value in assumed.items():
@@ -188,7 +188,8 @@ def test_a_fine_tuned_folder_of_hugging_face_is_exported_for_its_head(
     inputs = {
         n: tf.constant(v.reshape(-1, v.shape[-1]), tf.int32) for n, v in inputs.items()
     }
-    outputs = tf.saved_model.load(exported).signatures["ids"](**inputs)
+    served = load_served(job.checkpoint, job.settings)
+    outputs = served.signatures("ids")["ids"](**inputs)
     for key in outputs.keys() & {"logits", "score", "start_logits", "end_logits"}:
         wanted = expected["logits" if key == "score" else key]
         found = outputs[key].numpy().reshape(wanted.shape)

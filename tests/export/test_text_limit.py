@@ -2,7 +2,7 @@
 
 import export_models
 import pytest
-from model_file_checks import need_packages, path_of
+from model_file_checks import need_packages, path_of, predictor
 from reference.tokenizer import Tokenizer
 from tiny_bert import SPECIAL
 
@@ -26,8 +26,8 @@ def reference_tokens(text):
 
 @pytest.mark.parametrize("kind", CUTTING)
 def test_a_text_is_truncated_if_it_has_more_tokens(exported, kind):
-    predictor = bert_tf.Predictor(exported(kind), batch_size=3)
-    assert predictor.max_seq_length == LENGTH
+    limited = predictor(exported(kind), batch_size=3)
+    assert limited.max_seq_length == LENGTH
     columns = export_models.inputs_of(kind, TEXTS)
     if kind == "choice":
         columns["choices"] = [[], ["a"], ["", "a " * 12], *columns["choices"][3:]]
@@ -36,23 +36,23 @@ def test_a_text_is_truncated_if_it_has_more_tokens(exported, kind):
         lists = [text if isinstance(text, list) else [text] for text in row]
         most = sum(max(map(reference_tokens, texts), default=0) for texts in lists)
         expected.append(most + 1 + len(row) > LENGTH)
-    found = [each["truncated"] for each in predictor(*columns.values())]
+    found = [each["truncated"] for each in limited(*columns.values())]
     assert found == expected and set(found) == {True, False}
 
 
 def test_special_tokens_in_a_text_are_one_token(exported):
-    predictor = bert_tf.Predictor(exported("fill_mask"))
-    length = predictor.max_seq_length
+    filler = predictor(exported("fill_mask"))
+    length = filler.max_seq_length
     texts = ["[MASK] " * (length - 2), "[MASK] " * (length - 1)]
-    assert [each["truncated"] for each in predictor(texts)] == [False, True]
-    scorer = bert_tf.Predictor(exported("fill_mask"), signature="score")
+    assert [each["truncated"] for each in filler(texts)] == [False, True]
+    scorer = predictor(exported("fill_mask"), signature="score")
     assert scorer("[MASK] " * 3)["truncated"] is False
 
 
 @pytest.mark.parametrize("kind", ["span", "tagging"])
 def test_models_with_windows_truncate_nothing(exported, kind):
-    predictor = bert_tf.Predictor(exported(kind))
-    found = predictor(*(["a " * 100] for _ in predictor.names))
+    reader = predictor(exported(kind))
+    found = reader(*(["a " * 100] for _ in reader.names))
     assert "truncated" not in found[0]
 
 
@@ -63,11 +63,13 @@ def test_windows_of_a_classifier_are_none_of_an_embedder():
     assert reads_starts_only({}, ["label", "probabilities"])
 
 
-@pytest.mark.parametrize("name", ["tflite", "onnx"])
+@pytest.mark.parametrize(
+    "name", ["tflite", pytest.param("onnx", marks=pytest.mark.medium)]
+)
 def test_files_state_it_too(exported, name):
     need_packages(name)
-    predictor = bert_tf.Predictor(path_of(exported, name, "pair"))
-    found = predictor(["a " * 4, "a " * 4], ["a " * 5, "a " * 6])
+    pairs = predictor(path_of(exported, name, "pair"))
+    found = pairs(["a " * 4, "a " * 4], ["a " * 5, "a " * 6])
     assert [each["truncated"] for each in found] == [False, True]
 
 

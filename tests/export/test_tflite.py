@@ -9,7 +9,6 @@ import export_models
 import model_file_checks as checks
 import numpy as np
 import pytest
-import tensorflow as tf
 from model_file_checks import OUTPUTS, TEXTS, path_of
 from refusals import refused
 
@@ -30,7 +29,7 @@ def operations_of(path, **options):
 @pytest.mark.parametrize("kind", export_models.KINDS)
 def test_operations_are_built_in(exported, kind):
     """LiteRT 2.3 can return wrong values if it computes a shape in a run."""
-    for precision in export_models.LITE_PRECISIONS[kind]:
+    for precision in export_models.lite_precisions(kind):
         path = path_of(exported, "tflite", kind, precision)
         names = operations_of(path)
         assert {"FULLY_CONNECTED", "GELU"} <= names
@@ -59,7 +58,7 @@ def test_threads_do_not_share_an_interpreter(exported, tmp_path):
 def test_files_that_take_texts(exported, kind):
     tft = pytest.importorskip("tensorflow_text")
     folder = exported(kind)
-    signature = tf.saved_model.load(folder).signatures["serving_default"]
+    signature = checks.saved_model(folder).signatures["serving_default"]
     run = interpreter.InterpreterWithCustomOps(
         model_path=(path := path_of(exported, "tflite", kind, "float32_text")),
         custom_op_registerers=tft.tflite_registrar.SELECT_TFTEXT_OPS,
@@ -80,15 +79,15 @@ def test_files_that_take_texts(exported, kind):
         expected = export_models.call(signature, **inputs)
         np.testing.assert_allclose(run(**inputs)[output], expected[output], atol=1e-4)
     columns = export_models.inputs_of(kind, TEXTS).values()
-    found = bert_tf.Predictor(path)(*columns)
-    checks.check_predictions(found, bert_tf.Predictor(folder)(*columns))
+    found = checks.predictor(path)(*columns)
+    checks.check_predictions(found, checks.predictor(folder)(*columns))
     assert "four kinds of text" in checks.extra_file(folder, "model_card.md")
 
 
 @pytest.mark.parametrize(
     "kind, length",
     [
-        ("classification", 6),
+        pytest.param("classification", 6, marks=pytest.mark.medium),
         pytest.param("classification", 16, marks=pytest.mark.slow),
         *(
             pytest.param(kind, length, marks=pytest.mark.slow)
@@ -97,7 +96,9 @@ def test_files_that_take_texts(exported, kind):
         ),
     ],
 )
-def test_a_fixed_length_gives_the_predictions_of_that_length(tmp_path, kind, length):
+def test_a_fixed_length_gives_the_predictions_of_that_length(
+    tmp_path, without_export_check, kind, length
+):
     settings = {"tflite_length": length, "tflite_precisions": ["float32"]}
     settings |= {"format": "tflite", "max_seq_length": 9}
     if kind == "span" and length == 6:  # [CLS] question [SEP] window [SEP]
@@ -179,6 +180,7 @@ def test_int8_is_judged_by_a_metric_of_many_examples_or_by_answers(
     assert lite_or_onnx_checks_and_speed._limits_of("int8", 0, outputs).judges_values
 
 
+@pytest.mark.medium
 def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkeypatch):
     """The converter leaves weights with less than 1,024 elements as they are."""
     config = dataclasses.replace(

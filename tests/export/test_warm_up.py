@@ -4,6 +4,7 @@ import export_models
 import numpy as np
 import pytest
 import tensorflow as tf
+from model_file_checks import saved_model
 
 from bert_tf.export import saved_model_writing
 from bert_tf.export.signature_requests import Request, serialized_example
@@ -16,7 +17,7 @@ def test_the_file_contains_a_valid_request_for_each_signature(exported, kind):
     path = f"{folder}/assets.extra/tf_serving_warmup_requests"
     records = [each.numpy() for each in tf.data.TFRecordDataset(path)]
     assert 0 < len(records) <= 1000
-    model, seen = tf.saved_model.load(folder), set()
+    model, seen = saved_model(folder), set()
     for record in records:
         log = log_pb2.PredictionLog.FromString(record)
         which = log.WhichOneof("log_type")

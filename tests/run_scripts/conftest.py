@@ -3,6 +3,9 @@
 import pathlib
 
 import pytest
+from shared_exports import exported, faster_exports
+
+__all__ = ["exported", "faster_exports"]
 
 
 @pytest.fixture

@@ -25,18 +25,17 @@ def free_port():
         return server.getsockname()[1]
 
 
+@pytest.mark.medium
 def test_bad_input(here):
     pytest.importorskip("gradio", exc_type=ImportError)
     (here / "damaged").mkdir()
     (here / "damaged/saved_model.pb").write_bytes(b"x")
-    (here / "model.onnx").write_bytes(b"x")
     with socket.create_server(("127.0.0.1", 0)) as server:
         used = f"--port={server.getsockname()[1]}"
-        missing, damaged, file, port, largest, examples, host = run_main(
+        missing, damaged, port, largest, examples, host = run_main(
             DEMO,
             ["--model=absent"],
             ["--model=damaged", f"--port={free_port()}"],
-            ["--model=model.onnx", f"--port={free_port()}"],
             ["--model=damaged", used],
             ["--model=damaged", "--port=70000"],
             ["--model=damaged", "--examples=absent"],
@@ -44,7 +43,6 @@ def test_bad_input(here):
         )
     assert_refused(missing, "There is no file or folder 'absent'")
     assert_refused(damaged, "damaged")
-    assert_refused(file, "model.onnx")
     assert_refused(port, used.partition("=")[2], "in use. Give another --port")
     assert_refused(largest, "--port=70000")
     assert_refused(examples, "There is no file or folder 'absent'")
@@ -150,10 +148,9 @@ TEXTS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", export_models.KINDS)
-def test_the_page_answers_in_a_browser(browser, kind, tmp_path):
-    folder = export_models.export(kind, tmp_path)
+def test_the_page_answers_in_a_browser(browser, exported, kind, tmp_path):
     texts, expected = TEXTS[kind]
-    with served_page(folder, "--title=mine") as address:
+    with served_page(exported(kind), "--title=mine") as address:
         page = Page(browser, address)
         assert page.ask(*texts, expected=expected)
         assert "tokens" in page.facts()
@@ -168,8 +165,8 @@ def test_the_page_answers_in_a_browser(browser, kind, tmp_path):
 
 
 @pytest.mark.slow
-def test_long_texts_and_files(browser, tmp_path):
-    folder = export_models.export("classification", tmp_path)
+def test_long_texts_and_files(browser, exported, tmp_path):
+    folder = exported("classification")
     (tmp_path / "secret.txt").write_text("secret")
     examples = tmp_path / "examples.csv"
     examples.write_text("id,text\n1,a b\n2,<b>c</b>\n")

@@ -100,6 +100,7 @@ def losses_of_engine(folder, models, tokenizer):
     return losses
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("objective", KINDS)
 def test_fit_has_the_losses_of_the_engine(
     folder, models, tokenizer, config, losses_of_engine, objective

@@ -613,7 +613,11 @@ def fit(kind, model, optimizer=None, rows=range(B), epochs=6, **arguments):
 
 @with_fit_kinds
 @pytest.mark.parametrize(
-    ("policy", "jit_compile"), [("float32", False), ("mixed_bfloat16", True)]
+    ("policy", "jit_compile"),
+    [
+        ("float32", False),
+        pytest.param("mixed_bfloat16", True, marks=pytest.mark.medium),
+    ],
 )
 def test_keras_fit_reduces_the_loss(kind, policy, jit_compile):
     losses = fit(kind, build(kind, dtype=policy), jit_compile=jit_compile)

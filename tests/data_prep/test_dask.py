@@ -98,6 +98,7 @@ def create(job, output, cluster, secs=60):
         return create_records(runner, *arguments)
 
 
+@pytest.mark.medium
 def test_dask_writes_the_same_bytes(job, tmp_path, two_workers, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the workers have another working directory
     assert create(job, "a.tfrecord", two_workers)["train"]["examples"] > 1000

@@ -48,6 +48,7 @@ def test_a_text_has_the_same_output_in_bfloat16(exported):
     )
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("precision", FORMATS["onnx"].precisions)
 def test_a_text_has_the_same_output_in_onnx_runtime_alone(exported, precision):
     for name in ("onnxruntime", "tf2onnx", "tokenizers"):

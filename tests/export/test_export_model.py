@@ -32,6 +32,7 @@ def test_each_model_is_exported_as_its_checkpoint_is(tmp_path, exported, kind):
     np.testing.assert_equal(outputs, expected)
 
 
+@pytest.mark.medium
 def test_the_formats_of_the_program_are_settings(tmp_path, without_export_check):
     pytest.importorskip("ai_edge_litert")
     model, facts = model_of("tagging")

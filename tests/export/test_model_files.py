@@ -120,9 +120,8 @@ def test_a_file_has_a_row_in_the_report_and_its_texts(exported, name, kind):
             assert stored[text].decode() == checks.extra_file(version, text)
 
 
-@pytest.mark.parametrize(
-    "name", ["tflite", pytest.param("onnx", marks=pytest.mark.medium)]
-)
+@pytest.mark.medium
+@pytest.mark.parametrize("name", ["tflite", "onnx"])
 def test_the_programs_write_and_read_files(tmp_path, name):
     path, _ = export_models.write_checkpoint("classification", tmp_path)
     folder, precisions = str(tmp_path / "served"), f"--{name}_precisions="

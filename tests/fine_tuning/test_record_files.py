@@ -54,7 +54,7 @@ def example_of(serialized):
 COUNT = 20_000
 
 
-@pytest.mark.parametrize("count", [1, 2, COUNT])
+@pytest.mark.parametrize("count", [1, 2, pytest.param(COUNT, marks=pytest.mark.medium)])
 def test_each_example_has_its_records_in_order(tmp_path, count):
     path = str(tmp_path / "train.tf_record")
     records = write(path, count)

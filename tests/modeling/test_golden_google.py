@@ -91,7 +91,9 @@ def test_outputs_of_the_pretraining_model(pretrainer, pretraining_batch):
     np.testing.assert_allclose(next_sentence, expected["nsp_loss"], atol=1e-5)
 
 
-@pytest.mark.parametrize("compiled", ["eager", "graph", "xla"])
+@pytest.mark.parametrize(
+    "compiled", ["eager", "graph", pytest.param("xla", marks=pytest.mark.medium)]
+)
 def test_gradients_of_the_pretraining_model(pretrainer, pretraining_batch, compiled):
     expected = np.load(GOLDEN / "google_pretraining/forward.npz")
     variables = variables_by_name(pretrainer)

@@ -238,6 +238,7 @@ def training(folder):
     )
 
 
+@pytest.mark.medium
 def test_a_run_trains_on_unmasked_records_and_evaluates(folder, training):
     command = (
         f"{training} --input_file={folder}/mlm_nsp/dynamic-* "

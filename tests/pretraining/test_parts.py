@@ -68,7 +68,16 @@ def test_the_parts_of_a_batch_are_together_the_batch(make_batches, parts):
         assert_same_arrays(arrays(iter(dataset), 60), rows_of(whole, number, parts))
 
 
-@pytest.mark.parametrize(("saved_in", "at"), [((0, 2), 0), ((0, 4), 5), ((0, 1), 37)])
+@pytest.mark.parametrize(
+    ("saved_in", "at"),
+    [
+        ((0, 2), 0),
+        *(
+            pytest.param(*case, marks=pytest.mark.medium)
+            for case in [((0, 4), 5), ((0, 1), 37)]
+        ),
+    ],
+)
 def test_a_position_in_one_part_is_restored_in_any_part(
     make_batches, tmp_path, saved_in, at
 ):

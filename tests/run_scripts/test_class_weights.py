@@ -60,6 +60,7 @@ def test_run_classifier_weighs_the_loss_and_no_results():
     )
 
 
+@pytest.mark.medium
 def test_run_ner_weighs_the_words():
     train = f"{BASE} --do_train --do_eval"
     (done,) = run_well(NER, f"{train} --do_predict --class_weights=O=0")

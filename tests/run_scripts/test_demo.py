@@ -49,6 +49,7 @@ def test_bad_input(here):
     assert_refused(host, "no.such.host.invalid", "Give another --port or --host")
 
 
+@pytest.mark.medium
 def test_without_gradio(here, monkeypatch):
     (here / "gradio.py").write_text("raise ImportError")
     monkeypatch.setenv("PYTHONPATH", str(here))

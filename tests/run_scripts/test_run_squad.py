@@ -189,6 +189,7 @@ def check_records(path):
     return [each[name].int64_list.value[0] for each in found for name in names]
 
 
+@pytest.mark.medium
 def test_an_ensemble_of_equal_runs_gives_the_answers_of_one_run():
     flags = (
         "--average_nbest=out/nbest_predictions.json,out/nbest_predictions.json "

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 # One process, because a program cannot take back a call of `tf.random.set_seed`.
 PROGRAM = """
 import sys
@@ -47,6 +49,7 @@ for global_seed in (1, 2):
 """
 
 
+@pytest.mark.medium
 def test_the_order_depends_on_the_given_seed_only(tmp_path):
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "position")]
     done = subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True)

@@ -5,11 +5,11 @@ quickstart:
 	bash run_scripts/quickstart.sh
 smoke:
 	bash run_scripts/quickstart.sh --smoke
-test:
+test: # lint, types and the fast tests: 9 minutes on 2 cores
 	bash run_scripts/test.sh
-test-all:
+test-all: # all tests except the slow ones: 18 minutes
 	bash run_scripts/test.sh --all
-test-slow:
+test-slow: # all tests: 90 minutes
 	bash run_scripts/test.sh --slow
 lint:
 	.venv/bin/ruff check . && .venv/bin/ruff format --check . && bash tools/check_types.sh && .venv/bin/python tools/check_words.py

@@ -132,6 +132,16 @@ def run_mains(
     return found
 
 
+def run_python(
+    *words: object, code: int = 0, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Runs Python in a process of its own, which must end with this exit code."""
+    command = [sys.executable, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    assert done.returncode == code, done.stderr
+    return done
+
+
 def as_flags(values: Mapping[str, object]) -> list[str]:
     """Returns flags; leaves out those whose value is None."""
     return [f"--{name}={value}" for name, value in values.items() if value is not None]

@@ -1,12 +1,12 @@
 """run_ner.py and run_classifier.py with a frozen encoder and with BiLSTM heads."""
 
 import importlib.util
-import json
 import os
 import pathlib
 
 import numpy as np
 import pytest
+from json_files import read_json
 from named_texts import VOCABULARY, sentences, write_split
 from run_programs import (
     assert_each_refused,
@@ -55,8 +55,8 @@ def folder(here):
 
 
 def weights_of(folder):
-    facts = newest(folder, "weights.json").read_text()
-    return load_file(newest(folder, "model.safetensors")), json.loads(facts)
+    facts = read_json(newest(folder, "weights.json"))
+    return load_file(newest(folder, "model.safetensors")), facts
 
 
 def cached_vectors(folder):

@@ -1,10 +1,9 @@
 """Programs read their flags into settings, without a change of flags or TensorFlow."""
 
 import json
-import subprocess
-import sys
 
 import pytest
+from run_programs import run_python
 
 # Reads the settings of a program for fine-tuning twice, and prints those that depend on
 # other flags. The programs define the same flags, so each one needs a process.
@@ -56,11 +55,5 @@ CASES = [
 def test_settings_of_a_run(program, given, expected, tmp_path):
     words = [f"bert_tf.run_scripts.{program}", "--output_dir=out", *given]
     needed = ["--task_name=MRPC"] if program == "run_classifier" else []
-    done = subprocess.run(
-        [sys.executable, "-c", READ, *words, *needed],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", READ, *words, *needed, cwd=tmp_path)
     assert json.loads(done.stdout) == expected

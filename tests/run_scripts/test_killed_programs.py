@@ -2,11 +2,10 @@
 
 import json
 import signal
-import subprocess
-import sys
 
 import pytest
 import tiny_bert
+from run_programs import run_python
 
 import bert_tf
 
@@ -95,23 +94,14 @@ def test_the_command_of_a_killed_program_gives_the_same_bytes(tmp_path, program)
     work = tmp_path / "work"
     work.mkdir()
     tokenizer = bert_tf.BertTokenizer(tiny_bert.VOCABULARY, do_lower_case=True)
-    bert_tf.save_checkpoint(
-        bert_tf.BertEncoder(CONFIG, seed=0), tokenizer, work / "model"
-    )
+    encoder = bert_tf.BertEncoder(CONFIG, seed=0)
+    bert_tf.save_checkpoint(encoder, tokenizer, work / "model")
     (work / "in.txt").write_text("a b\n\nb ac\n" * 20)
     if program.endswith("convert_checkpoint"):  # replaces an earlier checkpoint
         old = bert_tf.BertEncoder(CONFIG, seed=1)
         bert_tf.save_checkpoint(old, tokenizer, work / "out", dialect="google")
     request = json.dumps([f"bert_tf.{program}", flags.split(" "), every])
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, request],
-        cwd=work,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", DRIVER, request, cwd=work, timeout=600)
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     *killed, (code, leftovers, _, expected) = [json.loads(line[7:]) for line in lines]
     assert (code, leftovers) == (0, 0)

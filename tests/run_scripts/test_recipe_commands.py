@@ -12,6 +12,7 @@ import sys
 
 import pytest
 from json_files import read_json
+from run_programs import run_python
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 RECIPES = ROOT / "run_scripts/recipes"
@@ -76,16 +77,16 @@ class Command:
 
     def __init__(self, number, argv):
         self.number, self.path = number, argv[0].removeprefix(f"{ROOT}/")
-        self.argv, self.inner = argv[1:], None
-        if "--" in self.argv:
-            end = self.argv.index("--")
-            self.inner = f"run_scripts/{self.argv[end + 1]}", self.argv[end + 2 :]
-            self.argv = self.argv[:end]
-        words = self.argv + (self.inner[1] if self.inner else [])
+        # The programs, each with its flags; the last one is that inside a sweep.
+        self.parts = [(self.path, argv[1:])]
+        if "--" in argv:
+            end = argv.index("--")
+            inner = f"run_scripts/{argv[end + 1]}", argv[end + 2 :]
+            self.parts = [(self.path, argv[1:end]), inner]
+        words = [word for _, flags in self.parts for word in flags]
         assert all(re.match(r"--\w+=", word) for word in words), argv
         self.flags = dict(word[2:].split("=", 1) for word in words)
-        program = self.inner[0] if self.inner else self.path
-        self.flags["program"] = pathlib.Path(program).name
+        self.flags["program"] = pathlib.Path(self.parts[-1][0]).name
 
 
 class Recipe:
@@ -122,9 +123,7 @@ class Recipe:
             "CONLL": folder,
             **settings,
         }
-        environment = {
-            key: value for key, value in environment.items() if value is not None
-        }
+        environment = {k: v for k, v in environment.items() if v is not None}
         command = ["bash", str(RECIPES / f"{name}.sh"), *flags]
         return subprocess.run(command, env=environment, capture_output=True, text=True)
 
@@ -160,12 +159,7 @@ def recorded(tmp_path_factory):
 @functools.cache
 def defined_flags(path):
     """Returns the flags that a program lists in its help."""
-    shown = subprocess.run(
-        [sys.executable, ROOT / path, "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    shown = run_python(ROOT / path, "--help")
     return set(re.findall(r"^  --(\w+)=", shown.stdout, re.M))
 
 
@@ -193,20 +187,20 @@ def test_every_row_has_the_result_of_another_run(recorded, name):
         results = [float(row[3]) for row in rows]
         assert results.pop() == pytest.approx(sum(results) / len(results), abs=0.051)
         del rows[-1]
+    values = [each.number / 10 for each in commands]
+    main = {f"{value:.1f}" for value in values}
     possible = {
-        "MNLI-mm": {f"{100 - each.number / 10:.1f}" for each in commands},
-        "LM perplexity": {f"{math.exp(each.number / 10):.2f}" for each in commands},
+        "MNLI-mm": {f"{100 - value:.1f}" for value in values},
+        "LM perplexity": {f"{math.exp(value):.2f}" for value in values},
+        # Further second metrics of a run.
+        "EM": main,
+        "test F1": main,
     }
     groups = collections.defaultdict(list)
     for label, metric, _, result, _ in rows:
         column = label if label == "MNLI-mm" else metric
-        assert result in possible.get(
-            column, {f"{each.number / 10:.1f}" for each in commands}
-        )
-        # These are second metrics of a run, or of the pretraining.
-        groups[column if column in (*possible, "EM", "test F1") else "main"].append(
-            result
-        )
+        assert result in possible.get(column, main)
+        groups[column if column in possible else "main"].append(result)
     assert all(len(set(results)) == len(results) for results in groups.values())
     results = [float(result) for result in groups["main"]]
     if name != "table1_glue":  # whose rows have the order of the paper
@@ -216,10 +210,7 @@ def test_every_row_has_the_result_of_another_run(recorded, name):
 def test_squad_2_predicts_with_the_best_threshold(recorded):
     recipe, commands, _ = recorded("table3_squad2")
     last = commands[-1]
-    assert (last.flags["do_predict"], last.flags["null_score_diff_threshold"]) == (
-        "true",
-        "-1.5",
-    )
+    assert_settings(last.flags, "do_predict=true null_score_diff_threshold=-1.5")
     assert [row[3] for row in recipe.table()[1:]] == [f"{last.number / 10:.1f}"] * 2
 
 
@@ -231,15 +222,9 @@ def assert_settings(flags, text):
 def check_flags(commands):
     """Checks that each program exists and has all flags."""
     for command in commands:
-        parts = [
-            (command.path, command.argv),
-            *([command.inner] if command.inner else []),
-        ]
-        for path, argv in parts:
+        for path, argv in command.parts:
             names = [word[2:].split("=")[0] for word in argv]
-            assert not [
-                n for n, count in collections.Counter(names).items() if count > 1
-            ], argv
+            assert len(set(names)) == len(names), argv
             assert set(names) <= defined_flags(path), path
 
 
@@ -334,24 +319,14 @@ def test_results_that_are_not_finite_are_not_the_best(tmp_path):
         run = tmp_path / f"runs/learning_rate=1+seed={seed}"
         run.mkdir(parents=True)
         (run / "eval_results.txt").write_text(f"eval_spearman = {value}\n")
-    command = [
-        sys.executable,
-        RECIPES / "results_table.py",
-        "best",
-        tmp_path,
-        "eval_spearman",
-    ]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert found.strip().endswith("seed=2")
+    words = RECIPES / "results_table.py", "best", tmp_path, "eval_spearman"
+    assert run_python(*words).stdout.strip().endswith("seed=2")
 
 
 def test_no_average_without_all_tasks(recipe):
     assert recipe.run("table1_glue", TASKS="MRPC RTE").returncode == 0
-    assert [row[3] != "-" for row in recipe.table()[1:]] == [False] * 7 + [
-        True,
-        True,
-        False,
-    ]
+    missing = [row[3] == "-" for row in recipe.table()[1:]]
+    assert missing == [True] * 7 + [False, False, True]
 
 
 def test_the_best_runs_predict_the_test_files(recipe):
@@ -373,29 +348,21 @@ def test_the_best_runs_predict_the_test_files(recipe):
 
 
 @pytest.mark.parametrize(
-    ("name", "missing"), [("table1_glue", "GLUE"), ("table6_size", "VOCAB")]
+    ("name", "settings", "message"),
+    [
+        ("table1_glue", {"GLUE": None}, "the environment variable GLUE is not set. "),
+        ("table6_size", {"VOCAB": None}, "the environment variable VOCAB is not set. "),
+        ("table1_glue", {"GLUE": "/missing"}, r"/missing/\S+ does not exist\.\n"),
+        ("table2_squad", {"SIZE": "tiny"}, r"SIZE=tiny is not base or large\.\n"),
+    ],
 )
-def test_a_missing_setting_is_reported_before_the_first_command(recipe, name, missing):
-    done = recipe.run(name, **{missing: None})
+def test_wrong_settings_are_reported_before_the_first_command(
+    recipe, name, settings, message
+):
+    done = recipe.run(name, **settings)
     assert done.returncode == 2 and not recipe.commands()
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(
-        f"error: the environment variable {missing} is not set. Give "
-    )
-
-
-def test_missing_data_are_reported_before_the_first_command(recipe):
-    done = recipe.run("table1_glue", GLUE="/missing")
-    assert done.returncode == 2 and not recipe.commands()
-    assert re.fullmatch(r"error: /missing/\S+ does not exist.\n", done.stderr)
-
-
-def test_a_wrong_size_is_refused(recipe):
-    done = recipe.run("table2_squad", SIZE="tiny")
-    assert (
-        done.returncode == 2
-        and done.stderr == "error: SIZE=tiny is not base or large.\n"
-    )
+    (line,) = done.stderr.splitlines(keepends=True)
+    assert re.match(f"error: {message}", line)
 
 
 def test_a_failing_program_ends_the_recipe_with_its_code(recipe):
@@ -420,9 +387,8 @@ def test_the_head_has_the_figures_of_bert_large(recorded, recipe, name):
     assert recipe.run(name, SIZE="large", FEATURES="last").returncode == 0
     figures = [row[2] for row in recipe.table()[1:] if row[2] != "-"]
     assert figures and not set(figures) & {row[2] for row in recorded(name)[0].table()}
-    assert all(
-        re.search(rf"\b{re.escape(figure)}\b", head_of(name)) for figure in figures
-    )
+    for figure in figures:
+        assert re.search(rf"\b{re.escape(figure)}\b", head_of(name)), figure
 
 
 def test_the_figures_of_bert_large_on_glue(recipe):

@@ -27,13 +27,15 @@ def make_objective(task, factor=20, seed=3):
 
 
 def evaluate(objective, batch):
-    """Returns the loss and the metrics of a batch."""
+    """Returns the loss and the metrics of a batch of tensors or arrays."""
+    batch = tf.nest.map_structure(tf.convert_to_tensor, batch)
     sums = objective.sums(batch, training=False)
     return loss_and_metrics(objective, sums, objective.counts(batch))
 
 
 def gradients(objective, batch):
     """Returns loss and metrics of a batch in training, and the gradients of all."""
+    batch = tf.nest.map_structure(tf.convert_to_tensor, batch)
     with tf.GradientTape() as tape:
         sums = objective.sums(batch, training=True, seed=tf.constant([1, 2]))
         counts = objective.counts(batch)

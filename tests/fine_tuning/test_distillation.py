@@ -8,6 +8,7 @@ from ner_data import make_task
 from prepared import run_data
 from reference import distillation as reference
 from refusals import refused
+from tiny_bert import random_inputs
 from tiny_objectives import gradients, make_objective
 
 from bert_tf.fine_tuning import batches
@@ -23,14 +24,14 @@ from bert_tf.tasks.task import (
     DataLocation,
 )
 
-NAMES, COUNT, LENGTHS = ("x", "y", "z"), 4, np.array([3, 5, 1, 5])
+NAMES, COUNT, LENGTHS = ("x", "y", "z"), 4, [3, 5, 1, 5]
 TAGS = np.array([[0, 1, 3, 0, 0], [0, 2, 0, 1, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 2]])
 SCORES = np.array([0.5, 5, 3, 1], np.float32)
 ROWS = np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]], np.float32)
 KINDS = {
     "classification": (
         ClassificationTask("a", NAMES, False, None),
-        {"label_ids": [0, 2, 1, 1]},
+        {"label_ids": np.array([0, 2, 1, 1])},
     ),
     "regression": (
         ClassificationTask("a", (), False, None, "regression"),
@@ -43,41 +44,25 @@ KINDS = {
     "ner": (make_task(("O", "B-A", "I-A")), {"label_ids": TAGS}),
     "squad": (
         SquadTask(),
-        {"start_positions": [1, 0, 0, 4], "end_positions": [2, 3, 0, 4]},
+        {
+            "start_positions": np.array([1, 0, 0, 4]),
+            "end_positions": np.array([2, 3, 0, 4]),
+        },
     ),
 }
 
 
 def batch_of(kind):
     """Returns four examples of up to five tokens, one of which has one token."""
-    mask = (np.arange(5) < LENGTHS[:, None]).astype(np.int32)
-    ids = mask * np.random.default_rng(0).integers(5, 30, mask.shape)
-    values = {
-        "input_ids": ids,
-        "input_mask": mask,
-        "segment_ids": 0 * mask,
-        **KINDS[kind][1],
-    }
-    return {
-        name: tf.constant(
-            value, tf.float32 if np.asarray(value).dtype == np.float32 else tf.int32
-        )
-        for name, value in values.items()
-    }
-
-
-def objective_of(kind, seed):
-    return make_objective(KINDS[kind][0], 10, seed)
+    return {**random_inputs(LENGTHS, 5, 30), **KINDS[kind][1]}
 
 
 def student_and_batch(kind):
     """Returns an objective, and a batch with the logits of another one."""
-    return objective_of(kind, 1), with_teacher(batch_of(kind), objective_of(kind, 2))
-
-
-def with_teacher(batch, teacher):
+    student, teacher = (make_objective(KINDS[kind][0], 10, seed) for seed in (1, 2))
+    batch = batch_of(kind)
     logits = teacher.logits_to_learn(teacher.outputs_of_model(batch))
-    return {**batch, TEACHER_LOGITS: tf.convert_to_tensor(logits)[:, :, None]}
+    return student, {**batch, TEACHER_LOGITS: tf.convert_to_tensor(logits)[:, :, None]}
 
 
 def distilled(objective, weight, temperature=3.0, **options):
@@ -101,19 +86,18 @@ def expected_loss(kind, teacher, student):
                 for pair, n in zip(pairs, LENGTHS, strict=True)
             ]
         )
-    function = {"regression": reference.of_score, "multi_label": reference.of_labels}
-    of_one = function.get(kind, reference.of_classes)
+    of_one = {
+        "classification": reference.of_classes,
+        "regression": reference.of_score,
+        "multi_label": reference.of_labels,
+    }[kind]
     return np.mean([of_one(given[0], own[0], 3.0) for given, own in pairs])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loss_equals_that_of_numpy(kind):
-    student, teacher, plain = (
-        objective_of(kind, 1),
-        objective_of(kind, 2),
-        batch_of(kind),
-    )
-    batch = with_teacher(plain, teacher)
+    plain = batch_of(kind)
+    student, batch = student_and_batch(kind)
     own = student.logits_to_learn(student.outputs_of_model(plain))
     expected = expected_loss(
         kind, batch[TEACHER_LOGITS][:, :, 0].numpy(), np.array(own)
@@ -121,11 +105,9 @@ def test_the_loss_equals_that_of_numpy(kind):
     labels, metrics, gradient_of_labels = gradients(student, plain)
     loss, found, _ = gradients(distilled(student, 0.25), batch)
     assert expected > 0.01
-    assert float(found.pop("teacher_loss")) == pytest.approx(expected, rel=1e-4)
     assert loss == pytest.approx(0.75 * labels + 0.25 * expected, rel=1e-4)
-    assert {n: float(v) for n, v in found.items()} == {
-        n: float(v) for n, v in metrics.items()
-    }
+    assert float(found.pop("teacher_loss")) == pytest.approx(expected, rel=1e-4)
+    assert found == metrics
 
     # With the weight 0, nothing differs from a training without a teacher.
     loss, _, found = gradients(distilled(student, 0), batch)
@@ -135,11 +117,9 @@ def test_the_loss_equals_that_of_numpy(kind):
 
 def test_cached_logits_at_padding_have_no_effect():
     # The cache has no values at padding positions: they are 0.
-    for kind in ("ner", "squad"):
+    for kind, has_value in (("ner", "label_ids"), ("squad", "input_mask")):
         student, batch = student_and_batch(kind)
-        mask = tf.cast(batch["input_mask"], tf.float32)[..., None, None]
-        if kind == "ner":
-            mask = tf.cast(batch["label_ids"] > 0, tf.float32)[..., None, None]
+        mask = (batch[has_value] > 0)[..., None, None].astype(np.float32)
         cut = {**batch, TEACHER_LOGITS: batch[TEACHER_LOGITS] * mask}
         assert np.any(cut[TEACHER_LOGITS] != batch[TEACHER_LOGITS])
         losses = [gradients(distilled(student, 0.5), each)[0] for each in (batch, cut)]

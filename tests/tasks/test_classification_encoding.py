@@ -5,7 +5,10 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+from golden_checkpoints import assert_same_arrays
+from reference import multiple_choice as reference
 from small_vocabulary import PLAIN, TOKENIZER, random_text
+from squad_data import INPUTS
 
 from bert_tf import features
 from bert_tf.tasks.classification.classification_task import ClassificationTask
@@ -15,70 +18,51 @@ LENGTH = 12
 LABELS = ("no", "yes")
 
 
-def random_examples(count, pair, label):
+def random_examples(pair):
     rng = random.Random(0)
     return [
-        TextExample(random_text(rng), random_text(rng) if pair else None, label(rng))
-        for _ in range(count)
+        TextExample(
+            random_text(rng), random_text(rng) if pair else None, rng.choice(LABELS)
+        )
+        for _ in range(300)
     ]
-
-
-def truncate_seq_pair(tokens_a, tokens_b, max_length):
-    """google-research/bert `run_classifier._truncate_seq_pair`."""
-    while len(tokens_a) + len(tokens_b) > max_length:
-        longer = tokens_a if len(tokens_a) > len(tokens_b) else tokens_b
-        longer.pop()
 
 
 def expected_record(example):
     """Returns ids, mask and segment ids of `run_classifier.convert_single_example`,
 
-    and whether the example was truncated, and whether a text of it is empty.
+    and whether the example was truncated.
     """
-    tokens_a = PLAIN.tokenize(example.text_a)
-    tokens_b = None if example.text_b is None else PLAIN.tokenize(example.text_b)
-    total = len(tokens_a) + len(tokens_b or ())
-    is_empty = not tokens_a or tokens_b == []
-    if tokens_b is None:
-        tokens_a = tokens_a[: LENGTH - 2]
-    else:
-        truncate_seq_pair(tokens_a, tokens_b, LENGTH - 3)
-    ids = [2, *tokens_a, 3]
-    segments = [0] * len(ids)
-    if tokens_b is not None:
-        ids += [*tokens_b, 3]
-        segments += [1] * (len(tokens_b) + 1)
+    if example.text_b is not None:
+        *columns, is_truncated = reference.record(
+            example.text_a, [example.text_b], PLAIN.tokenize, LENGTH, 1, (2, 3, 0)
+        )
+        return *(row for (row,) in columns), is_truncated
+    tokens = PLAIN.tokenize(example.text_a)
+    ids = [2, *tokens[: LENGTH - 2], 3]
     padding = [0] * (LENGTH - len(ids))
-    is_truncated = total > LENGTH - (2 if tokens_b is None else 3)
-    return (
-        ids + padding,
-        [1] * len(ids) + padding,
-        segments + padding,
-        is_truncated,
-        is_empty,
-    )
+    mask = [1] * len(ids) + padding
+    return ids + padding, mask, [0] * LENGTH, len(tokens) > LENGTH - 2
 
 
 @pytest.mark.parametrize("pair", [False, True], ids=["single", "pair"])
 def test_records_equal_the_released_ones(pair):
-    examples = random_examples(300, pair, lambda rng: rng.choice(LABELS))
+    examples = random_examples(pair)
     task = ClassificationTask("any", LABELS, pair, None)
     encoded = task.encode(examples, TOKENIZER, LENGTH)
-    ids, masks, segments, truncated, empty = zip(
-        *map(expected_record, examples), strict=True
-    )
-    np.testing.assert_array_equal(encoded.columns["input_ids"], ids)
-    np.testing.assert_array_equal(encoded.columns["input_mask"], masks)
-    np.testing.assert_array_equal(encoded.columns["segment_ids"], segments)
-    labels = [LABELS.index(example.label) for example in examples]
-    np.testing.assert_array_equal(encoded.columns["label_ids"], labels)
-    np.testing.assert_array_equal(encoded.columns["is_real_example"], np.ones(300))
-    assert encoded.records_per_example is None
-    assert encoded.counts == {
-        "truncated": sum(truncated),
-        "with an empty text": sum(empty),
+    *inputs, truncated = zip(*map(expected_record, examples), strict=True)
+    expected = dict(zip(INPUTS, inputs, strict=True))
+    expected |= {
+        "label_ids": [LABELS.index(example.label) for example in examples],
+        "is_real_example": np.ones(300),
     }
-    assert 0 < sum(truncated) < 300 and 0 < sum(empty) < 300
+    assert_same_arrays(encoded.columns, expected)
+    assert encoded.records_per_example is None
+
+    texts = [(e.text_a, e.text_b) if pair else (e.text_a,) for e in examples]
+    empty = sum(not all(map(PLAIN.tokenize, each)) for each in texts)
+    assert encoded.counts == {"truncated": sum(truncated), "with an empty text": empty}
+    assert 0 < sum(truncated) < 300 and 0 < empty < 300
 
 
 TYPES = {

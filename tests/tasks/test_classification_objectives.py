@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.special
 import tensorflow as tf
+from tiny_bert import random_inputs
 from tiny_objectives import evaluate, make_objective
 
 from bert_tf.tasks.classification.classification_task import ClassificationTask
@@ -26,13 +27,10 @@ def make(task_type, labels=NAMES, best_by=("loss", -1)):
 
 
 def batch(label_ids):
-    rng = np.random.default_rng(0)
     return {
-        "input_ids": tf.constant(rng.integers(5, 30, [COUNT, 7]), tf.int32),
-        "input_mask": tf.ones([COUNT, 7], tf.int32),
-        "segment_ids": tf.zeros([COUNT, 7], tf.int32),
+        **random_inputs([7] * COUNT, 7, 30),
         "label_ids": tf.constant(label_ids),
-        "is_real_example": tf.ones([COUNT], tf.int32),
+        "is_real_example": np.ones(COUNT, np.int32),
     }
 
 
@@ -96,11 +94,9 @@ def test_multi_label_without_any_label_has_f1_0():
 def test_sums_of_parts_are_the_sums_of_the_batch(task_type):
     objective = make(task_type, () if task_type == "regression" else NAMES)
     data = batch(LABEL_IDS[task_type])
-    parts = [
-        {name: value[a:b] for name, value in data.items()}
-        for a, b in [(0, 2), (2, COUNT)]
-    ]
-    total = objective.sums(data, training=False)
-    found = [objective.sums(part, training=False) for part in parts]
+    total, first, last = (
+        objective.sums({name: v[rows] for name, v in data.items()}, training=False)
+        for rows in (slice(None), slice(2), slice(2, None))
+    )
     for name, value in total.items():
-        np.testing.assert_allclose(found[0][name] + found[1][name], value, atol=1e-5)
+        np.testing.assert_allclose(first[name] + last[name], value, atol=1e-5)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from prepared import run_data
 from reference import long_texts as reference
 from tiny_bert import SPECIAL
-from tiny_objectives import make_objective
+from tiny_objectives import gradients, make_objective
 
 from bert_tf.fine_tuning import batches
 from bert_tf.fine_tuning.class_weights import weights_of_records
@@ -117,11 +117,9 @@ def test_certain_windows_have_a_finite_loss(task_type):
     results = task_of(WINDOWS, task_type).make_results(None)
     label = {"classification": "yes", "multi_label": ("yes",)}[task_type]
     results.score(TextExample("any", label=label), results.decode(None, outputs))
-    expected = {
-        "classification": 400,
-        "multi_label": 400 / 3,
-    }  # 200 for two of three labels
-    assert results.metrics()["loss"] == pytest.approx(expected[task_type])
+    # For several labels, 200 for two of three.
+    expected = {"classification": 400, "multi_label": 400 / 3}[task_type]
+    assert results.metrics()["loss"] == pytest.approx(expected)
 
 
 def data_of(folder, texts, class_weights=None, **settings):
@@ -187,14 +185,12 @@ def test_the_training_loss_is_the_mean_over_texts_of_the_means_of_their_windows(
 ):
     task = task_of(WINDOWS, task_type)
     objective = make_objective(task)
-    labels = {
-        "classification": ["yes", "no", "other"], "regression": [1.5, -2.0, 0.0],
-        "multi_label": [("no",), (), LABELS],
-    }[task_type]  # fmt: skip
-    numbers = {
-        "classification": [1, 0, 2], "regression": labels,
-        "multi_label": [[1, 0, 0], [0, 0, 0], [1, 1, 1]],
-    }[task_type]  # fmt: skip
+    scores = [1.5, -2.0, 0.0]
+    labels, numbers = {
+        "classification": (["yes", "no", "other"], [1, 0, 2]),
+        "regression": (scores, scores),
+        "multi_label": ([("no",), (), LABELS], [[1, 0, 0], [0, 0, 0], [1, 1, 1]]),
+    }[task_type]
     texts = [
         TextExample(text_of(n, n), label=y)
         for n, y in zip((2, 20, 9), labels, strict=True)
@@ -202,27 +198,18 @@ def test_the_training_loss_is_the_mean_over_texts_of_the_means_of_their_windows(
     encoded = task.encode(texts, TOKENIZER, LENGTH)
     counts = encoded.records_per_example
     assert counts.tolist() == [1, 6, 2]
-    batch = {name: tf.constant(value) for name, value in encoded.columns.items()}
-    batch = {
-        name: tf.cast(v, tf.int32) if v.dtype.is_integer else v
-        for name, v in batch.items()
-    }
-    weights = tf.cast(tf.repeat(counts.sum() / (3.0 * counts), counts), tf.float32)
-    logits = objective.model(batch, training=False)["logits"].numpy().tolist()
-    of_texts, start = [], 0
-    for count, label in zip(counts.tolist(), numbers, strict=True):
-        rows = logits[start : start + count]
-        losses = [
-            reference.loss(
-                reference.mean_prediction([row], task_type), label, task_type
-            )
-            for row in rows
-        ]
-        of_texts.append(sum(losses) / count)
-        start += count
-    batch = batches._with_record_weights(
-        {**batch, RECORD_WEIGHTS: weights}, weights > 0
-    )
-    sums = objective.sums(batch, training=True, seed=tf.constant([1, 2]))
-    loss = float(objective.loss(sums, objective.counts(batch)))
-    assert loss == pytest.approx(sum(of_texts) / 3, rel=1e-5)
+    logits = objective.model(encoded.columns, training=False)["logits"].numpy()
+    losses = [
+        reference.loss(reference.mean_prediction([row], task_type), label, task_type)
+        for row, label in zip(
+            logits.tolist(), np.repeat(numbers, counts, axis=0).tolist(), strict=True
+        )
+    ]
+    of_texts = np.add.reduceat(losses, np.cumsum(counts) - counts) / counts
+
+    weights = np.repeat(counts.sum() / (3 * counts), counts).astype(np.float32)
+    dtype = np.int32 if task_type == "classification" else np.float32
+    label_ids = encoded.columns["label_ids"].astype(dtype)
+    batch = {**encoded.columns, "label_ids": label_ids, RECORD_WEIGHTS: weights}
+    loss, _, _ = gradients(objective, batches._with_record_weights(batch, weights > 0))
+    assert loss == pytest.approx(of_texts.mean(), rel=1e-5)

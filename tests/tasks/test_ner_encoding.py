@@ -85,13 +85,6 @@ def test_random_sentences(length, do_lower_case):
     assert [LABELS[index - 1] for index in given[given > 0]] == tags
 
 
-def test_the_first_piece_has_the_label():
-    found = encode([sentence(["cats", "unable", "a"], ["B-PER", "I-PER", "O"])], 9)
-    assert found.columns["label_ids"].tolist() == [[0, 2, 0, 3, 0, 1, 0, 0, 0]]
-    assert found.columns["input_mask"].tolist() == [[1, 1, 1, 1, 1, 1, 1, 0, 0]]
-    assert found.columns["label_ids"].dtype == np.uint8
-
-
 @pytest.mark.parametrize("word", ["\ufe0f", "\u200b", "\ufffd", "\u0301"])
 def test_a_word_without_pieces_is_unknown_and_has_a_label(word):
     tokenizer = tokenizers(True)[0]

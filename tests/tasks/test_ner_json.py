@@ -23,12 +23,21 @@ def check_refused(tmp_path, row, *parts, kind="dev"):
     check(lambda path: read(TASK, path, kind), path, words)
 
 
+def read_row(tmp_path, row, task=TASK):
+    ((example,), counts) = read(task, write_rows(tmp_path, row))
+    return example, counts
+
+
+def entity(start, end, label="X"):
+    return {"start": start, "end": end, "label": label}
+
+
 def text_row(text, *entities):
     """Returns a row; an entity is its text, and its label."""
     found, at = [], 0
     for part, label in entities:
         at = text.index(part, at)
-        found.append({"start": at, "end": at + len(part), "label": label})
+        found.append(entity(at, at + len(part), label))
         at += len(part)
     return {"text": text, "entities": found}
 
@@ -55,7 +64,7 @@ def test_texts_with_entities(tmp_path):
     row = text_row(
         "Ann-Lee  saw (old) Rome, ok.", ("Ann-Lee", "PER"), ("old) Rome", "LOC")
     )
-    ((example,), counts) = read(TASK, write_rows(tmp_path, row))
+    example, counts = read_row(tmp_path, row)
     assert " ".join(example.words) == "Ann - Lee saw ( old ) Rome , ok ."
     assert " ".join(example.tags) == "B-PER I-PER I-PER O O B-LOC I-LOC I-LOC O O O"
     assert not counts
@@ -73,7 +82,7 @@ def test_offsets_are_in_characters(tmp_path, do_lower_case):
         ("Rome", "D"),
     )
     task = make_task(do_lower_case=do_lower_case)
-    ((example,), counts) = read(task, write_rows(tmp_path, row))
+    example, counts = read_row(tmp_path, row, task)
     assert example.words == ("Ünï", "猫", "犬", "😀", "café\u0301", "Rome")
     assert example.tags == ("O", "B-A", "B-B", "B-C", "O", "B-D")
     assert not counts
@@ -84,13 +93,13 @@ def test_offsets_are_in_characters(tmp_path, do_lower_case):
 def test_entities_of_one_type_that_touch_stay_apart(tmp_path):
     row = text_row("Ann Lee", ("Ann", "PER"), ("Lee", "PER"))
     row["entities"].reverse()
-    ((example,), _) = read(TASK, write_rows(tmp_path, row))
+    example, _ = read_row(tmp_path, row)
     assert example.tags == ("B-PER", "B-PER")
 
 
 def test_an_entity_that_ends_inside_a_word_is_extended_and_counted(tmp_path):
     row = text_row("Annes house", ("Anne", "PER"))
-    ((example,), counts) = read(TASK, write_rows(tmp_path, row))
+    example, counts = read_row(tmp_path, row)
     assert (example.words, example.tags) == (("Annes", "house"), ("B-PER", "O"))
     assert counts == {EXTENDED: 1}
     (first,) = counts.notes["first"]
@@ -98,22 +107,20 @@ def test_an_entity_that_ends_inside_a_word_is_extended_and_counted(tmp_path):
 
 
 def test_blanks_around_an_entity_are_not_counted(tmp_path):
-    row = {"text": "Ann left ", "entities": [{"start": 0, "end": 4, "label": "PER"}]}
-    ((example,), counts) = read(TASK, write_rows(tmp_path, row))
+    row = {"text": "Ann left ", "entities": [entity(0, 4, "PER")]}
+    example, counts = read_row(tmp_path, row)
     assert example.tags == ("B-PER", "O") and not counts
 
 
 def test_entities_get_the_tags_of_the_scheme_of_the_file(tmp_path):
     row = text_row("Ann Lee saw Rome", ("Ann Lee", "PER"), ("Rome", "LOC"))
-    ((example,), counts) = read(
-        make_task(input_scheme="iobes"), write_rows(tmp_path, row)
-    )
+    example, counts = read_row(tmp_path, row, make_task(input_scheme="iobes"))
     assert example.tags == ("B-PER", "E-PER", "O", "S-LOC") and not counts
 
 
 @pytest.mark.parametrize("label", ["WORK OF ART", "", "a\tb"])
 def test_labels_that_cannot_be_in_a_tag_are_refused(tmp_path, label):
-    row = {"text": "Ann", "entities": [{"start": 0, "end": 3, "label": label}]}
+    row = {"text": "Ann", "entities": [entity(0, 3, label)]}
     check_refused(tmp_path, row, "such as PER or WORK_OF_ART", kind="train")
 
 
@@ -171,23 +178,17 @@ BAD = [
         {"text": "a b", "entities": [{"start": 0, "end": 1}]},
         "an entity must have a label",
     ),
-    ({"text": "a b", "entities": [{"start": 0, "end": 9, "label": "X"}]}, "end <= 3"),
+    ({"text": "a b", "entities": [entity(0, 9)]}, "end <= 3"),
     (
-        {"text": "a b", "entities": [{"start": 1, "end": 1, "label": "X"}]},
+        {"text": "a b", "entities": [entity(1, 1)]},
         "0 <= start < end",
     ),
     (
-        {"text": "a b", "entities": [{"start": 1, "end": 2, "label": "X"}]},
+        {"text": "a b", "entities": [entity(1, 2)]},
         "contains no word",
     ),
     (
-        text_row("a b c", ("a b", "X"), ("c", "Y"))
-        | {
-            "entities": [
-                {"start": 0, "end": 3, "label": "X"},
-                {"start": 2, "end": 5, "label": "Y"},
-            ]
-        },
+        {"text": "a b c", "entities": [entity(0, 3), entity(2, 5, "Y")]},
         "the entity Y at 2 to 5 overlaps another entity",
     ),
     (text_row("abc", ("a", "X"), ("bc", "Y")), "or is in the same word"),

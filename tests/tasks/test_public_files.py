@@ -103,15 +103,6 @@ TABLES = [
         [("Go, now", "ham"), ("Win 10 £", "spam")],
     ),
     (
-        "latin-1 as utf-8",
-        table("v2", "v1"),
-        "unnamed_columns_latin1.csv",
-        refused(
-            "is not UTF-8: byte 0xa3 in line 3",
-            "give its encoding, such as encoding=latin-1",
-        ),
-    ),
-    (
         "other encoding",
         table(encoding="ascii"),
         ("t.csv", "s,label\né,a\n"),
@@ -122,12 +113,6 @@ TABLES = [
         table(encoding="utf-16"),
         ("t.tsv", "s\tlabel\r\nx\ta\r\ny\tb\r\n".encode("utf-16")),
         ROWS_AB,
-    ),
-    (
-        "gb18030",
-        table(encoding="gb18030"),
-        ("t.csv", "s,label\n猫,a\n狗,b\n".encode("gb18030")),
-        [("猫", "a"), ("狗", "b")],
     ),
     ("gzip", table(), ("t.csv.gz", gzip.compress(b"s,label\nx,a\ny,b\n")), ROWS_AB),
     (
@@ -163,15 +148,6 @@ TABLES = [
         ),
     ),
     ("surplus empty fields", table(), ("t.csv", "s,label\nx,a,,\ny,b,\n"), ROWS_AB),
-    (
-        "unquoted separator",
-        table(),
-        ("t.csv", "s,label\nx,y,a\n"),
-        refused(
-            "line 2: 3 fields, but the header line has 2",
-            "field with a comma needs quotes",
-        ),
-    ),
     (
         "text file",
         table(input_format="tsv"),
@@ -260,6 +236,10 @@ def choices_to_predict(path):
     return choices(path, "test")
 
 
+def labels_of_choices(path):
+    return [label for *_, label in choices(path)]
+
+
 def rows_of_labels(*labels):
     start = '{"context": "c", "choices": ["a", "b", "d", "e"], "label":'
     return "c.jsonl", "".join(f"{start} {label}}}\n" for label in labels)
@@ -283,19 +263,6 @@ CHOICES = [
     ),
     ("tsv to predict", choices_to_predict, "swag_test.tsv", [(*RAIN, None)]),
     (
-        "CommonsenseQA",
-        choices,
-        (
-            "c.jsonl",
-            '{"answerKey": "A", "id": "1", "question": {"stem": "?", "choices": []}}',
-        ),
-        refused(
-            "c.jsonl, line 1 has no column",
-            "columns are: answerKey, id, question.",
-            EXPECTED,
-        ),
-    ),
-    (
         "CommonsenseQA of Hugging Face",
         choices,
         (
@@ -316,7 +283,7 @@ CHOICES = [
     ),
     (
         "letters",
-        lambda path: [row[2] for row in choices(path)],
+        labels_of_choices,
         rows_of_labels('"D"', '"B"', '"A"'),
         [3, 1, 0],
     ),
@@ -346,7 +313,7 @@ CHOICES = [
     ),
     (
         "one label",
-        lambda path: [row[2] for row in choices(path)],
+        labels_of_choices,
         rows_of_labels(1, 1),
         [1, 1],
     ),
@@ -390,6 +357,10 @@ def predicted(path):
     return [line for each in examples for line in render(each, list(each.tags))]
 
 
+def tags_and_predictions(path):
+    return sentences(path), predicted(path)
+
+
 SECOND = Columns(1, 2)
 KAGGLE = (
     "Sentence #,Word,POS,Tag\nSentence: 1,Ann,NNP,B-per\n,left,VBD,O\n"
@@ -402,12 +373,6 @@ NER = [
         words_in_latin1,
         ("a.csv", "Word,Tag\nZoë,O\n".encode("latin-1")),
         ["Zoë"],
-    ),
-    (
-        "latin-1 as UTF-8",
-        words,
-        ("a.conll", "Zoë O\n".encode("latin-1")),
-        refused("a.conll is not UTF-8", "encoding=latin-1"),
     ),
     (
         "columns that are not the first and the last",
@@ -494,15 +459,12 @@ NER = [
     ),
     (
         "BILOU",
-        sentences,
+        tags_and_predictions,
         ("a.conll", "a B-PER\nb L-PER\nc U-LOC\nd O\n"),
-        [("a b c d", "B-PER E-PER S-LOC O")],
-    ),
-    (
-        "BILOU predictions",
-        predicted,
-        ("a.conll", "a B-PER\nb L-PER\nc U-LOC\n"),
-        ["a B-PER B-PER", "b L-PER L-PER", "c U-LOC U-LOC"],
+        (
+            [("a b c d", "B-PER E-PER S-LOC O")],
+            ["a B-PER B-PER", "b L-PER L-PER", "c U-LOC U-LOC", "d O O"],
+        ),
     ),
     (
         "BMES",
@@ -512,39 +474,24 @@ NER = [
     ),
     (
         "tags without types",
-        sentences,
+        tags_and_predictions,
         ("a.conll", "a B\nb I\nc O\n"),
-        [("a b c", "B-ENTITY I-ENTITY O")],
-    ),
-    (
-        "predictions without types",
-        predicted,
-        ("a.conll", "a B\nb O\n"),
-        ["a B B", "b O O"],
+        ([("a b c", "B-ENTITY I-ENTITY O")], ["a B B", "b I I", "c O O"]),
     ),
     (
         "lower case",
-        sentences,
+        tags_and_predictions,
         ("a.conll", "a b-per\nb i-per\nc o\n"),
-        [("a b c", "B-per I-per O")],
-    ),
-    (
-        "lower-case predictions",
-        predicted,
-        ("a.conll", "a b-per\nc o\n"),
-        ["a b-per b-per", "c o o"],
+        ([("a b c", "B-per I-per O")], ["a b-per b-per", "b i-per i-per", "c o o"]),
     ),
     (
         "an underscore in tags",
-        sentences,
-        ("a.conll", "a B_PER\nb I_PER\nc O\n"),
-        [("a b c", "B-PER I-PER O")],
-    ),
-    (
-        "underscores in predictions",
-        predicted,
-        ("a.conll", "a B_WORK_OF\n"),
-        ["a B_WORK_OF B_WORK_OF"],
+        tags_and_predictions,
+        ("a.conll", "a B_WORK_OF\nb I_WORK_OF\nc O\n"),
+        (
+            [("a b c", "B-WORK_OF I-WORK_OF O")],
+            ["a B_WORK_OF B_WORK_OF", "b I_WORK_OF I_WORK_OF", "c O O"],
+        ),
     ),
     (
         "one type with another separator",
@@ -554,15 +501,12 @@ NER = [
     ),
     (
         "tags without prefixes",
-        sentences,
+        tags_and_predictions,
         ("a.conll", "a PER\nb PER\nc 0\nd creative-work\n"),
-        [("a b c d", "I-PER I-PER O I-creative-work")],
-    ),
-    (
-        "predictions without prefixes",
-        predicted,
-        ("a.conll", "a PER\nb PER\nc 0\n"),
-        ["a PER PER", "b PER PER", "c 0 0"],
+        (
+            [("a b c d", "I-PER I-PER O I-creative-work")],
+            ["a PER PER", "b PER PER", "c 0 0", "d creative-work creative-work"],
+        ),
     ),
     (
         "no outside tag",
@@ -715,12 +659,6 @@ SQUAD = [
         [("1", "Who left?", ("Ann",), 0)],
     ),
     (
-        "impossible as text",
-        squad_data.to_train_version_2,
-        "impossible_text.json",
-        [("1", ("Ann",), False), ("2", ("Bob",), False)],
-    ),
-    (
         "second occurrence",
         squad_data.to_train,
         "second_occurrence.json",
@@ -728,7 +666,7 @@ SQUAD = [
     ),
     (
         "impossible, another word",
-        squad_data.to_train_version_2,
+        lambda path: squad_data.read(path, True, True),
         squad(
             qas='[{"id": 1, "question": "Who?", "answers": [], "is_impossible": "yes"}]'
         ),
@@ -813,12 +751,6 @@ SQUAD = [
         squad_data.to_predict,
         squad(id="[1]"),
         refused(PLACE, "id must be a text or a number", "[1]"),
-    ),
-    (
-        "ids 1 and '1'",
-        squad_data.to_predict,
-        squad(qas='[{"id": 1, "question": "a"}, {"id": "1", "question": "b"}]'),
-        refused("data[0].paragraphs[0].qas[1]", "the id '1'", "an earlier question"),
     ),
     (
         "data null",

@@ -237,16 +237,6 @@ def test_the_stated_position_decides_between_equal_places(
     assert positions == expected, found.features[0].tokens
 
 
-def test_the_second_of_two_occurrences(test_data):
-    path = str(test_data / "data/public_cases/second_occurrence.json")
-    found = encoded(path, True, (32, 8, 2), True, False)
-    # Each of the ten characters before the answer is a token, or unknown as a word.
-    (tokens,) = (window.tokens for window in found.features)
-    position = int(found.encoded.columns["start_positions"][0])
-    assert tokens[position] == "猫" and tokens[2:position].count("猫") == 1
-    assert found.features[0].start_position == 2 + tokens[2:].index("猫") < position
-
-
 def grid():
     """Yields many triples: pieces of a context, room in a window, stride."""
     for pieces in (0, 1, 2, 3, 5, 8, 13, 21, 30):

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import scipy.special
 import tensorflow as tf
+from tiny_bert import random_inputs
 from tiny_objectives import evaluate, make_objective
 
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_task import SquadTask
 
-LENGTHS = np.array([9, 4, 6])
+LENGTHS = [9, 4, 6]
 STARTS, ENDS = np.array([3, 0, 5]), np.array([4, 0, 5])
 
 
@@ -19,14 +20,13 @@ def make(padding_as_released):
 
 
 def batch(width):
-    ids = np.random.default_rng(0).integers(5, 30, [len(LENGTHS), 12])
-    mask = (np.arange(12) < LENGTHS[:, None]).astype(np.int32)
-    columns = {
-        "input_ids": ids * mask, "input_mask": mask, "segment_ids": np.zeros_like(mask),
-        "is_impossible": np.zeros(len(LENGTHS)),
-    }  # fmt: skip
-    cut = {name: values[..., :width] for name, values in columns.items()}
-    cut |= {"start_positions": STARTS, "end_positions": ENDS}
+    columns = random_inputs(LENGTHS, 12, 30)
+    cut = {name: values[:, :width] for name, values in columns.items()}
+    cut |= {
+        "start_positions": STARTS,
+        "end_positions": ENDS,
+        "is_impossible": np.zeros(3),
+    }
     return {name: tf.constant(values, tf.int32) for name, values in cut.items()}
 
 

@@ -243,7 +243,7 @@ BAD = [
         (f"{QUESTION}.answers[0] has no key 'answer_start'",),
     ),
     (
-        changed(lambda d, p, q: q.update(id="2")),
+        changed(lambda d, p, q: q.update(id=2)),  # the earlier one has the id "2"
         (f"{QUESTION} has the id '2', which an earlier question has too",),
     ),
     (

@@ -23,10 +23,10 @@ def write(path, content):
 
 
 def existing(folder, path):
-    """Returns the path of a file or folder in BERT_TF_TEST_DATA, or skips the test."""
+    """Returns a file or folder in BERT_TF_TEST_DATA, or skips the test."""
     if not (folder / path).exists():
         pytest.skip(f"requires {path} in BERT_TF_TEST_DATA")
-    return str(folder / path)
+    return folder / path
 
 
 def check(read, path, expected):

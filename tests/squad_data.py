@@ -2,15 +2,16 @@
 
 import dataclasses
 import functools
-import json
 import random
 
 import numpy as np
 import pytest
-from json_files import write_json
+from json_files import read_json, write_json
+from reading import existing
 from reference import squad as oracle
 from reference.tokenizer import Tokenizer
 from tiny_bert import SPECIAL
+from tokenizer_pairs import pair
 
 from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.squad.best_answers import AnswerSettings
@@ -71,10 +72,7 @@ def paragraph_of(context, *questions):
 
 def data_of(*paragraphs):
     """Returns the contents of a file with one article."""
-    return {
-        "version": "any",
-        "data": [{"title": "any", "paragraphs": list(paragraphs)}],
-    }
+    return {"data": [{"paragraphs": list(paragraphs)}]}
 
 
 def answers_of(*texts, start=0):
@@ -180,9 +178,9 @@ class Encoded:
 
     def __init__(self, path, task, tokenizer, length, training=False):
         version_2 = task.answers.version_2_with_negative
-        with open(path, encoding="utf-8") as file:
-            data = json.load(file)
+        data = read_json(path)
         windows = task.windows
+        self.task = task
         self.examples, self.counts = read(path, training, version_2)
         self.encoded = task.encode(self.examples, task.tokenizer, length)
         self.oracle_examples = oracle.read_examples(data, training, version_2)
@@ -195,21 +193,37 @@ class Encoded:
         """Yields each example with the outputs of its windows, from logits [R, S]."""
         columns = {name: self.encoded.columns[name] for name in INPUTS}
         columns |= {"start_logits": start_logits, "end_logits": end_logits}
-        row = 0
-        for example, count in zip(
-            self.examples, self.encoded.records_per_example.tolist(), strict=True
-        ):
-            rows = range(row, row + count)
-            yield (
-                example,
-                [{name: columns[name][each] for name in columns} for each in rows],
-            )
-            row += count
+        rows = [
+            dict(zip(columns, values, strict=True))
+            for values in zip(*columns.values(), strict=True)
+        ]
+        ends = np.cumsum(self.encoded.records_per_example).tolist()
+        starts = [0, *ends][:-1]
+        for example, start, end in zip(self.examples, starts, ends, strict=True):
+            yield example, rows[start:end]
 
 
 def make_task(tokenizer, windows, answers):
     """Returns a `SquadTask` from keyword arguments of its settings."""
     return SquadTask(tokenizer, WindowSettings(**windows), AnswerSettings(**answers))
+
+
+def golden(test_data, version, training=False):
+    """Returns the golden values of the released program for a version of SQuAD.
+
+    These are their folder, the windows of their questions, the casing of the tokenizer,
+    and the keyword arguments of `AnswerSettings`.
+    """
+    folder = existing(test_data, "golden/google_squad_postprocess")
+    flags = read_json(folder / version / "flags.json")
+    length, do_lower_case = flags.pop("max_seq_length"), flags.pop("do_lower_case")
+    windows = {name: flags.pop(name) for name in ("doc_stride", "max_query_length")}
+
+    tokenizer, reference = pair(released_vocabulary(test_data), do_lower_case)
+    task = make_task(tokenizer, windows, {**flags, "padding_as_released": True})
+    path = folder / f"squad_sample_{'train_' if training else ''}{version}.json"
+    found = Encoded(path, task, reference, length, training)
+    return folder / version, found, do_lower_case, flags
 
 
 def random_logits(found, seed, rounded=False):
@@ -236,11 +250,11 @@ def oracle_predictions(found, logits, do_lower_case, settings, lengths=None):
     names = "n_best_size", "max_answer_length", "version_2_with_negative"
     names += ("null_score_diff_threshold",)
     values = dataclasses.asdict(AnswerSettings(**settings))
-    rows = [[row.tolist() for row in part] for part in logits]
-    if lengths is not None:
-        rows = [
-            [row[:end] for row, end in zip(part, lengths, strict=True)] for part in rows
-        ]
+    lengths = lengths or [None] * len(logits[0])
+    rows = [
+        [row[:end].tolist() for row, end in zip(part, lengths, strict=True)]
+        for part in logits
+    ]
     ids = [window.unique_id for window in found.features]
     results = dict(zip(ids, zip(*rows, strict=True), strict=True))
     return oracle.predictions(

@@ -238,7 +238,7 @@ def test_records_have_room_for_the_largest_number_of_choices(tmp_path):
     ],
 )
 def test_real_files_are_read(test_data, name, counts):
-    examples = read(existing(test_data, f"data/swag/{name}.csv"), "train")
+    examples = read(str(existing(test_data, f"data/swag/{name}.csv")), "train")
     assert Counter(each.label for each in examples) == dict(enumerate(counts))
     assert {len(each.choices) for each in examples} == {4}
     if name == "swag_real_rows":

@@ -5,7 +5,6 @@ import random
 
 import numpy as np
 import pytest
-from json_files import read_json
 from reference import squad as oracle
 from reference.tokenizer import words
 from squad_data import (
@@ -15,16 +14,15 @@ from squad_data import (
     WORDS,
     Encoded,
     data_of,
+    golden,
     make_task,
     oracle_predictions,
     paragraph_of,
     random_data,
     random_logits,
-    released_vocabulary,
     tokenizers,
     write,
 )
-from tokenizer_pairs import pair
 
 from bert_tf.tasks.splits import FileSource, Split
 from bert_tf.tasks.squad.best_answers import AnswerFinder, final_text
@@ -48,12 +46,12 @@ SETTINGS = {
 }
 
 
-def make(folder, do_lower_case, settings, data=None, length=LENGTH):
+def make(folder, do_lower_case, settings, data=None):
     """Returns a task, and the windows of generated or of given questions."""
     tokenizer, reference = tokenizers(do_lower_case)
     task = make_task(tokenizer, WINDOWS, settings)
     data = data or random_data(7, 7, 35, True, CONTEXTS)
-    return task, Encoded(write(folder / "dev.json", data), task, reference, length)
+    return task, Encoded(write(folder / "dev.json", data), task, reference, LENGTH)
 
 
 def answers_by_id(task, items):
@@ -228,25 +226,6 @@ def normalized(text, do_lower_case):
     return " ".join(words(text, do_lower_case))
 
 
-@pytest.mark.parametrize(
-    ("predicted", "original", "expected"),
-    [
-        ("steve smith", "Steve Smith's", "Steve Smith"),
-        ("cafe", "(Café),", "Café"),
-        (", b", "a, B.", ", B"),
-        ("steve jones", "Steve Smith", "Steve Smith"),
-        ("i", "İ i.", "İ"),
-        ("한", "한 글.", "한 글."),
-        ("a", "a\u200b b.", "a\u200b b."),
-        ("", "a b", "a b"),
-        ("猫 犬", "a猫犬b", "猫犬"),
-    ],
-)
-def test_final_text_by_hand(predicted, original, expected):
-    assert final_text(predicted, original, normalized(original, True)) == expected
-    assert oracle.get_final_text(predicted, original, True) == expected
-
-
 def random_parts(rng, text, do_lower_case):
     """Returns a part of the normalized text, and the text of a span of tokens."""
     base = normalized(text, do_lower_case)
@@ -313,21 +292,13 @@ def test_files(tmp_path, version_2):
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
 def test_golden_files(test_data, tmp_path, version):
     """The files of bert-tf and of the reference are the released ones, byte by byte."""
-    folder = test_data / "golden/google_squad_postprocess"
-    if not folder.is_dir():
-        pytest.skip("requires golden/google_squad_postprocess in BERT_TF_TEST_DATA")
-    flags = read_json(folder / version / "flags.json")
-    length, is_lower = flags.pop("max_seq_length"), flags.pop("do_lower_case")
-    windows = {name: flags.pop(name) for name in ("doc_stride", "max_query_length")}
-    tokenizer, reference = pair(released_vocabulary(test_data), is_lower)
-    task = make_task(tokenizer, windows, {**flags, "padding_as_released": True})
-    found = Encoded(folder / f"squad_sample_{version}.json", task, reference, length)
-    with np.load(folder / version / "logits.npz") as arrays:
+    folder, found, do_lower_case, settings = golden(test_data, version)
+    with np.load(folder / "logits.npz") as arrays:
         logits = arrays["start_logits"], arrays["end_logits"]
-    files = written(task, tmp_path, found.outputs(*logits))
+    files = written(found.task, tmp_path, found.outputs(*logits))
     files.pop("squad_threshold.json", None)
-    assert files == as_files(oracle_predictions(found, logits, is_lower, flags))
-    assert files == {name: (folder / version / name).read_bytes() for name in files}
+    assert files == as_files(oracle_predictions(found, logits, do_lower_case, settings))
+    assert files == {name: (folder / name).read_bytes() for name in files}
     assert sorted(files) == sorted(FILES if version == "v2.0" else FILES[:2])
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 import numpy as np
 import pytest
 import tensorflow as tf
-from json_files import read_json
 from reference import squad as oracle
 from refusals import refused
 from squad_data import (
@@ -14,15 +13,14 @@ from squad_data import (
     Encoded,
     answers_of,
     data_of,
+    golden,
     make_task,
     paragraph_of,
     random_data,
     read,
-    released_vocabulary,
     tokenizers,
     write,
 )
-from tokenizer_pairs import pair
 
 from bert_tf import features
 from bert_tf.fine_tuning import record_files
@@ -44,34 +42,19 @@ FIELDS = {
 }
 
 
-def columns_of(encoded):
-    """Returns the columns of a task as lists, with the names of the oracle's fields."""
-    return {
-        FIELDS.get(name, name): values.tolist()
-        for name, values in encoded.columns.items()
-    }
-
-
-def expected_columns(found, names):
-    """Returns the same columns of the oracle; a prediction has the positions 0."""
-    return {
-        name: [getattr(window, name) or 0 for window in found.features]
-        for name in names
-    }
-
-
-def expected_windows(found):
-    """Returns the number of windows of each example of the oracle."""
-    counts = Counter(window.example_index for window in found.features)
-    return [counts[number] for number in range(len(found.oracle_examples))]
+def expected_column(windows, name):
+    """Returns a feature of windows of the oracle; a prediction has the positions 0."""
+    return [getattr(window, FIELDS.get(name, name)) or 0 for window in windows]
 
 
 def check_equal(found):
     """Checks all records of a file against those of the oracle."""
-    columns = columns_of(found.encoded)
-    assert columns == expected_columns(found, columns)
-    assert len(columns) == 6
-    assert found.encoded.records_per_example.tolist() == expected_windows(found)
+    assert len(found.encoded.columns) == 6
+    for name, values in found.encoded.columns.items():
+        assert values.tolist() == expected_column(found.features, name), name
+    counts = Counter(window.example_index for window in found.features)
+    expected = [counts[number] for number in range(len(found.oracle_examples))]
+    assert found.encoded.records_per_example.tolist() == expected
 
 
 def encoded(path, do_lower_case, sizes, training, version_2):
@@ -123,29 +106,15 @@ def test_golden_files(test_data, version, training):
 
     Its training records are in the order of the file.
     """
-    folder = test_data / "golden/google_squad_postprocess"
-    if not folder.is_dir():
-        pytest.skip("requires golden/google_squad_postprocess in BERT_TF_TEST_DATA")
-    flags = read_json(folder / version / "flags.json")
-    names = "doc_stride", "max_query_length"
-    tokenizer, reference = pair(released_vocabulary(test_data), True)
-    task = make_task(
-        tokenizer, {name: flags[name] for name in names},
-        {"version_2_with_negative": flags["version_2_with_negative"]},
-    )  # fmt: skip
-    kind = "train_" if training else ""
-    path = folder / f"squad_sample_{kind}{version}.json"
-    found = Encoded(path, task, reference, flags["max_seq_length"], training)
+    folder, found, *_ = golden(test_data, version, training)
     check_equal(found)
     kind = "train" if training else "predict"
-    with np.load(folder / version / f"features_{kind}.npz") as golden:
-        for name, values in golden.items():
-            expected = [
-                getattr(window, FIELDS.get(name, name)) for window in found.features
-            ]
+    with np.load(folder / f"features_{kind}.npz") as arrays:
+        for name, values in arrays.items():
+            expected = expected_column(found.features, name)
             np.testing.assert_array_equal(expected, values, err_msg=name)
-        assert {"unique_ids", "input_ids", "input_mask", "segment_ids"} <= {*golden}
-        assert ("start_positions" in golden) == training
+        assert {"unique_ids", "input_ids", "input_mask", "segment_ids"} <= {*arrays}
+        assert ("start_positions" in arrays) == training
     impossible = {window.is_impossible for window in found.features}
     assert impossible == ({False, True} if training and version == "v2.0" else {False})
 
@@ -248,42 +217,22 @@ def grid():
     yield 1000, 381, 128
 
 
-def test_windows_equal_the_released_ones():
+def test_windows_and_the_context_of_their_pieces_equal_the_released_ones():
     for pieces, room, stride in grid():
+        spans = oracle.doc_spans(pieces, room, stride)
         starts, lengths = task_windows.windows(pieces, room, stride)
-        expected = oracle.doc_spans(pieces, room, stride)
         found = list(zip(starts.tolist(), lengths.tolist(), strict=True))
-        assert found == expected, (pieces, room, stride)
-
-
-def test_counts_of_windows_equal_the_released_ones():
-    for stride in (1, 2, 3, 5, 7, 20, 128):
-        pieces, room = (
-            each.ravel() for each in np.meshgrid(np.arange(60), np.arange(1, 25))
+        assert found == spans, (pieces, room, stride)
+        counts = task_windows.count_windows(
+            np.array([pieces]), np.array([room]), stride
         )
-        found = task_windows.count_windows(pieces, room, stride)
-        expected = [
-            len(oracle.doc_spans(*each, stride))
-            for each in zip(pieces.tolist(), room.tolist(), strict=True)
-        ]
-        assert found.tolist() == expected
+        assert counts.tolist() == [len(spans)]
 
-
-def test_the_context_of_a_piece_equals_the_released_one():
-    for sizes in grid():
-        starts, lengths = task_windows.windows(*sizes)
-        spans = oracle.doc_spans(*sizes)
-        best = [
-            oracle.max_context_span(spans, position) for position in range(sizes[0])
-        ]
-        times = np.zeros(sizes[0], int)
+        best = [oracle.max_context_span(spans, position) for position in range(pieces)]
         for window, (start, length) in enumerate(spans):
             found = task_windows.has_max_context(starts, lengths, window)
-            assert found.tolist() == [
-                each == window for each in best[start : start + length]
-            ]
-            times[start : start + length] += found
-        assert times.tolist() == [1] * sizes[0]
+            expected = [each == window for each in best[start : start + length]]
+            assert found.tolist() == expected
 
 
 @pytest.mark.parametrize(("query", "length"), [(0, 4), (64, 68)])
@@ -337,10 +286,7 @@ def test_record_files_equal_the_released_ones(tmp_path, monkeypatch):
     parsed = features.parser(features.SPAN, {"S": 24})(next(iter(records)))
     assert len(examples) > 60 and len(parsed) == 7
     for name, values in parsed.items():
-        field = FIELDS.get(name, name)
-        assert values.numpy().tolist() == [
-            getattr(window, field) for window in expected
-        ], name
+        assert values.numpy().tolist() == expected_column(expected, name), name
     index = written.index
     per_example = Counter(window.example_index for window in expected)
     assert index.records_per_example.tolist() == [

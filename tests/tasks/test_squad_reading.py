@@ -210,23 +210,11 @@ def test_examples_are_read_as_a_stream(tmp_path):
 
 def changed(change):
     """Returns the contents of a good file after a change."""
-    other, question = (
-        {
-            "id": name,
-            "question": "who",
-            "answers": answers_of("a"),
-            "is_impossible": False,
-        }
-        for name in ("2", "1")
-    )
-    paragraph = {"context": "a b", "qas": [other, question]}
-    data = {
-        "data": [
-            {"paragraphs": []},
-            {"paragraphs": [{"context": "", "qas": []}, paragraph]},
-        ]
-    }
-    change(data, paragraph, question)
+    questions = [(name, "who", answers_of("a"), False) for name in ("2", "1")]
+    paragraph = paragraph_of("a b", *questions)
+    data = data_of(paragraph_of(""), paragraph)
+    data["data"].insert(0, {"paragraphs": []})
+    change(data, paragraph["qas"][1])
     return json.dumps(data).encode()
 
 
@@ -236,22 +224,22 @@ BAD = [
     (b'{"data": [\n{,', ("train.json is not JSON: ", "line 2")),
     (b"", ("train.json is not JSON",)),
     (b'{"data":\n"\xff"}', ("train.json is not UTF-8: byte 0xff in line 2",)),
-    (changed(lambda d, p, q: d.pop("data")), ("train.json has no key 'data'",)),
-    (changed(lambda d, p, q: q.pop("answers")), (f"{QUESTION} has no key 'answers'",)),
+    (changed(lambda d, q: d.pop("data")), ("train.json has no key 'data'",)),
+    (changed(lambda d, q: q.pop("answers")), (f"{QUESTION} has no key 'answers'",)),
     (
-        changed(lambda d, p, q: q["answers"][0].pop("answer_start")),
+        changed(lambda d, q: q["answers"][0].pop("answer_start")),
         (f"{QUESTION}.answers[0] has no key 'answer_start'",),
     ),
     (
-        changed(lambda d, p, q: q.update(id=2)),  # the earlier one has the id "2"
+        changed(lambda d, q: q.update(id=2)),  # the earlier one has the id "2"
         (f"{QUESTION} has the id '2', which an earlier question has too",),
     ),
     (
-        changed(lambda d, p, q: q["answers"].append(q["answers"][0])),
+        changed(lambda d, q: q["answers"].append(q["answers"][0])),
         (f"{QUESTION}: question '1' has 2 answers", "exactly one. Give a train file"),
     ),
     (
-        changed(lambda d, p, q: q.update(answers=[], is_impossible=True)),
+        changed(lambda d, q: q.update(answers=[], is_impossible=True)),
         (f"{QUESTION}: question '1' has 0 answers", "version_2_with_negative=True"),
     ),
 ]
@@ -264,10 +252,10 @@ def test_bad_files(tmp_path, content, words):
 
 
 def test_a_question_without_is_impossible_has_an_answer(tmp_path):
-    path = tmp_path / "train.json"
-    path.write_bytes(changed(lambda d, p, q: q.pop("is_impossible")))
+    content = changed(lambda d, q: q.pop("is_impossible"))
+    path = reading.write(tmp_path / "train.json", content)
     for training, version_2 in itertools.product([False, True], repeat=2):
-        found, _ = read(str(path), training, version_2)
+        found, _ = read(path, training, version_2)
         assert [each.answers for each in found] == [("a",), ("a",)]
         assert not any(each.is_impossible for each in found)
 
@@ -281,13 +269,11 @@ def test_a_question_without_is_impossible_has_an_answer(tmp_path):
 )
 def test_forms_of_is_impossible(tmp_path, value, expected):
     path = tmp_path / "train.json"
-    path.write_bytes(changed(lambda d, p, q: q.update(is_impossible=value)))
+    path.write_bytes(changed(lambda d, q: q.update(is_impossible=value)))
     found, _ = read(str(path), True, True)
     assert [each.is_impossible for each in found] == [False, expected]
     # Without answers, only a question that is not impossible is unlabelled.
-    path.write_bytes(
-        changed(lambda d, p, q: q.update(is_impossible=value, answers=None))
-    )
+    path.write_bytes(changed(lambda d, q: q.update(is_impossible=value, answers=None)))
     found, _ = read(str(path), False, True)
     assert found[1].answers == (() if expected else None)
 

@@ -71,7 +71,7 @@ def folder(here):
 @pytest.mark.medium
 def test_a_student_is_built_from_layers_and_learns_from_cached_logits():
     first, resumed = run_well(
-        CLASSIFIER, f"{WITH_TEXTS} --stop_at_step=2", f"{WITH_TEXTS} --stop_at_step=2"
+        CLASSIFIER, f"{WITH_TEXTS} --stop_at_step=2", f"{WITH_TEXTS} --stop_at_step=4"
     )
     assert "train with the teacher: 48 of 48 records" in first.err
     assert "48 examples, 16 without labels" in first.err

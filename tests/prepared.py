@@ -1,5 +1,6 @@
 """Prepares tasks and their data as a run does; see `Task.prepare`."""
 
+import numpy as np
 from squad_data import tokenizers
 
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
@@ -16,6 +17,21 @@ def prepared(
     tokenizer = tokenizer or getattr(task, "tokenizer", None)
     inputs = TaskInputs(location, phases, tokenizer, max_seq_length, trained or {})
     return task.prepare(inputs)
+
+
+def numbered_columns(numbers, lengths, seq_length):
+    """Returns columns of records, [R, S] and [R], with the numbers [R] as labels.
+
+    All tokens of a record have the id 5 + its number.
+    """
+    mask = (np.arange(seq_length) < lengths[:, None]).astype(np.int64)
+    return {
+        "input_ids": mask * (numbers[:, None] + 5),
+        "input_mask": mask,
+        "segment_ids": 0 * mask,
+        "label_ids": numbers,
+        "is_real_example": 0 * numbers + 1,
+    }
 
 
 def run_data(

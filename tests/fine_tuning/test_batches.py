@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+from prepared import numbered_columns
 from scipy import stats
 
 from bert_tf import features
@@ -18,17 +19,8 @@ TABLE = features.CLASSIFICATION
 
 def encode(numbers):
     numbers = np.array(numbers)
-    lengths = np.random.default_rng(0).integers(3, LENGTH + 1, 10_000)[numbers]
-    mask = (np.arange(LENGTH) < lengths[:, None]).astype(np.int64)
-    return Encoded(
-        {
-            "input_ids": mask * (numbers[:, None] + 5),
-            "input_mask": mask,
-            "segment_ids": 0 * mask,
-            "label_ids": numbers,
-            "is_real_example": 0 * numbers + 1,
-        }
-    )
+    lengths = np.random.default_rng(0).integers(3, LENGTH + 1, 10_000)
+    return Encoded(numbered_columns(numbers, lengths[numbers], LENGTH))
 
 
 @pytest.fixture
@@ -82,8 +74,7 @@ def test_a_later_first_step_continues_the_same_batches(records, trim, first_step
 def test_batches_contain_records_of_similar_length(records):
     plain = next(iter(dataset(records, trim=False)))
     assert plain["input_ids"].shape == (BATCH, LENGTH)
-    tokens = padded = 0
-    widths = []
+    tokens, widths = 0, []
     for batch in dataset(records).take(COUNT // BATCH):
         width = batch["input_ids"].shape[1]
         used = batch["input_mask"].numpy().sum(axis=1)
@@ -95,12 +86,9 @@ def test_batches_contain_records_of_similar_length(records):
         np.testing.assert_array_equal(
             batch[ORIGIN], np.stack([0 * numbers, numbers], axis=1)
         )
-        tokens, padded, widths = (
-            tokens + used.sum(),
-            padded + BATCH * width,
-            [*widths, width],
-        )
-    assert tokens / padded > 0.9
+        tokens += used.sum()
+        widths.append(width)
+    assert tokens / (BATCH * sum(widths)) > 0.9
     # The lengths of the batches are in random order.
     assert 0.25 < np.mean([a > b for a, b in itertools.pairwise(widths)]) < 0.75
 

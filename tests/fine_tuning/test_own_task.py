@@ -1,6 +1,5 @@
 """The task in CONTRIBUTING.md, not a part of bert-tf, trains, evaluates, predicts."""
 
-import json
 import logging
 import pathlib
 
@@ -8,6 +7,8 @@ import numpy as np
 import pytest
 from guide_program import program, write_checkpoints
 from refusals import refused
+from run_programs import read_lines
+from tables_of_rows import write_rows
 
 import bert_tf
 from bert_tf.export.served.load import load_served
@@ -31,8 +32,7 @@ def folder(tmp_path, monkeypatch):
     write_checkpoints(tmp_path)
     (tmp_path / "disputed").mkdir()
     for seed, (name, count) in enumerate({"train": 64, "dev": 24, "test": 6}.items()):
-        text = "".join(json.dumps(row) + "\n" for row in rows(count, seed))
-        (tmp_path / f"disputed/{name}.jsonl").write_text(text)
+        write_rows(tmp_path / f"disputed/{name}.jsonl", rows(count, seed))
     return tmp_path
 
 
@@ -50,13 +50,9 @@ def test_the_task_learns_the_shares(folder, caplog):
         -np.sum(mean * np.log(mean))
     )
     assert lowest <= results["eval_cross_entropy"] < lowest + 0.05
-    lines = (folder / "runs/disputed/predictions.jsonl").read_text().splitlines()
-    expected = list(rows(6, 2))
-    assert [json.loads(line)["text"] for line in lines] == [
-        row["text"] for row in expected
-    ]
-    predicted = np.array([json.loads(line)["shares"] for line in lines])
-    np.testing.assert_allclose(predicted, [row["shares"] for row in expected], atol=0.2)
+    lines = read_lines(folder / "runs/disputed/predictions.jsonl")
+    for line, row in zip(lines, rows(6, 2), strict=True):
+        assert line == {**row, "shares": pytest.approx(row["shares"], abs=0.2)}
     # Examples without labels have no part in the loss of the labels.
     batch = {"shares": targets[:1], LABEL_WEIGHTS: np.zeros(1)}
     sums = names["SharesObjective"].sums_of_outputs(

@@ -1,11 +1,13 @@
 """Record files: the records of all examples, random access, reuse, and errors."""
 
 import collections
+import pathlib
 import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from prepared import numbered_columns
 from refusals import refused
 
 from bert_tf import features
@@ -23,15 +25,7 @@ def encode(examples):
     """
     counts = np.array([n % 3 + 1 for n in examples])
     numbers = np.repeat(examples, counts)
-    lengths = 3 + numbers % (LENGTH - 2)
-    mask = (np.arange(LENGTH) < lengths[:, None]).astype(np.int64)
-    columns = {
-        "input_ids": mask * (numbers[:, None] + 5),
-        "input_mask": mask,
-        "segment_ids": 0 * mask,
-        "label_ids": numbers,
-        "is_real_example": 0 * numbers + 1,
-    }
+    columns = numbered_columns(numbers, 3 + numbers % (LENGTH - 2), LENGTH)
     return Encoded(columns, counts, {"even": sum(n % 2 == 0 for n in examples)})
 
 
@@ -39,6 +33,11 @@ def write(path, count, key=KEY):
     return record_files.write(
         path, iter(range(count)), encode, features.CLASSIFICATION, key
     )
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "train.tf_record")
 
 
 def example_of(serialized):
@@ -55,8 +54,7 @@ COUNT = 20_000
 
 
 @pytest.mark.parametrize("count", [1, 2, pytest.param(COUNT, marks=pytest.mark.medium)])
-def test_each_example_has_its_records_in_order(tmp_path, count):
-    path = str(tmp_path / "train.tf_record")
+def test_each_example_has_its_records_in_order(path, count):
     records = write(path, count)
     expected = [n for n in range(count) for _ in range(n % 3 + 1)]
     found = [
@@ -71,8 +69,7 @@ def test_each_example_has_its_records_in_order(tmp_path, count):
     )
 
 
-def test_records_are_read_at_any_position(tmp_path):
-    path = str(tmp_path / "train.tf_record")
+def test_records_are_read_at_any_position(path):
     records = write(path, 1000)
     expected = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
     order = np.random.default_rng(0).permutation(len(expected))
@@ -85,8 +82,7 @@ def test_a_remote_file_is_read_from_a_local_copy():
     assert [example_of(each) for each in records.read(np.array([0, 3]))] == [0, 2]
 
 
-def test_a_complete_file_with_the_same_key_is_used_again(tmp_path):
-    path = str(tmp_path / "train.tf_record")
+def test_a_complete_file_with_the_same_key_is_used_again(path):
     written = write(path, 100).index
     found = record_files.read_index(path, KEY)
     assert found.num_examples == written.num_examples
@@ -96,8 +92,8 @@ def test_a_complete_file_with_the_same_key_is_used_again(tmp_path):
     assert record_files.read_index(path, {**KEY, "source": "b"}) is None
 
 
-def test_a_file_is_moved_with_its_index(tmp_path):
-    records = write(str(tmp_path / "train.tf_record"), 10)
+def test_a_file_is_moved_with_its_index(tmp_path, path):
+    records = write(path, 10)
     moved = record_files.move(records, str(tmp_path / "run" / "train.tf_record"))
     assert [example_of(each) for each in moved.read(np.array([0, 3]))] == [0, 2]
     assert record_files.read_index(moved.path, KEY) is not None
@@ -106,10 +102,9 @@ def test_a_file_is_moved_with_its_index(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["", ".index"])
 @pytest.mark.parametrize("damage", ["removed", "cut", "changed"])
-def test_a_damaged_file_is_not_used(tmp_path, suffix, damage):
-    path = tmp_path / "train.tf_record"
-    write(str(path), 100)
-    damaged = tmp_path / f"train.tf_record{suffix}"
+def test_a_damaged_file_is_not_used(path, suffix, damage):
+    write(path, 100)
+    damaged = pathlib.Path(path + suffix)
     content = damaged.read_bytes()
     if damage == "removed":
         damaged.unlink()
@@ -119,11 +114,11 @@ def test_a_damaged_file_is_not_used(tmp_path, suffix, damage):
         damaged.write_bytes(
             content.replace(b"label_ids" if not suffix else b'"key"', b"x", 1)
         )
-    assert record_files.read_index(str(path), KEY) is None
+    assert record_files.read_index(path, KEY) is None
 
 
-def test_a_full_disk_is_reported_before_the_folder_changes(tmp_path, monkeypatch):
-    records = write(str(tmp_path / "train.tf_record"), 10)
+def test_a_full_disk_is_reported_before_the_folder_changes(tmp_path, path, monkeypatch):
+    records = write(path, 10)
     usage = collections.namedtuple("usage", "total used free")(10, 9, 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     with refused(r"train.tf_record will have 0.1 MB, but .* only 0.0 MB"):

@@ -31,6 +31,14 @@ def probabilities(*values):
     return {"probabilities": found, "logits": np.log(found + 1e-9)}
 
 
+def wrong_pairs(shares):
+    """Returns numbered texts of the label no, with these probabilities of yes."""
+    return [
+        (TextExample(str(number), None, "no"), probabilities(1 - share, share))
+        for number, share in enumerate(shares)
+    ]
+
+
 def test_the_most_confident_mistakes_of_a_classifier_are_first():
     pairs = [
         (TextExample("right", "b", "no"), probabilities(0.75, 0.25)),
@@ -142,12 +150,8 @@ def test_questions_are_ordered_by_f1_and_then_by_probability():
 @pytest.mark.parametrize("count", [199, 200, 1000])
 def test_the_worst_200_are_kept(count):
     shares = np.random.default_rng(0).permutation(count) / (3 * count) + 0.6
-    results = ClassificationResults(("no", "yes"))
-    pairs = [
-        (TextExample(str(number), None, "no"), probabilities(1 - share, share))
-        for number, share in enumerate(shares)
-    ]
-    found = [row["text_a"] for row in errors_of(results, pairs)]
+    rows = errors_of(ClassificationResults(("no", "yes")), wrong_pairs(shares))
+    found = [row["text_a"] for row in rows]
     assert found == list(map(str, np.argsort(-shares)[:200].tolist()))
 
 
@@ -178,10 +182,7 @@ def test_many_labels_have_no_picture():
 
 def test_predictions_that_are_not_finite_are_left_out():
     """Their order is not defined, and a line of JSON cannot have them."""
-    pairs = [
-        (TextExample(str(number), None, "no"), probabilities(1 - share, share))
-        for number, share in enumerate([0.75, np.nan, 0.875])
-    ]
+    pairs = wrong_pairs([0.75, np.nan, 0.875])
     found = errors_of(ClassificationResults(("no", "yes")), pairs)
     assert [row["text_a"] for row in found] == ["2", "0"]
 

@@ -127,15 +127,12 @@ LITERAL = {
         [(["(", "1895", "-", "1943"], (7, 7)), (["-", "1943", ")"], (5, 5))],
     ),
     "the first of two equal parts": ("b-b", "b", 0, [(["b", "-", "b"], (4, 4))]),
-    "not a part: the whole word": ("abc", "bc", 1, [(["a", "##b", "##c"], (4, 6))]),
     "in no window": (
         "a a b a b a", "a b a b", 2,
         [(["a", "a", "b", "a"], (0, 0)), (["b", "a", "b", "a"], (0, 0))],
     ),
-    "equal unknown words": ("zz a zq", "zq", 5, [(["[UNK]", "a", "[UNK]"], (6, 6))]),
     "accents and case": ("x CAFÉS, y", "CAFÉ", 2, [(["x", "cafe", "##s", ","], (5, 5)),
                                                      (["##s", ",", "y"], (0, 0))]),
-    "Chinese": ("a猫犬a", "犬", 2, [(["a", "猫", "犬", "a"], (6, 6))]),
     "Hangul": ("한 a", "한", 0, [(["ᄒ", "##ᅡ", "##ᆫ", "a"], (4, 6))]),
     "without pieces": ("\u200b a", "\u200b", 0, [(["a"], (4, 3))]),
     "before the first word": (" a", " a", 0, [(["a"], (4, 4))]),
@@ -175,7 +172,6 @@ def test_answers_by_hand(tmp_path, case):
 # A context, the answer, its stated start, and the first and last piece of the answer.
 PLACES = [
     ("猫犬猫犬猫", "猫", 0, (0, 0)),
-    ("猫犬猫犬猫", "猫", 2, (2, 2)),
     ("猫犬猫犬猫", "猫", 4, (4, 4)),
     ("猫犬猫犬猫", "猫犬", 2, (2, 3)),
     ("a 猫犬猫", "猫", 4, (3, 3)),  # the second word

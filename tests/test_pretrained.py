@@ -2,14 +2,13 @@
 
 import logging
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from golden_checkpoints import assert_close_arrays, assert_same_arrays
 from json_files import read_json
 from refusals import refused
+from run_programs import run_python
 from tiny_bert import SPECIAL, small_config
 
 import bert_tf
@@ -36,7 +35,7 @@ def classifier(tokenizer):
     return model
 
 
-def outputs(model, tokenizer) -> dict[str, np.ndarray]:
+def outputs(model, tokenizer):
     inputs = tokenizer.encode(["Ab c . a", "", "c c c"], seq_length=8)
     return {name: np.asarray(value) for name, value in model(inputs).items()}
 
@@ -48,7 +47,7 @@ def test_import_of_the_package_imports_nothing_slow():
         "assert not slow, slow\n"
         "assert set(bert_tf.__all__) <= set(dir(bert_tf))\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python("-c", code)
 
 
 def test_every_public_name_is_documented():
@@ -93,29 +92,19 @@ def test_labels_may_be_numbers_and_stay_with_the_head(classifier, tokenizer, tmp
     saved = bert_tf.save_checkpoint(
         model, tokenizer, tmp_path / "hf", dialect="hugging_face"
     )
-    assert read_json(tmp_path / "hf/config.json")["id2label"] == {
-        "0": "0", "1": "1", "2": "2",
-    }  # fmt: skip
+    labels = read_json(tmp_path / "hf/config.json")["id2label"]
+    assert labels == {"0": "0", "1": "1", "2": "2"}
     # Given values replace those that the model was loaded with.
-    path = bert_tf.save_checkpoint(
-        model, tokenizer, tmp_path / "pair", labels=LABELS, pair=True,
-        task_type="multi_label",
-        max_seq_length=12,
-    )  # fmt: skip
+    facts = {"labels": LABELS, "pair": True, "task_type": "multi_label"}
+    facts["max_seq_length"] = 12
+    path = bert_tf.save_checkpoint(model, tokenizer, tmp_path / "pair", **facts)
     model = bert_tf.load(path).model(bert_tf.BertClassifier)
     path = bert_tf.save_checkpoint(model, tokenizer, tmp_path / "same")
     stated = bert_tf.load(path).facts
-    assert (stated["labels"], stated["pair"], stated["task_type"]) == (
-        LABELS,
-        True,
-        "multi_label",
-    )
-    assert stated["max_seq_length"] == 12
+    assert facts.items() <= stated.items()
     other = bert_tf.load(saved).model(bert_tf.BertTagger, num_labels=3)
-    assert (
-        "labels"
-        not in bert_tf.load(bert_tf.save_checkpoint(other, None, tmp_path / "n")).facts
-    )
+    path = bert_tf.save_checkpoint(other, None, tmp_path / "n")
+    assert "labels" not in bert_tf.load(path).facts
 
 
 def test_a_name_of_the_hub_is_suggested(tmp_path, monkeypatch):
@@ -143,9 +132,7 @@ def test_a_new_head_is_reported(classifier, tokenizer, tmp_path, caplog):
 
 def test_num_labels_is_that_of_the_head(classifier, tokenizer, tmp_path):
     path = bert_tf.save_checkpoint(classifier, tokenizer, tmp_path / "model")
-    assert (
-        bert_tf.load(tmp_path / "model").model(bert_tf.BertClassifier).num_labels == 3
-    )
+    assert bert_tf.load(path).model(bert_tf.BertClassifier).num_labels == 3
     with refused(r"\[3, 8\] .* but \[2, 8\] in the model.*encoder_on"):
         bert_tf.load(path).model(bert_tf.BertClassifier, num_labels=2)
     with refused("BertTagger needs num_labels"):
@@ -166,9 +153,7 @@ def test_a_trained_model_of_keras_is_loaded_in_a_new_process(
         f"model = bert_tf.load({str(tmp_path / 'model.keras')!r})\n"
         "print(type(model.optimizer).__name__, int(model.optimizer.iterations))\n"
     )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["AdamWeightDecay", "1"]
+    assert run_python("-c", code).stdout == "AdamWeightDecay 1\n"
 
 
 def test_a_model_file_of_keras_is_not_a_checkpoint(classifier, tmp_path):

@@ -82,6 +82,18 @@ def parsed(paths, length, predictions, compression=""):
     return {k: np.concatenate([b[k].numpy() for b in batches]) for k in batches[0]}
 
 
+def unmasked(columns):
+    """Returns the ids [N, S] of records with the labels at their positions."""
+    ids = columns["input_ids"].copy()
+    rows, predictions = np.nonzero(columns["masked_lm_weights"])
+    positions, labels = (
+        columns[name][rows, predictions]
+        for name in ("masked_lm_positions", "masked_lm_ids")
+    )
+    ids[rows, positions] = labels
+    return ids
+
+
 def write_records(path, records, compression=""):
     """Writes serialized records as a TFRecord file; returns its path as text."""
     with tf.io.TFRecordWriter(str(path), compression) as writer:

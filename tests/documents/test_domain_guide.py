@@ -23,15 +23,8 @@ TINY = {"run_pretraining": ["--num_train_steps=3", "--train_batch_size=4"]}
 @pytest.mark.slow
 def test_the_commands_lead_from_a_bert_and_texts_to_predictions(tmp_path):
     letters = [chr(code) for code in range(97, 123)]
-    pieces = [
-        *letters,
-        *(f"##{each}" for each in letters),
-        *".!?",
-        "the",
-        "is",
-        "good",
-        "bad",
-    ]
+    pieces = [*letters, *(f"##{each}" for each in letters), *".!?"]
+    pieces += ["the", "is", "good", "bad"]
     tokenizer = bert_tf.BertTokenizer([*SPECIAL, *pieces], do_lower_case=True)
     config = bert_tf.BertConfig(
         tokenizer.vocab_size, 8, 1, 2, 8, max_position_embeddings=128

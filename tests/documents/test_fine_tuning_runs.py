@@ -1,9 +1,8 @@
 """The examples of `fine_tune` in docs/python.md run, one for each task."""
 
-import json
-
 import pytest
 from guide_program import program, write_checkpoints
+from run_programs import read_lines, results_of
 
 import bert_tf
 
@@ -22,19 +21,11 @@ def test_each_task_trains_and_writes_its_files(tmp_path, monkeypatch):
         "entities": "f1",
     }
     for folder, metric in metrics.items():
-        lines = (
-            (tmp_path / "runs" / folder / "eval_results.txt").read_text().splitlines()
-        )
-        assert f"eval_{metric}" in dict(line.split(" = ") for line in lines)
-    (prediction,) = (
-        (tmp_path / "runs/topics/predictions.jsonl").read_text().splitlines()
-    )
-    assert json.loads(prediction)["text"] == "good"
+        assert f"eval_{metric}" in results_of(f"runs/{folder}")
+    (prediction,) = read_lines("runs/topics/predictions.jsonl")
+    assert prediction["text"] == "good"
     assert bert_tf.load("runs/topics").facts["labels"] == ["art", "fun"]
     assert bert_tf.load("runs/entities").facts["labels"] == ["O", "B-PER", "I-PER"]
     assert bert_tf.load("runs/squad").facts["doc_stride"] == 16
-    predictions = (tmp_path / "runs/choices/predictions.jsonl").read_text().splitlines()
-    assert (
-        len(predictions) == 32
-        and not (tmp_path / "runs/choices/eval_results.txt").exists()
-    )
+    assert len(read_lines("runs/choices/predictions.jsonl")) == 32
+    assert not (tmp_path / "runs/choices/eval_results.txt").exists()

@@ -57,9 +57,8 @@ def environment_with_wheel(folder):
     The environment uses the dependencies of the present environment. The path file does
     not make the present installation of bert_tf visible if that is an editable one.
     """
-    source = (
-        folder / "source"
-    )  # building in the repository could pick up older files in build/
+    # Building in the repository could pick up older files in build/.
+    source = folder / "source"
     for name in ("bert_tf", "data_prep", "run_scripts"):
         shutil.copytree(
             ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__")

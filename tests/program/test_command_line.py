@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import termios
 
 import pytest
+from run_programs import run_python
 
 PROGRAM = """
 import logging, os, sys, time
@@ -62,23 +64,17 @@ def test_a_full_stdout_is_reported_in_one_line(body, flags):
 
 def test_other_errors_of_the_system_keep_their_traceback():
     done = run("print('a'); open('/nowhere/x')")
-    assert (
-        done.returncode == 1
-        and "FileNotFoundError" in done.stderr
-        and done.stdout == "a\n"
-    )
+    assert (done.returncode, done.stdout) == (1, "a\n")
+    assert "FileNotFoundError" in done.stderr
 
 
-@pytest.mark.parametrize("flags", ["--help", ""])
-def test_a_reader_that_ends_early_gives_no_message(flags):
+def test_a_reader_that_ends_early_gives_no_message():
     program = PROGRAM.format(body="print('a\\n' * 100_000)")
-    shell = f"'{sys.executable}' -c \"$PROGRAM\" {flags} | head -1"
+    shell = f"'{sys.executable}' -c \"$PROGRAM\" | head -1"
     environment = {**os.environ, "PROGRAM": program}
     done = subprocess.run(["bash", "-o", "pipefail", "-c", shell], env=environment,
                           capture_output=True, text=True, check=False)  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "") and len(
-        done.stdout.splitlines()
-    ) == 1
+    assert (done.returncode, done.stdout, done.stderr) == (0, "a\n", "")
 
 
 LOG = (
@@ -124,11 +120,6 @@ def test_records_of_the_library_appear_as_bare_messages(flags, expected):
         (
             "os.kill(os.getpid(), 15)",
             143,
-            "Interrupted. To continue, give the same command.",
-        ),
-        (
-            "os.kill(os.getpid(), 1)",
-            129,
             "Interrupted. To continue, give the same command.",
         ),
         ("KeyboardInterrupt", 130, "Interrupted. To continue, give the same command."),
@@ -181,9 +172,7 @@ PROGRESS = (
 
 def test_progress_is_logged_if_stderr_is_not_a_terminal():
     (line,) = run(PROGRESS).stderr.splitlines()
-    assert line.startswith("reading: 15 of 20 files, ") and line.endswith(
-        " s left, done"
-    )
+    assert re.fullmatch("reading: 15 of 20 files, .* s left, done", line)
     assert run(PROGRESS, "--verbosity=-1").stderr == ""
 
 
@@ -205,8 +194,7 @@ def test_progress_is_a_bar_on_a_terminal(flags, drawn):
 
 def test_a_program_that_configures_no_logging_shows_no_progress():
     program = f"from bert_tf.progress import Progress\nif True:\n    {PROGRESS}"
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = run_python("-c", program)
     assert done.stdout == done.stderr == ""
 
 
@@ -224,9 +212,7 @@ def test_commands_name_the_programs_as_the_user_called_them():
     body = "raise InputError('Next: python run_scripts/export_model.py --a=1')"
     installed = run(body)
     program = PROGRAM.format(body=body).replace('"program"', '"run_scripts/x.py"')
-    in_clone = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True
-    )
+    in_clone = run_python("-c", program, code=2)
     assert installed.stderr == "error: Next: bert-tf-export-model --a=1\n"
     assert in_clone.stderr == "error: Next: python run_scripts/export_model.py --a=1\n"
 
@@ -258,6 +244,4 @@ def test_the_rate_of_work_that_takes_no_time_is_not_shown():
     )
     fast, slow = run(body).stderr.splitlines()
     assert fast == "writing: 30 of 30 examples, done"
-    assert slow.startswith("writing: 30 of 30 examples, 1") and slow.endswith(
-        " examples/s, done"
-    )
+    assert re.fullmatch("writing: 30 of 30 examples, 1.* examples/s, done", slow)

@@ -43,27 +43,22 @@ def train(folder, stop_signal=None, **runtime):
     With `stop_signal`, the process gets this signal in the evaluation at `STOP_AT`.
     """
     runtime = RuntimeConfig(
-        **{
-            "log_steps": LOG_STEPS,
-            "save_checkpoints_steps": SAVE_STEPS,
-            "stop_on_signals": True,
-            "eval_steps": EVAL_STEPS,
-            **runtime,
-        }
+        log_steps=LOG_STEPS,
+        save_checkpoints_steps=SAVE_STEPS,
+        stop_on_signals=True,
+        eval_steps=EVAL_STEPS,
+        **runtime,
     )
-
     evaluations = 0
 
     def held_out():
         nonlocal evaluations
         evaluations += 1
         if stop_signal and evaluations * EVAL_STEPS == STOP_AT:
-            deadline = (
-                time.monotonic() + 60
-            )  # checkpoints are written in the background
-            while (
-                latest_valid_step(folder) != SAVE_STEPS and time.monotonic() < deadline
-            ):
+            # Checkpoints are written in the background.
+            deadline = time.monotonic() + 60
+            while latest_valid_step(folder) != SAVE_STEPS:
+                assert time.monotonic() < deadline
                 time.sleep(0.01)
             os.kill(os.getpid(), stop_signal)
         return runs.data().take(1)
@@ -111,13 +106,10 @@ def folders(tmp_path_factory, start):
     assert start(folders["whole"], iterations_per_loop=1) == 0
     assert start(folders["terminated"], signal.SIGTERM) == 0
     assert start(folders["killed"], signal.SIGKILL) == -signal.SIGKILL
-    assert [latest_valid_step(folders[name]) for name in names[1:]] == [
-        STOP_AT,
-        SAVE_STEPS,
-    ]
-    assert [
-        entry["step"] for entry in runs.entries_without_rates(folders["killed"])
-    ] == [10, 20, 30]
+    steps = [latest_valid_step(folders[name]) for name in names[1:]]
+    assert steps == [STOP_AT, SAVE_STEPS]
+    logged = runs.log_entries(folders["killed"], "train")
+    assert [entry["step"] for entry in logged] == [10, 20, 30]
     assert [start(folders[name]) for name in names[1:]] == [0, 0]
     return folders
 
@@ -151,9 +143,8 @@ def test_the_curves_of_tensorboard_have_each_step_once(folders, name):
 
 def curve(folder):
     """Returns the steps and values of the loss in TensorBoard."""
-    events = (
-        EventAccumulator(str(folder), purge_orphaned_data=False)
-        .Reload()
-        .Tensors("loss")
-    )
-    return {event.step: event.tensor_proto.SerializeToString() for event in events}
+    events = EventAccumulator(str(folder), purge_orphaned_data=False).Reload()
+    return {
+        event.step: event.tensor_proto.SerializeToString()
+        for event in events.Tensors("loss")
+    }

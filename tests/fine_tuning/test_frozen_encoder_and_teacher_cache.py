@@ -47,9 +47,11 @@ class Encoder:
 
 
 @pytest.fixture
-def small_shards(monkeypatch):
+def folder(tmp_path, monkeypatch):
+    """The folder of a cache with small shards."""
     monkeypatch.setattr(frozen_encoder_and_teacher_cache, "_SHARD_BYTES", 1000)
     monkeypatch.setattr(frozen_encoder_and_teacher_cache, "_RECORDS_PER_BATCH", 4)
+    return tmp_path / "cache"
 
 
 def lengths_of(count):
@@ -68,9 +70,9 @@ def bytes_of(folder):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("count", [1, 2, 300])
-def test_records_are_read_in_any_order(small_shards, tmp_path, count, dtype):
+def test_records_are_read_in_any_order(folder, count, dtype):
     lengths = lengths_of(count)
-    cache = write(tmp_path / "cache", lengths, dtype=dtype)
+    cache = write(folder, lengths, dtype=dtype)
     records = np.random.default_rng(0).permutation(count)[:7]
     values = cache.read(records, 14)
     assert values.shape == (len(records), 14, *SHAPE)
@@ -80,12 +82,12 @@ def test_records_are_read_in_any_order(small_shards, tmp_path, count, dtype):
             row[:length], vectors_of(record, length).astype(dtype)
         )
         assert not row[length:].any()
-    assert (len(list((tmp_path / "cache").glob("*.npy"))) > 10) == (count == 300)
+    assert (len(list(folder.glob("*.npy"))) > 10) == (count == 300)
 
 
-def test_a_record_longer_than_a_shard(small_shards, tmp_path):
+def test_a_record_longer_than_a_shard(folder):
     lengths = np.array([100, 1, 90, 2], np.uint16)
-    cache = write(tmp_path / "cache", lengths)
+    cache = write(folder, lengths)
     values = cache.read(np.arange(4), 100)
     for record, length in enumerate(lengths):
         np.testing.assert_array_equal(
@@ -93,8 +95,8 @@ def test_a_record_longer_than_a_shard(small_shards, tmp_path):
         )
 
 
-def test_batches_are_padded_to_the_length_of_the_sequences(small_shards, tmp_path):
-    cache = write(tmp_path / "cache", np.array([3, 5], np.uint16))
+def test_batches_are_padded_to_the_length_of_the_sequences(folder, tmp_path):
+    cache = write(folder, np.array([3, 5], np.uint16))
     values, mask = cache.tensors(tf.constant([0], tf.int64), 7)
     assert values.shape == (1, 7, *SHAPE)
     assert mask.numpy().tolist() == [[1, 1, 1, 0, 0, 0, 0]]
@@ -104,41 +106,40 @@ def test_batches_are_padded_to_the_length_of_the_sequences(small_shards, tmp_pat
 
 
 @pytest.mark.parametrize("fails_after", [0, 150])
-def test_an_interrupted_cache_is_completed(small_shards, tmp_path, fails_after):
+def test_an_interrupted_cache_is_completed(folder, tmp_path, fails_after):
     lengths = lengths_of(300)
     write(tmp_path / "complete", lengths)
     first, second = Encoder(lengths, fails_after), Encoder(lengths)
     with pytest.raises(KeyboardInterrupt):
-        write(tmp_path / "cache", lengths, first)
-    assert not list(tmp_path.glob("cache/.*"))
-    write(tmp_path / "cache", lengths, second)
-    assert bytes_of(tmp_path / "cache") == bytes_of(tmp_path / "complete")
+        write(folder, lengths, first)
+    assert not list(folder.glob(".*"))
+    write(folder, lengths, second)
+    assert bytes_of(folder) == bytes_of(tmp_path / "complete")
     repeated = collections.Counter(first.computed + second.computed)
     assert sum(repeated.values()) - 300 < 40  # at most the records of one shard
     third = Encoder(lengths)
-    write(tmp_path / "cache", lengths, third)
+    write(folder, lengths, third)
     assert third.computed == []
 
 
-def test_a_damaged_shard_is_refused_and_kept(small_shards, tmp_path):
+def test_a_damaged_shard_is_refused_and_kept(folder):
     lengths = lengths_of(300)
-    write(tmp_path / "cache", lengths)
-    shard = tmp_path / "cache/shard-00003.npy"
+    write(folder, lengths)
+    shard = folder / "shard-00003.npy"
     shard.write_bytes(shard.read_bytes()[:-1] + b"\x07")
-    before = bytes_of(tmp_path / "cache")
+    before = bytes_of(folder)
     with refused(r"shard-00003.npy is incomplete or damaged. Remove this file"):
-        write(tmp_path / "cache", lengths)
-    assert bytes_of(tmp_path / "cache") == before
+        write(folder, lengths)
+    assert bytes_of(folder) == before
 
 
-def test_more_shards_than_open_files(small_shards, tmp_path, monkeypatch):
+def test_more_shards_than_open_files(folder, monkeypatch):
     lengths = lengths_of(2000)
-    cache = write(tmp_path / "cache", lengths)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = len(list(pathlib.Path("/proc/self/fd").iterdir()))
     monkeypatch.setattr(frozen_encoder_and_teacher_cache, "_OPEN_SHARDS", 8)
-    cache = write(tmp_path / "cache", lengths)
-    assert len(list((tmp_path / "cache").glob("*.npy"))) > 100
+    cache = write(folder, lengths)
+    assert len(list(folder.glob("*.npy"))) > 100
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + 40, limits[1]))
     try:
         values = cache.read(np.arange(2000), 12)
@@ -148,23 +149,23 @@ def test_more_shards_than_open_files(small_shards, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("value", [np.nan, 1e5])
-def test_values_that_the_dtype_cannot_hold_are_refused(tmp_path, value):
+def test_values_that_the_dtype_cannot_hold_are_refused(folder, value):
     def compute(records):
         return np.full([len(records), 3, *SHAPE], value)
 
     with refused("not finite in float16"):
-        write(tmp_path / "cache", np.array([3, 2]), compute, dtype="float16")
-    assert not list((tmp_path / "cache").glob("*.npy"))
+        write(folder, np.array([3, 2]), compute, dtype="float16")
+    assert not list(folder.glob("*.npy"))
 
 
-def test_a_full_disk_is_noticed_before_the_computation(tmp_path, monkeypatch):
+def test_a_full_disk_is_noticed_before_the_computation(folder, monkeypatch):
     lengths = lengths_of(300)
     usage = collections.namedtuple("usage", "total used free")
     size = 4 * 6 * int(lengths.sum())
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(size, 0, size - 1))
     encoder = Encoder(lengths)
     with refused(r"has only 0\.0 MB of free space"):
-        write(tmp_path / "cache", lengths, encoder)
-    assert encoder.computed == [] and not (tmp_path / "cache").exists()
+        write(folder, lengths, encoder)
+    assert encoder.computed == [] and not folder.exists()
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(size, 0, size))
-    write(tmp_path / "cache", lengths, encoder)
+    write(folder, lengths, encoder)

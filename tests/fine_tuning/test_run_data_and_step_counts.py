@@ -6,7 +6,7 @@ import logging
 import pytest
 from prepared import TRAIN, prepared, run_data
 from refusals import refused, refused_with
-from squad_data import tokenizers
+from squad_data import answers_of, data_of, paragraph_of, tokenizers
 
 from bert_tf.tasks.classification.sources.glue_tasks import glue_task
 from bert_tf.tasks.ner.ner_task import NerTask
@@ -61,11 +61,10 @@ def json_sentences(number, bad):
 
 def squad(number, bad):
     starts = [9 if n < bad else 0 for n in range(number)]
-    answers = [[{"text": "a", "answer_start": start}] for start in starts]
-    rows = [
-        {"id": f"{n}", "question": "b", "answers": a} for n, a in enumerate(answers)
+    questions = [
+        (str(n), "b", answers_of("a", start=start)) for n, start in enumerate(starts)
     ]
-    return json.dumps({"data": [{"paragraphs": [{"context": "a b", "qas": rows}]}]})
+    return json.dumps(data_of(paragraph_of("a b", *questions)))
 
 
 def qqp(number, bad):

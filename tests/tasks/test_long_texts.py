@@ -83,19 +83,21 @@ LABEL = {"classification": "yes", "multi_label": ("no", "other"), "regression": 
 AS_NUMBERS = {"classification": 1, "multi_label": [1, 0, 1], "regression": 1.25}
 
 
+def outputs_of(logits, task_type):
+    """Returns the outputs of a model for windows with these logits."""
+    logits = np.array(logits, np.float32)
+    if task_type == "regression":
+        return [{"logits": row, "score": row[0]} for row in logits]
+    function = reference.softmax if task_type == "classification" else reference.sigmoid
+    return [
+        {"logits": row, "probabilities": np.array(function(row), np.float32)}
+        for row in logits
+    ]
+
+
 @pytest.mark.parametrize("task_type", LOGITS)
 def test_predictions_are_means_and_the_loss_is_that_of_the_mean(task_type):
-    logits = np.array(LOGITS[task_type], np.float32)
-    if task_type == "regression":
-        outputs = [{"logits": row, "score": row[0]} for row in logits]
-    else:
-        function = (
-            reference.softmax if task_type == "classification" else reference.sigmoid
-        )
-        outputs = [
-            {"logits": row, "probabilities": np.array(function(row), np.float32)}
-            for row in logits
-        ]
+    outputs = outputs_of(LOGITS[task_type], task_type)
     example = TextExample("any", label=LABEL[task_type])
     for count in (1, 2, 3):
         results = task_of(WINDOWS, task_type).make_results(None)
@@ -110,10 +112,7 @@ def test_predictions_are_means_and_the_loss_is_that_of_the_mean(task_type):
 
 @pytest.mark.parametrize("task_type", ["classification", "multi_label"])
 def test_certain_windows_have_a_finite_loss(task_type):
-    logits = np.array([[200.0, -200.0, -200.0]] * 2, np.float32)
-    outputs = [
-        {"logits": row, "probabilities": (row > 0).astype(np.float32)} for row in logits
-    ]
+    outputs = outputs_of([[200, -200, -200]] * 2, task_type)
     results = task_of(WINDOWS, task_type).make_results(None)
     label = {"classification": "yes", "multi_label": ("yes",)}[task_type]
     results.score(TextExample("any", label=label), results.decode(None, outputs))

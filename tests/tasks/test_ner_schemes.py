@@ -27,6 +27,13 @@ def test_entities_of_tags(tags, expected):
     assert find_entities(tags.split()) == expected
 
 
+def evidence_of(*sentences):
+    evidence = SchemeEvidence()
+    for tags in sentences:
+        evidence.add(tags)
+    return evidence
+
+
 @pytest.mark.parametrize("scheme", schemes.SCHEMES)
 def test_tags_of_random_entities_have_these_entities(scheme):
     rng = np.random.default_rng(0)
@@ -45,9 +52,7 @@ def test_a_conversion_keeps_the_entities_of_malformed_tags_too():
         for scheme in schemes.SCHEMES:
             converted = convert(tags, scheme)
             assert find_entities(converted) == find_entities(tags)
-            evidence = SchemeEvidence()
-            evidence.add(converted)
-            assert evidence.num_forbidden(scheme) == 0
+            assert evidence_of(converted).num_forbidden(scheme) == 0
 
 
 def test_what_is_a_tag():
@@ -71,9 +76,8 @@ def test_labels_of_a_scheme():
 
 @pytest.mark.parametrize("scheme", schemes.SCHEMES)
 def test_the_scheme_of_a_file_is_detected(scheme):
-    rng, evidence = np.random.default_rng(2), SchemeEvidence()
-    for _ in range(50):
-        evidence.add(random_tags(rng, 12, scheme))
+    rng = np.random.default_rng(2)
+    evidence = evidence_of(*(random_tags(rng, 12, scheme) for _ in range(50)))
     assert evidence.scheme() == scheme and evidence.num_forbidden() == 0
 
 
@@ -87,26 +91,12 @@ def test_the_scheme_of_a_file_is_detected(scheme):
         (["I-PER I-PER", "I-LOC O", "O B-LOC"], "iob1", 1),
         (["B-PER E-PER O S-LOC", "B-PER O", "I-PER E-PER"], "iobes", 2),
         (["B-PER I-LOC E-LOC"], "iobes", 1),
+        # One wrong tag does not change the scheme.
+        (["B-PER I-PER O B-LOC O"] * 100 + ["S-PER O"], "iob2", 1),
+        (["I-PER I-PER O I-LOC O"] * 100 + ["E-PER O"], "iob1", 1),
+        (["B-PER E-PER O S-LOC O"] * 100 + ["E-PER O"], "iobes", 1),
     ],
 )
 def test_forbidden_tags_are_counted(sentences, scheme, forbidden):
-    evidence = SchemeEvidence()
-    for sentence in sentences:
-        evidence.add(sentence.split())
+    evidence = evidence_of(*map(str.split, sentences))
     assert (evidence.scheme(), evidence.num_forbidden()) == (scheme, forbidden)
-
-
-@pytest.mark.parametrize(
-    ("tags", "scheme", "wrong"),
-    [
-        ("B-PER I-PER O B-LOC O", "iob2", "S-PER"),
-        ("I-PER I-PER O I-LOC O", "iob1", "E-PER"),
-        ("B-PER E-PER O S-LOC O", "iobes", "E-PER"),
-    ],
-)
-def test_one_wrong_tag_does_not_change_the_scheme(tags, scheme, wrong):
-    evidence = SchemeEvidence()
-    for _ in range(100):
-        evidence.add(tags.split())
-    evidence.add([wrong, "O"])
-    assert evidence.scheme() == scheme and evidence.num_forbidden() == 1

@@ -693,12 +693,6 @@ SQUAD = [
         ),
     ),
     (
-        "position null",
-        squad_data.to_train,
-        squad(stated("null")),
-        refused(PLACE + ".answers[0]", "answer_start must be", "None"),
-    ),
-    (
         "answer as a number",
         squad_data.to_train,
         squad(stated('"2"', text=1984), context='"(\'1984)"'),
@@ -775,12 +769,6 @@ SQUAD = [
         squad_data.to_predict,
         squad(qas="null"),
         refused("data[0].paragraphs[0]: qas must be a list", "None"),
-    ),
-    (
-        "context null",
-        squad_data.to_predict,
-        squad(context="null"),
-        refused("data[0].paragraphs[0]: context must be a text or a number", "None"),
     ),
     (
         "context not a number",

@@ -268,13 +268,13 @@ def test_a_question_without_is_impossible_has_an_answer(tmp_path):
     ],
 )
 def test_forms_of_is_impossible(tmp_path, value, expected):
-    path = tmp_path / "train.json"
-    path.write_bytes(changed(lambda d, q: q.update(is_impossible=value)))
-    found, _ = read(str(path), True, True)
+    content = changed(lambda d, q: q.update(is_impossible=value))
+    path = reading.write(tmp_path / "train.json", content)
+    found, _ = read(path, True, True)
     assert [each.is_impossible for each in found] == [False, expected]
     # Without answers, only a question that is not impossible is unlabelled.
-    path.write_bytes(changed(lambda d, q: q.update(is_impossible=value, answers=None)))
-    found, _ = read(str(path), False, True)
+    content = changed(lambda d, q: q.update(is_impossible=value, answers=None))
+    found, _ = read(reading.write(tmp_path / "dev.json", content), False, True)
     assert found[1].answers == (() if expected else None)
 
 

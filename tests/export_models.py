@@ -20,11 +20,8 @@ from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import arrays_by_name
 from bert_tf.pretrained import Pretrained
 
-VOCABULARY = [
-    *SPECIAL,
-    *"abcdefgh",
-    *(f"##{c}" for c in "abc"),
-]
+VOCABULARY = [*SPECIAL, *"abcdefgh", "##a", "##b", "##c"]
+TOKENIZER = bert_tf.BertTokenizer(VOCABULARY)
 CONFIG = small_config(len(VOCABULARY), initializer_range=0.5)
 LABELS = ["x", "y, z", "ž"]
 TAGS = ["O", "B-ž", "I-ž", "B-x-y", "I-x-y"]
@@ -44,6 +41,7 @@ KINDS = (
     "classification", "pair", "multi_label", "regression", "span", "tagging", "choice",
     "fill_mask", "embedding",
 )  # fmt: skip
+EACH_KIND = pytest.mark.parametrize("kind", KINDS)
 # Lists with 1 to 7 texts; "" is no choice.
 CHOICES = [
     ["a", "b c"],
@@ -108,12 +106,8 @@ def model_of(kind):
                  "document_context": False, "max_seq_length": 12}  # fmt: skip
     elif kind == "choice":
         model = bert_tf.BertMultipleChoice(CONFIG, seed=3)
-        facts = {
-            "task": "swag",
-            "task_type": kind,
-            "num_choices": 3,
-            "max_seq_length": 12,
-        }
+        facts = {"task": "swag", "task_type": kind, "num_choices": 3,
+                 "max_seq_length": 12}  # fmt: skip
     elif kind == "fill_mask":
         model, facts = bert_tf.BertPretrainer(CONFIG, seed=3), {}
     else:
@@ -146,8 +140,7 @@ def export(kind, folder, name="served", dev_data=None, **settings):
 
 def save(model, folder, dialect="bert-tf", **facts):
     """Writes a model with the small vocabulary; returns its path."""
-    tokenizer = bert_tf.BertTokenizer(VOCABULARY)
-    return bert_tf.save_checkpoint(model, tokenizer, str(folder), dialect, **facts)
+    return bert_tf.save_checkpoint(model, TOKENIZER, str(folder), dialect, **facts)
 
 
 def slow_except(*fast, medium=(), kinds=KINDS):
@@ -182,8 +175,7 @@ def save_with_bias(monkeypatch, values):
 def served(model, tokenizer, **facts):
     """Returns the served model of a checkpoint with facts, without files."""
     contents = CheckpointContents(
-        "the "
-        "model", "bert-tf", arrays_by_name(model), model.config, tokenizer.vocabulary,
+        "the model", "bert-tf", arrays_by_name(model), model.config, tokenizer.vocabulary,
         tokenizer.do_lower_case, facts,
     )  # fmt: skip
     return load_served(Pretrained(model.config, contents))

@@ -213,6 +213,6 @@ def check_predictor(path, saved, kind):
     """Compares the predictions of a file with those of a SavedModel."""
     columns = export_models.inputs_of(kind, TEXTS).values()
     expected = predictor(saved)(*columns)
-    check_predictions(predictor(path, num_threads=1)(*columns), expected)
-    check_predictions(predictor(path, batch_size=1)(*columns), expected)
+    for options in ({"num_threads": 1}, {"batch_size": 1}):
+        check_predictions(predictor(path, **options)(*columns), expected)
     assert predictor(path)(*([] for _ in columns)) == []

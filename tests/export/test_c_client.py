@@ -1,7 +1,7 @@
 """A C program that uses the C API of TensorFlow, as a server, gives equal answers."""
 
 import glob
-import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_tf.export.saved_model_loading import read_graph
 
-SOURCE = os.path.join(os.path.dirname(__file__), "client.c")
+SOURCE = pathlib.Path(__file__).with_name("client.c")
 TEXTS = {
     "text": "a [MASK] b Ž", "text_a": "a b", "text_b": "c é", "question": "a b",
     "context": "c d e f g h a b c d  é f g", "choices": "a b|c Ž|h",
@@ -47,7 +47,7 @@ def client(request, tmp_path_factory):
          f"-Wl,-rpath,{libraries}"],
         check=True,
     )  # fmt: skip
-    found = glob.glob(os.path.join(operations, "_fast_*.so"))
+    found = glob.glob(f"{operations}/_fast_*.so")
     return str(program), ",".join(each for each in found if "sentencepiece" not in each)
 
 

@@ -4,7 +4,6 @@ import math
 
 import export_models
 import numpy as np
-import pytest
 from model_file_checks import predictor as predictor_of
 
 from bert_tf.errors import InputError
@@ -56,16 +55,14 @@ def test_an_answer_is_marked_in_its_context():
 
 def test_entities_are_marked_with_their_types():
     text = "Ænn <i>met</i> Bob Li"
-    entities = [
-        {"text": "Ænn", "type": "PER", "start": 0, "end": 4},
-        {"text": "Bob Li", "type": "LOC", "start": 16, "end": 22},
-    ]
-    found = show({"entities": entities, "words": [], "tags": []}, text)
+    ann = {"text": "Ænn", "type": "PER", "start": 0, "end": 4}
+    bob = {"text": "Bob Li", "type": "LOC", "start": 16, "end": 22}
+    found = show({"entities": [ann, bob]}, text)
     assert found.headline == "Ænn, Bob Li"
     assert found.parts == [("Ænn", "PER"), (" <i>met</i> ", None), ("Bob Li", "LOC")]
-    found = show({"entities": entities[:1], "words": [], "tags": []}, text)
+    found = show({"entities": [ann]}, text)
     assert found.parts == [("Ænn", "PER"), (" <i>met</i> Bob Li", None)]
-    assert show({"entities": [], "words": [], "tags": []}, "").headline == "(no entity)"
+    assert show({"entities": []}, "").headline == "(no entity)"
 
 
 def test_choices_keep_their_numbers():
@@ -108,7 +105,7 @@ def test_similarities_are_cosines():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", export_models.KINDS)
+@export_models.EACH_KIND
 def test_all_kinds_of_models_have_an_example_that_is_shown(exported, kind):
     predictor = predictor_of(exported(kind))
     names, lists = predictor.names, predictor.list_names

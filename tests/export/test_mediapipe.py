@@ -9,7 +9,6 @@ import pytest
 
 import bert_tf
 from bert_tf.export.lite import lite_conversion, mediapipe_metadata
-from bert_tf.export.served import load_served
 
 tasks = pytest.importorskip("mediapipe.tasks.python.text", exc_type=ImportError)
 schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
@@ -80,8 +79,7 @@ def test_reasons_for_files_without_metadata_are_logged(
     monkeypatch.setattr(mediapipe_metadata, "is_installed", lambda: is_installed)
     model, _ = export_models.model_of("embedding")
     tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY, do_lower_case)
-    path = bert_tf.save_checkpoint(model, tokenizer, str(tmp_path / "model"))
-    served = load_served(bert_tf.load(path))
+    served = export_models.served(model, tokenizer)
     with caplog.at_level(logging.INFO):
         assert not lite_conversion._can_run_in_mediapipe(served)
     assert message in caplog.text
@@ -92,7 +90,7 @@ def test_metadata_changes_nothing_else_and_keeps_the_alignment(exported):
     found = mediapipe_metadata.with_metadata(model, "vocab.txt", "labels.txt")
     before, after = (schema.Model.GetRootAs(each, 0) for each in (model, found))
     assert after.BuffersLength() == before.BuffersLength() + 1
-    start = np.frombuffer(found, np.uint8).__array_interface__["data"][0]
+    start = np.frombuffer(found, np.uint8).ctypes.data
     num_weights = 0
     for index in range(before.BuffersLength()):
         one, other = before.Buffers(index), after.Buffers(index)
@@ -101,5 +99,5 @@ def test_metadata_changes_nothing_else_and_keeps_the_alignment(exported):
             num_weights += 1
             array = other.DataAsNumpy()
             np.testing.assert_array_equal(array, one.DataAsNumpy())
-            assert (array.__array_interface__["data"][0] - start) % 16 == 0
+            assert (array.ctypes.data - start) % 16 == 0
     assert num_weights > 30

@@ -24,11 +24,6 @@ CONTEXTS = ["a b", "", "c " * 30, "zz é 猫", "e f\tg"]
 LENGTH = 12
 
 
-def padded(rows):
-    size = max(map(len, rows))
-    return [[*row, *[""] * (size - len(row))] for row in rows]
-
-
 @pytest.fixture(scope="module")
 def served(exported):
     return load_served(
@@ -51,9 +46,8 @@ def answer(exported):
 @functools.cache
 def weights_of_model():
     model, _ = export_models.model_of("choice")
-    return {
-        n: tf.constant(value, tf.float64) for n, value in arrays_by_name(model).items()
-    }
+    arrays = arrays_by_name(model)
+    return {name: tf.constant(value, tf.float64) for name, value in arrays.items()}
 
 
 def expected_scores(context, choices):
@@ -82,7 +76,7 @@ def check_row(outputs, row, context, choices):
 
 
 def test_rows_with_1_to_7_choices_have_the_values_of_the_transcription(answer):
-    outputs = answer(CONTEXTS, padded(CHOICES))
+    outputs = answer(CONTEXTS, tf.ragged.constant(CHOICES).to_tensor())
     for row, (context, choices) in enumerate(zip(CONTEXTS, CHOICES, strict=True)):
         check_row(outputs, row, context, choices)
 

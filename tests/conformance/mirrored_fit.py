@@ -25,7 +25,7 @@ import test_every_model as models  # noqa: E402
 from bert_tf.config import BertConfig  # noqa: E402
 
 
-def fit(kind: str) -> list[float]:
+def fit(kind):
     """Returns the loss of each step.
 
     With SGD and without dropout, it is that of one device.
@@ -44,7 +44,7 @@ def fit(kind: str) -> list[float]:
     return models.fit(kind, model, optimizer, rows=[0, 1, 2, 0], epochs=3)
 
 
-def main() -> None:
+def main():
     one = fit(sys.argv[1])
     with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
         two = fit(sys.argv[1])

@@ -1,12 +1,11 @@
 """Computed costs: parameters of models, FLOPs of graphs, memory of processes."""
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from run_programs import run_python
 from tiny_bert import small_config
 
 from bert_tf.config import BertConfig
@@ -64,12 +63,13 @@ def test_flops_equal_those_of_the_products_in_the_graph(predictions):
     def training_step():
         with tf.GradientTape() as tape:
             outputs = run(inputs, training=True)
-            last = [
-                outputs[name]
-                for name in outputs
-                if name.endswith(("logits", "pooled_output"))
-            ]
-            loss = tf.add_n([tf.reduce_sum(output**2) for output in last])
+            loss = tf.add_n(
+                [
+                    tf.reduce_sum(outputs[name] ** 2)
+                    for name in outputs
+                    if name.endswith(("logits", "pooled_output"))
+                ]
+            )
         return tape.gradient(loss, [weight.value for weight in weights.values()])
 
     shape = (batch, length, predictions, bool(predictions))
@@ -83,9 +83,8 @@ def test_memory_depends_on_precision_recomputation_and_averaging():
     default = costs.training_step_memory(base, 32, 512, 76)
     recomputed = costs.training_step_memory(base, 32, 512, 76, recompute=True)
     half = costs.training_step_memory(base, 32, 512, 76, "bfloat16")
-    assert (
-        default["weights"] == 4 * 110_106_428 and default["moments"] == 8 * 110_106_428
-    )
+    assert default["weights"] == 4 * 110_106_428
+    assert default["moments"] == 8 * 110_106_428
     assert recomputed["activations"] < default["activations"] / 4
     assert half["activations"] < 0.6 * default["activations"]
     assert (
@@ -149,15 +148,8 @@ print(peak() - before)
 )
 def test_memory_estimate_is_near_the_peak_of_a_process(case):
     size, vocabulary, *shape, precision, recompute = case
-    run = subprocess.run(
-        [sys.executable, "-c", MEASURE, repr(case)],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "2"},
-    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    run = run_python("-c", MEASURE, repr(case), env=environment)
     config = BertConfig.named(size, vocabulary)
-    estimate = sum(
-        costs.training_step_memory(config, *shape, precision, recompute).values()
-    )
-    assert estimate == pytest.approx(int(run.stdout), rel=0.25)
+    memory = costs.training_step_memory(config, *shape, precision, recompute)
+    assert sum(memory.values()) == pytest.approx(int(run.stdout), rel=0.25)

@@ -25,11 +25,11 @@ def inputs():
     return {name: tf.constant(values) for name, values in arrays.items()}
 
 
-def seed(*numbers) -> tf.Tensor:
+def seed(*numbers):
     return tf.constant(numbers, tf.int32)
 
 
-def dropped_ones(layer, given_seed) -> np.ndarray:
+def dropped_ones(layer, given_seed):
     """Returns the layer's output for a tensor of ones; dropped elements are 0."""
     with layer.dropout_seeds.use(given_seed):
         return np.asarray(layer(tf.ones((64, 1024)), training=True))
@@ -40,12 +40,8 @@ def test_masks_depend_only_on_seed_and_layer():
     first, second = Dropout(0.1, seeds), Dropout(0.1, seeds)
     one = dropped_ones(first, seed(1, 2))
     np.testing.assert_array_equal(one, dropped_ones(first, seed(1, 2)))
-    others = [
-        dropped_ones(second, seed(1, 2)),
-        dropped_ones(first, seed(1, 3)),
-        dropped_ones(first, seed(2, 2)),
-    ]
-    for other in others:
+    for layer, *numbers in ((second, 1, 2), (first, 1, 3), (first, 2, 2)):
+        other = dropped_ones(layer, seed(*numbers))
         # Two independent masks agree with probability 0.9**2 + 0.1**2 = 0.82.
         assert np.mean(one == other) == pytest.approx(0.82, abs=0.01)
 
@@ -55,9 +51,8 @@ def test_masks_depend_only_on_seed_and_layer():
 def test_dropped_share_and_scale_match_the_rate(rate, dtype):
     layer = Dropout(rate, dtype=dtype)
     with layer.dropout_seeds.use(seed(5, 7)):
-        output = np.asarray(layer(tf.ones((512, 1024), dtype), training=True)).astype(
-            np.float64
-        )
+        output = layer(tf.ones((512, 1024), dtype), training=True)
+    output = np.asarray(output, np.float64)
     kept = output != 0
     deviation = np.sqrt(rate * (1 - rate) / output.size)
     assert kept.mean() == pytest.approx(1 - rate, abs=5 * deviation)
@@ -173,13 +168,9 @@ def ancestors(operation):
     found, queue = set(), [operation]
     while queue:
         current = queue.pop()
-        for earlier in (
-            *(tensor.op for tensor in current.inputs),
-            *current.control_inputs,
-        ):
-            if earlier not in found:
-                found.add(earlier)
-                queue.append(earlier)
+        earlier = {*current.control_inputs, *(tensor.op for tensor in current.inputs)}
+        queue += earlier - found
+        found |= earlier
     return found
 
 
@@ -188,14 +179,13 @@ def test_recomputed_masks_depend_on_the_input_of_their_block(inputs):
     head = []
     function = training_function(True, head)
     graph = function.get_concrete_function(inputs, seed(1, 2)).graph
-    random = [
-        op for op in graph.get_operations() if op.type == "StatelessRandomUniformV2"
-    ]
+    operations = graph.get_operations()
+    random = [op for op in operations if op.type == "StatelessRandomUniformV2"]
     dependencies = [ancestors(op) for op in random]
-    lookups = [op for op in graph.get_operations() if "Gather" in op.type][:1]
+    lookup = next(op for op in operations if "Gather" in op.type)
     block_masks = 3 * CONFIG.num_hidden_layers
     # The embeddings have one mask. Each block creates three masks in the forward pass
     # and again in the backward pass.
     assert len(random) == 1 + 2 * block_masks
-    assert sum(lookups[0] in found for found in dependencies) == 2 * block_masks
+    assert sum(lookup in found for found in dependencies) == 2 * block_masks
     assert sum(head[0] in found for found in dependencies) == block_masks

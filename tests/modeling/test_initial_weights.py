@@ -31,10 +31,8 @@ def test_initial_weights_have_a_truncated_normal_distribution():
 
 def test_equal_seeds_give_equal_initial_weights():
     def initial_values(**arguments):
-        return [
-            np.asarray(v)
-            for v in variables_by_name(BertEncoder(CONFIG, **arguments)).values()
-        ]
+        variables = variables_by_name(BertEncoder(CONFIG, **arguments))
+        return [np.asarray(variable) for variable in variables.values()]
 
     for one, two in zip(initial_values(seed=3), initial_values(seed=3), strict=True):
         np.testing.assert_array_equal(one, two)

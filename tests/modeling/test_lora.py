@@ -15,12 +15,9 @@ INPUTS = {
 }
 
 
-def pair(rank: int, alpha: float | None, **arguments):
+def pair(rank, alpha):
     """Our layer and that of Keras, with LoRA and the same random values."""
-    ours, peer = (
-        Dense(6, 5, "tanh", **arguments),
-        keras.layers.Dense(5, "tanh", **arguments),
-    )
+    ours, peer = Dense(6, 5, "tanh"), keras.layers.Dense(5, "tanh")
     peer.build((None, 6))
     for layer in (ours, peer):
         layer.enable_lora(rank, alpha)
@@ -65,7 +62,7 @@ def test_enabling_lora_does_not_change_outputs(dtype):
     np.testing.assert_array_equal(np.float32(after), np.float32(before))
 
 
-def adapted_classifier() -> BertClassifier:
+def adapted_classifier():
     """A classifier whose encoder is frozen except for LoRA on query and value."""
     model = BertClassifier(CONFIG, num_labels=2, seed=0, name="model")
     for weight in model.bert.weights:

@@ -48,9 +48,8 @@ def masked_scores(dtype):
 def test_softmax_rounds_only_its_result(dtype, jit, training):
     """With sums of 512 terms in `dtype`, errors would exceed the tolerance."""
     scores, exact = masked_scores(dtype)
-    output = tf.function(
-        lambda x: fused_operations.softmax(x, training), jit_compile=jit
-    )(scores)
+    call = tf.function(fused_operations.softmax, jit_compile=jit)
+    output = call(scores, training)
     assert output.dtype == dtype
     output = tf.cast(output, tf.float64).numpy()
     expected = softmax(exact, axis=-1)
@@ -90,9 +89,8 @@ def test_attention_is_accurate(dtype, attention):
     mask = np.ones((B, S), np.int32)
     mask[1, S // 2 :] = 0
     output, probabilities = layer(hidden, attention_bias(mask, attention, dtype))
-    weights = {
-        n: np.asarray(v, np.float64) for n, v in layer.variables_by_name().items()
-    }
+    variables = layer.variables_by_name().items()
+    weights = {name: np.asarray(value, np.float64) for name, value in variables}
     x = tf.cast(hidden, tf.float64).numpy()
 
     def split(part):

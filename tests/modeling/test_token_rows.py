@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from model_file_checks import lite_runner
 from tiny_bert import random_inputs, small_config
 
 from bert_tf import modeling
@@ -152,25 +153,9 @@ def test_the_property_acts_after_a_prediction_and_not_on_files_for_litert(
     model.skip_padding = False
     np.testing.assert_array_equal(model.predict(inputs, verbose=0)[name], released)
 
-    litert = pytest.importorskip(
-        "ai_edge_litert.interpreter", reason="needs the [lite] extra"
-    )
-    interpreter = litert.Interpreter(str(tmp_path / "model.tflite"))
-    details = interpreter.get_input_details()
-    for each in details:
-        interpreter.resize_tensor_input(each["index"], inputs["input_ids"].shape)
-    interpreter.allocate_tensors()
-    for each in details:
-        value = next(value for key, value in inputs.items() if key in each["name"])
-        interpreter.set_tensor(each["index"], np.asarray(value, np.int32))
-    interpreter.invoke()
-    outputs = [
-        interpreter.get_tensor(o["index"]) for o in interpreter.get_output_details()
-    ]
-    assert any(
-        each.shape == released.shape and np.abs(each - released).max() < 1e-4
-        for each in outputs
-    )
+    pytest.importorskip("ai_edge_litert.interpreter", reason="needs the [lite] extra")
+    found = lite_runner(str(tmp_path / "model.tflite"))(inputs)
+    np.testing.assert_allclose(found[name], released, atol=1e-4)
 
 
 def test_dropout_masks_depend_only_on_the_seed():

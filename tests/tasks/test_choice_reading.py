@@ -124,7 +124,6 @@ FILES = [
         '{"context": "c", "choices": ["a", "b"]}\n',
         [ChoiceExample("c", ("a", "b"))],
     ),
-    ("dev", "t.csv", "", refused("is empty")),
 ]
 
 

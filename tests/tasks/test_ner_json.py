@@ -90,11 +90,23 @@ def test_offsets_are_in_characters(tmp_path, do_lower_case):
     assert json.loads(line)["predicted"] == row["entities"]
 
 
-def test_entities_of_one_type_that_touch_stay_apart(tmp_path):
-    row = text_row("Ann Lee", ("Ann", "PER"), ("Lee", "PER"))
-    row["entities"].reverse()
-    example, _ = read_row(tmp_path, row)
-    assert example.tags == ("B-PER", "B-PER")
+LEE_ANN = [entity(4, 7, "PER"), entity(0, 3, "PER")]
+# A text, its entities, the scheme of the file, and the tags.
+TAGS = [
+    # Entities of one type that touch, in another order.
+    ("Ann Lee", LEE_ANN, "detect", "B-PER B-PER"),
+    # A blank after an entity is not counted as an extension.
+    ("Ann left ", [entity(0, 4, "PER")], "detect", "B-PER O"),
+    ("Ann Lee left", [entity(0, 7, "PER")], "iobes", "B-PER E-PER O"),
+    ("Ann left", [entity(0, 3, "PER")], "iobes", "S-PER O"),
+]
+
+
+@pytest.mark.parametrize(("text", "entities", "scheme", "tags"), TAGS)
+def test_tags_of_entities(tmp_path, text, entities, scheme, tags):
+    row = {"text": text, "entities": entities}
+    example, counts = read_row(tmp_path, row, make_task(input_scheme=scheme))
+    assert " ".join(example.tags) == tags and not counts
 
 
 def test_an_entity_that_ends_inside_a_word_is_extended_and_counted(tmp_path):
@@ -104,18 +116,6 @@ def test_an_entity_that_ends_inside_a_word_is_extended_and_counted(tmp_path):
     assert counts == {EXTENDED: 1}
     (first,) = counts.notes["first"]
     assert first.endswith("a.jsonl, line 1: 'Anne' is now 'Annes'.")
-
-
-def test_blanks_around_an_entity_are_not_counted(tmp_path):
-    row = {"text": "Ann left ", "entities": [entity(0, 4, "PER")]}
-    example, counts = read_row(tmp_path, row)
-    assert example.tags == ("B-PER", "O") and not counts
-
-
-def test_entities_get_the_tags_of_the_scheme_of_the_file(tmp_path):
-    row = text_row("Ann Lee saw Rome", ("Ann Lee", "PER"), ("Rome", "LOC"))
-    example, counts = read_row(tmp_path, row, make_task(input_scheme="iobes"))
-    assert example.tags == ("B-PER", "E-PER", "O", "S-LOC") and not counts
 
 
 @pytest.mark.parametrize("label", ["WORK OF ART", "", "a\tb"])

@@ -12,15 +12,12 @@ from bert_tf.tasks.ner.schemes import SchemeEvidence, convert, find_entities
 @pytest.mark.parametrize(
     ("tags", "expected"),
     [
-        ("O", []),
-        ("B-PER", [("PER", 0, 1)]),
         ("I-PER I-PER B-PER", [("PER", 0, 2), ("PER", 2, 3)]),  # IOB1
         ("B-PER B-PER I-LOC", [("PER", 0, 1), ("PER", 1, 2), ("LOC", 2, 3)]),
         ("O I-PER O", [("PER", 1, 2)]),  # forbidden in IOB2
         ("S-LOC B-LOC E-LOC", [("LOC", 0, 1), ("LOC", 1, 3)]),
         ("E-LOC I-LOC I-LOC", [("LOC", 0, 1), ("LOC", 1, 3)]),  # forbidden in IOBES
         ("S-LOC E-LOC E-LOC", [("LOC", 0, 1), ("LOC", 1, 2), ("LOC", 2, 3)]),
-        ("B-creative-work I-creative-work", [("creative-work", 0, 2)]),
     ],
 )
 def test_entities_of_tags(tags, expected):

@@ -423,17 +423,6 @@ NER = [
         ),
     ),
     (
-        "comments",
-        lambda path: entities(path, SECOND),
-        "comments.tsv",
-        (
-            {"PER": 1, "LOC": 1},
-            "words: column 1 of 4; tags: column 2: LOC 1, PER 1; scheme iob2: O "
-            "B-ENTITY I-ENTITY",
-            0,
-        ),
-    ),
-    (
         "comments with an empty column at the end, as in GermEval",
         lambda path: sentences(path, columns=SECOND),
         ("a.tsv", "#\thttp://a.org\t[2010-01-01]\t\n1\t#\tO\tO\n2\tAnn\tB-PER\tO\n"),

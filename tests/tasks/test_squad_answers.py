@@ -171,7 +171,6 @@ SPANS = [
     ("b Steve Smith's cat", 1, 2, "Steve Smith"),
     ("Smith's", 2, 2, "S"),  # the first "s" of the word
     ("CAFÉs, y", 0, 0, "CAFÉ"),
-    ("CAFÉs, y", 1, 3, "s, y"),
     (
         "cafe\u0301, y",
         0,
@@ -180,7 +179,6 @@ SPANS = [
     ),  # the accent changes the number of characters
     ("x (1895-1943)", 4, 4, "1943"),
     ("zebra, a", 0, 0, "zebra,"),  # an unknown word: all of it
-    ("猫犬a", 1, 1, "犬"),
     ("\u200b a \u0301 b", 0, 1, "a \u0301 b"),
     ("the  Cat\tb\n", 0, 2, "the Cat b"),
     ("b a b a", 3, 3, "a"),

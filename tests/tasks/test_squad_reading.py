@@ -25,8 +25,6 @@ from squad_data import (
 from bert_tf.tasks.squad import squad_examples
 
 CONTEXTS = [
-    "",
-    " \t\r\n\u202f",
     "one",
     " leading",
     "two  blanks\ttab\nline\r\nend ",
@@ -80,17 +78,10 @@ def about(context, *texts, start=0):
     return data_of(paragraph_of(context, ("1", "who", answers_of(*texts, start=start))))
 
 
-@pytest.mark.parametrize("context", CONTEXTS)
-def test_words_of_a_context(tmp_path, context):
-    data = data_of(paragraph_of(context, ("1", " who\u202f is ", answers_of("x"))))
-    found, counts = check_read(tmp_path, data)
-    assert found[0].question == " who\u202f is " and not counts
-
-
 @VERSIONS
 @pytest.mark.parametrize("training", [False, True])
 def test_generated_files(tmp_path, training, version_2):
-    data = random_data(0, 150, version_2=version_2)
+    data = random_data(0, 150, version_2=version_2, contexts=CONTEXTS)
     found, counts = check_read(tmp_path, data, training, version_2)
     skipped = len(oracle.questions(data)) - len(found)
     assert counts == ({squad_examples.SKIPPED: skipped} if training else {})
@@ -117,11 +108,9 @@ def test_each_position_of_a_short_answer(tmp_path):
     ("context", "text", "start", "expected"),
     [
         ("a bc d", "bc", 2, (1, 1)),
-        ("a bc d", "c d", 3, (1, 2)),
         ("a bc d", "bc", 1, (0, 1)),  # starts one character early
         # Starts one character late: the words still contain it.
         ("a bc d e", "bc", 3, (1, 1)),
-        ("a bc d e", "bc", 4, (1, 2)),
         ("a bc d e", "bc", 5, None),
         # Other white space, and the end one character late.
         ("a bc d", "a  bc", 0, (0, 1)),

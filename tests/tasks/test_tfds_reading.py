@@ -169,19 +169,18 @@ def test_glue_labels_are_mapped_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("names", "labels", "expected"),
     [
-        ("not_equivalent equivalent", "0 1", "0 1"),
-        ("not_duplicate duplicate", "0 1", "0 1"),
-        ("unacceptable acceptable", "0 1", "0 1"),
-        ("negative positive", "0 1", "0 1"),
-        ("not_entailment entailment", "0 1", "0 1"),
-        ("entailment not_entailment", "0 1", "1 0"),
-        (
+        ("not_equivalent equivalent", "0 1", "0 1"),  # MRPC
+        ("not_duplicate duplicate", "0 1", "0 1"),  # QQP
+        ("unacceptable acceptable", "0 1", "0 1"),  # CoLA
+        ("negative positive", "0 1", "0 1"),  # SST-2
+        ("not_entailment entailment", "0 1", "0 1"),  # WNLI
+        ("entailment not_entailment", "0 1", "1 0"),  # WNLI, reversed
+        (  # RTE
             "not_entailment entailment",
             "entailment not_entailment",
             "not_entailment entailment",
         ),
     ],
-    ids=["mrpc", "qqp", "cola", "sst2", "wnli", "wnli_reversed", "rte"],
 )
 def test_names_become_the_labels_of_the_files(tmp_path, names, labels, expected):
     rows = [{"sentence1": "a", "sentence2": "b", "label": number} for number in (0, 1)]

@@ -16,6 +16,7 @@ from bert_tf.tokenization import BertTokenizer
 
 PRIVATE = ["\ue000", "\ue001", "\ue004", "\ue005", "\ue006", "\uf8ff"]
 LETTERS = [*"aeσςあ中1,.=[]", *PRIVATE[:2], "mask"]
+SPECIAL_BYTES = [token.encode() for token in SPECIAL]
 TOKENS = [*SPECIAL, *LETTERS, *(f"##{letter}" for letter in "aeσςあ1"), "##\ue001"]
 BEFORE = [
     "",
@@ -48,15 +49,11 @@ def cut(text):
     yield text[at:], at
 
 
-def is_special(part):
-    return part in [token.encode() for token in SPECIAL]
-
-
 def expected(text, released):
     """Returns the words and ids of a text with special tokens by the reference."""
     words, ids = [], []
     for part, _ in cut(text):
-        if is_special(part):
+        if part in SPECIAL_BYTES:
             words.append(part.decode())
             ids.append(released.ids[words[-1]])
         else:
@@ -105,7 +102,7 @@ def spans_of_parts(texts, plain):
     for (row, part, at), *found in zip(
         parts, starts.to_list(), ends.to_list(), strict=True
     ):
-        if is_special(part):
+        if part in SPECIAL_BYTES:
             spans[row].append((at, at + len(part)))
         else:
             spans[row] += [

@@ -33,18 +33,9 @@ def write(folder, content):
         "\n".join(GOOD) + "\n",
         "\r\n".join(GOOD) + "\r\n",
         "\n".join(GOOD) + "\n\n\n",
-        "\ufeff" + "\n".join(GOOD),
+        "\ufeff" + "\n".join(GOOD),  # a byte-order mark
         " \n".join(GOOD),
         "\n".join(f"\u3000{token}\xa0\x85\u2028" for token in GOOD) + "\n\xa0\n\u3000",
-    ],
-    ids=[
-        "no end",
-        "plain",
-        "crlf",
-        "empty last lines",
-        "bom",
-        "spaces",
-        "Unicode spaces",
     ],
 )
 def test_valid_files_give_the_tokens(tmp_path, content):

@@ -157,12 +157,7 @@ def random_data(seed, count, longest=30, version_2=False, contexts=()):
             for number in range(rng.randint(1, 3))
         ]
         paragraphs.append(paragraph_of(context, *questions))
-    return {
-        "data": [
-            *data_of(*paragraphs[::2])["data"],
-            *data_of(*paragraphs[1::2])["data"],
-        ]
-    }
+    return {"data": [{"paragraphs": paragraphs[start::2]} for start in (0, 1)]}
 
 
 class Encoded:

@@ -50,6 +50,7 @@ def test_all_formats_give_equal_examples(tmp_path, ending):
 LONG = "word " * 50_000
 ROW = '{"s": "x", "label": "a"}\n'
 NO_COLUMN = "dev.tsv has no column 's'", "are: t, label."
+NO_LABEL = "line 2: the label 'A' is not one of a, b"
 SHORT = "line 2: 1 fields, but the header line has 2"
 QUOTES = "columns are: 's ', label. Give the name of"
 NULL = "line 1: column 's' has no value"
@@ -78,12 +79,7 @@ FILES = [
         [('one\rtwo "', "a"), ('"', "a")],
     ),
     ("dev.tsv", "t\tlabel\nx\ta\n", refused(*NO_COLUMN)),
-    (
-        "dev.tsv",
-        "s\tlabel\nx\tc\n",
-        refused("line 2: the label 'c' is not one of a, b"),
-    ),
-    ("dev.tsv", "s\tlabel\nx\tA\n", refused("line 2: ", "Did you mean 'a'?")),
+    ("dev.tsv", "s\tlabel\nx\tA\n", refused(NO_LABEL, "Did you mean 'a'?")),
     ("dev.tsv", "s\tlabel\nx\t\n", refused("line 2: column 'label' is empty")),
     ("dev.tsv", "s\tlabel\nx\n", refused(SHORT, "field with a comma needs quotes")),
     ("dev.csv", "s,label,s\nx,a,y\n", refused("several columns 's'")),

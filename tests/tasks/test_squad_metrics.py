@@ -527,7 +527,6 @@ ONE = {"q": {"x": 1.0}}
         ),
         ([{"q": {"x": 0.6, "": 0.4}}], ("contains empty answers, as for SQuAD",)),
     ],
-    ids=["questions", "empty answers"],
 )
 def test_refused_runs(tmp_path, runs, words):
     check(lambda folder: averaged(folder, runs), tmp_path, refused(*words))

@@ -132,7 +132,6 @@ def test_words_of_an_answer(tmp_path, context, text, start, expected):
 @pytest.mark.parametrize(
     ("context", "text", "start"),
     [
-        ("abc", "c", 3),
         ("abc", "bc", 2),
         ("abc", "a", 10**30),
         ("abc", "bc", -1),
@@ -211,7 +210,6 @@ QUESTION = "train.json: data[1].paragraphs[1].qas[1]"
 # For each file, its contents and the expected message for training with SQuAD 1.1.
 BAD = [
     (b'{"data": [\n{,', ("train.json is not JSON: ", "line 2")),
-    (b"", ("train.json is not JSON",)),
     (b'{"data":\n"\xff"}', ("train.json is not UTF-8: byte 0xff in line 2",)),
     (changed(lambda d, q: d.pop("data")), ("train.json has no key 'data'",)),
     (changed(lambda d, q: q.pop("answers")), (f"{QUESTION} has no key 'answers'",)),

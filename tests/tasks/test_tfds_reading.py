@@ -270,7 +270,6 @@ def test_the_fingerprint_changes_with_the_content(tmp_path):
         ),
         ("sentence", {}, ("no feature 'sentence'. Its ", " are: label, text.")),
     ],
-    ids=["set", "split", "feature"],
 )
 def test_unknown_names_are_refused(tmp_path, text, change, words):
     location = dataclasses.replace(build_tiny(tmp_path), **change)

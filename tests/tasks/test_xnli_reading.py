@@ -17,21 +17,10 @@ HEADER = (
 
 def row(language, label, text_a, text_b):
     """Returns a row of a dev or test file; four annotators chose another label."""
-    votes = [label, *["neutral"] * 4]
     texts = [text_a, text_b]
-    fields = [
-        language,
-        label,
-        *[""] * 4,
-        *texts,
-        "1",
-        "1",
-        "facetoface",
-        *votes,
-        *texts,
-        "True",
-    ]
-    return "\t".join(fields) + "\n"
+    votes = [label, *["neutral"] * 4]
+    fields = [*[""] * 4, *texts, "1", "1", "facetoface", *votes, *texts, "True"]
+    return "\t".join([language, label, *fields]) + "\n"
 
 
 EVALUATION = (

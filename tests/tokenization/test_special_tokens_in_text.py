@@ -144,7 +144,6 @@ def test_special_tokens_are_found_next_to_every_kind_of_character(token, do_lowe
         ["[MASK]" + "a" * length + "[MASK]" for length in (199, 200, 201, 5000)],
         ["[MASK]" + "あ" * length + "[MASK]" for length in (199, 200, 201)],
     ],
-    ids=["similar texts", "invalid UTF-8", "long words", "long words of 3 bytes"],
 )
 def test_texts_are_cut_only_at_special_tokens(texts):
     assert_cut(texts)

@@ -100,8 +100,7 @@ def tensor(stored, shape, strides, offset=0):
 
 def of_array(key, array):
     """Returns the call that creates a tensor with a storage of its own."""
-    size = max(array.itemsize, 1)
-    strides = [each // size for each in np.ascontiguousarray(array).strides]
+    strides = [each // array.itemsize for each in np.ascontiguousarray(array).strides]
     return tensor(storage(key, array), array.shape, strides)
 
 

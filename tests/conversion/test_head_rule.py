@@ -11,7 +11,7 @@ from refusals import refused
 from tiny_bert import small_config
 
 import bert_tf
-from bert_tf.modeling import variables_by_name
+from bert_tf.modeling import arrays_by_name
 
 CONFIG = small_config(
     7, hidden_size=4, max_position_embeddings=6, initializer_range=0.5
@@ -45,12 +45,6 @@ def model_of(kind="classifier", seed=1):
     return model
 
 
-def arrays(model):
-    return {
-        name: np.array(variable) for name, variable in variables_by_name(model).items()
-    }
-
-
 def initialized(checkpoint, source, is_kept, facts, caplog, init_head=None, model=None):
     """Initializes a model, compares its weights with those of `source`.
 
@@ -61,11 +55,11 @@ def initialized(checkpoint, source, is_kept, facts, caplog, init_head=None, mode
             unchanged.
     """
     model = model or bert_tf.BertClassifier(CONFIG, num_labels=3, seed=2)
-    before = arrays(model)
+    before = arrays_by_name(model)
     caplog.clear()
     with caplog.at_level(logging.INFO, "bert_tf"):
         checkpoint.initialize_task(model, facts, init_head)
-    for name, array in arrays(model).items():
+    for name, array in arrays_by_name(model).items():
         expected = source if is_kept or name.startswith("bert/") else before
         np.testing.assert_array_equal(array, expected[name], err_msg=name)
         if name.endswith("output_weights"):
@@ -82,7 +76,7 @@ def saved(tmp_path):
         path = bert_tf.save_checkpoint(
             model, None, tmp_path / dialect, dialect, **facts
         )
-        return bert_tf.load(path), arrays(model)
+        return bert_tf.load(path), arrays_by_name(model)
 
     return save
 
@@ -270,10 +264,10 @@ REFUSED = [
 def test_init_head_refuses_another_head(saved, stated, dialect, kind, facts, message):
     checkpoint, _ = saved(stated, dialect, model_of(kind))
     model = model_of("two labels" if facts is TWO else "classifier", seed=2)
-    before = arrays(model)
+    before = arrays_by_name(model)
     with refused(message):
         checkpoint.initialize_task(model, facts, init_head=True)
-    assert_same_arrays(arrays(model), before)
+    assert_same_arrays(arrays_by_name(model), before)
 
 
 @pytest.mark.parametrize("kind", [bert_tf.BertClassifier, bert_tf.BertTagger])
@@ -285,9 +279,15 @@ def test_a_head_of_ambiguous_kind_is_that_of_the_model(saved, caplog, tmp_path, 
     edit_json(tmp_path / "hugging_face/config.json", architectures=["BertModel"])
     checkpoint = bert_tf.load(tmp_path / "hugging_face")
     model = kind(CONFIG, num_labels=3, seed=2)
-    initialized(checkpoint, arrays(source), False, facts, caplog, model=model)
+    initialized(checkpoint, arrays_by_name(source), False, facts, caplog, model=model)
     log = initialized(
-        checkpoint, arrays(source), True, facts, caplog, init_head=True, model=model
+        checkpoint,
+        arrays_by_name(source),
+        True,
+        facts,
+        caplog,
+        init_head=True,
+        model=model,
     )
     assert [level for level, _ in log] == ["INFO", "INFO"]
 

@@ -60,35 +60,27 @@ def one_model(tmp_path_factory):
     return root, expected
 
 
-def features(path) -> tuple[list[str], np.ndarray]:
-    entries = read_json(path)["features"]
-    values = [entry["layers"][0]["values"] for entry in entries]
-    return [entry["token"] for entry in entries], np.array(values)
-
-
-def extract(root, path, out, *flags):
+def extract(path, out, *flags):
     command = [
-        f"--input_file={root}/in.txt", f"--output_file={out}",
-        f"--init_checkpoint={path}",
+        "--input_file=in.txt", f"--output_file={out}", f"--init_checkpoint={path}",
         "--layers=-1", "--max_seq_length=16", *flags,
     ]  # fmt: skip
     return "bert_tf.run_scripts.extract_features", command
 
 
-def classify(root, path, out):
-    command = [
-        "--task_name=sst-2", f"--data_dir={root}", f"--output_dir={out}",
-        f"--init_checkpoint={path}", "--do_train=true", "--max_seq_length=8",
-        "--train_batch_size=8", "--num_train_epochs=1",
-    ]  # fmt: skip
-    return "bert_tf.run_scripts.run_classifier", command
+TRAIN = [
+    "--task_name=sst-2", "--data_dir=.", "--init_checkpoint=released.zip",
+    "--do_train=true", "--max_seq_length=8", "--train_batch_size=8",
+    "--num_train_epochs=1",
+]  # fmt: skip
 
 
 def assert_extracted(result, out, do_lower_case, expected=None):
     assert result.code == 0, result
-    tokens, values = features(out)
-    assert tokens == TOKENS[do_lower_case]
+    entries = read_json(out)["features"]
+    assert [entry["token"] for entry in entries] == TOKENS[do_lower_case]
     if expected is not None:
+        values = [entry["layers"][0]["values"] for entry in entries]
         np.testing.assert_allclose(values, expected, atol=2e-6)
 
 
@@ -110,14 +102,15 @@ def test_programs_read_a_released_zip_and_the_hub(one_model, tmp_path):
     (other_rules / "tokenizer_config.json").write_text(settings)
     vocabulary = f"--vocab_file={other_rules}/vocab.txt"
     lower = "--do_lower_case=true"
-    _, from_hub = extract(root, "hf://owner/name", tmp_path / "lowered", lower)
+    _, from_hub = extract("hf://owner/name", tmp_path / "lowered", lower)
+    train = [*TRAIN, f"--output_dir={tmp_path}/trained"]
     extracted, lowered, trained, refused, released = run_mains(
         [
-            extract(root, root / "released.zip", tmp_path / "zip"),
+            extract("released.zip", tmp_path / "zip"),
             ("with_hub", from_hub),
-            classify(root, root / "released.zip", tmp_path / "trained"),
-            extract(root, other_rules, tmp_path / "x"),
-            extract(root, other_rules, tmp_path / "released_rules", vocabulary),
+            ("bert_tf.run_scripts.run_classifier", train),
+            extract(other_rules, tmp_path / "x"),
+            extract(other_rules, tmp_path / "released_rules", vocabulary),
         ],
         cwd=root,
     )

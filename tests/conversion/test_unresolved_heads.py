@@ -13,9 +13,9 @@ from bert_tf import modeling
 from bert_tf.conversion import assign, convert, read_weights, write_weights
 
 HEADS = {
-    "sequence_classification": modeling.BertClassifier,
-    "token_classification": modeling.BertTagger,
-    "multiple_choice": modeling.BertMultipleChoice,
+    "sequence_classification": (modeling.BertClassifier, {"num_labels": 3}),
+    "token_classification": (modeling.BertTagger, {"num_labels": 5}),
+    "multiple_choice": (modeling.BertMultipleChoice, {}),
 }
 # Values of `architectures` that do not name exactly one of the three classes.
 AMBIGUOUS = [
@@ -34,22 +34,6 @@ def copy(name, path, **changes) -> str:
     return str(path)
 
 
-def new_model(kind, contents):
-    labels = (
-        {} if kind is modeling.BertMultipleChoice else {"num_labels": _rows(contents)}
-    )
-    return kind(contents.config, **labels, seed=0)
-
-
-def _rows(contents) -> int:
-    return len(contents.classifier["classifier.weight"])
-
-
-def logits(model, name):
-    expected = np.load(HUGGING_FACE / name / "expected.npz")
-    return model(inputs_of(expected))["logits"], expected["logits"]
-
-
 @pytest.mark.parametrize(("name", "architectures"), zip(HEADS, AMBIGUOUS, strict=True))
 def test_the_model_decides_which_head_an_ambiguous_folder_has(
     tmp_path, name, architectures
@@ -61,10 +45,13 @@ def test_the_model_decides_which_head_an_ambiguous_folder_has(
     assert not any(
         head in contents.arrays for head in ("output_weights", "cls/tagger/output_bias")
     )
-    model = new_model(HEADS[name], contents)
+    model_class, sizes = HEADS[name]
+    model = model_class(contents.config, **sizes, seed=0)
     report = assign(model, contents)
     assert not report.unused and not report.unknown
-    np.testing.assert_allclose(*logits(model, name), atol=1e-5)
+    expected = np.load(HUGGING_FACE / name / "expected.npz")
+    logits = model(inputs_of(expected))["logits"]
+    np.testing.assert_allclose(logits, expected["logits"], atol=1e-5)
 
 
 def test_one_of_the_three_classes_among_the_architectures_decides(tmp_path):
@@ -119,10 +106,10 @@ def test_the_encoder_of_an_untied_masked_lm_is_read(tmp_path):
 def test_a_masked_lm_is_not_filled_from_an_untied_one(tmp_path):
     contents = read_weights(with_decoder(tmp_path / "source"))
     model = modeling.BertPretrainer(contents.config, seed=0)
-    before = {n: np.asarray(v) for n, v in modeling.variables_by_name(model).items()}
+    before = modeling.arrays_by_name(model)
     with refused(r"source has a masked LM .* not tied .* BertPretrainer"):
         assign(model, contents)
-    assert_same_arrays(modeling.variables_by_name(model), before)
+    assert_same_arrays(modeling.arrays_by_name(model), before)
 
 
 def test_an_untied_masked_lm_is_not_written(tmp_path):

@@ -214,6 +214,7 @@ def test_unlabelled_texts_are_the_last_records_of_the_train_split(tmp_path):
             {"distillation_temperature": 0.0},
             "distillation_temperature must be from 0.01 to 1000",
         ),
+        ({"distillation_temperature": float("nan")}, "distillation_temperature"),
         (
             {"distillation_weight": 1.1},
             "distillation_weight must be from 0 to 1. Received: 1.1",

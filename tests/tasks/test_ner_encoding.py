@@ -73,6 +73,7 @@ def test_random_sentences(length, do_lower_case):
     ids, labels = zip(*(record for each in expected for record in each), strict=True)
     assert found.columns["input_ids"].tolist() == list(ids)
     assert found.columns["label_ids"].tolist() == list(labels)
+    assert found.columns["label_ids"].dtype == np.uint8
     sep = tokenizers(do_lower_case)[0].sep_id
     ends = [row.index(sep) for row in found.columns["input_ids"].tolist()]
     assert found.columns["input_mask"].sum(axis=1).tolist() == [end + 1 for end in ends]

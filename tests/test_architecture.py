@@ -70,7 +70,7 @@ IMPORT_RULES = {
 }
 
 
-def module_name(path: pathlib.Path) -> str:
+def module_name(path):
     """Returns the name of a module in the installed layout; see setup.py."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     if parts[0] in INSIDE_BERT_TF:
@@ -87,7 +87,7 @@ MODULES = {name: ast.parse(path.read_text("utf-8")) for name, path in PATHS.item
 
 
 @functools.cache
-def imports(name: str, top_level_only: bool = False) -> set[str]:
+def imports(name, top_level_only=False):
     """Returns the full names of the modules that a module imports."""
     tree = MODULES[name]
     found = set()
@@ -102,15 +102,15 @@ def imports(name: str, top_level_only: bool = False) -> set[str]:
     return found
 
 
-def is_inside(module: str, package: str) -> bool:
+def is_inside(module, package):
     return module == package or module.startswith(f"{package}.")
 
 
-def is_in_program_folder(module: str) -> bool:
+def is_in_program_folder(module):
     return any(is_inside(module, f"bert_tf.{folder}") for folder in INSIDE_BERT_TF)
 
 
-def package_of(module: str) -> str | None:
+def package_of(module):
     return next(
         (package for package in IMPORT_RULES if is_inside(module, package)), None
     )

@@ -9,7 +9,7 @@ from bert_tf import features
 SIZES = {"S": 8, "P": 3}
 
 
-def columns(count: int) -> dict[str, np.ndarray]:
+def columns(count):
     rng = np.random.default_rng(0)
     shapes = {
         f.name: [int(SIZES.get(d, d)) for d in f.shape] for f in features.PRETRAINING
@@ -20,7 +20,7 @@ def columns(count: int) -> dict[str, np.ndarray]:
     }
 
 
-def examples_of(columns) -> list[tf.train.Example]:
+def examples_of(columns):
     """Returns the examples of a table for pretraining, built by protobuf."""
     examples = []
     for row in range(len(columns["input_ids"])):

@@ -20,9 +20,8 @@ GARBAGE = b"\xff\x13garbage"
 @pytest.fixture
 def good(tmp_path, vocab_file):
     """Returns the serialized records of a file without damage."""
-    _, (path,) = make(
-        tmp_path, vocab_file, text_of(corpus(40)), "good/a.tfrecord", dupe_factor=3
-    )
+    text = text_of(corpus(40))
+    _, (path,) = make(tmp_path, vocab_file, text, "good/a.tfrecord", dupe_factor=3)
     return [each.numpy() for each in tf.data.TFRecordDataset(path)]
 
 
@@ -54,9 +53,7 @@ def test_a_file_of_other_records_is_refused(tmp_path, inspect, good, damage, wor
 
 def test_a_file_with_other_lengths_is_refused(tmp_path, vocab_file, inspect, good):
     text = text_of(corpus(40))
-    _, (other,) = make(
-        tmp_path, vocab_file, text, "other/a.tfrecord", max_seq_length=64
-    )
+    _, (other,) = make(tmp_path, vocab_file, text, "b/a.tfrecord", max_seq_length=64)
     with refused(f"{other} has input_ids of length 64, but length 128"):
         inspect(write_records(tmp_path / "a", good), other)
 
@@ -87,9 +84,8 @@ def test_the_damaged_record_is_reported_and_the_records_before_it_are_read(
     else:
         raw[start + (40 if kind == "bit in the record" else 1)] ^= 1
     (tmp_path / "a").write_bytes(raw)
-    passed, lines, (broken,) = inspect(
-        tmp_path / "a", write_records(tmp_path / "b", good[13:20])
-    )
+    other = write_records(tmp_path / "b", good[13:20])
+    passed, lines, (broken,) = inspect(tmp_path / "a", other)
     assert not passed
     assert "cannot be read from this record on" in broken
     assert broken.endswith(f", 1 found: {tmp_path}/a record {number}")
@@ -105,9 +101,8 @@ def test_a_truncated_gzip_file_is_read_up_to_its_end(tmp_path, inspect, good):
         (tmp_path / "cut").write_bytes(packed[:length])
         passed, lines, (broken,) = inspect(tmp_path / "cut", other)
         assert not passed
-        assert broken.endswith(
-            f", 1 found: {tmp_path}/cut record {examples(lines) - 7}"
-        )
+        place = f"{tmp_path}/cut record {examples(lines) - 7}"
+        assert broken.endswith(f", 1 found: {place}")
 
 
 def test_empty_shards_are_reported_but_are_not_a_fault(tmp_path, inspect, good):
@@ -149,7 +144,5 @@ def test_documents_of_one_sentence_are_as_expected(tmp_path, vocab_file, inspect
     passed, lines, _ = inspect(tmp_path / "out/data.tfrecord")
     (line,) = (line for line in lines if "random next sentences:" in line)
     assert passed, lines
-    assert (
-        "sentences: 100.00%;" in line
-        and "more where chunks are single sentences" in line
-    )
+    assert "sentences: 100.00%;" in line
+    assert "more where chunks are single sentences" in line

@@ -169,15 +169,13 @@ def test_distributions_equal_the_released_values(whole_words):
         max_predictions_per_seq=10,
     )
     documents = corpus()
-    created, released_values = (
-        created_examples(config, documents),
-        released_examples(config, documents),
-    )
+    sets = created_examples(config, documents), released_examples(config, documents)
     for name, figure in FIGURES.items():
-        off = chi_square(
-            [value for example in created for value in figure(example)],
-            [value for example in released_values for value in figure(example)],
+        samples = (
+            [value for example in examples for value in figure(example)]
+            for examples in sets
         )
+        off = chi_square(*samples)
         # All examples that one pass makes from a document have the same target length.
         # Therefore the counts are not independent, and the limit is 6 standard
         # deviations. An error of 1 % in a probability still exceeds 6 standard
@@ -218,9 +216,8 @@ def test_truncation_removes_as_many_tokens_as_the_released_rule():
     for i, (a, b) in enumerate(lengths):
         tokens_a, tokens_b = list(range(a)), list(range(b))
         released.truncate(tokens_a, tokens_b, 29, rng)
-        assert spans["length_a"][i] == len(tokens_a) and spans["length_b"][i] == len(
-            tokens_b
-        )
+        assert spans["length_a"][i] == len(tokens_a)
+        assert spans["length_b"][i] == len(tokens_b)
         assert 0 <= spans["start_a"][i] <= a - len(tokens_a)
         assert 0 <= spans["start_b"][i] <= b - len(tokens_b)
 
@@ -249,6 +246,13 @@ def test_prediction_counts_are_rounded_half_to_even_as_released():
     assert masking_algorithm.prediction_counts(half_up, np.array([30])).tolist() == [5]
 
 
+def positions_of(columns):
+    """Returns the predicted positions of each sequence, in ascending order."""
+    names = "masked_lm_positions", "masked_lm_weights"
+    pairs = zip(*(columns[name] for name in names), strict=True)
+    return [tuple(positions[weights > 0].tolist()) for positions, weights in pairs]
+
+
 def rows_of(config, parts, copies):
     """Returns `copies` sequences [CLS] A [SEP] B [SEP]; only `key` differs."""
     a, b = parts
@@ -264,10 +268,9 @@ def test_a_word_continues_over_sep_as_released(apart):
     config = RecordsConfig("", do_whole_word_mask=True, keep_words_apart_at_sep=apart)
     rows = rows_of(config, ([10, 11, 12], [310, 13, 14, 15, 16, 17]), 400)
     columns = masking_algorithm.mask_rows(config, rows, VOCABULARY)
-    positions = [set(p[w > 0]) for p, w in zip(
-        columns["masked_lm_positions"], columns["masked_lm_weights"],
-        strict=True)]  # fmt: skip
-    masked_together = [{3, 5} <= p or not {3, 5} & p for p in positions]
+    masked_together = [
+        {3, 5} <= {*p} or not {3, 5} & {*p} for p in positions_of(columns)
+    ]
     assert all(masked_together) != apart
 
 
@@ -293,9 +296,8 @@ def test_replacement_is_drawn_for_each_token_as_released(whole_words):
 def test_a_word_that_exceeds_the_budget_is_skipped():
     config = RecordsConfig("", do_whole_word_mask=True)
     rows = rows_of(config, ([10, 310, 311, 312], [11, 313, 314]), 50)
-    assert not masking_algorithm.mask_rows(config, rows, VOCABULARY)[
-        "masked_lm_weights"
-    ].any()
+    columns = masking_algorithm.mask_rows(config, rows, VOCABULARY)
+    assert not columns["masked_lm_weights"].any()
 
 
 @pytest.mark.parametrize("whole_words", [False, True])
@@ -313,24 +315,9 @@ def test_ngrams_are_drawn_by_the_rule_of_the_model_garden(whole_words):
     )
     rows = rows_of(config, (a, b), 4000)
     columns = masking_algorithm.mask_rows(config, rows, VOCABULARY)
-    created = [
-        tuple(p[w > 0].tolist())
-        for p, w in zip(
-            columns["masked_lm_positions"], columns["masked_lm_weights"], strict=True
-        )
-    ]
-    words = [
-        [1, 2],
-        [3],
-        [4],
-        [5],
-        [6, 7, 8],
-        [9],
-        [10],
-        [12],
-        [13, 14],
-        *([i] for i in range(15, 21)),
-    ]
+    created = positions_of(columns)
+    words = [[1, 2], [3], [4], [5], [6, 7, 8], [9], [10], [12], [13, 14]]
+    words += [[i] for i in range(15, 21)]
     if not whole_words:
         words = [[i] for i in range(1, 21) if i != 11]
     rng = random.Random(1)

@@ -17,7 +17,8 @@ from tiny_corpus import (
     make,
     parsed,
     text_of,
-)  # fmt: skip
+    unmasked,
+)
 
 from bert_tf.tokenization import BertTokenizer
 
@@ -51,38 +52,36 @@ def test_each_record_obeys_the_rules(tmp_path, vocab_file, whole_words):
     starts = starts_by_token(ids_of(documents, BertTokenizer(VOCABULARY)))
     continues = {VOCABULARY.index(piece) for piece in PIECES}
     assert len(records["input_ids"]) > 500
-    for i in range(len(records["input_ids"])):
-        row = {name: value[i] for name, value in records.items()}
+    for number, ids in enumerate(unmasked(records).tolist()):
+        row = {name: value[number] for name, value in records.items()}
         length = row["input_mask"].sum()
-        assert row["input_mask"].tolist() == [1] * length + [0] * (128 - length)
         count = int(row["masked_lm_weights"].sum())
-        positions = row["masked_lm_positions"][:count].tolist()
-        assert row["masked_lm_weights"].tolist() == [1.0] * count + [0.0] * (20 - count)
-        assert positions == sorted(set(positions))
-        unmasked = row["input_ids"].tolist()
-        for position, token in zip(
-            positions, row["masked_lm_ids"].tolist(), strict=False
-        ):
-            unmasked[position] = token
-        assert not any(unmasked[length:])
+        first = ids.index(SEP)
+        assert ids[0] == CLS and ids.count(SEP) == 2 and ids[length - 1] == SEP
+        assert not any(ids[length:])
+
+        # The features that the lengths determine.
+        in_b = range(first + 1, length)
+        np.testing.assert_array_equal(row["input_mask"], np.arange(128) < length)
+        np.testing.assert_array_equal(row["segment_ids"], np.isin(range(128), in_b))
+        np.testing.assert_array_equal(row["masked_lm_weights"], np.arange(20) < count)
         assert not row["masked_lm_positions"][count:].any()
         assert not row["masked_lm_ids"][count:].any()
-        separators = [j for j in range(length) if unmasked[j] == SEP]
-        assert (
-            unmasked[0] == CLS and len(separators) == 2 and separators[1] == length - 1
-        )
-        assert not {0, *separators} & set(positions)
-        first = separators[0]
-        expected = [0] * (first + 1) + [1] * (length - first - 1) + [0] * (128 - length)
-        assert row["segment_ids"].tolist() == expected
+
+        # The predictions.
+        positions = row["masked_lm_positions"][:count].tolist()
+        assert positions == sorted(set(positions))
+        assert not {0, first, length - 1} & set(positions)
         expected_count = min(20, max(1, round(int(length) * 0.15)))
         assert count == expected_count or (whole_words and count < expected_count)
         if whole_words:
-            ordinary = [j for j in range(length) if unmasked[j] not in (CLS, SEP)]
+            ordinary = [j for j in range(length) if ids[j] not in (CLS, SEP)]
             for before, j in itertools.pairwise(ordinary):
-                if unmasked[j] in continues:
+                if ids[j] in continues:
                     assert (j in positions) == (before in positions)
-        a, b = unmasked[1:first], unmasked[first + 1 : length - 1]
+
+        # The texts.
+        a, b = ids[1:first], ids[first + 1 : length - 1]
         places_a, places_b = occurrences(a, starts), occurrences(b, starts)
         assert places_a and places_b
         if not row["next_sentence_labels"][0] and length < 128:
@@ -92,14 +91,6 @@ def test_each_record_obeys_the_rules(tmp_path, vocab_file, whole_words):
             assert {n for n, _ in places_a} & {n for n, _ in places_b}
 
 
-def unmasked(records):
-    """Returns the ids before masking, of records with one prediction."""
-    ids = records["input_ids"].copy()
-    positions, labels = records["masked_lm_positions"], records["masked_lm_ids"]
-    np.put_along_axis(ids, positions[:, :1], labels[:, :1], 1)
-    return ids
-
-
 def test_random_next_sentences_are_from_another_document(tmp_path, vocab_file):
     # No two documents have a word in common.
     documents = [
@@ -107,11 +98,9 @@ def test_random_next_sentences_are_from_another_document(tmp_path, vocab_file):
     ]
     _, paths = make(tmp_path, vocab_file, text_of(documents), masked_lm_prob=1e-9)
     records = parsed(paths, 128, 20)
+    labels = records["next_sentence_labels"][:, 0]
     for ids, segment, label in zip(
-        unmasked(records),
-        records["segment_ids"],
-        records["next_sentence_labels"][:, 0],
-        strict=True,
+        unmasked(records), records["segment_ids"], labels, strict=True
     ):
         own = {(i - 5) // 10 for i in ids[(segment == 0) & (ids > MASK)]}
         other = {(i - 5) // 10 for i in ids[(segment == 1) & (ids > MASK)]}
@@ -152,28 +141,21 @@ def test_sequences_without_b_contain_each_token_once(tmp_path, vocab_file, objec
         short_seq_prob=0.0,
     )  # fmt: skip
     records = parsed(paths, 128, 20)
-    tokens = sum(
-        len(s)
-        for document in ids_of(documents, BertTokenizer(VOCABULARY))
-        for s in document
-    )
+    ids = ids_of(documents, BertTokenizer(VOCABULARY))
+    tokens = sum(map(len, itertools.chain(*ids)))
     lengths = records["input_mask"].sum(axis=1)
     # Tokens are lost only in sentences that are too long, and this corpus has no such
     # sentence.
     assert (lengths - 2).sum() == tokens
     assert (records["input_ids"][:, 0] == CLS).all()
     assert (records["input_ids"][np.arange(len(lengths)), lengths - 1] == SEP).all()
-    assert (
-        not records["segment_ids"].any() and not records["next_sentence_labels"].any()
-    )
-    predicted = records["masked_lm_weights"].sum(axis=1)
+    assert not records["segment_ids"].any()
+    assert not records["next_sentence_labels"].any()
+    expected = np.rint(lengths * 0.15).clip(1, 20)
     if objective == "causal":
-        assert not predicted.any()
+        expected[:] = 0
         assert not (records["input_ids"] == MASK).any()
-    else:
-        assert predicted.tolist() == [
-            min(20, max(1, round(int(n) * 0.15))) for n in lengths
-        ]
+    np.testing.assert_array_equal(records["masked_lm_weights"].sum(axis=1), expected)
 
 
 def test_unused_predictions_of_short_sequences_are_padded_as_released(

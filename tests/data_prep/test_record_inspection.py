@@ -6,7 +6,7 @@ import random
 import pytest
 import tensorflow as tf
 from reference import pretraining_data as released
-from run_programs import assert_refused, run_main
+from run_programs import assert_refused, run_lines
 from tiny_corpus import (
     CLS,
     MASK,
@@ -40,8 +40,7 @@ def example(length, predictions, instance, v2=False):
     labels = [IDS[token] for token in instance["labels"]]
 
     def ints(values, size):
-        padded = [*values, *[0] * (size - len(values))]
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=padded))
+        return {"int64_list": {"value": [*values, *[0] * (size - len(values))]}}
 
     weights = [1.0] * len(labels) + [0.0] * (predictions - len(labels))
     feature = {
@@ -52,14 +51,10 @@ def example(length, predictions, instance, v2=False):
         ),
         "masked_lm_positions": ints(instance["positions"], predictions),
         "masked_lm_ids": ints(labels, predictions),
-        "masked_lm_weights": tf.train.Feature(
-            float_list=tf.train.FloatList(value=weights)
-        ),
+        "masked_lm_weights": {"float_list": {"value": weights}},
         "next_sentence_labels": ints([int(instance["random"])], 1),
     }
-    return tf.train.Example(
-        features=tf.train.Features(feature=feature)
-    ).SerializeToString()
+    return tf.train.Example(features={"feature": feature}).SerializeToString()
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +80,11 @@ def mask_again(
     """Masks the original tokens of each instance again, with the given settings."""
     rng, found = random.Random(seed), []
     for each in instances:
-        maskable = [
-            i for i, t in enumerate(each["unmasked"]) if t not in ("[CLS]", "[SEP]")
-        ]
-        maskable = maskable[: max(int(len(maskable) * part), 10)]
-        count = min(10, max(1, round(len(each["unmasked"]) * prob)))
-        positions = sorted(rng.sample(maskable, min(count, len(maskable))))
         output = list(each["unmasked"])
+        maskable = [i for i, t in enumerate(output) if t not in ("[CLS]", "[SEP]")]
+        maskable = maskable[: max(int(len(maskable) * part), 10)]
+        count = min(10, max(1, round(len(output) * prob)))
+        positions = sorted(rng.sample(maskable, min(count, len(maskable))))
         for i in positions:
             draw = rng.random()
             if draw < kinds[0]:
@@ -99,9 +92,8 @@ def mask_again(
             elif draw < sum(kinds):
                 output[i] = rng.choice(tokens)
         labels = [each["unmasked"][i] for i in positions]
-        found.append(
-            {**each, "tokens": output, "positions": positions, "labels": labels}
-        )
+        masks = {"tokens": output, "positions": positions, "labels": labels}
+        found.append({**each, **masks})
     return found
 
 
@@ -179,38 +171,29 @@ def test_both_ways_of_rounding_are_accepted_but_not_both_in_the_same_records(
     up = []
     for seed, each in enumerate(released_instances):
         length = len(each["unmasked"])
-        # For these lengths, 15 % is 1.5, 4.5 or 7.5 predictions, which are rounded half
-        # up.
-        prob = (
-            math.floor(length * 0.15 + 0.5) / length if length in (10, 30, 50) else 0.15
-        )
-        up += mask_again([each], seed, prob)
+        # For the lengths 10, 30 and 50, 15 % is 1.5, 4.5 or 7.5 predictions.
+        rounded_half_up = math.floor(length * 0.15 + 0.5)
+        up += mask_again([each], seed, rounded_half_up / length)
     assert sum(len(each["unmasked"]) == 30 for each in up)
     even = inspect(write(tmp_path / "e", released_instances))
     assert "half to even, as Python 3" in even.out and even.passed
     half_up = inspect(write(tmp_path / "u", up))
     assert "half up, as Python 2" in half_up.out and half_up.passed
-    assert inspect(f"{tmp_path}/e,{tmp_path}/u").unexpected == {
-        "predictions for each length"
-    }
+    both = inspect(f"{tmp_path}/e,{tmp_path}/u")
+    assert both.unexpected == {"predictions for each length"}
 
 
 @pytest.mark.slow
 def test_the_exit_code_shows_whether_the_records_are_as_expected(
     tmp_path, vocab_file, released_instances
 ):
-    path = write(tmp_path / "a", released_instances)
-    flags = [f"--input_file={path}", f"--vocab_file={vocab_file}"]
-    good, wrong, missing = run_main(
+    write(tmp_path / "a", released_instances)
+    flags = f"--vocab_file={vocab_file} --input_file={tmp_path}"
+    good, wrong, missing = run_lines(
         "bert_tf.data_prep.inspect_records",
-        flags,
-        [
-            *flags,
-            "--mask_token_prob=0.7",
-            "--random_token_prob=0.2",
-            "--masked_lm_prob=0.15",
-        ],
-        [f"--input_file={tmp_path}/none", f"--vocab_file={vocab_file}"],
+        f"{flags}/a",
+        f"{flags}/a --mask_token_prob=0.7 --random_token_prob=0.2",
+        f"{flags}/none",
     )
     assert good.code == 0 and "[MASK=" in good.out, good.err
     assert wrong.code == 1 and "NOT as expected: [MASK]" in wrong.out
@@ -270,9 +253,8 @@ def test_compressed_records_of_the_model_garden_are_read(tmp_path, vocab_file):
         tmp_path / "garden.tfrecord", [example(8, 2, instance, v2=True)], "GZIP"
     )
     (batch,) = inspection.read_records(path, None, 0)
-    broken_rules = record_rules.broken_rules(
-        batch.columns, stages.vocabulary(RecordsConfig(vocab_file))
-    )
+    vocabulary = stages.vocabulary(RecordsConfig(vocab_file))
+    broken_rules = record_rules.broken_rules(batch.columns, vocabulary)
     assert not any(broken.any() for broken in broken_rules.values())
     text = record_rules.format_record(batch.columns, 0, VOCABULARY, MASK)
     assert text == "[CLS] wae [MASK=wac] [SEP] wad [SEP]\n  B is random; 6 tokens"

@@ -1,7 +1,6 @@
 """Properties of the files of a small sample data folder."""
 
 import hashlib
-import pathlib
 import re
 import sys
 
@@ -17,7 +16,7 @@ PARTS = ("train", "dev", "test")
 
 
 @pytest.fixture(scope="session")
-def sample(tmp_path_factory) -> pathlib.Path:
+def sample(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sample") / "out"
     flags = [f"--max_documents={DOCUMENTS}", "--num_workers=2"]
     (done,) = run_main(
@@ -27,22 +26,22 @@ def sample(tmp_path_factory) -> pathlib.Path:
     return folder
 
 
-def file_contents(folder: pathlib.Path) -> dict[str, bytes]:
+def file_contents(folder):
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def read_tsv(path: pathlib.Path) -> list[list[str]]:
+def read_tsv(path):
     return [line.split("\t") for line in path.read_text("utf-8").splitlines()]
 
 
-def documents(path: pathlib.Path) -> list[list[str]]:
+def documents(path):
     content = path.read_text("utf-8")
     assert content.endswith("\n\n")
     return [block.split("\n") for block in content.removesuffix("\n\n").split("\n\n")]
 
 
-def eight_word_sequences(text: str) -> set[tuple[str, ...]]:
+def eight_word_sequences(text):
     words = re.findall(r"\w+", text.lower())
     return {tuple(words[i : i + 8]) for i in range(len(words) - 7)}
 
@@ -63,10 +62,8 @@ def test_stats_match_the_files(sample):
     for name, file_stats in stats["files"].items():
         assert file_stats["sha256"] == hashlib.sha256(files[name]).hexdigest()
         assert file_stats["bytes"] == len(files[name])
-    corpus = [
-        documents(sample / "corpus" / f"{name}.txt") for name in ("train", "heldout")
-    ]
-    for name, texts in zip(("train", "heldout"), corpus, strict=True):
+    for name in ("train", "heldout"):
+        texts = documents(sample / f"corpus/{name}.txt")
         counts = stats["files"][f"corpus/{name}.txt"]
         assert counts["documents"] == len(texts)
         assert counts["sentences"] == sum(map(len, texts))
@@ -84,13 +81,12 @@ def test_corpus_is_clean(sample):
                 assert line[-1] in ".:!?\"')", line
 
 
-def texts_of(sample: pathlib.Path, part: str) -> list[str]:
+def texts_of(sample, part):
     """Returns all texts of a part (train, dev or test) from all data sets."""
-    texts = [row[0] for row in read_tsv(sample / "classification" / f"{part}.tsv")[1:]]
-    corpus = documents(
-        sample / "corpus" / f"{'train' if part == 'train' else 'heldout'}.txt"
-    )
-    return texts + [" ".join(each) for each in corpus]
+    _, *rows = read_tsv(sample / f"classification/{part}.tsv")
+    name = "train" if part == "train" else "heldout"
+    corpus = documents(sample / f"corpus/{name}.txt")
+    return [*(row[0] for row in rows), *map(" ".join, corpus)]
 
 
 def test_training_shares_no_eight_words_with_held_out_text(sample):
@@ -142,15 +138,8 @@ def test_full_sample_data_has_enough_text_that_can_be_learned(tmp_path):
     assert files["corpus/train.txt"]["documents"] > 15_000
     assert files["classification/train.tsv"]["examples"] >= 8_000
     assert files["classification/dev.tsv"]["examples"] >= 800
-    train, dev = (
-        list(
-            zip(
-                *read_tsv(tmp_path / "out" / "classification" / f"{part}.tsv")[1:],
-                strict=True,
-            )
-        )
-        for part in ("train", "dev")
-    )
+    tables = (tmp_path / f"out/classification/{name}.tsv" for name in ("train", "dev"))
+    train, dev = (list(zip(*read_tsv(path)[1:], strict=True)) for path in tables)
     assert max(map(dev[1].count, set(dev[1]))) < 0.35 * len(dev[1])
     words = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+")
     model = make_pipeline(words, LogisticRegression(max_iter=200, C=5)).fit(*train)

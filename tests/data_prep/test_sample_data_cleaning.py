@@ -8,7 +8,7 @@ import pytest
 from bert_tf.data_prep.sample_data import cleaning, documentation, sentences
 
 
-def prose(docstring: str) -> list[str]:
+def prose(docstring):
     return [
         paragraph.text
         for paragraph in cleaning.extract_prose(textwrap.dedent(docstring))
@@ -155,7 +155,7 @@ def test_inline_markup(marked, plain, code):
     assert [text[a:b] for a, b in spans] == code
 
 
-def split_paragraphs(*paragraphs: str) -> list[str]:
+def split_paragraphs(*paragraphs: str):
     docstring = cleaning.Document(
         "python", tuple(cleaning.Text(each, ()) for each in paragraphs)
     )

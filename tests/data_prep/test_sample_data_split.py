@@ -6,34 +6,25 @@ from bert_tf.data_prep.sample_data import train_dev_test_split as split
 from bert_tf.data_prep.sample_data.cleaning import Document, Text
 
 
-def document(*lines: str, library: str = "python") -> Document:
+def document(*lines: str, library="python"):
     return Document(library, tuple(Text(line, ()) for line in lines))
 
 
 def test_each_library_has_the_requested_heldout_fraction():
     rng = random.Random(0)
     words = [f"w{i}" for i in range(5000)]
-    documents = [
-        document(
-            *(" ".join(rng.sample(words, 12)) for _ in range(4)),
-            library=f"l{i % 3}",
-        )
-        for i in range(600)
-    ]
+    documents = []
+    for number in range(600):
+        lines = (" ".join(rng.sample(words, 12)) for _ in range(4))
+        documents.append(document(*lines, library=f"l{number % 3}"))
     parts = split.assign_parts(documents, 0.2, seed=1)
     for library in ("l0", "l1", "l2"):
-        library_parts = [
-            part
-            for part, each in zip(parts, documents, strict=True)
-            if each.library == library
-        ]
+        pairs = zip(parts, documents, strict=True)
+        library_parts = [part for part, each in pairs if each.library == library]
         assert 0.17 < 1 - library_parts.count("train") / len(library_parts) <= 0.2
         assert abs(library_parts.count("dev") - library_parts.count("test")) <= 3
-    assert (
-        parts
-        == split.assign_parts(documents, 0.2, seed=1)
-        != split.assign_parts(documents, 0.2, seed=2)
-    )
+    assert parts == split.assign_parts(documents, 0.2, seed=1)
+    assert parts != split.assign_parts(documents, 0.2, seed=2)
 
 
 def test_boilerplate_and_then_documents_of_one_sentence_are_removed():

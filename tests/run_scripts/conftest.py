@@ -1,7 +1,5 @@
 """Fixtures for the tests of programs."""
 
-import pathlib
-
 import pytest
 from shared_exports import exported, faster_exports
 
@@ -9,7 +7,7 @@ __all__ = ["exported", "faster_exports"]
 
 
 @pytest.fixture
-def here(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+def here(tmp_path, monkeypatch):
     """The folder of the test, which is the working directory of its programs."""
     monkeypatch.chdir(tmp_path)
     return tmp_path

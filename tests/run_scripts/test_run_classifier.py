@@ -227,10 +227,7 @@ def test_one_table_is_split_by_a_hash_of_its_texts():
 @pytest.mark.slow
 def test_labels_that_are_numbers_have_the_order_of_numbers_or_of_a_model():
     labels = ("1", "2", "10")
-    rows = [
-        (f"{number}", "a b bc"[: 1 + number % 6], labels[number % 3])
-        for number in range(24)
-    ]
+    rows = [(f"{n}", "a b bc"[: 1 + n % 6], labels[n % 3]) for n in range(24)]
     write_rows("stars.csv", "id,review,stars", *map(",".join, rows))
     data = "--train_file=stars.csv --text_a_column=review --label_column=stars"
     known = f"--task_name=custom {SIZES} {data} --do_train"
@@ -248,18 +245,16 @@ def test_labels_that_are_numbers_have_the_order_of_numbers_or_of_a_model():
     for name, order in orders.items():
         assert read_json(newest(name, "weights.json"))["labels"] == order, name
     assert "The head is that of" in further.err
-    assert "test_results.tsv has a column for each label, in this order: 1, 2, 10." in (
-        first.err
-    )
+    line = "test_results.tsv has a column for each label, in this order: 1, 2, 10."
+    assert line in first.err
 
     # The file has labels, so its predictions have metrics.
     predicted = read_lines("out/predictions.jsonl")
     assert [(row["id"], row["review"], row["stars"]) for row in predicted] == rows
     assert [*predicted[0]] == ["id", "review", "stars", "predicted", "probability"]
     columns = np.loadtxt("out/test_results.tsv").argmax(axis=1)
-    assert [labels[column] for column in columns] == [
-        row["predicted"] for row in predicted
-    ]
+    best = [labels[column] for column in columns]
+    assert [row["predicted"] for row in predicted] == best
     accuracy = np.mean([row["predicted"] == row["stars"] for row in predicted])
     scores = results_of("out", "test_results.txt")
     assert scores["test_accuracy"] == pytest.approx(accuracy)

@@ -1,5 +1,6 @@
 """`setup.sh`: the output of pip goes to a log file, which is named after a failure."""
 
+import itertools
 import os
 import pathlib
 import re
@@ -40,12 +41,9 @@ def clone(tmp_path):
 def set_up(clone, lock=""):
     command = f"set -euo pipefail; source {clone}/run_scripts/setup.sh; "
     command += "set_up ''; echo $PYTHON"
-    environment = {
-        **os.environ, "BERT_TF_PYTHON": str(clone / "python"), "BERT_TF_LOCK": lock
-    }  # fmt: skip
-    return subprocess.run(
-        ["bash", "-c", command], env=environment, capture_output=True, text=True
-    )
+    settings = {"BERT_TF_PYTHON": f"{clone}/python", "BERT_TF_LOCK": lock}
+    options = {"capture_output": True, "text": True, "env": {**os.environ, **settings}}
+    return subprocess.run(["bash", "-c", command], **options)
 
 
 def test_installation_shows_one_line_and_logs_the_rest(clone):
@@ -92,12 +90,11 @@ def test_a_lock_replaces_the_requirements(clone):
 
 def test_the_lock_has_a_hash_for_each_package_of_the_requirements():
     lines = (ROOT / "requirements.lock").read_text("utf-8").splitlines()
-    packages = {
-        line.split("==")[0]: number for number, line in enumerate(lines) if "==" in line
-    }
-    for number in packages.values():
-        assert lines[number].endswith(" \\") and "--hash=sha256:" in lines[number + 1]
-    required = re.findall(
-        r"^[\w-]+", (ROOT / "requirements.txt").read_text("utf-8"), re.M
-    )
-    assert {name.replace("_", "-").lower() for name in required} <= packages.keys()
+    packages = set()
+    for line, following in itertools.pairwise(lines):
+        if "==" in line:
+            assert line.endswith(" \\") and "--hash=sha256:" in following
+            packages.add(line.split("==")[0])
+    requirements = (ROOT / "requirements.txt").read_text("utf-8")
+    required = re.findall(r"^[\w-]+", requirements, re.M)
+    assert {name.replace("_", "-").lower() for name in required} <= packages

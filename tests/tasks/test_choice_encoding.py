@@ -47,3 +47,18 @@ def test_records_equal_the_transcription(length):
     empty = sum(not all(map(plain, (e.context, *e.choices))) for e in examples)
     assert encoded.counts == {"truncated": sum(truncated), "with an empty text": empty}
     assert 0 < empty < 200
+
+
+def test_a_literal_record():
+    example = ChoiceExample("The cats", ("sat.", "The cats sat, unable!"), 1)
+    columns = ChoiceTask(3).encode([example], TOKENIZER, 8).columns
+    assert columns["input_ids"].tolist() == [
+        [
+            [2, 5, 6, 8, 3, 7, 12, 3],  # [CLS] the cat ##s [SEP] sat . [SEP]
+            # From the end of the longer text, then from the choice.
+            [2, 5, 6, 8, 3, 5, 6, 3],
+            [0] * 8,
+        ]
+    ]
+    assert columns["segment_ids"].tolist() == [[[0] * 5 + [1] * 3] * 2 + [[0] * 8]]
+    assert columns["input_mask"].tolist() == [[[1] * 8] * 2 + [[0] * 8]]

@@ -218,6 +218,25 @@ def normalized(text, do_lower_case):
     return " ".join(words(text, do_lower_case))
 
 
+@pytest.mark.parametrize(
+    ("predicted", "original", "expected"),
+    [
+        ("steve smith", "Steve Smith's", "Steve Smith"),
+        ("cafe", "(Café),", "Café"),
+        (", b", "a, B.", ", B"),
+        ("steve jones", "Steve Smith", "Steve Smith"),
+        ("i", "İ i.", "İ"),
+        ("한", "한 글.", "한 글."),
+        ("a", "a\u200b b.", "a\u200b b."),
+        ("", "a b", "a b"),
+        ("猫 犬", "a猫犬b", "猫犬"),
+    ],
+)
+def test_final_text_by_hand(predicted, original, expected):
+    assert final_text(predicted, original, normalized(original, True)) == expected
+    assert oracle.get_final_text(predicted, original, True) == expected
+
+
 def random_parts(rng, text, do_lower_case):
     """Returns a part of the normalized text, and the text of a span of tokens."""
     base = normalized(text, do_lower_case)

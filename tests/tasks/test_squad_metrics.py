@@ -32,6 +32,31 @@ from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.squad.squad_results import AnswerMetrics
 
+# Prediction, correct answer, exact match, and F1 in version 1.1 and in version 2.0.
+PAIRS = [
+    ("cat", "cat", 1, 1, 1),
+    ("The  cat's HAT.", "cats hat", 1, 1, 1),
+    ("an a the", "", 1, 0, 1),
+    ("", "", 1, 0, 1),
+    ("cat", "", 0, 0, 0),
+    ("...", "cat", 0, 0, 0),
+    ("red green", "red", 0, 2 / 3, 2 / 3),
+    ("red red red", "red red", 0, 0.8, 0.8),
+    ("red green", "blue", 0, 0, 0),
+    ("theory a-b", "theory ab", 1, 1, 1),
+    ("a\u2019b", "ab", 0, 0, 0),  # only ASCII punctuation is removed
+    ("thé", "th\xe9", 1, 1, 1),
+    ("x\xa0y", "x y", 1, 1, 1),
+]
+
+
+@pytest.mark.parametrize(("prediction", "answer", "em", "f1", "f1_v2"), PAIRS)
+def test_scores_by_hand(prediction, answer, em, f1, f1_v2):
+    for pair in ((prediction, answer), (answer, prediction)):
+        assert squad_metrics.exact_match(*pair) == em
+        assert squad_metrics.f1(*pair) == pytest.approx(f1)
+        assert squad_metrics.f1_with_negative(*pair) == pytest.approx(f1_v2)
+
 
 def random_answer(rng):
     words = "the,a,An,cat,cat.,CAT,dog,(dog),'s,’s,...,-,\xa0,é,x_y"

@@ -71,6 +71,17 @@ def test_beam_writes_the_same_bytes(job, tmp_path, beam):
     assert create_records(runner, *arguments) == {}
 
 
+@pytest.mark.slow
+def test_beam_in_several_processes_writes_the_same_bytes(job, tmp_path, beam):
+    options = (
+        "--runner=FnApiRunner --direct_running_mode=multi_processing "
+        "--direct_num_workers=2"
+    )
+    runner = beam.BeamRunner(options)
+    create_records(runner, job.config, job.source, [f"{tmp_path}/a.tfrecord"])
+    assert contents(tmp_path) == job.expected
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [("--runner=NoRunner", ".*NoRunner"), ("--x='", "No closing quotation")],

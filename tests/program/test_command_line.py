@@ -122,6 +122,11 @@ def test_records_of_the_library_appear_as_bare_messages(flags, expected):
             143,
             "Interrupted. To continue, give the same command.",
         ),
+        (
+            "os.kill(os.getpid(), 1)",
+            129,
+            "Interrupted. To continue, give the same command.",
+        ),
         ("KeyboardInterrupt", 130, "Interrupted. To continue, give the same command."),
         (
             "InputError('overwrite=True is wrong.')",

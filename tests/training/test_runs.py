@@ -21,7 +21,7 @@ from bert_tf.training.trainer import Trainer
 from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
 
-@pytest.mark.parametrize(("stop_at", "place"), [(7, ""), (10, "ram://")])
+@pytest.mark.parametrize(("stop_at", "place"), [(1, ""), (7, ""), (10, "ram://")])
 def test_a_resumed_run_gives_the_same_weights(tmp_path, stop_at, place):
     expected = runs.uninterrupted()
     parts = f"{place}{tmp_path}/lr=[1e-5]"  # TensorFlow would read this path as a glob

@@ -264,8 +264,25 @@ def tests_of_lines(folder: pathlib.Path) -> dict[str, dict[int, set[str]]]:
     for path in data.measured_files():
         lines = data.contexts_by_lineno(path)
         name = str(pathlib.Path(path).relative_to(ROOT))
-        result[name] = {line: {*names} - {""} for line, names in lines.items()}
+        tests = {line: {*names} - {""} for line, names in lines.items()}
+
+        # Lines outside of functions run once, in the first test that imports the
+        # module. All tests of the module depend on them.
+        inside = _lines_of_functions((ROOT / name).read_text("utf-8"))
+        of_functions = [tests[line] for line in tests.keys() & inside]
+        all_tests = set().union(*(of_functions or tests.values()))
+        outside = dict.fromkeys(tests.keys() - inside, all_tests)
+        result[name] = {**tests, **outside}
     return result
+
+
+def _lines_of_functions(source: str) -> set[int]:
+    """Returns the numbers of the lines in bodies of functions."""
+    lines: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines.update(range(node.body[0].lineno, (node.end_lineno or 0) + 1))
+    return lines
 
 
 def tiers_of_tests(folder: pathlib.Path) -> dict[str, tuple[str, float]]:
@@ -303,10 +320,10 @@ def print_shares(folder: pathlib.Path) -> None:
     for path, lines in tests_of_lines(folder).items():
         for tests in lines.values():
             for name in (package_of(path), "all"):
-                # A line without a test runs when its module is imported.
                 run[name] += 1
+                # Lines without a test run while the tests are collected.
                 fast[name] += not tests or any(
-                    tiers.get(test, ("fast",))[0] == "fast" for test in tests
+                    tiers.get(test, ("",))[0] == "fast" for test in tests
                 )
     for name, number in sorted(run.items()):
         print(f"{fast[name] / number:7.1%} of {number:6,} lines  {name}")

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 sys.path[:0] = [
     str(pathlib.Path(__file__).parent),
+    str(pathlib.Path(__file__).parents[1]),
     str(pathlib.Path(__file__).parents[2]),
 ]
 

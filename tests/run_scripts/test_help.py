@@ -96,7 +96,8 @@ def test_help_imports_no_slow_package_and_describes_each_flag(script):
         assert [name for name in flags["Main flags:"] if name in first] == first
         assert {"lstm_size", "use_tpu"} & set(flags["Further flags:"])
     assert len(flags["Main flags:"]) <= 25
-    texts = re.findall(r"^  --(\w+)=(?:text|comma sep.*)$", result.stdout, re.M)
+    is_text = r"^  --(\w+)=(?:text|comma separated list)$"
+    texts = re.findall(is_text, result.stdout, re.M)
     assert {name for name in texts if not _PATH_FLAG.search(name)} <= {*TEXTS.split()}
     assert not [name for name in TEXTS.split() if _PATH_FLAG.search(name)]
     description = r"^  --\w+=.*\n((?:      .+\n?)*)"

@@ -1,22 +1,27 @@
 """The output of a text does not depend on other texts of its batch, in any format."""
 
-import glob
 import importlib.util
+import os
 
 import export_models
 import pytest
-from model_file_checks import TEXTS, check_predictions, predictor
+from model_file_checks import TEXTS, check_predictions, path_of, predictor
 from processors import needs_bfloat16
 
 from bert_tf.export import export_check
+from bert_tf.export.formats import FORMATS
 
 
 def files_of(exported, kind):
     """Returns the SavedModel, and the files whose packages are installed."""
     folder = exported(kind)
-    paths = [folder, *glob.glob(f"{folder}/tflite/*")]
+    lite = f"{folder}/tflite"
+    paths = [folder, *(f"{lite}/{name}" for name in sorted(os.listdir(lite)))]
     if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("tf2onnx"):
-        paths += glob.glob(f"{exported(kind, 'onnx')}/onnx/*")
+        paths += [
+            f"{exported(kind, 'onnx')}/onnx/{each}.onnx"
+            for each in FORMATS["onnx"].precisions
+        ]
     return paths
 
 
@@ -41,3 +46,15 @@ def test_a_text_has_the_same_output_in_bfloat16(exported):
     check_rows(
         exported("pair", "bfloat16"), "pair", export_check.LIMITS["bfloat16"].difference
     )
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("precision", FORMATS["onnx"].precisions)
+def test_a_text_has_the_same_output_in_onnx_runtime_alone(exported, precision):
+    for name in ("onnxruntime", "tf2onnx", "tokenizers"):
+        pytest.importorskip(name)
+    from bert_tf.export.onnx import onnx_client
+
+    model = onnx_client.Model(path_of(exported, "onnx", "classification", precision))
+    alone = [model([text])[0] for text in TEXTS]
+    check_predictions(model(TEXTS), alone, 1e-5)

@@ -1,16 +1,15 @@
 """The check of a SavedModel before it is loaded refuses graphs that have effects."""
 
-import functools
 import pathlib
 
 import pytest
 import tensorflow as tf
-from golden_checkpoints import GOLDEN
 from refusals import refused
 
 import bert_tf
 from bert_tf.export.saved_model_loading import foreign_parts, read_graph
 
+GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 # With tensorflow-text of the same version, as TensorFlow Serving contains both.
 OF_TENSORFLOW = [
     GOLDEN / f"tensorflow_{version}_operations.txt" for version in ("2_12", "2_20")
@@ -26,9 +25,27 @@ def write_file(text):
     return text
 
 
+def in_gradient(text):
+    @tf.custom_gradient
+    def function(value):
+        def gradient(upstream):
+            tf.io.write_file("evil.txt", "content")
+            return upstream
+
+        return value, gradient
+
+    function(tf.zeros([]))
+    with tf.GradientTape() as tape:
+        value = tf.zeros([])
+        tape.watch(value)
+        result = function(value)
+    return tf.fill(tf.shape(text), tf.strings.as_string(tape.gradient(result, value)))
+
+
 SIGNATURES = {
     "WriteFile": write_file,
     "WriteFile in a loop": lambda text: tf.map_fn(write_file, text),
+    "WriteFile in a gradient": in_gradient,
     "EagerPyFunc": lambda text: tf.py_function(lambda each: each, [text], tf.string),
 }
 # Each reads or writes files, or runs Python code.
@@ -217,10 +234,20 @@ def test_functions_with_the_name_of_an_operation_or_of_another_function_are_refu
         library = graph.graph_def.library.function
         library.add().CopyFrom(library[0])
 
-    for name in ("StringUpper", "SaveV2", "WriteFile"):
-        found = changed(folder, functools.partial(of_the_saver_with_the_name, name))
+    for name in ("StringUpper", "SaveV2"):
+        found = changed(
+            folder, lambda graph, name=name: of_the_saver_with_the_name(name, graph)
+        )
         assert {f"the ambiguous function {name}", "the operation SaveV2"} <= {*found}
-    assert "the operation WriteFile" in found
+    assert changed(
+        folder, lambda graph: of_the_saver_with_the_name("WriteFile", graph)
+    ) == [
+        "the ambiguous function WriteFile",
+        "the operation MergeV2Checkpoints",
+        "the operation SaveV2",
+        "the operation ShardedFilename",
+        "the operation WriteFile",
+    ]
     (found,) = changed(folder, twice)
     assert found.startswith("the ambiguous function ")
 

@@ -138,13 +138,20 @@ def test_choices_and_positions_have_their_own_axes(
             300,
             "contains 300, but its values must be from 0 to 299. Use the tokenizer",
         ),
+        (
+            "input_ids",
+            2**40,
+            "contains 1099511627776, but its values must be from 0 to 299.",
+        ),
         ("input_ids", np.nan, "contains nan, but its values must be from 0 to 299."),
+        ("segment_ids", -1, "contains -1, but its values must be from 0 to 1."),
         ("segment_ids", 2, "contains 2, but its values must be from 0 to 1."),
         (
             "input_mask",
             2,
             "contains 2, but its values must be from 0 to 1. Use 1 for tokens",
         ),
+        ("masked_lm_positions", -1, "contains -1, but its values must be from 0 to 5."),
         ("masked_lm_positions", 6, "contains 6, but its values must be from 0 to 5."),
     ],
 )

@@ -74,16 +74,25 @@ MANIFEST = {"vocab_size": 100, "vocabulary_sha256": A, "do_lower_case": False}
         ),
         (
             {},
+            [100, None, None, "mlm"],
+            {0: 99},
+            "100 entries, but the model's vocab_size is 99",
+        ),
+        (
+            {},
             [100, A, None, "mlm"],
             {1: B},
             rf"_sha256={A}, but .*={B}\. Give the vocab_file",
         ),
         ({}, [100, None, False, "mlm"], {2: True}, "created with do_lower_case=False"),
-        (
-            {"flags": {"objective": "mlm"}},
-            [100, None, None, "mlm"],
-            {3: "causal"},
-            "=mlm, but this run has objective=causal",
+        *(
+            (
+                {"flags": {"objective": made_for}},
+                [100, None, None, made_for],
+                {3: "causal"},
+                f"={made_for}, but this run has objective=causal",
+            )
+            for made_for in ("mlm_nsp", "mlm")
         ),
     ],
 )
@@ -118,15 +127,16 @@ def test_origins_are_described_by_file_and_record():
     assert describe_origins(paths, many) == "x/a: records 0, 1, 2, 3, 4, and 2 more"
 
 
-@pytest.mark.parametrize("at", [0, 1, 7])  # an epoch has three batches
+@pytest.mark.parametrize("at", [0, 1, 3, 4, 7])  # an epoch has three batches
 def test_the_position_is_restored_exactly_with_files_that_were_moved(tmp_path, at):
-    def make(folder, first_id):
+    def make(folder):
         folder.mkdir()
-        b = write(folder / "b", first_id + 7, 5)
-        return [write(folder / "a", first_id, 7), compress(b)]
+        return [write(folder / "a", 0, 7), compress(write(folder / "b", 7, 5))]
 
-    # The moved files have the same lengths but other ids.
-    paths, moved = make(tmp_path / "before", 0), make(tmp_path / "after", 100)
+    paths, moved = make(tmp_path / "before"), make(tmp_path / "after")
+    for number in (0, 1):  # the moved files have the same lengths but other ids
+        write(tmp_path / "after" / "ab"[number], 100 + 7 * number, [7, 5][number])
+    compress(moved[1].removesuffix(".gz"))
     iterator = iter(training_batches(paths, SIZES, 4, 1, 5))
     for _ in range(at):
         next(iterator)

@@ -44,8 +44,11 @@ CHECKSUM = -2  # relative to the start of the next record
 @pytest.mark.parametrize(
     ("flipped", "dropped", "num_damaged", "truncated_files"),
     [
+        ([(4, DATA)], {4}, 1, 0),
+        ([(5, CHECKSUM)], {4}, 1, 0),
         ([(0, DATA), (9, DATA)], {0, 9}, 2, 0),
         ([(3, DATA), (4, DATA), (8, CHECKSUM)], {3, 4, 7}, 3, 0),
+        ([(4, LENGTH)], set(range(4, 10)), 0, 1),
         ([(4, LENGTH_CHECKSUM)], set(range(4, 10)), 0, 1),
         ([(2, DATA), (7, LENGTH)], {2, 7, 8, 9}, 1, 1),
     ],
@@ -144,13 +147,16 @@ def test_files_in_object_stores_are_salvaged(tmp_path):
 
 @pytest.mark.parametrize("data", [b"", b"a", b"123456789", bytes(32), bytes(range(70))])
 def test_checksums_equal_those_that_tensorflow_writes(tmp_path, data):
-    write(tmp_path / "a", [data])
-    assert (tmp_path / "a").read_bytes() == hostile_records.frames(data)
+    assert pathlib.Path(
+        write(tmp_path / "a", [data])
+    ).read_bytes() == hostile_records.frames(data)
 
 
 def test_an_error_unrelated_to_the_records_is_not_explained(tmp_path):
-    path = write(tmp_path / "a", [GOOD] * 5)
-    assert damaged_records.explain_read_error([path], SIZES) is None
+    assert (
+        damaged_records.explain_read_error([write(tmp_path / "a", [GOOD] * 5)], SIZES)
+        is None
+    )
 
 
 @pytest.mark.parametrize("number", [0, 7, 1500])
@@ -163,6 +169,7 @@ def test_a_damaged_record_is_reported(tmp_path, number):
     message = str(raised.value)
     if number:  # the first record of each file is checked before training
         message = damaged_records.explain_read_error([path], SIZES)
-        start = f"Record {number} of {path} cannot be read: corrupted record at "
-        assert message.startswith(start)
+        assert message.startswith(
+            f"Record {number} of {path} cannot be read: corrupted record at "
+        )
     assert path in message and "skip_bad_records=true" in message

@@ -104,6 +104,12 @@ def to_train(path):
     ]
 
 
+def to_train_version_2(path):
+    """Returns id, answers and whether there is none, of training examples of 2.0."""
+    found, _ = read(path, training=True, version_2=True)
+    return [(each.id, each.answers, each.is_impossible) for each in found]
+
+
 def to_predict(path):
     """Returns id, question and answers of the examples of SQuAD 1.1 to predict."""
     return [(each.id, each.question, each.answers) for each in read(path)[0]]

@@ -54,11 +54,21 @@ def text_classifier(number=1):
     return model, classifier, tokenizer
 
 
-def test_fit_takes_texts():
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param(tf.constant, marks=pytest.mark.slow),
+        pytest.param(lambda texts: np.array(texts, object), marks=pytest.mark.slow),
+        lambda texts: tf.data.Dataset.from_tensor_slices((texts, LABELS)).batch(2),
+    ],
+    ids=["tensor", "numpy", "dataset"],
+)
+def test_fit_takes_texts(form):
     keras.utils.set_random_seed(1)  # `fit` shuffles
     model, classifier, tokenizer = text_classifier()
-    data = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(2)
-    losses = model.fit(data, epochs=8, verbose=0).history["loss"]
+    data = form(TEXTS)
+    targets = None if isinstance(data, tf.data.Dataset) else LABELS
+    losses = model.fit(data, targets, epochs=8, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
     outputs = classifier(tokenizer.encode(TEXTS, seq_length=12))["logits"]
     np.testing.assert_allclose(model.predict(tf.constant(TEXTS)), outputs, atol=1e-6)

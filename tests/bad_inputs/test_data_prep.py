@@ -21,6 +21,7 @@ from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
 from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_data
 from bert_tf.tokenization.vocabulary import write_vocabulary
 
+RECORDS = "bert_tf.data_prep.create_pretraining_data"
 TEXT = "a b c. a b\nc a b\n\nb b a c\na c\n\n" * 9
 
 
@@ -61,33 +62,36 @@ def write_files(folder):
     (folder / "link.tfrecord").symlink_to("good.txt")
 
 
-# Input files of `write_files`, and words of the message of record creation.
-CONTENTS = {
-    "empty.txt": ["no text in"],
-    "one_document.txt": ["one document", "blank lines"],
-    "cr.txt": ["cr.txt has the line ends CR", r"tr '\r' '\n'"],
-    "chinese.txt": ["is not UTF-8 text", "iconv"],
-    "umlauts.txt": ["is not UTF-8 text", "iconv"],
-    "utf16.txt": ["UTF-16LE", "iconv -f UTF-16LE"],
-    "latin1.txt": ["not UTF-8: byte 0xe9 in line 3"],
-    "jsonl.txt": ["contains JSON", "input_format=jsonl"],
-    "array.json": ["contains JSON", "jq -c '.[]'"],
-    "packed.txt": ["packed (bzip2)", "Unpack it first"],
-    "cut.bz2": ["cannot be read as bzip2"],
-    "cut_wiki_00": ["The block that starts in line 1 of cut_wiki_00 has no </doc>"],
-    "gzip.txt": ["packed (gzip)"],
-    "cut.gz": ["cannot be read as gzip"],
-    "parquet.txt": ["parquet file", "input_format=parquet"],
-    "tfrecord.txt": ["tfrecord file", "input_format=tfrecord"],
-    "text.parquet": ["cannot be read as Parquet"],
-    "no_text.jsonl": ["Line 1 of", "text_feature names the key"],
-    "twice.jsonl": ["Line 2 of", 'one string under "text"'],
-    "cut.jsonl": ["Line 2 of", "not a JSON object"],
-    "nothing*.txt": ["No input file matches"],
-    "folder": ["folder", "*"],
-}
-# Vocabulary training refuses the others too, with the same words.
-FOR_RECORDS_ONLY = ("empty.txt", "one_document.txt", "latin1.txt")
+# Input files of `write_files`, and words of the message of record creation. The third
+# item is True if vocabulary training refuses the file too, with the same words.
+CONTENTS = [
+    ("empty.txt", ["no text in"], False),
+    ("one_document.txt", ["one document", "blank lines"], False),
+    ("cr.txt", ["cr.txt has the line ends CR", r"tr '\r' '\n'"], True),
+    ("chinese.txt", ["is not UTF-8 text", "iconv"], True),
+    ("umlauts.txt", ["is not UTF-8 text", "iconv"], True),
+    ("utf16.txt", ["UTF-16LE", "iconv -f UTF-16LE"], True),
+    ("latin1.txt", ["not UTF-8: byte 0xe9 in line 3"], False),
+    ("jsonl.txt", ["contains JSON", "input_format=jsonl"], True),
+    ("array.json", ["contains JSON", "jq -c '.[]'"], True),
+    ("packed.txt", ["packed (bzip2)", "Unpack it first"], True),
+    ("cut.bz2", ["cannot be read as bzip2"], True),
+    (
+        "cut_wiki_00",
+        ["The block that starts in line 1 of cut_wiki_00 has no </doc>"],
+        True,
+    ),
+    ("gzip.txt", ["packed (gzip)"], True),
+    ("cut.gz", ["cannot be read as gzip"], True),
+    ("parquet.txt", ["parquet file", "input_format=parquet"], True),
+    ("tfrecord.txt", ["tfrecord file", "input_format=tfrecord"], True),
+    ("text.parquet", ["cannot be read as Parquet"], True),
+    ("no_text.jsonl", ["Line 1 of", "text_feature names the key"], True),
+    ("twice.jsonl", ["Line 2 of", 'one string under "text"'], True),
+    ("cut.jsonl", ["Line 2 of", "not a JSON object"], True),
+    ("nothing*.txt", ["No input file matches"], True),
+    ("folder", ["folder", "*"], True),
+]
 
 # Settings of record creation, and words of the message.
 SETTINGS = [
@@ -146,6 +150,7 @@ OUTPUTS = [
         "good-00000-of-00003.tfrecord matches",
     ),
     ("out/a.tfrecord", ",", {}, "No input file was given"),
+    ("out/a.tfrecord", "nothing*.txt", {}, "No input file matches"),
     ("out/a.tfrecord", "", {"tfds_name": ":train"}, "tensorflow-datasets cannot load"),
     ("out/a.tfrecord", "good.txt", {"vocab_file": "none.txt"}, "none.txt"),
     ("out/a.tfrecord", "good.txt", {"vocab_file": "no_mask.txt"}, "[MASK]"),
@@ -172,23 +177,30 @@ def folder(tmp_path_factory):
     assert snapshot(path) == before
 
 
-@pytest.mark.parametrize("name", CONTENTS)
-def test_content_that_is_not_text_is_refused(folder, monkeypatch, name):
+@pytest.mark.parametrize(("name", "words", "refused_for_vocabulary"), CONTENTS)
+def test_content_that_is_not_text_is_refused(
+    folder, monkeypatch, name, words, refused_for_vocabulary
+):
     monkeypatch.chdir(folder)
-    with refused_with(*CONTENTS[name]):
-        create(RecordsConfig("vocab.txt"), name, "out/a.tfrecord")
-    if name not in FOR_RECORDS_ONLY:
-        with refused_with(*CONTENTS[name]):
-            list(text_blocks.read_blocks(text_blocks.TextSource(name))[0])
+    calls = [lambda: create(RecordsConfig("vocab.txt"), name, "out/a.tfrecord")]
+    if refused_for_vocabulary:
+        calls.append(
+            lambda: list(text_blocks.read_blocks(text_blocks.TextSource(name))[0])
+        )
+    for call in calls:
+        with refused_with(*words):
+            call()
 
 
 def test_flags_are_refused_before_tensorflow_is_imported(folder):
-    code = (
-        "import sys; sys.modules['tensorflow'] = None; "
-        "from bert_tf.data_prep.create_pretraining_data import run; run()"
-    )
-    flags = "--input_file=good.txt --output_file=out/a.tfrecord --vocab_file=vocab.txt"
-    command = [sys.executable, "-c", code, *flags.split(), "--beam_options=--runner=x"]
+    code = "import sys; sys.modules['tensorflow'] = None; "
+    code += f"from {RECORDS} import run; run()"
+    flags = [
+        "--input_file=good.txt",
+        "--output_file=out/a.tfrecord",
+        "--vocab_file=vocab.txt",
+    ]
+    command = [sys.executable, "-c", code, *flags, "--beam_options=--runner=x"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     result = Result(done.returncode, done.stdout, done.stderr)
     assert_refused(result, "--beam_options has no effect without --runner=beam")

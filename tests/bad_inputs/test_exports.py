@@ -1,6 +1,7 @@
 """Exports and predictions refuse wrong flags, damaged files and graphs with effects."""
 
 import dataclasses
+import hashlib
 import shutil
 
 import export_models
@@ -11,52 +12,79 @@ from json_files import write_json
 from run_programs import assert_refused, run_mains
 from shared_exports import exported, faster_exports
 
-from bert_tf.storage import sealed
+from bert_tf.storage.sealed import sha256_of_values
 
 __all__ = ["exported", "faster_exports"]
 EXPORT, PREDICT = "bert_tf.run_scripts.export_model", "bert_tf.run_scripts.predict"
-EXPORT_BASE = "--checkpoint=ckpt/classification --export_dir=new"
-# The flags of export_model, with paths in the folder of the test, which replace those of
-# `EXPORT_BASE`, and words of the message.
+CHECKPOINT = "--checkpoint=ckpt/classification"
+MODEL = "--model=served"
+# The flags, with paths in the folder of the test, and words of the message.
 EXPORT_ROWS = [
-    ("--export_dir=text.txt", "text.txt is a file", "a new folder"),
-    ("--export_dir=.", ". contains other files", "new folder"),
-    ("--max_seq_length=0", "--max_seq_length must be from"),
-    ("--tflite_length=8", "--tflite_length needs format"),
-    ("--precision=int4", "--precision must be", "float32"),
-    ("--dev_data=none.tsv", "none.tsv"),
-    ("--checkpoint=served", "served", "no checkpoint"),
+    ([CHECKPOINT, "--export_dir=text.txt"], ["text.txt is a file", "a new folder"]),
+    ([CHECKPOINT, "--export_dir=."], [". contains other files", "new folder"]),
+    (
+        [CHECKPOINT, "--export_dir=new", "--top_k=5"],
+        ["top_k=5 has no effect for the task clas"],
+    ),
+    (
+        [CHECKPOINT, "--export_dir=new", "--max_seq_length=0"],
+        ["--max_seq_length must be from"],
+    ),
+    (
+        [CHECKPOINT, "--export_dir=new", "--tflite_length=8"],
+        ["--tflite_length needs format"],
+    ),
+    (
+        [CHECKPOINT, "--export_dir=new", "--precision=int4"],
+        ["--precision must be", "float32"],
+    ),
+    (
+        [CHECKPOINT, "--export_dir=new", "--task=span"],
+        ["cannot be exported for this task"],
+    ),
+    ([CHECKPOINT, "--export_dir=new", "--dev_data=none.tsv"], ["none.tsv"]),
+    (["--checkpoint=served", "--export_dir=new"], ["served", "no checkpoint"]),
 ]
-# The same for predict, with the flag --model=served.
 PREDICT_ROWS = [
-    ("--model=none --text=a", "There is no file or folder 'none'"),
-    ("--model=http://host/a --text=a", "http://host/a is not an exported model"),
-    ("--model=text.txt --text=a", "text.txt is not an exported model"),
-    ("--model=ckpt/classification --text=a", "is not an exported model"),
-    ("--text=a --input_file=text.txt", "Several inputs were given"),
-    ("--question=a", "Give --context with --question or with --choice"),
-    ("--text=a --batch_size=0", "batch_size"),
-    ("--input_file=none.txt", "There is no file or folder 'none.txt'"),
-    ("--input_file=utf_16.txt", "utf_16.txt is UTF-16LE", "iconv -f UTF-16LE"),
-    ("--input_file=empty.txt", "No text was given", "empty.txt"),
-    ("--model=graph_cut --text=a", "graph_cut"),
-    ("--model=data_flip --text=a", "data_flip/1 cannot be loaded"),
+    (["--model=none", "--text=a"], ["There is no file or folder 'none'"]),
+    (["--model=http://host/a", "--text=a"], ["http://host/a is not an exported model"]),
+    (["--model=text.txt", "--text=a"], ["text.txt is not an exported model"]),
+    (["--model=ckpt/classification", "--text=a"], ["is not an exported model"]),
+    ([MODEL, "--text=a", "--input_file=text.txt"], ["Several inputs were given"]),
+    ([MODEL, "--question=a"], ["Give --context with --question or with --choice"]),
+    ([MODEL, "--text=a", "--batch_size=0"], ["batch_size"]),
+    ([MODEL, "--text=a", "--score"], ["no signature 'score'", "serving_default"]),
+    ([MODEL, "--input_file=none.txt"], ["There is no file or folder 'none.txt'"]),
     (
-        "--model=data_cut --text=a",
-        "data_cut/1/variables/variables.data-00000-of-00001 cann",
+        [MODEL, "--input_file=utf_16.txt"],
+        ["utf_16.txt is UTF-16LE", "iconv -f UTF-16LE"],
     ),
-    ("--model=facts_removed --text=a", "There is no file", "weights.json"),
-    ("--model=score_nan --text=a", "The output score of the model has NaN or infinite"),
+    ([MODEL, "--input_file=empty.txt"], ["No text was given", "empty.txt"]),
+    (["--model=graph_cut", "--text=a"], ["graph_cut"]),
+    (["--model=data_flip", "--text=a"], ["data_flip/1 cannot be loaded"]),
     (
-        "--model=incomplete --text=a",
-        "incomplete/2 is the newest version, but has no saved",
+        ["--model=data_cut", "--text=a"],
+        ["data_cut/1/variables/variables.data-00000-of-00001 cann"],
     ),
-    ("--model=evil --text=a", "evil is refused", "WriteFile", "--trust=True"),
+    (["--model=facts_removed", "--text=a"], ["There is no file", "weights.json"]),
+    (
+        ["--model=score_nan", "--text=a"],
+        ["The output score of the model has NaN or infinite"],
+    ),
+    (
+        ["--model=incomplete", "--text=a"],
+        ["incomplete/2 is the newest version, but has no saved"],
+    ),
+    (
+        [MODEL, "--context=a", "--question=b"],
+        ["takes a list of texts for each of text"],
+    ),
+    (["--model=evil", "--text=a"], ["evil is refused", "WriteFile", "--trust=True"]),
 ]
 
 
-def flip(content):
-    return content[:40] + bytes([content[40] ^ 1]) + content[41:]
+def flip(content, place):
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
 
 
 def half(content):
@@ -66,7 +94,10 @@ def half(content):
 # The file of an export that is changed, and the change; None removes the file.
 DAMAGE = {
     "graph_cut": ("saved_model.pb", half),
-    "data_flip": ("variables/variables.data-00000-of-00001", flip),
+    "data_flip": (
+        "variables/variables.data-00000-of-00001",
+        lambda content: flip(content, 40),
+    ),
     "data_cut": ("variables/variables.data-00000-of-00001", half),
     "facts_removed": ("assets.extra/weights.json", None),
 }
@@ -93,13 +124,18 @@ def folder(exported, tmp_path_factory):
     (folder / "utf_16.txt").write_bytes("a text\nb text\n".encode("utf-16-le"))
     shutil.copytree(folder / "served", folder / "incomplete")
     (folder / "incomplete/2/variables").mkdir(parents=True)
-    write_model(folder / "evil", write_file)
+    write_evil_model(folder / "evil")
     return folder
 
 
-def write_file(text):
-    tf.io.write_file("evil.txt", "content")
-    return {"score": text}
+def write_evil_model(path):
+    """Writes a SavedModel that writes the file evil.txt when it predicts."""
+
+    def function(text):
+        tf.io.write_file(str(path.parent / "evil.txt"), "content")
+        return {"score": text}
+
+    write_model(path, function)
 
 
 def write_model(path, function):
@@ -110,7 +146,11 @@ def write_model(path, function):
     concrete = tf.function(function, autograph=False).get_concrete_function(text=spec)
     tf.saved_model.save(module, str(path), signatures={"serving_default": concrete})
     names = ("saved_model.pb", "fingerprint.pb", "variables/variables.index")
-    facts = sealed.seal({"files_sha256": sealed.checksums(str(path), names)})
+    hashes = {
+        name: hashlib.sha256((path / name).read_bytes()).hexdigest() for name in names
+    }
+    facts = {"files_sha256": hashes}
+    facts["facts_sha256"] = sha256_of_values(facts)
     (path / "assets.extra").mkdir()
     write_json(path / "assets.extra/weights.json", facts)
 
@@ -118,13 +158,21 @@ def write_model(path, function):
 @pytest.mark.medium
 def test_bad_input_is_refused_in_one_line(folder):
     before = sorted(str(path) for path in folder.rglob("*"))
-    commands = [
-        *((EXPORT, f"{EXPORT_BASE} {flags}".split()) for flags, *_ in EXPORT_ROWS),
-        *((PREDICT, f"--model=served {flags}".split()) for flags, *_ in PREDICT_ROWS),
+    rows = [
+        *((EXPORT, *row) for row in EXPORT_ROWS),
+        *((PREDICT, *row) for row in PREDICT_ROWS),
     ]
-    results = run_mains(commands, cwd=folder, secs=60)
-    for (_, *words), result in zip(EXPORT_ROWS + PREDICT_ROWS, results, strict=True):
-        # The line about a checkpoint that was read may come first.
-        last = dataclasses.replace(result, err=result.messages[-1])
-        assert_refused(last, *words)
+    results = run_mains(
+        [(program, flags) for program, flags, _ in rows], cwd=folder, secs=60
+    )
+    failed = []
+    for (_, flags, words), result in zip(rows, results, strict=True):
+        try:
+            # The line about a checkpoint that was read may come first.
+            assert_refused(
+                dataclasses.replace(result, err="\n".join(result.messages[-1:])), *words
+            )
+        except AssertionError as error:
+            failed.append(f"{flags}: {error}")
+    assert not failed, "\n\n".join(failed)
     assert sorted(str(path) for path in folder.rglob("*")) == before

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 
 import pytest
 from json_files import write_json
@@ -73,6 +74,7 @@ ROWS = [
     (f"{RECORDS} --output_file=other_work", ".other_work.work/mine would be replaced"),
     (f"{EXTRACT} --output_file=hard.txt", "--output_file hard.txt is an input too"),
     (f"{LEARN} --output_file=link.txt", "--output_file link.txt is an input too"),
+    (f"{RECORDS} --output_file=hard.txt", "--output_file hard.txt is an input too"),
     (f"{ZIP} --output_file=glue/RTE.tsv", "--output_file glue/RTE.tsv is an input too"),
     ("data_prep.make_sample_data --output_dir=in.txt", "in.txt is a file"),
     # Features of texts
@@ -138,6 +140,7 @@ ROWS = [
         f"{CONVERT} --to=link_to_model",
         "belongs to the checkpoint that is read from model",
     ),
+    (f"{CONVERT} --to=.", "belongs to the checkpoint that is read from model"),
     (
         f"{CONVERT} --to=trained/best",
         "best would be replaced, but belongs to the run in",
@@ -163,20 +166,19 @@ ROWS = [
     ),
 ]
 
-# The checkpoints in the folder of the tests.
-DIALECTS = {
-    **dict.fromkeys(("model", "run/best", "trained/best"), "bert-tf"),
-    **dict.fromkeys(("google", "notes"), "google"),
-    "distil": "hugging_face",
-}
-
 
 @pytest.fixture
 def folder(tmp_path):
     tokenizer = bert_tf.BertTokenizer(VOCABULARY, do_lower_case=True)
     encoder = bert_tf.BertEncoder(bert_tf.BertConfig(**CONFIG), seed=0)
-    for name, dialect in DIALECTS.items():
-        bert_tf.save_checkpoint(encoder, tokenizer, tmp_path / name, dialect)
+    names = "model", "run/best", "trained/best", "google"
+    for name, dialect in zip(names, (*["bert-tf"] * 3, "google"), strict=True):
+        bert_tf.save_checkpoint(encoder, tokenizer, tmp_path / name, dialect=dialect)
+    bert_tf.save_checkpoint(
+        encoder, tokenizer, tmp_path / "stored", dialect="hugging_face"
+    )
+    for name, source in (("notes", "google"), ("distil", "stored")):
+        shutil.copytree(tmp_path / source, tmp_path / name)
     (tmp_path / "notes/bert_model.ckpt.notes.txt").write_text("mine")
     (tmp_path / "distil/config.json").write_text('{"model_type": "distilbert"}')
     write_vocabulary(str(tmp_path / "v.txt"), VOCABULARY, True)
@@ -244,7 +246,8 @@ def test_an_input_is_not_an_output(folder, monkeypatch, path):
 def test_outputs_that_would_replace_something_else_are_refused(folder):
     before = contents(folder)
     results = run_mains(commands(line for line, _ in ROWS), cwd=folder, secs=60)
-    for (_, words), result in zip(ROWS, results, strict=True):
+    for (line, words), result in zip(ROWS, results, strict=True):
+        assert result.code == 2, (line, result)
         assert_refused(result, words)
     assert contents(folder) == before
 

@@ -6,7 +6,7 @@ The files of the rows are in the folder of the fixture `folder`.
 import pytest
 from hostile_records import SIZES, VALUES, frames, header, record, with_value, write
 from refusals import refused_with
-from run_programs import as_flags, assert_refused, run_mains
+from run_programs import assert_refused, run_mains
 from tiny_bert import write_architecture
 
 from bert_tf.pretraining import damaged_records, pretraining_batches, record_checks
@@ -64,11 +64,13 @@ PROGRAM_ROWS = [
         ["holds no record that can be"],
     ),
     (I, {"vocab_file": "folder"}, ["folder"]),
+    (I, {"num_examples": -1}, ["--num_examples=-1", "non-negative"]),
     (
         P,
         {"max_predictions_per_seq": 0},
         ["--max_predictions_per_seq must be at least 1"],
     ),
+    (P, {"learning_rate": "nan"}, ["learning_rate must be above 0. Received: nan"]),
     (
         P,
         {"num_train_steps": 200, "num_warmup_steps": 201},
@@ -83,6 +85,7 @@ PROGRAM_ROWS = [
     (P, {"bert_config_file": "folder"}, ["folder is a folder; give a file"]),
     (P, {"bert_config_file": "tiny"}, ["bert_config_file=tiny needs --vocab_file"]),
     (P, {"bert_config_file": "huge"}, ["There is no file huge", "sizes tiny, mini"]),
+    (P, {"init_checkpoint": "folder"}, ["holds no checkpoint"]),
 ]
 # A row: a record file, and words of the message after an error in the input pipeline.
 PIPELINE_ROWS = [
@@ -92,6 +95,10 @@ PIPELINE_ROWS = [
     ("late_weight", ["Record 40 of", "holds inf in masked_lm_weights"]),
     ("late_floats", ["Record 40 of", "input_ids"]),
 ]
+_PATHS = (
+    "input_file", "eval_input_file", "output_dir", "bert_config_file", "vocab_file",
+    "init_checkpoint",
+)  # fmt: skip
 _DEFAULTS = {
     P: {
         "input_file": "good", "output_dir": "out", "bert_config_file": "config.json",
@@ -111,6 +118,19 @@ def folder(tmp_path_factory):
     return folder
 
 
+_SIZES = "tiny", "huge"
+
+
+def command(folder, program, changes):
+    def value_of(name, value):
+        return folder / value if name in _PATHS and value not in _SIZES else value
+
+    values = {**_DEFAULTS[program], **changes}
+    return f"bert_tf.{program}", [
+        f"--{name}={value_of(name, value)}" for name, value in values.items()
+    ]
+
+
 @pytest.mark.parametrize(("name", "words"), FILE_ROWS)
 def test_record_files_are_refused_before_training(folder, name, words):
     with refused_with(*words):
@@ -128,11 +148,9 @@ def test_a_bad_record_stops_the_input_pipeline_and_is_named(folder, name, words)
 
 
 def test_bad_input_is_refused_in_one_line(folder):
-    commands = [
-        (f"bert_tf.{program}", as_flags({**_DEFAULTS[program], **changes}))
-        for program, changes, _ in PROGRAM_ROWS
-    ]
-    results = run_mains(commands, cwd=folder, secs=60)
+    results = run_mains(
+        [command(folder, *row[:2]) for row in PROGRAM_ROWS], cwd=folder, secs=60
+    )
     for result, (_, _, words) in zip(results, PROGRAM_ROWS, strict=True):
         assert_refused(result, *words)
     assert not (folder / "out").exists()

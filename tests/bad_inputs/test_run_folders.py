@@ -26,8 +26,10 @@ def valid(tmp_path_factory):
     """The output folder of a run with one checkpoint."""
     run = tmp_path_factory.mktemp("valid")
     step = run / STEP
-    arrays = arrays_by_name(BertEncoder(CONFIG, seed=1))
-    facts = {"step": 10, "labels": ["a", "b"]}
+    arrays, facts = (
+        arrays_by_name(BertEncoder(CONFIG, seed=1)),
+        {"step": 10, "labels": ["a", "b"]},
+    )
     weights.write_into(str(step), arrays, CONFIG.to_dict(), VOCABULARY, True, facts)
     (step / "optimizer.safetensors").write_bytes(safetensors_format.to_safetensors({}))
     for name in ("training_config.json", "runtime_config.json"):
@@ -45,6 +47,18 @@ def edit(name, **values):
     return lambda folder: edit_json(folder / name, **values)
 
 
+def older(**values):
+    """Changes state.json.
+
+    Removes its checksum, as if an older version had written it.
+    """
+    return edit("state.json", facts_sha256=None, **values)
+
+
+def put(name, content):
+    return lambda folder: (folder / name).write_text(content)
+
+
 def remove(name):
     return lambda folder: (folder / name).unlink()
 
@@ -52,13 +66,15 @@ def remove(name):
 # A row: the change, words of the message.
 ROWS = [
     (edit("bert_config.json", hidden_act="relu"), "bert_config.json", REPLACED),
+    (edit("runtime_config.json", log_steps=3), "runtime_config.json", REPLACED),
+    (put("vocab.txt", "[PAD]\n"), "vocab.txt", REPLACED),
     (
         remove("state.json"),
         "is incomplete: a checkpoint of training has the file state.json",
     ),
     (remove("optimizer.safetensors"), "There is no file", "optimizer.safetensors"),
     (
-        lambda folder: (folder / "state.json").write_text("[1]"),
+        put("state.json", "[1]"),
         "state.json is damaged: it must contain one JSON object",
     ),
     (edit("state.json", step=11), "state.json", REPLACED),
@@ -81,16 +97,11 @@ def test_valid_checkpoints_are_read(valid, tmp_path):
     assert read_weights(str(valid / STEP)).global_step == 10
     shutil.copytree(valid / STEP, tmp_path / "renamed")
     assert read_weights(str(tmp_path / "renamed")).global_step == 10
-
-    # A state without a checksum, as older versions wrote it.
-    shutil.copytree(valid, tmp_path / "run")
-    step, absent = (
-        tmp_path / "run" / STEP,
-        ("facts_sha256", "elapsed_secs", "time_is_up"),
-    )
-    edit_json(step / "state.json", **dict.fromkeys(absent), unlogged=None)
-    assert RunFolder(f"{tmp_path}/run").latest_checkpoint() == str(step)
-    assert run_state.read_state(str(step)) == run_state.RunState(10)
+    older_run = tmp_path / "run"
+    shutil.copytree(valid, older_run)
+    older(elapsed_secs=None, time_is_up=None, unlogged=None)(older_run / STEP)
+    assert RunFolder(str(older_run)).latest_checkpoint() == str(older_run / STEP)
+    assert run_state.read_state(str(older_run / STEP)) == run_state.RunState(10)
 
 
 def test_every_value_of_the_state_is_read_back(tmp_path):

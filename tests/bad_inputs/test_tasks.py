@@ -8,6 +8,7 @@ from refusals import refused_with
 
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.classification.sources.glue_tasks import glue_task
+from bert_tf.tasks.classification.sources.xnli import xnli
 from bert_tf.tasks.squad.squad_task import SquadTask
 from bert_tf.tasks.task import DataLocation
 
@@ -16,10 +17,13 @@ TASKS = {
     "sst-2": glue_task("sst-2"),
     "cola": glue_task("cola"),
     "sts-b": glue_task("sts-b"),
+    "xnli": xnli("en"),
+    "ner": make_task(),
     "squad": SquadTask(make_task().tokenizer),
 }
 UTF_16 = "s\tlabel\nx\ta\n".encode("utf-16-le")
 STSB = b"sentence1\tsentence2\tscore\n"
+XNLI = b"language\tgold_label\tsentence1\tsentence2\n"
 
 
 # The task, the name of a file, its contents, and words of the message.
@@ -38,6 +42,12 @@ REFUSED = [
         "line 2: 5 fields, but the file has 4",
     ),
     (
+        "xnli",
+        "dev.tsv",
+        XNLI + b"en\tneutral\tx\ty\tz\n",
+        "line 2: 5 fields, but the header line",
+    ),
+    (
         "sts-b",
         "train.tsv",
         STSB + b"x\ty\tnan\n",
@@ -51,9 +61,17 @@ REFUSED = [
         "line 1",
         "key 's' occurs",
     ),
+    (
+        "labels",
+        "train.jsonl",
+        b'{"s": "\\ud800", "label": "a"}',
+        "line 1",
+        "a lone surrogate",
+    ),
     ("squad", "train.json", b'{"data": 1, "data": []}', "the key 'data' occurs twice"),
     # Text in other encodings and with other line ends
     ("labels", "train.tsv", UTF_16, "train.tsv is UTF-16LE", "iconv -f UTF-16LE"),
+    ("ner", "train.conll", "a B-X\n".encode("utf-16-le"), "train.conll is UTF-16LE"),
     ("labels", "train.tsv", b"s\tlabel\rx\ta\ry\tb\r", "has the line ends CR, not LF"),
 ]
 

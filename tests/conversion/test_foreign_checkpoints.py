@@ -268,3 +268,8 @@ def test_a_folder_prefers_safetensors_then_bin_then_h5(foreign, tmp_path):
     assert_same_arrays(read_weights(str(folder)).arrays, safe)
     word = "bert/embeddings/word_embeddings"
     assert not np.array_equal(bin_arrays[word], of_h5[word])
+
+
+def test_tied_embeddings_of_an_h5_file_are_read_once(foreign):
+    contents = read_weights(str(foreign / "tf_model_h5/TFBertForMaskedLM"))
+    assert contents.tied_masked_lm and contents.unknown == ()

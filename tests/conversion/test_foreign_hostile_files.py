@@ -4,6 +4,7 @@ import itertools
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import tracemalloc
@@ -38,11 +39,17 @@ COMMAND = Call(Name("os", "system"), ("touch hacked",))
 # The object of a file and a part of the message.
 STATES = {
     "os": (COMMAND, "contains os.system"),
+    "builtins": (Call(Name("builtins", "eval"), ("1",)), "contains builtins.eval"),
     "in a dict": ({"w": of_array("0", ARRAY), "x": COMMAND}, "contains os.system"),
+    "torch.save(model)": (
+        Call(Name("transformers.models.bert.modeling_bert", "BertModel"), ()),
+        "contains transformers.models.bert.modeling_bert.BertModel.*state_dict",
+    ),
     "training_args.bin": (
         Call(Name("transformers.training_args", "TrainingArguments"), ()),
-        "contains transformers.training_args.TrainingArguments.*state_dict",
+        "contains transformers.training_args.TrainingArguments",
     ),
+    "call of a string": (Call("os.system", ("touch hacked",)), "calls an object"),
     "call of a storage": (Call(STORED, ()), "calls an object"),
     "build of an object": (
         Raw(torch_files.opcodes_of(STORED) + b"}b"),
@@ -50,11 +57,16 @@ STATES = {
     ),
     "beyond": ({"w": torch_files.tensor(STORED, (2, 3), (4, 1))}, "outside of its"),
     "offset": ({"w": torch_files.tensor(STORED, (6,), (1,), 1)}, "outside of its"),
+    "huge": ({"w": torch_files.tensor(STORED, (10**18,), (1,))}, "outside of its"),
     "stride 0": ({"w": torch_files.tensor(STORED, (10**18,), (0,))}, "overlap"),
     "overlap": ({"w": torch_files.tensor(STORED, (2, 3), (2, 1))}, "overlap"),
     "negative": ({"w": torch_files.tensor(STORED, (2,), (-1,), 1)}, "not valid"),
     "no stride": ({"w": torch_files.tensor(STORED, (2, 3), (3,))}, "not valid"),
     "float size": ({"w": torch_files.tensor(STORED, ("2",), (1,))}, "not valid"),
+    "count": (
+        {"w": torch_files.tensor(torch_files.storage("0", ARRAY, 7), (7,), (1,))},
+        "another size than its tensors",
+    ),
     "negative count": (
         {"w": torch_files.tensor(torch_files.storage("0", ARRAY, -6), (6,), (1,))},
         "another size",
@@ -80,6 +92,7 @@ STATES = {
     "many opcodes": (Raw(b"N" * 300_000), "opcodes"),
     "opcode of Python": (Raw(b"(i__main__\nx\n"), "opcode INST"),
     "no mark": (Raw(b"t"), "cannot be read"),
+    "empty stack": (Raw(b"\x85"), "cannot be read"),
     "no memo": (Raw(b"h\7"), "cannot be read"),
 }  # fmt: skip
 
@@ -101,16 +114,32 @@ def test_a_hostile_pickle_is_refused(name, tmp_path, monkeypatch):
 
 
 def test_a_hostile_archive_is_refused(tmp_path):
+    path = tmp_path / "pytorch_model.bin"
     state, storages = {"w": of_array("0", ARRAY)}, {"0": ARRAY}
+    valid = zip_file(state, storages)
+    path.write_bytes(valid)
+    assert read_tensors(str(path))["w"].tolist() == list(range(6))
+    compressed = zip_file(state, storages, compression=zipfile.ZIP_DEFLATED)
+    big_endian = valid.replace(b"little", b"bigbig")
     for content, message in {
-        zip_file(state, storages, compression=zipfile.ZIP_DEFLATED): "compressed",
-        zip_file(state, storages, [("other/byteorder", b"big")]): "big-endian",
+        compressed: "compressed",
+        big_endian: "byteorder is damaged",
         zip_file(state, {"0": ARRAY[:5]}): "another size",
         zip_file(state, {}): "data/0",
         legacy_file(state, storages, little_endian=False): "big-endian",
+        b"": "other bytes",
         b"version https://git-lfs.github.com/spec/v1\n": "other bytes",
     }.items():
-        is_refused_in_one_line(tmp_path / "pytorch_model.bin", content, message)
+        is_refused_in_one_line(path, content, message)
+    assert (
+        legacy_file(state, storages)[:-24].endswith(struct.pack("<q", 6))
+    )  # fmt: skip
+
+
+def test_big_endian_archives_are_refused(tmp_path):
+    more = [("other/byteorder", b"big")]
+    content = zip_file({"w": of_array("0", ARRAY)}, {"0": ARRAY}, more)
+    is_refused_in_one_line(tmp_path / "a.bin", content, "big-endian")
 
 
 def test_many_tensors_of_one_storage_do_not_use_more_memory(tmp_path):
@@ -195,10 +224,9 @@ def test_changed_bytes_give_a_message_or_the_right_arrays(write, tensors, tmp_pa
     """A changed name is that of no weight, or repeated: 1,000 changes of each form."""
     content = write(*state_of(tensors))
     inside = weights_positions(content, tensors)
-    shapes = {name: array.shape for name, array in tensors.items()}
     generator = np.random.default_rng(11)
     path = tmp_path / "a.bin"
-    outcomes = {"refused": 0, "read": 0}
+    outcomes = {"refused": 0, "read": 0, "other values": 0}
     for _ in range(1000):
         changed = bytearray(content)
         position = int(generator.integers(len(content)))
@@ -209,7 +237,10 @@ def test_changed_bytes_give_a_message_or_the_right_arrays(write, tensors, tmp_pa
             continue
         if position in inside:
             assert write is legacy_file  # zip files have a checksum of each entry
-            assert {n: a.shape for n, a in arrays.items()} == shapes
+            assert {n: a.shape for n, a in arrays.items()} == {
+                n: a.shape for n, a in tensors.items()
+            }
+            outcomes["other values"] += 1
             continue
         outcomes["read"] += 1
         for name in arrays.keys() & tensors.keys():
@@ -291,7 +322,7 @@ def test_files_that_are_not_read_are_named_with_the_way_out(folder):
     with refused(r"flax_model.msgpack has weights of Flax.*save_pretrained"):
         read_weights(str(folder))
     training = folder / "training_args.bin"
-    training.write_bytes(legacy_file(STATES["training_args.bin"][0], {}))
+    training.write_bytes(legacy_file(*[STATES["training_args.bin"][0], {}]))
     with refused(r"training_args.bin .*TrainingArguments"):
         read_weights(str(training))
 
@@ -354,7 +385,13 @@ def test_no_file_outside_of_the_checkpoint_is_opened(tmp_path):
     log = tmp_path / "calls.log"
     calls = "trace=open,openat,openat2,execve,unlink,rename,mkdir"
     command = [
-        *f"strace -f -qq -o {log} -e {calls}".split(),
+        "strace",
+        "-f",
+        "-qq",
+        "-o",
+        log,
+        "-e",
+        calls,
         sys.executable,
         "-c",
         READ,

@@ -20,7 +20,7 @@ from bert_tf.conversion import (
     write_weights,
 )
 from bert_tf.conversion.hugging_face_tokenizer import FILES
-from bert_tf.modeling import BertEncoder, arrays_by_name
+from bert_tf.modeling import BertEncoder, variables_by_name
 from bert_tf.tokenization import BertTokenizer
 
 TOKENS = [
@@ -29,7 +29,9 @@ TOKENS = [
     "##本", "[unused1]", "<", ">",
 ]  # fmt: skip
 CONFIG = BertConfig(24, 12, 1, 3, 20, max_position_embeddings=10, type_vocab_size=2)
-WEIGHTS = arrays_by_name(BertEncoder(CONFIG, seed=0))
+WEIGHTS = {
+    n: np.asarray(v) for n, v in variables_by_name(BertEncoder(CONFIG, seed=0)).items()
+}
 TEXTS = [
     "Ab é 日本 c<x>[unused1]",
     "É\u0301 C.\u0000\u00a0ab abbbb",
@@ -55,8 +57,10 @@ def folder(path, vocabulary=None, **contents) -> str:
     return str(path)
 
 
-BERT_NORMALIZER = normalizers.BertNormalizer()
-BERT_SPLITS = pre_tokenizers.BertPreTokenizer()
+BERT_NORMALIZER, BERT_SPLITS = (
+    normalizers.BertNormalizer(),
+    pre_tokenizers.BertPreTokenizer(),
+)
 
 
 def fast_tokenizer(
@@ -275,6 +279,8 @@ AUTO_TOKENIZERS = [
      'tokenizer_config.json/cls_token is "[unused1]" (supported: "[CLS]")'),
     ({"added_tokens_decoder": {"18": added_token("<x>")}}, {}, WITH_X,
      'tokenizer_config.json adds the tokens "<x>"'),
+    ({}, {"added_tokens.json": {"<x>": 18}}, WITH_X,
+     'added_tokens.json adds the tokens "<x>"'),
     ({"extra_special_tokens": ["<x>"]}, {}, WITH_X,
      'tokenizer_config.json adds the tokens "<x>"'),
     ({}, {SPECIAL_TOKENS_FILE: {"additional_special_tokens": ["[unused1]"]}},
@@ -344,10 +350,14 @@ def test_the_weights_of_a_refused_tokenizer_are_read_and_converted(tmp_path):
     assert 'added_tokens.json adds the tokens "<x>"' in report
     assert not (tmp_path / "converted/vocab.txt").exists()
     (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in TOKENS))
-    vocab_file, target = f"{tmp_path}/vocab.txt", f"{tmp_path}/converted"
-    report = convert(source, target, "bert-tf", vocab_file=vocab_file)
+    vocab_file = str(tmp_path / "vocab.txt")
+    report = convert(
+        source, str(tmp_path / "converted"), "bert-tf", vocab_file=vocab_file
+    )
     assert "vocab.txt" not in report
-    assert read_weights(target).vocabulary_for_tokenizer() == TOKENS
+    assert (
+        read_weights(str(tmp_path / "converted")).vocabulary_for_tokenizer() == TOKENS
+    )
 
 
 def test_a_folder_without_a_vocabulary_has_none(tmp_path):

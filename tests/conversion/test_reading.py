@@ -3,8 +3,10 @@
 import dataclasses
 import fnmatch
 import inspect
+import pathlib
 import shutil
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -17,8 +19,8 @@ from golden_checkpoints import (
     assert_same_arrays,
     google_config,
     inputs_of,
-    write_shards,
 )
+from json_files import write_json
 from refusals import refused
 from tiny_bert import small_config
 
@@ -130,8 +132,8 @@ def test_old_names_shards_and_half_precision_are_read(tmp_path):
     old["embeddings.position_ids"] = np.arange(40)[None]
     old["cls.predictions.decoder.weight"] = old["embeddings.word_embeddings.weight"]
     old["cls.predictions.decoder.bias"] = old["cls.predictions.bias"]
-    shutil.copy(source / "config.json", tmp_path)
-    write_shards(tmp_path, old, "model.safetensors", write_safetensors)
+    index = {"weight_map": write_shards(tmp_path, source, old)}
+    write_json(tmp_path / "model.safetensors.index.json", index)
     weights = read_weights(str(tmp_path))
     reference = read_weights(str(source))
     assert not weights.unknown
@@ -140,8 +142,19 @@ def test_old_names_shards_and_half_precision_are_read(tmp_path):
     assert {array.dtype for array in weights.arrays.values()} == {np.dtype("f4")}
 
 
-def write_safetensors(path, tensors):
-    safetensors.numpy.save_file(tensors, path)
+def write_shards(path, source, tensors) -> dict[str, str]:
+    """Writes a config and two shards without an index.
+
+    Returns the shard of each tensor.
+    """
+    shutil.copy(source / "config.json", path)
+    names = sorted(tensors)
+    shards = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
+    for shard, shard_names in shards.items():
+        safetensors.numpy.save_file({n: tensors[n] for n in shard_names}, path / shard)
+    return {
+        name: shard for shard, shard_names in shards.items() for name in shard_names
+    }
 
 
 def test_a_folder_of_tensorflow_1_may_be_moved(tmp_path, caplog):
@@ -222,18 +235,19 @@ def test_layers_are_selected_bit_for_bit(tmp_path):
         contents.with_layers([0, 3])
 
 
-def test_checkpoints_are_downloaded_from_the_hub(
-    tmp_path, monkeypatch, replace_download
-):
-    requests = []
+def test_checkpoints_are_downloaded_from_the_hub(tmp_path, monkeypatch):
+    """A fake replaces the module huggingface_hub, so the test needs no network."""
+    requested = {}
 
     def download(name, revision, allow_patterns):
-        requests.append((name, revision, "bin" in str(allow_patterns)))
+        requested.update(name=name, revision=revision, patterns=allow_patterns)
         return str(HUGGING_FACE / "encoder" if name == "google/bert" else tmp_path)
 
-    replace_download(download)
+    client = types.SimpleNamespace(snapshot_download=download)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", client)
     weights = read_weights("hf://google/bert@v1")
-    assert requests == [("google/bert", "v1", False)]
+    assert (requested["name"], requested["revision"]) == ("google/bert", "v1")
+    assert not any("bin" in pattern for pattern in requested["patterns"])
     assert weights.source == "hf://google/bert@v1"
     assert weights.config.hidden_size == 48
     with refused(r"hf://a/empty has no weights that can be"):
@@ -242,7 +256,7 @@ def test_checkpoints_are_downloaded_from_the_hub(
     def fail(*arguments, **more):
         raise OSError("404: no such repository")
 
-    replace_download(fail)
+    monkeypatch.setattr(client, "snapshot_download", fail)
     with refused("hf://a/b cannot be downloaded: 404"):
         read_weights("hf://a/b")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
@@ -252,7 +266,7 @@ def test_checkpoints_are_downloaded_from_the_hub(
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "tf_model.h5"])
 def test_other_formats_are_downloaded_if_there_is_no_safetensors_file(
-    name, tmp_path, replace_download, caplog
+    name, tmp_path, monkeypatch, caplog
 ):
     requests = []
 
@@ -262,7 +276,8 @@ def test_other_formats_are_downloaded_if_there_is_no_safetensors_file(
             (tmp_path / name).touch()
         return str(tmp_path)
 
-    replace_download(download)
+    client = types.SimpleNamespace(snapshot_download=download)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", client)
     with refused(f"config.json, which .*{name} needs"):
         read_weights("hf://a/b@v1")
     assert len(requests) == (2 if name == "pytorch_model.bin" else 3)
@@ -282,6 +297,10 @@ def test_slots_of_our_training_checkpoints_are_read(tmp_path):
     our_folder.write_into(folder, google.arrays, config, None, None, {"step": 10})
     assert read_weights(folder, slots=True).slots == {}
     safetensors.numpy.save_file(google.slots, f"{folder}/optimizer.safetensors")
+    for name in (run_state.TRAINING_FILE, run_state.RUNTIME_FILE):
+        pathlib.Path(folder, name).write_text("{}")
+    with refused("is incomplete: a checkpoint of training has the file"):
+        read_weights(folder)
     run_state.write_state(folder, to_json_dict(run_state.RunState(10)))
     assert read_weights(folder).slots == {}
     contents = read_weights(folder, slots=True)

@@ -128,12 +128,6 @@ def encoder_and(*prefixes) -> dict[str, np.ndarray]:
     return {n: a for n, a in TENSORS.items() if n.startswith(("bert.", *prefixes))}
 
 
-def with_classifier(labels) -> dict[str, np.ndarray]:
-    """Returns the tensors of a classifier."""
-    weight, bias = np.ones((labels, 12), "f4"), np.zeros(labels, "f4")
-    return {**encoder_and(), "classifier.weight": weight, "classifier.bias": bias}
-
-
 def test_a_next_sentence_head_without_masked_lm_is_read_and_written(tmp_path):
     tensors = encoder_and("cls.seq_relationship.")
     changes = {"architectures": ["BertForNextSentencePrediction"]}
@@ -171,11 +165,13 @@ def test_a_causal_masked_lm_is_written_as_a_decoder(tmp_path):
 def test_a_classifier_states_its_task_type_and_default_labels(
     tmp_path, labels, problem_type, expected
 ):
+    head = {"classifier.weight": np.ones((labels, 12), np.float32)}
+    tensors = {**encoder_and(), **head, "classifier.bias": np.zeros(labels, np.float32)}
     changes = {
         "architectures": ["BertForSequenceClassification"],
         "problem_type": problem_type,
     }
-    weights, _ = rewritten(tmp_path, with_classifier(labels), **changes)
+    weights, _ = rewritten(tmp_path, tensors, **changes)
     assert weights.extra == expected
     model = BertClassifier(weights.config, num_labels=labels)
     assert not assign(model, weights).missing
@@ -203,11 +199,13 @@ def test_an_activation_that_transformers_lacks_is_not_written(tmp_path):
 
 def test_labels_that_config_json_lacks_get_default_names(tmp_path):
     """The labels of `id2label` keep their numbers if there are gaps."""
+    head = {"classifier.weight": np.ones((4, 12), np.float32)}
+    tensors = {**encoder_and(), **head, "classifier.bias": np.zeros(4, np.float32)}
     changes = {
         "architectures": ["BertForTokenClassification"],
         "id2label": {"2": "PER", "0": "O"},
     }
-    weights = read_weights(folder(tmp_path, with_classifier(4), **changes))
+    weights = read_weights(folder(tmp_path, tensors, **changes))
     assert weights.extra == {"labels": ["O", "LABEL_1", "PER", "LABEL_3"]}
 
 
@@ -262,16 +260,13 @@ def test_other_variables_in_a_checkpoint_are_reported_as_unknown(tmp_path, array
 def test_partitioned_and_half_precision_variables_are_read(tmp_path, arrays):
     words = "bert/embeddings/word_embeddings"
 
-    def part_of_words(shape, dtype=None, partition_info=None):
-        start = partition_info.var_offset[0]
-        return tf.constant(arrays[words][start : start + shape[0]])
-
     def partitioned():
         with tf.compat.v1.variable_scope(
             "", partitioner=tf.compat.v1.fixed_size_partitioner(3), use_resource=False
         ):
+            initializer = _ArrayInitializer(arrays[words])
             return tf.compat.v1.get_variable(
-                words, arrays[words].shape, initializer=part_of_words
+                words, arrays[words].shape, initializer=initializer
             )
 
     rest = [variable(n, a.astype(np.float16)) for n, a in arrays.items() if n != words]
@@ -280,6 +275,29 @@ def test_partitioned_and_half_precision_variables_are_read(tmp_path, arrays):
     for name, array in weights.arrays.items():
         assert array.dtype == np.float32
         np.testing.assert_allclose(array, arrays[name], rtol=1e-3, atol=1e-6)
+
+
+class _ArrayInitializer:
+    def __init__(self, value):
+        self._value = value
+
+    def __call__(self, shape, dtype=None, partition_info=None):
+        offset = partition_info.var_offset[0]
+        return tf.constant(self._value[offset : offset + shape[0]])
+
+
+def test_missing_heads_and_pooler_are_reported(tmp_path, arrays):
+    encoder = {
+        n: a for n, a in arrays.items() if n.startswith("bert/") and "pooler" not in n
+    }
+    prefix = graph_checkpoint(
+        tmp_path, [variable(name, array) for name, array in encoder.items()]
+    )
+    write_json(tmp_path / "config.json", CONFIG)
+    model = BertClassifier(read_config(str(tmp_path / "config.json")), num_labels=2)
+    report = assign(model, read_weights(prefix))
+    pooler = ("bert/pooler/dense/kernel", "bert/pooler/dense/bias")
+    assert report.missing == (*pooler, "output_weights", "output_bias")
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,11 @@ MODELS = {
 
 
 def weights_of(model, **changes) -> CheckpointContents:
+    arrays = {name: np.asarray(v) for name, v in variables_by_name(model).items()}
     # All values are distinct, so that a test fails if two weights are confused.
     generator = np.random.default_rng(0)
     arrays = {
-        name: generator.normal(size=variable.shape).astype(np.float32)
-        for name, variable in variables_by_name(model).items()
+        n: generator.normal(size=a.shape).astype(np.float32) for n, a in arrays.items()
     }
     found = CheckpointContents("source", "bert-tf", arrays, CONFIG, VOCABULARY, True)
     return dataclasses.replace(found, **changes)
@@ -86,8 +86,16 @@ def test_round_trips_are_bitwise(tmp_path, kind, dialect):
 def test_every_dialect_keeps_the_lines_of_an_odd_vocabulary(tmp_path):
     """Repeated, empty and white-space entries: the ids are the line numbers."""
     odd = [
-        *("", "w1", "a b", "a\tb", "a\u00a0b", "a\u0085b", "a\u2028b"),
-        *("\u2028", "a\u3000b", "w2"),
+        "",
+        "w1",
+        "a b",
+        "a\tb",
+        "a\u00a0b",
+        "a\u0085b",
+        "a\u2028b",
+        "\u2028",
+        "a\u3000b",
+        "w2",
     ]
     lines = [*VOCABULARY[:20], *odd, *VOCABULARY[20:49], "w3"]
     written = "".join(f"{line}\n" for line in lines).encode()
@@ -196,10 +204,14 @@ def test_hugging_face_folders_are_written_as_they_were_read(tmp_path, name):
     original = read_json(folder / "config.json")
     written = read_json(tmp_path / "hf/config.json")
     keys = (
-        "architectures hidden_act layer_norm_eps id2label label2id model_type "
-        "hidden_size vocab_size is_decoder type_vocab_size"
+        "architectures",
+        "hidden_act",
+        "layer_norm_eps",
+        "id2label",
+        "label2id",
+        "model_type",
     )
-    for key in keys.split():
+    for key in (*keys, "hidden_size", "vocab_size", "is_decoder", "type_vocab_size"):
         assert written.get(key) == original.get(key), key
 
 
@@ -210,15 +222,18 @@ def test_hugging_face_folders_are_written_as_they_were_read(tmp_path, name):
 @pytest.mark.parametrize("kind", [BertClassifier, BertTagger])
 def test_each_output_of_a_head_has_a_label(tmp_path, kind, number):
     model = kind(CONFIG, num_labels=number, seed=0)
-    names, labels = [f"LABEL_{i}" for i in range(number)], [*"xyz"[:number]]
-    for extra, expected in (({}, names), ({"labels": labels}, labels)):
+    names = [f"LABEL_{i}" for i in range(number)]
+    for extra, labels in (
+        ({}, names),
+        ({"labels": list("vwxyz")[:number]}, list("vwxyz")),
+    ):
         write_weights(weights_of(model, extra=extra), str(tmp_path), "hugging_face")
         config = read_json(tmp_path / "config.json")
-        assert config["id2label"] == {str(i): each for i, each in enumerate(expected)}
-        assert config["label2id"] == {each: i for i, each in enumerate(expected)}
+        assert config["id2label"] == {str(i): labels[i] for i in range(number)}
+        assert config["label2id"] == {labels[i]: i for i in range(number)}
         is_regression = kind is BertClassifier and number == 1
         facts = {"labels": [], "task_type": "regression"} if is_regression else {}
-        assert read_weights(str(tmp_path)).extra == {"labels": expected, **facts}
+        assert read_weights(str(tmp_path)).extra == {"labels": labels[:number], **facts}
 
 
 def test_models_without_labels_are_written_without_labels(tmp_path):
@@ -245,10 +260,12 @@ def test_variables_equal_those_of_the_released_checkpoint(monkeypatch):
     monkeypatch.setattr(keras.initializers.TruncatedNormal, "__call__", zeros)
     released = read_json(GOLDEN / "released_index.json")["variables"]
     model = BertPretrainer(BertConfig.named("base", 21128))
-    assert {
-        name: {"shape": [*variable.shape], "dtype": str(variable.dtype)}
-        for name, variable in variables_by_name(model).items()
-    } == released
+    variables = {
+        n: [list(v.shape), str(v.dtype)] for n, v in variables_by_name(model).items()
+    }
+    assert variables == {
+        n: [entry["shape"], entry["dtype"]] for n, entry in released.items()
+    }
 
 
 def test_google_research_bert_can_resume_from_our_checkpoint(tmp_path):
@@ -265,6 +282,17 @@ def test_google_research_bert_can_resume_from_our_checkpoint(tmp_path):
     for name in original.get_variable_to_shape_map():
         np.testing.assert_array_equal(
             written.get_tensor(name), original.get_tensor(name)
+        )
+
+
+def test_a_tensorflow_1_saver_restores_our_checkpoint(tmp_path):
+    weights = weights_of(MODELS["classifier"])
+    prefix = write_weights(weights, str(tmp_path), "google")
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        variable = tf.compat.v1.get_variable("output_weights", [3, 16])
+        tf.compat.v1.train.Saver([variable]).restore(session, prefix)
+        np.testing.assert_array_equal(
+            session.run(variable), weights.arrays["output_weights"]
         )
 
 

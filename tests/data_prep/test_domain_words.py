@@ -14,8 +14,22 @@ from bert_tf.data_prep.corpus import text_blocks
 from bert_tf.tokenization import BertTokenizer
 
 SPECIAL = ["[PAD]", "[unused5]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused1]"]
-PIECES = ["a", "b", "c", "B", "##a", "##b", "##c", "##ab", "cab", "中", ".", "##é"]
-VOCABULARY = [*SPECIAL, *PIECES, "a" * 20]
+PIECES = [
+    "a",
+    "b",
+    "c",
+    "B",
+    "##a",
+    "##b",
+    "##c",
+    "##ab",
+    "cab",
+    "中",
+    ".",
+    "a" * 20,
+    "##é",
+]
+VOCABULARY = [*SPECIAL, *PIECES]
 # Words of one piece and of several pieces; words that are not covered, or too long;
 # characters that normalization removes, replaces or splits at.
 WORDS = [
@@ -59,8 +73,9 @@ def test_the_words_are_those_of_the_transcription(do_lower_case):
     assert {"abab", "☃", "x☃", "ab" * 25, "文"} < set(words)
     assert max(map(len, words)) == 50 and not {"a", "中", "cab"} & set(words)
     cost = domain_words.cost_of(counts, tokenizer(do_lower_case))
-    found = cost.words, cost.tokens, cost.unknown
-    assert found == reference.cost(expected_counts, VOCABULARY)
+    assert (cost.words, cost.tokens, cost.unknown) == reference.cost(
+        expected_counts, VOCABULARY
+    )
 
 
 def test_a_literal_example():
@@ -73,20 +88,26 @@ def test_a_literal_example():
 @pytest.mark.parametrize("do_lower_case", [True, False])
 def test_each_new_word_is_one_token(do_lower_case):
     generator = random.Random(0)
-    ranges = (0x20, 0x250), (0x300, 0x3000), (0x3000, 0xD800), (0xE000, 0x110000)
+    blocks = [
+        range(0x20, 0x250),
+        range(0x300, 0x3000),
+        range(0x3000, 0xD800),
+        range(0xE000, 0x110000),
+    ]
     words = [
-        "".join(chr(generator.randrange(*limits)) for _ in range(2))
-        for limits in ranges * 300
+        "".join(chr(generator.choice(block)) for _ in range(2))
+        for block in blocks * 300
     ]
     text = " ".join([*WORDS, *words])
     counts = counts_of(text, do_lower_case)
     new_words = [new.word for new in choose(counts, do_lower_case, 5000)]
     assert len(new_words) > 700
-    vocabulary = reference.new_vocabulary(VOCABULARY, new_words, 8)
-    new = BertTokenizer(vocabulary, do_lower_case)
+    new = BertTokenizer(
+        reference.new_vocabulary(VOCABULARY, new_words, 8), do_lower_case
+    )
     ids = new.tokenize(new_words).to_list()
-    assert [[vocabulary[each] for each in row] for row in ids] == [
-        [word] for word in new_words
+    assert [[new.vocabulary[each] for each in row] for row in ids] == [
+        [w] for w in new_words
     ]
     assert domain_words.cost_of(counts, new).unknown == 0
 
@@ -112,8 +133,10 @@ def test_every_tenth_document_of_a_text_is_held_out(lines, chunk_bytes):
         text[at : at + chunk_bytes].encode() for at in range(0, len(text), chunk_bytes)
     ]
     documents = reference.documents(text)
-    for is_held_out, expected in enumerate(reference.split(documents)):
-        part = text_blocks.DocumentFilter(bool(is_held_out))
+    for is_held_out, expected in zip(
+        (False, True), reference.split(documents), strict=True
+    ):
+        part = text_blocks.DocumentFilter(is_held_out)
         kept = b"".join(part.counted(chunks, False)).decode()
         assert reference.documents(kept) == expected
         assert kept.count("\n") == text.count("\n")
@@ -123,8 +146,9 @@ def test_every_tenth_document_of_a_text_is_held_out(lines, chunk_bytes):
 def test_files_and_rows_are_documents_of_their_own(tmp_path):
     for number in range(12):
         (tmp_path / f"{number:02}.txt").write_text(f"text{number}")
-    rows = "".join(f'{{"text": "row{n}\\n\\nx"}}\n' for n in range(9))
-    (tmp_path / "rows.jsonl").write_text(rows)
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(f'{{"text": "row{n}\\n\\nx"}}\n' for n in range(9))
+    )
     source = text_blocks.TextSource(f"{tmp_path}/*")
     part = text_blocks.DocumentFilter(True)
     blocks = list(text_blocks.read_blocks(source, counter=part)[0])

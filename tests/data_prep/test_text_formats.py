@@ -16,7 +16,7 @@ import text_files
 import tiny_corpus
 from json_files import read_json
 from refusals import refused
-from run_programs import run_lines, run_mains
+from run_programs import run_mains
 from tiny_corpus import corpus
 
 from bert_tf.data_prep import word_counts
@@ -87,14 +87,23 @@ def test_unpacked_input_is_cut_into_segments_and_removed(tmp_path, vocab_file, e
                 "".join(line + "\n" for line in lines)
             )
     flags = {**SMALL_SEGMENTS, "break_documents_at_files": True}
-    output = tmp_path / "out/a.tfrecord"
-    expected = create(vocab_file, plain / "*", tmp_path / "a.tfrecord", **flags)
-    assert create(vocab_file, packed / "*", output, **flags) == expected
+    expected = create(
+        vocab_file, plain / "*", tmp_path / "expected/a.tfrecord", **flags
+    )
+    assert (
+        create(vocab_file, packed / "*", tmp_path / "out/a.tfrecord", **flags)
+        == expected
+    )
     assert not list((tmp_path / "out").glob(".*"))
     manifest = read_json(tmp_path / "out/a.manifest.json")
-    for path, listed in zip(sorted(packed.iterdir()), manifest["inputs"], strict=True):
-        assert hashlib.sha256(path.read_bytes()).hexdigest() == listed["sha256"]
-    assert create(vocab_file, packed / "*", output, **flags) is None
+    hashes = [
+        hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(packed.iterdir())
+    ]
+    assert [each["sha256"] for each in manifest["inputs"]] == hashes
+    assert (
+        create(vocab_file, packed / "*", tmp_path / "out/a.tfrecord", **flags) is None
+    )
 
 
 def test_a_resumed_run_does_not_unpack_again(tmp_path, vocab_file, monkeypatch):
@@ -139,10 +148,12 @@ def test_beam_reads_packed_input(tmp_path, vocab_file):
 def test_formats_may_be_mixed(tmp_path, vocab_file):
     documents = texts(20)
     for number, ending in enumerate([".txt", ".jsonl", ".txt.gz", ".parquet"]):
-        part = documents[5 * number : 5 * number + 5]
-        text_files.write(tmp_path / f"{number}{ending}", part)
-    joined = text_files.write(tmp_path / "all", documents)
-    assert count(f"{tmp_path}/[0-3].*") == count(joined)
+        text_files.write(
+            tmp_path / f"{number}{ending}", documents[5 * number : 5 * number + 5]
+        )
+    assert count(f"{tmp_path}/[0-3].*") == count(
+        text_files.write(tmp_path / "all", documents)
+    )
     mixed = create(vocab_file, f"{tmp_path}/[0-3].*", tmp_path / "out/mixed.tfrecord")
     assert mixed == create(vocab_file, tmp_path / "all", tmp_path / "out/all.tfrecord")
     # A file with the same bytes but another format counts as another input.
@@ -157,13 +168,16 @@ def test_formats_may_be_mixed(tmp_path, vocab_file):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("a.gz", "text"), ("a.md.gz", "text"), ("a.jsonl.bz2", "jsonl"),
-        ("gs://b/c.parquet", "parquet"), ("a.tfrecords.gz", "tfrecord"),
-        ("a.tf_record", "tfrecord"), ("a.record", "tfrecord"),
+        ("a.txt", "text"), ("a", "text"), ("a.gz", "text"), ("a.md.gz", "text"),
+        ("a.jsonl", "jsonl"), ("a.jsonl.gz", "jsonl"), ("a.jsonl.bz2", "jsonl"),
+        ("gs://b/c.parquet", "parquet"),
+        ("a.tfrecord", "tfrecord"), ("a.tfrecords.gz", "tfrecord"),
+        ("a.tf_record", "tfrecord"),
+        ("a.record", "tfrecord"), ("lm1b-train.tfrecord-00000-of-00100", "tfrecord"),
         ("a.tfrecord/b.txt", "text"),
     ],
 )  # fmt: skip
-def test_the_file_name_decides_the_format_also_of_other_names(name, expected):
+def test_the_file_name_decides_the_format(name, expected):
     assert text_formats.format_of(name) == expected
     assert text_formats.format_of(name, "jsonl") == "jsonl"
 
@@ -225,12 +239,19 @@ def test_the_programs_read_the_output_of_wikiextractor(tmp_path, test_data, voca
         f"--input_file={tmp_path}/wiki_0* --vocab_file={vocab_file} --split_sentences"
     )
     records += f" --num_workers=1 --output_file={tmp_path}/a.tfrecord"
-    (trained,) = run_lines("bert_tf.data_prep.train_vocabulary", train)
-    (created,) = run_lines("bert_tf.data_prep.create_pretraining_data", records)
+    trained, created = run_mains(
+        [
+            ("bert_tf.data_prep.train_vocabulary", train.split()),
+            ("bert_tf.data_prep.create_pretraining_data", records.split()),
+        ]
+    )
     for result, path in ((trained, source), (created, tmp_path / "wiki_00.bz2")):
-        begin = f"1 of 1 input files, such as {path}, begin with <doc id="
-        line = f"{begin} and are read as --input_format=wikiextractor."
-        assert result.code == 0 and line in result.err, result
+        line = (
+            f"1 of 1 input files, such as {path}, begin with <doc id= and are read as"
+        )
+        assert (
+            result.code == 0 and f"{line} --input_format=wikiextractor." in result.err
+        ), result
     assert "The text has 2 documents and 3 sentences." in trained.out
     assert "2 documents, 3 sentences" in created.out
     # The start of a pipe is not examined before it is read.
@@ -299,22 +320,28 @@ def test_the_text_may_have_another_name(tmp_path, vocab_file, ending):
 
 
 def test_documents_without_text_are_empty(tmp_path, vocab_file):
-    records = []
-    for values in ([b"wab", b"wac"], [], [b"wad"]):
-        features = {"text": {"bytes_list": {"value": values}}} if values else {}
-        example = tf.train.Example(features={"feature": features})
-        records.append(example.SerializeToString())
-    tiny_corpus.write_records(tmp_path / "a.tfrecord", records)
-    table = pyarrow.table({"text": ["wab\nwac", None, "wad"]})
-    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
-    # There is no line feed at the end.
-    lines = '{"text": "wab\\nwac"}\n\n{"text": ""}\n{"text": "wad"}'
-    (tmp_path / "a.jsonl").write_text(lines)
+    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        for values in ([b"wab", b"wac"], [], [b"wad"]):
+            features = {"text": {"bytes_list": {"value": values}}} if values else {}
+            writer.write(
+                tf.train.Example(features={"feature": features}).SerializeToString()
+            )
+    pyarrow.parquet.write_table(
+        pyarrow.table({"text": ["wab\nwac", None, "wad"]}), tmp_path / "a.parquet"
+    )
+    lines = [
+        '{"text": "wab\\nwac"}',
+        "",
+        '{"text": ""}',
+        '{"text": "wad"}',
+    ]  # no line feed at the end
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
     found = set()
     for name in ("a.tfrecord", "a.parquet", "a.jsonl"):
         assert count(tmp_path / name) == {"wab": 1, "wac": 1, "wad": 1}
-        output = tmp_path / f"out/{name}.tfrecord"
-        found.add(create(vocab_file, tmp_path / name, output))
+        found.add(
+            create(vocab_file, tmp_path / name, tmp_path / f"out/{name}.tfrecord")
+        )
     assert len(found) == 1
 
 
@@ -322,14 +349,14 @@ def test_a_document_that_is_too_large_is_named_by_its_source(
     tmp_path, vocab_file, monkeypatch
 ):
     monkeypatch.setattr(documents_and_sentences, "MAX_DOCUMENT_BYTES", 3000)
-    lines = "wab\n" * 99 + "wab", "wac\n" * 99 + "wac", "wad\n" * 3000, "wae"
-    for ending, place in (
-        (".txt.gz", "line 203 of"),
-        (".parquet", "^Row 3 of"),
-        (".tfrecord", "^Record 3 of"),
-        (".jsonl.gz", "^Line 3 of"),
-    ):
-        path = text_files.write(tmp_path / f"text{ending}", lines)
+    texts = ["\n".join([word] * 100) for word in ("wab", "wac")] + [
+        "wad\n" * 3000,
+        "wae",
+    ]
+    for ending, place in ((".txt.gz", "line 203 of"), (".parquet", "^Row 3 of"),
+                          (".tfrecord", "^Record 3 of"),
+                          (".jsonl.gz", "^Line 3 of")):  # fmt: skip
+        path = text_files.write(tmp_path / f"text{ending}", texts)
         with refused(rf"{place} \S*/text{ending}.* larger than"):
             create(vocab_file, path, tmp_path / "out/a.tfrecord", segment_bytes=1000)
 
@@ -363,10 +390,12 @@ def test_pipes_are_for_vocabulary_training_only(tmp_path, vocab_file):
 def test_vocabulary_from_standard_input(tmp_path):
     text = tmp_path / "text.txt"
     text.write_bytes(b"wab wac\nwad\n" * 50)
-    flags = "--vocab_size=120", "--output_file=/dev/stdout"
     commands = [
-        ("bert_tf.data_prep.train_vocabulary", [f"--input_file={name}", *flags])
-        for name in ("-", text)
-    ]
-    one, other = run_mains(commands, stdin=text)
-    assert one.code == 0 and one.out == other.out, one
+        ("bert_tf.data_prep.train_vocabulary",
+         [f"--input_file={name}", f"--output_file={tmp_path}/{output}",
+          "--vocab_size=120"])
+        for name, output in (("-", "a.txt"), (text, "b.txt"))
+    ]  # fmt: skip
+    results = run_mains(commands, stdin=text)
+    assert [result.code for result in results] == [0, 0], results
+    assert (tmp_path / "a.txt").read_bytes() == (tmp_path / "b.txt").read_bytes()

@@ -8,6 +8,7 @@ import pytest
 from reference import tokenizer as reference
 
 from bert_tf.data_prep import vocabulary_learning
+from bert_tf.tokenization import BertTokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
 
 # German verbs and their forms. Most forms occur once, so a low threshold makes each
@@ -47,7 +48,9 @@ def test_more_entries_are_not_worse_and_keep_the_parts_of_words():
     sizes = [100, 120, 140, 160, 180, 200, 250, 300, 350, 400, 1000]
     vocabularies = [learn(TRAINING, size)[0] for size in sizes]
     measured = [tokens_per_word(entries, HELD_OUT) for entries in vocabularies]
-    assert measured == sorted(measured, reverse=True)
+    assert measured == sorted(measured, reverse=True), dict(
+        zip(sizes, measured, strict=True)
+    )
     parts = [len(parts_of_words(entries)) for entries in vocabularies]
     assert parts == sorted(parts) and parts[-1] > 20
     assert set(TRAINING) <= set(vocabularies[-1])
@@ -59,8 +62,10 @@ def test_the_most_frequent_words_fill_up_a_vocabulary():
     fewer, learned = learn(TRAINING, size - 50)
     assert fewer == everything[:-50] and learned.missing == 0
     assert all(TRAINING[word] == 1 for word in everything[-50:])
-    assert learn(TRAINING, size)[1].missing == 0
-    assert learn(TRAINING, size + 1)[1].missing == 1
+    assert (
+        learn(TRAINING, size)[1].missing == 0
+        and learn(TRAINING, size + 1)[1].missing == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,3 +117,20 @@ def test_each_vocabulary_contains_all_smaller_ones(factor, max_words):
         measured.append(tokens_per_word(entries, words[1000:]))
     assert measured == sorted(measured, reverse=True)
     assert entries == learn(counts, size, max_words=max_words)[0]
+
+
+@pytest.mark.slow
+def test_more_entries_are_not_worse_on_real_text(test_data):
+    text = (test_data / "data/corpora/wikitext2_heldout.txt").read_text("utf-8")
+    tokenizer = BertTokenizer([*SPECIAL_TOKENS, "a"])
+    counts = collections.Counter(
+        word.decode() for word in tokenizer.words(text[:60_000]).numpy().tolist()
+    )
+    held_out = text[-30_000:].split("\n")
+    at_two = len(vocabulary_learning._learn_subwords(counts.most_common(), 2)) + 5
+    measured = []
+    for share in (0.9, 0.95, 0.98, 1, 1.005, 1.02, 1.1, 1.5, 2, 4):
+        entries, _ = learn(counts, round(at_two * share))
+        tokens = BertTokenizer([*SPECIAL_TOKENS, *entries]).tokenize(held_out)
+        measured.append(tokens.flat_values.shape[0])
+    assert measured == sorted(measured, reverse=True)

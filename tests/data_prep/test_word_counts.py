@@ -6,6 +6,7 @@ import itertools
 import threading
 
 import pytest
+import run_programs
 import text_files
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -140,3 +141,17 @@ def test_a_utf8_byte_order_mark_is_ignored(tmp_path):
     assert count(write(tmp_path / "text.txt", "\ufeffplain".encode())).words == {
         "plain": 1
     }
+
+
+def test_program_reports_invalid_lines(tmp_path):
+    path = write(tmp_path / "text.txt", b"plain caf\xe9\nlow lower\n" * 20)
+    flags = [
+        f"--output_file={tmp_path}/vocab.txt",
+        "--vocab_size=60",
+        "--num_unused_tokens=0",
+    ]
+    (trained,) = run_programs.run_main(
+        "bert_tf.data_prep.train_vocabulary", [f"--input_file={path}", *flags]
+    )
+    assert trained.code == 0, trained.err
+    assert f"20 lines are not UTF-8, the first is {path}:1." in trained.err

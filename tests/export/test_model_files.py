@@ -109,7 +109,8 @@ def test_a_file_has_a_row_in_the_report_and_its_texts(exported, name, kind):
         assert f"| {each['file']} | " in card
         file = f"{version}/{name}/{each['file']}"
         assert each["size_bytes"] == os.path.getsize(file)
-        assert min(each["load_ms"], *each["latency_ms"].values()) > 0
+        times = list(each["latency_ms"].values())
+        assert each["load_ms"] > 0 and min(times) > 0
         assert sorted(each["latency_ms"])[0].endswith(", 1 thread")
 
         stored = FILES[name].texts(file)
@@ -176,6 +177,10 @@ def damaged(content):
     return content[: len(content) // 2]
 
 
+def of_others(_):
+    return b"TFL3" * 10
+
+
 def newer(_):
     return lite_conversion.with_files(
         b"TFL3" * 10, {"bert_tf.json": b'{"new": 1}', "vocab.txt": b""}
@@ -230,6 +235,7 @@ def without_facts(model):
     ("name", "change", "message"),
     [
         ("tflite", damaged, r"no bert_tf\.json: it is not a TFLite file of"),
+        ("tflite", of_others, r"no bert_tf\.json: it is not a TFLite file of"),
         ("tflite", newer, "written by another version of bert-tf"),
         ("tflite", changed_model, "its model has another SHA-256"),
         ("onnx", damaged, r"changed\.onnx is not a file that ONNX Runtime"),
@@ -269,12 +275,24 @@ def test_missing_files_and_signatures_are_refused(exported, tmp_path, name):
         (
             "tflite",
             "embedding",
+            {"tflite_precisions": []},
+            "one of float32, float16, int8",
+        ),
+        (
+            "tflite",
+            "embedding",
             {"tflite_precisions": ["int4"]},
             "one of float32, .*'int4'",
         ),
         ("tflite", "embedding", {"format": "pb"}, "format must be one of"),
         ("tflite", "embedding", {"onnx_precisions": ["int8"]}, "needs format onnx\\. "),
         ("tflite", "embedding", {"precision": "bfloat16"}, "give tflite_precisions"),
+        (
+            "tflite",
+            "span",
+            {"format": "saved_model", "tflite_precisions": ["int8"]},
+            "needs format tflite or both\\. ",
+        ),
         ("onnx", "span", {"tflite_length": 8}, "needs format tflite or both\\. "),
         ("onnx", "span", {"onnx_precisions": ["float16"]}, "one of float32, int8"),
     ],

@@ -15,7 +15,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import tensorflow as tf
-from model_file_checks import TEXTS, check_predictions, extra_file, saved_model
+from model_file_checks import check_predictions, extra_file, saved_model
 from model_file_checks import predictor as predictor_of
 from refusals import refused
 from run_programs import assert_refused, read_lines, run_main, run_mains
@@ -24,31 +24,35 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import bert_tf
 
+TEXTS = ["a b c", "", "c " * 40, "h", "a [MASK] c", "zz é 猫", "[MASK] e f\tg [MASK]"]
 PREDICT = "bert_tf.run_scripts.predict"
-
-
-def as_text(value):
-    """Returns an output of one text as values of Python, with str for bytes."""
-    if isinstance(value, np.ndarray):
-        return [as_text(each) for each in value]
-    return value.decode() if isinstance(value, bytes) else value.item()
 
 
 def decoded(kind, outputs):
     """Returns the prediction for the outputs of one text."""
-    values = {name: as_text(value) for name, value in outputs.items()}
+    values = {
+        name: value.decode() if isinstance(value, bytes) else value.tolist()
+        for name, value in outputs.items()
+    }
     if kind == "fill_mask":
-        pairs = zip(values["tokens"], values["probabilities"], strict=True)
+        masks = zip(outputs["tokens"].tolist(), values["probabilities"], strict=True)
+        pairs = [([token.decode() for token in each], p) for each, p in masks]
         best = [dict(zip(*pair, strict=True)) for pair in pairs]
         return {"masks": [{"probabilities": each} for each in best]}
     if kind == "choice":
         return {**values, "probability": max(values["probabilities"], default=0.0)}
     if kind == "tagging":
+        lists = {
+            name: [each.decode() if isinstance(each, bytes) else each for each in value]
+            for name, value in values.items()
+        }
         names = ("entities", "entity_types", "entity_start", "entity_end")
-        rows = zip(*(values.pop(name) for name in names), strict=True)
+        rows = zip(*(lists.pop(name) for name in names), strict=True)
         keys = ("text", "type", "start", "end")
-        entities = [dict(zip(keys, row, strict=True)) for row in rows]
-        return {"entities": entities, **values}
+        return {
+            "entities": [dict(zip(keys, row, strict=True)) for row in rows],
+            **lists,
+        }
     if "probabilities" not in values:
         return values
 
@@ -62,7 +66,7 @@ def decoded(kind, outputs):
     return {"label": label, "probability": by_label[label], "probabilities": best}
 
 
-@export_models.EACH_KIND
+@pytest.mark.parametrize("kind", export_models.KINDS)
 def test_predictions_are_the_decoded_outputs_of_each_text(exported, kind):
     predictor = predictor_of(exported(kind))
     assert list(predictor.names) == export_models.text_names(kind)
@@ -71,6 +75,9 @@ def test_predictions_are_the_decoded_outputs_of_each_text(exported, kind):
         columns["choices"] = [*export_models.CHOICES, [], ["", ""]]
         assert predictor.list_names == ("choices",)
     found = predictor(*columns.values())
+    by_two = predictor_of(exported(kind), batch_size=2)
+    check_predictions(by_two(*columns.values()), found, 1e-5)
+
     model = saved_model(exported(kind))
     rows = list(zip(*columns.values(), strict=True))
     for row, prediction in zip(rows, found, strict=True):
@@ -166,7 +173,12 @@ def test_the_program_prints_the_predictions_of_each_kind(exported):
         [f"--model={exported('span')}", "--text=a b ||| c d e f", "--format=jsonl"],
         [f"--model={exported('fill_mask')}", "--text=a [MASK] b"],
         [f"--model={exported('embedding')}", "--text=a", "--format=jsonl"],
-        [f"--model={exported('fill_mask')}", "--score", "--text=a b c"],
+        [
+            f"--model={exported('fill_mask')}",
+            "--score",
+            "--text=a b c",
+            "--format=text",
+        ],
     )
     best = predictor_of(exported("classification"))(texts)
     truncated = sum(each["truncated"] for each in best)
@@ -219,11 +231,13 @@ def test_other_signatures_of_texts_can_be_called(exported):
     scores = predictor_of(exported("fill_mask"), signature="score")(TEXTS)
     model = saved_model(exported("fill_mask"))
     columns = export_models.call(model.signatures["score"], text=TEXTS)
-    check_predictions([each["score"] for each in scores], columns["score"].tolist())
-    assert [each["num_tokens"] for each in scores] == columns["num_tokens"].tolist()
-    assert [each["truncated"] for each in scores] == [
-        text == "c " * 40 for text in TEXTS
-    ]
+    rows = zip(
+        *(columns[name].tolist() for name in ("score", "num_tokens")), strict=True
+    )
+    expected = [{"score": score, "num_tokens": count} for score, count in rows]
+    is_long = [False, False, True, False, False, False, False]
+    assert [each.pop("truncated") for each in scores] == is_long
+    check_predictions(scores, expected)
     tagger = bert_tf.Predictor(exported("tagging"), signature="words")
     (short, empty, long) = tagger([["a", "é"], [], ["b"] * 30])
     assert [len(each["tags"]) for each in (short, empty, long)] == [2, 0, 30]
@@ -242,24 +256,32 @@ def test_a_table_keeps_its_columns_and_its_format(exported, tmp_path):
     rows = [{"id": f"x{n}", "text": text, "label": "?"} for n, text in enumerate(texts)]
     model = f"--model={exported('classification')}"
     expected = labels_of(exported, texts)
-    flags = [[model, f"--input_file={tmp_path}/in.csv"]]
-    for ending in ("csv", "tsv", "jsonl", "parquet"):
-        path = write_rows(tmp_path / f"in.{ending}", rows)
-        output = f"--output_file={tmp_path}/out.{ending}"
-        flags.append([model, f"--input_file={path}", output])
-    results = run_main(PREDICT, *flags)
+    endings = ("csv", "tsv", "jsonl", "parquet")
+    for ending in endings:
+        write_rows(tmp_path / f"in.{ending}", rows)
+    results = run_main(
+        PREDICT,
+        *(
+            [
+                model,
+                f"--input_file={tmp_path}/in.{ending}",
+                f"--output_file={tmp_path}/out.{ending}",
+            ]
+            for ending in endings
+        ),
+        [model, f"--input_file={tmp_path}/in.csv"],
+    )
     assert [each.code for each in results] == [0] * 5, results
-    lines = {
-        ending: (tmp_path / f"out.{ending}").read_text().splitlines()
-        for ending in ("csv", "tsv")
-    }
-    assert results[0].out.splitlines() == lines["csv"]
-    for table in (
-        list(csv.DictReader(lines["csv"])),
-        list(csv.DictReader(lines["tsv"], delimiter="\t", quoting=csv.QUOTE_NONE)),
-        read_lines(tmp_path / "out.jsonl"),
-        pyarrow.parquet.read_table(tmp_path / "out.parquet").to_pylist(),
-    ):
+    assert results[-1].out == (tmp_path / "out.csv").read_text()
+    with open(tmp_path / "out.csv", newline="") as file:
+        tables = {"csv": list(csv.DictReader(file))}
+    with open(tmp_path / "out.tsv", newline="") as file:
+        tables["tsv"] = list(
+            csv.DictReader(file, dialect="excel-tab", quoting=csv.QUOTE_NONE)
+        )
+    tables["jsonl"] = read_lines(tmp_path / "out.jsonl")
+    tables["parquet"] = pyarrow.parquet.read_table(tmp_path / "out.parquet").to_pylist()
+    for table in tables.values():
         assert [{name: each[name] for name in rows[0]} for each in table] == rows
         assert [each["predicted_label"] for each in table] == expected
         assert all(0 < float(each["probability"]) <= 1 for each in table)
@@ -281,11 +303,16 @@ def test_tables_of_other_forms(exported, tmp_path):
         [model, f"--input_file={tmp_path}/lines.txt", "--encoding=utf-16"],
         [model, f"--input_file={tmp_path}/rows.txt", *numbers],
     )
-    assert rows.code == packed.code == lines.code == 0, (rows, packed, lines)
+    assert rows.code == packed.code == lines.code == 0, (
+        rows.err,
+        packed.err,
+        lines.err,
+    )
     cells = list(csv.reader(rows.out.splitlines()))
     assert [row[:3] for row in cells] == [
-        ["1", "é", expected[0]], ["2", "h", expected[1]]
-    ]  # fmt: skip
+        ["1", "é", expected[0]],
+        ["2", "h", expected[1]],
+    ]
     records = [json.loads(line) for line in packed.out.splitlines()]
     assert [row["text"] for row in records] == ["é", "h"]
     assert [row["label"] for row in records] == expected
@@ -336,8 +363,11 @@ def test_columns_of_a_table_are_named_or_found(exported, tmp_path):
     )  # fmt: skip
     answer = json.loads(pair.out)
     assert (answer["n"], answer["q"]) == (1, "a b") and "answer" in answer, pair
-    first, second = csv.DictReader(best.out.splitlines())
-    assert first["choice"] in ("b", "c") and second["choice"] == "a"
+    lines = list(csv.DictReader(best.out.splitlines()))
+    assert [line["choice"] for line in lines][1] == "a" and lines[0]["choice"] in (
+        "b",
+        "c",
+    )
     assert_refused(
         wrong, "has no column 'question' (--text_a_column), 'context' (--text_b_column)"
     )

@@ -7,6 +7,7 @@ from processors import EMULATION
 from scipy.special import softmax
 
 from bert_tf.modeling import fused_operations
+from bert_tf.modeling.layers import Dropout, DropoutSeeds
 
 B, A, S, D = 2, 3, 12, 8
 ROUNDING = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -95,3 +96,26 @@ def test_second_derivatives_are_those_of_plain_operations():
         found.append(second(query, key, value))
     for one, two in zip(*found, strict=True):
         np.testing.assert_allclose(two, one, rtol=1e-10, atol=1e-12)
+
+
+def test_the_mean_over_dropout_masks_is_the_output_without_dropout():
+    query, key, value, _ = tensors("float32")
+    bias = bias_of([S, 5], "float32")
+    layer = Dropout(0.1, DropoutSeeds(0))
+
+    @tf.function
+    def call(step):
+        with layer.dropout_seeds.use(tf.stack([step, 0])):
+            return fused_operations.attention(
+                query, key, value, bias, *layer.mask((B, A, S, S))
+            )
+
+    samples = np.stack([call(tf.constant(step)) for step in range(1000)]).astype(
+        np.float64
+    )
+    expected = fused_operations.attention(query, key, value, bias, None, 1.0)
+    errors = samples.std(axis=0) / np.sqrt(len(samples))
+    # Of 576 values, about 0.04 are expected to differ by more than four standard
+    # errors.
+    assert (np.abs(samples.mean(axis=0) - expected) > 4 * errors).sum() <= 1
+    assert errors.min() > 0

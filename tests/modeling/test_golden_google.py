@@ -1,37 +1,58 @@
 """The models compared with google-research/bert: outputs, losses and all gradients."""
 
+import pathlib
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from golden_checkpoints import (
-    GOLDEN,
-    GOOGLE,
-    assign_checkpoint,
-    google_config,
-    trajectory_of,
+
+from bert_tf.config import BertConfig
+from bert_tf.modeling import (
+    BertClassifier,
+    BertPretrainer,
+    BertSpanPredictor,
+    variables_by_name,
 )
 
-from bert_tf.modeling import BertPretrainer, BertSpanPredictor, variables_by_name
-
-INPUTS = "input_ids input_mask segment_ids"
-LABELS = "masked_lm_positions masked_lm_ids masked_lm_weights next_sentence_labels"
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
-def first_batch(folder, names):
-    trajectory = trajectory_of(folder)
-    return {name: tf.constant(trajectory[name][0]) for name in names.split()}
+def load(model: keras.Model, prefix) -> None:
+    reader = tf.train.load_checkpoint(str(prefix))
+    for name, variable in variables_by_name(model).items():
+        variable.assign(reader.get_tensor(name))
+
+
+def batch(trajectory, step: int, names) -> dict:
+    return {name: tf.constant(trajectory[name][step]) for name in names}
 
 
 @pytest.fixture(scope="module")
-def pretrainer():
-    model = BertPretrainer(google_config())
-    assign_checkpoint(variables_by_name(model), GOOGLE / "init/bert_model.ckpt")
+def config():
+    return BertConfig.from_json(
+        (GOLDEN / "google_pretraining/bert_config.json").read_text()
+    )
+
+
+@pytest.fixture(scope="module")
+def pretrainer(config):
+    model = BertPretrainer(config)
+    load(model, GOLDEN / "google_pretraining/init/bert_model.ckpt")
     return model
 
 
 @pytest.fixture(scope="module")
 def pretraining_batch():
-    return first_batch("google_pretraining", f"{INPUTS} {LABELS}")
+    trajectory = np.load(GOLDEN / "google_pretraining/trajectory.npz")
+    names = (
+        "masked_lm_positions",
+        "masked_lm_ids",
+        "masked_lm_weights",
+        "next_sentence_labels",
+    )
+    return batch(trajectory, 0, INPUTS + names)
 
 
 def pretraining_losses(model, inputs):
@@ -49,7 +70,7 @@ def pretraining_losses(model, inputs):
 
 
 def test_outputs_of_the_pretraining_model(pretrainer, pretraining_batch):
-    expected = np.load(GOOGLE / "forward.npz")
+    expected = np.load(GOLDEN / "google_pretraining/forward.npz")
     encoded = pretrainer.bert(pretraining_batch)
     for name in ("embedding_output", "sequence_output", "pooled_output"):
         np.testing.assert_allclose(encoded[name], expected[name], atol=1e-5)
@@ -74,7 +95,7 @@ def test_outputs_of_the_pretraining_model(pretrainer, pretraining_batch):
     "compiled", ["eager", "graph", pytest.param("xla", marks=pytest.mark.medium)]
 )
 def test_gradients_of_the_pretraining_model(pretrainer, pretraining_batch, compiled):
-    expected = np.load(GOOGLE / "forward.npz")
+    expected = np.load(GOLDEN / "google_pretraining/forward.npz")
     variables = variables_by_name(pretrainer)
 
     def gradients(inputs):
@@ -98,13 +119,27 @@ def test_gradients_of_the_pretraining_model(pretrainer, pretraining_batch, compi
         )
 
 
-def test_outputs_of_the_span_predictor():
-    """test_released_training.py compares those of the classifier."""
-    trajectory = trajectory_of("google_squad")
-    model = BertSpanPredictor(google_config())
-    checkpoint = GOLDEN / "google_squad/init/model.ckpt"
-    assign_checkpoint(variables_by_name(model), checkpoint)
-    outputs = model(first_batch("google_squad", INPUTS), training=True)
+def test_outputs_and_loss_of_the_classifier(config):
+    trajectory = np.load(GOLDEN / "google_classifier/trajectory.npz")
+    model = BertClassifier(config, num_labels=3, classifier_dropout=0.0)
+    load(model, GOLDEN / "google_classifier/init/model.ckpt")
+    inputs = batch(trajectory, 0, (*INPUTS, "label_ids"))
+    logits = model(inputs, training=True)["logits"]
+    np.testing.assert_allclose(logits, trajectory["first_batch_logits"], atol=1e-5)
+    np.testing.assert_allclose(
+        tf.nn.softmax(logits), trajectory["first_batch_probabilities"], atol=1e-5
+    )
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(inputs["label_ids"], logits)
+    np.testing.assert_allclose(
+        tf.reduce_mean(losses), trajectory["losses"][0], atol=1e-5
+    )
+
+
+def test_outputs_of_the_span_predictor(config):
+    trajectory = np.load(GOLDEN / "google_squad/trajectory.npz")
+    model = BertSpanPredictor(config)
+    load(model, GOLDEN / "google_squad/init/model.ckpt")
+    outputs = model(batch(trajectory, 0, INPUTS), training=True)
     for name in ("start_logits", "end_logits"):
         np.testing.assert_allclose(
             outputs[name], trajectory[f"first_batch_{name}"], atol=1e-5

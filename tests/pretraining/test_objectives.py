@@ -12,7 +12,7 @@ import tiny_bert
 import tiny_corpus
 from json_files import read_json, write_json
 from refusals import refused
-from run_programs import run_well
+from run_programs import assert_refused, run_lines, run_well
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer
@@ -26,6 +26,7 @@ from bert_tf.pretraining.train_and_evaluate import _report_settings
 from bert_tf.training.step.objective import loss_and_metrics
 from bert_tf.training.training_config import RunPhases, TrainingConfig
 
+PRETRAINING = "bert_tf.run_scripts.run_pretraining"
 FIELDS = {**tiny_bert.CONFIG, "vocab_size": 11, "max_position_embeddings": 6}
 BATCH = {
     "input_ids": np.array([[2, 5, 6, 3, 7, 3], [2, 8, 3, 9, 0, 0]], np.int32),
@@ -94,12 +95,16 @@ def test_causal_objective_refuses_bidirectional_attention():
 
 
 @pytest.mark.slow
-def test_the_causal_objective_in_all_programs(tmp_path, monkeypatch):
-    """Creates records, pretrains and fine-tunes; test_recipes.py does so with mlm."""
+def test_mlm_and_causal_objectives_in_all_programs(tmp_path, monkeypatch):
+    """Creates records, pretrains and fine-tunes with the objectives mlm and causal."""
     tiny_corpus.vocabulary_file(tmp_path)
     (tmp_path / "corpus.txt").write_text(tiny_corpus.text_of(tiny_corpus.corpus(20)))
-    changes = {"vocab_size": len(tiny_corpus.VOCABULARY), "max_position_embeddings": 16}
-    write_json(tmp_path / "config.json", {**FIELDS, **changes})
+    config = {
+        **FIELDS,
+        "vocab_size": len(tiny_corpus.VOCABULARY),
+        "max_position_embeddings": 16,
+    }
+    write_json(tmp_path / "config.json", config)
     (tmp_path / "task").mkdir()
     for split in ("train", "dev"):
         lines = ["sentence\tlabel", *("waa wab\t1", "wac\t0") * 8]
@@ -111,27 +116,40 @@ def test_the_causal_objective_in_all_programs(tmp_path, monkeypatch):
         f"{sizes} --bert_config_file=config.json --do_train --do_eval "
         "--num_train_steps=4 --num_warmup_steps=1 --max_eval_steps=2"
     )
-    run_well(
-        "bert_tf.data_prep.create_pretraining_data",
-        f"{sizes} --input_file=corpus.txt --output_file=causal.tfrecord "
-        "--dupe_factor=1 --objective=causal",
+    for objective, attention in (("mlm", "bidirectional"), ("causal", "causal")):
+        run_well(
+            "bert_tf.data_prep.create_pretraining_data",
+            f"{sizes} --input_file=corpus.txt --output_file={objective}.tfrecord "
+            f"--dupe_factor=1 --objective={objective}",
+        )
+        run_well(
+            PRETRAINING,
+            f"{pretrain} --input_file={objective}.tfrecord --output_dir={objective} "
+            f"--objective={objective}",
+        )
+        run_well(
+            "bert_tf.run_scripts.run_classifier",
+            "--task_name=sst-2 --data_dir=task --do_train --do_eval --eval_steps=2 "
+            f"--init_checkpoint={objective} --output_dir=task-{objective} "
+            "--max_seq_length=8 --train_batch_size=4 --num_train_epochs=1 "
+            "--layer_decay=0.9 --ema_decay=0.5",
+        )
+        results = (tmp_path / objective / "eval_results.txt").read_text()
+        assert "masked_lm_accuracy" in results and "next_sentence" not in results
+        for folder in (objective, f"task-{objective}"):
+            kept = read_json(f"{folder}/bert_config.json")
+            assert kept.get("attention", "bidirectional") == attention
+        assert pathlib.Path(f"task-{objective}/best/model.safetensors").exists()
+
+    (other,) = run_lines(
+        PRETRAINING,
+        f"{pretrain} --input_file=causal.tfrecord --output_dir=mlm_nsp "
+        "--objective=mlm_nsp",
     )
-    run_well(
-        "bert_tf.run_scripts.run_pretraining",
-        f"{pretrain} --input_file=causal.tfrecord --output_dir=model "
-        "--objective=causal",
+    assert_refused(
+        other,
+        "created with --objective=causal, but this run has --objective=mlm_nsp. Give",
     )
-    run_well(
-        "bert_tf.run_scripts.run_classifier",
-        "--task_name=sst-2 --data_dir=task --do_train --do_eval --eval_steps=2 "
-        "--init_checkpoint=model --output_dir=tuned --max_seq_length=8 "
-        "--train_batch_size=4 --num_train_epochs=1 --layer_decay=0.9 --ema_decay=0.5",
-    )
-    results = pathlib.Path("model/eval_results.txt").read_text()
-    assert "masked_lm_accuracy" in results and "next_sentence" not in results
-    for folder in ("model", "tuned"):
-        assert read_json(f"{folder}/bert_config.json")["attention"] == "causal"
-    assert pathlib.Path("tuned/best/model.safetensors").exists()
 
 
 def test_majority_accuracies_are_the_shares_of_the_most_frequent_answers(caplog):

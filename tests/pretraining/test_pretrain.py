@@ -3,7 +3,7 @@
 import pytest
 from guide_program import program, write_records
 from refusals import refused
-from run_programs import results_of, run_well
+from run_programs import as_flags, run_main
 
 import bert_tf
 
@@ -56,16 +56,31 @@ def test_a_resumed_call_gives_the_result_of_the_guide_and_of_the_program(
     assert pretrain(tmp_path / "calls", runtime=stopped, phases=train_only) == {}
     assert pretrain(tmp_path / "calls") == pytest.approx(guide)
 
-    run_well(
-        "bert_tf.run_scripts.run_pretraining",
-        "--input_file=records/train-*.tfrecord --eval_input_file=records/eval.tfrecord "
-        f"--bert_config_file=tiny --vocab_file=vocab.txt --output_dir={tmp_path}/main "
-        "--do_train --do_eval --max_eval_steps=10 --num_train_steps=6 "
-        "--num_warmup_steps=1",
+    flags = {
+        "input_file": "records/train-*.tfrecord",
+        "eval_input_file": "records/eval.tfrecord",
+        "bert_config_file": "tiny",
+        "vocab_file": "vocab.txt",
+        "output_dir": tmp_path / "program",
+        "do_train": True,
+        "do_eval": True,
+        "max_eval_steps": 10,
+        "num_train_steps": 6,
+        "num_warmup_steps": 1,
+    }
+    (result,) = run_main("bert_tf.run_scripts.run_pretraining", as_flags(flags))
+    assert result.code == 0, result.err
+    lines = (tmp_path / "program/eval_results.txt").read_text().splitlines()
+    assert {name: float(value) for name, value in map(split, lines)} == pytest.approx(
+        guide
     )
-    assert results_of(tmp_path / "main") == pytest.approx(guide)
-    settings = (tmp_path / name / "training_config.json" for name in ("main", "calls"))
-    assert len({path.read_text() for path in settings}) == 1
+    assert (tmp_path / "program/training_config.json").read_text() == (
+        tmp_path / "calls/training_config.json"
+    ).read_text()
+
+
+def split(line):
+    return line.split(" = ")
 
 
 def test_a_call_without_training_uses_the_run_or_the_checkpoint(
@@ -91,16 +106,19 @@ def test_a_call_without_training_uses_the_run_or_the_checkpoint(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"training": bert_tf.TrainingConfig()}, "contains a run with num_train"),
         ({"config": bert_tf.PretrainingConfig(objective="causal")}, "objective=causal"),
         ({"bert_config_file": None}, "bert_config_file"),
+        ({"eval_input_file": "records/missing"}, "records/missing"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(
-    folder, tmp_path, monkeypatch, changes, words
+    folder, guide, tmp_path, monkeypatch, changes, words
 ):
     monkeypatch.chdir(folder)
+    output = "runs/pretrained" if "training" in changes else tmp_path
     with refused(words):
-        pretrain(tmp_path, **changes)
+        pretrain(output, **changes)
 
 
 def test_lengths_and_sizes_out_of_range_are_refused():

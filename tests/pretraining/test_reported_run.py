@@ -4,6 +4,7 @@ import os
 import shutil
 
 import hostile_records
+import linear_runs
 import numpy as np
 import pytest
 import tiny_bert
@@ -106,6 +107,19 @@ def test_the_cost_of_a_step_is_printed_before_training(run):
     assert said[at].startswith(f"{count:,} parameters; 64 tokens and ")
     assert said[at + 1].startswith("estimated memory on each device: ")
     assert not any("training:" in line for line in said[:at])
+
+
+def test_speeds_are_logged(run):
+    folder, _ = run
+    trained = linear_runs.log_entries(folder, "train")
+    assert [line["step"] for line in trained] == [2, 4, 6]
+    for line in trained:
+        for clock in ("", "_wall_clock"):
+            tokens = line[f"tokens_per_sec{clock}"]
+            assert tokens == pytest.approx(16 * line[f"examples_per_sec{clock}"])
+        # The evaluation and the checkpoint take time, and the first graph call traces
+        # the graph.
+        assert line["examples_per_sec_wall_clock"] < line["examples_per_sec"]
 
 
 def test_tensorboard_events_contain_samples_and_hyperparameters(run):

@@ -3,7 +3,6 @@
 import fcntl
 import os
 import pty
-import re
 import signal
 import struct
 import subprocess
@@ -11,7 +10,6 @@ import sys
 import termios
 
 import pytest
-from run_programs import run_python
 
 PROGRAM = """
 import logging, os, sys, time
@@ -64,17 +62,23 @@ def test_a_full_stdout_is_reported_in_one_line(body, flags):
 
 def test_other_errors_of_the_system_keep_their_traceback():
     done = run("print('a'); open('/nowhere/x')")
-    assert (done.returncode, done.stdout) == (1, "a\n")
-    assert "FileNotFoundError" in done.stderr
+    assert (
+        done.returncode == 1
+        and "FileNotFoundError" in done.stderr
+        and done.stdout == "a\n"
+    )
 
 
-def test_a_reader_that_ends_early_gives_no_message():
+@pytest.mark.parametrize("flags", ["--help", ""])
+def test_a_reader_that_ends_early_gives_no_message(flags):
     program = PROGRAM.format(body="print('a\\n' * 100_000)")
-    shell = f"'{sys.executable}' -c \"$PROGRAM\" | head -1"
+    shell = f"'{sys.executable}' -c \"$PROGRAM\" {flags} | head -1"
     environment = {**os.environ, "PROGRAM": program}
     done = subprocess.run(["bash", "-o", "pipefail", "-c", shell], env=environment,
                           capture_output=True, text=True, check=False)  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr) == (0, "a\n", "")
+    assert (done.returncode, done.stderr) == (0, "") and len(
+        done.stdout.splitlines()
+    ) == 1
 
 
 LOG = (
@@ -177,7 +181,9 @@ PROGRESS = (
 
 def test_progress_is_logged_if_stderr_is_not_a_terminal():
     (line,) = run(PROGRESS).stderr.splitlines()
-    assert re.fullmatch("reading: 15 of 20 files, .* s left, done", line)
+    assert line.startswith("reading: 15 of 20 files, ") and line.endswith(
+        " s left, done"
+    )
     assert run(PROGRESS, "--verbosity=-1").stderr == ""
 
 
@@ -199,7 +205,8 @@ def test_progress_is_a_bar_on_a_terminal(flags, drawn):
 
 def test_a_program_that_configures_no_logging_shows_no_progress():
     program = f"from bert_tf.progress import Progress\nif True:\n    {PROGRESS}"
-    done = run_python("-c", program)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == done.stderr == ""
 
 
@@ -217,7 +224,9 @@ def test_commands_name_the_programs_as_the_user_called_them():
     body = "raise InputError('Next: python run_scripts/export_model.py --a=1')"
     installed = run(body)
     program = PROGRAM.format(body=body).replace('"program"', '"run_scripts/x.py"')
-    in_clone = run_python("-c", program, code=2)
+    in_clone = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
     assert installed.stderr == "error: Next: bert-tf-export-model --a=1\n"
     assert in_clone.stderr == "error: Next: python run_scripts/export_model.py --a=1\n"
 
@@ -249,4 +258,6 @@ def test_the_rate_of_work_that_takes_no_time_is_not_shown():
     )
     fast, slow = run(body).stderr.splitlines()
     assert fast == "writing: 30 of 30 examples, done"
-    assert re.fullmatch("writing: 30 of 30 examples, 1.* examples/s, done", slow)
+    assert slow.startswith("writing: 30 of 30 examples, 1") and slow.endswith(
+        " examples/s, done"
+    )

@@ -11,7 +11,6 @@ import pytest
 import tiny_bert
 import tiny_corpus
 from json_files import write_json
-from run_programs import run_python
 
 ROOT = pathlib.Path(__file__).parents[2]
 # Lines that TensorFlow 2.21 writes on a machine without a GPU.
@@ -161,26 +160,36 @@ def test_stderr_of_a_run_has_only_lines_of_the_program(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
 
-    vocabulary = tiny_corpus.vocabulary_file(tmp_path)
-    shared = (
-        f"--max_seq_length=32 --max_predictions_per_seq=5 --vocab_file={vocabulary}"
-    )
+    def run(script, **flags):
+        words = [f"--{name}={value}" for name, value in flags.items()]
+        return subprocess.run(
+            [sys.executable, ROOT / script, *words],
+            env=environment, capture_output=True, text=True, check=True, timeout=300,
+        ).stderr.splitlines()  # fmt: skip
 
-    def run(script, flags):
-        words = ROOT / script, *flags.split(), *shared.split()
-        done = run_python(*words, cwd=tmp_path, env=environment, timeout=300)
-        return done.stderr.splitlines()
-
+    records, vocabulary = tmp_path / "r.tfrecord", tiny_corpus.vocabulary_file(tmp_path)
+    sizes = {
+        "max_seq_length": 32,
+        "max_predictions_per_seq": 5,
+        "vocab_file": vocabulary,
+    }
+    input_file = tmp_path / "corpus.txt"
     creation = run(
         "data_prep/create_pretraining_data.py",
-        "--input_file=corpus.txt --output_file=r.tfrecord",
-    )
+        input_file=input_file, output_file=records, **sizes,
+    )  # fmt: skip
     assert creation[0].startswith("reading: ")
     training = run(
         "run_scripts/run_pretraining.py",
-        "--input_file=r.tfrecord --bert_config_file=config.json --output_dir=run "
-        "--do_train --num_train_steps=2 --num_warmup_steps=1 --train_batch_size=2 "
-        "--jit_compile",
+        input_file=records,
+        bert_config_file=tmp_path / "config.json",
+        output_dir=tmp_path / "run",
+        do_train="true",
+        num_train_steps=2,
+        num_warmup_steps=1,
+        train_batch_size=2,
+        jit_compile="true",
+        **sizes,
     )
     assert training[0] == "warm-up: 1 of 2 steps"
     assert re.match(r"[\d,]+ parameters; ", training[1])

@@ -14,7 +14,6 @@ import event_files
 import linear_runs
 import pytest
 from json_files import write_json
-from run_programs import as_flags, run_well
 from valid_checkpoints import latest_valid_step
 
 KILLS, STEPS = 20, 1500
@@ -53,9 +52,9 @@ for line in sys.stdin:
 
 
 class Runs:
-    """Starts runs of run_pretraining on real records."""
+    """Starts runs of run_pretraining on real records, also on unmasked ones."""
 
-    def __init__(self, folder, records):
+    def __init__(self, folder, records, **flags):
         write_json(folder / "config.json", CONFIG)
         self._log = folder / "log"
         self._flags = {
@@ -70,6 +69,7 @@ class Runs:
             "shuffle_buffer_size": 100,
             "log_steps": 50,
             "deterministic": "true",
+            **flags,
         }
         self._driver = subprocess.Popen(
             [sys.executable, "-c", DRIVER],
@@ -84,35 +84,45 @@ class Runs:
             **self._flags, "output_dir": output_dir,
             "save_checkpoints_steps": save_checkpoints_steps,
         }  # fmt: skip
-        request = [as_flags(flags), str(self._log)]
-        self._driver.stdin.write(json.dumps(request) + "\n")
+        argv = [f"--{name}={value}" for name, value in flags.items()]
+        self._driver.stdin.write(json.dumps([argv, str(self._log)]) + "\n")
         self._driver.stdin.flush()
         return int(self._driver.stdout.readline())
 
-    def wait(self, code=0):
-        """Waits until the run ends with this exit code; returns its log."""
-        found = int(self._driver.stdout.readline())
-        log = self._log.read_text(errors="replace")
-        assert found == code, log
-        return log
+    def wait(self):
+        """Waits for the end of the run; returns its exit code and its log."""
+        code = int(self._driver.stdout.readline())
+        return code, self._log.read_text(errors="replace")
 
     def close(self):
         self._driver.stdin.close()
         self._driver.wait()
 
 
-@pytest.fixture
-def runs(tmp_path, test_data):
+@pytest.fixture(params=["static", "dynamic"])
+def runs(request, tmp_path, test_data):
     text = tmp_path / "text.txt"
     text.write_bytes((test_data / "data/corpora/books.txt").read_bytes()[:TEXT_BYTES])
     records = tmp_path / "records.tfrecord"
     vocab_file = test_data / "data/vocab/bert-base-uncased-vocab.txt"
-    run_well(
+    command = [
+        sys.executable,
+        "-m",
         "bert_tf.data_prep.create_pretraining_data",
-        f"--input_file={text} --output_file={records} --vocab_file={vocab_file} "
-        "--max_seq_length=64 --max_predictions_per_seq=10 --dupe_factor=1",
+        f"--input_file={text}",
+        f"--output_file={records}",
+        f"--vocab_file={vocab_file}",
+        "--max_seq_length=64",
+        "--dupe_factor=1",
+        f"--masking={request.param}",
+    ]
+    is_static = request.param == "static"
+    command += ["--max_predictions_per_seq=10"] if is_static else []
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    flags = (
+        {} if is_static else {"vocab_file": vocab_file, "do_whole_word_mask": "true"}
     )
-    started = Runs(tmp_path, records)
+    started = Runs(tmp_path, records, **flags)
     yield started
     started.close()
 
@@ -147,7 +157,8 @@ def test_twenty_kills_do_not_change_the_result(runs, tmp_path):
     for _ in range(KILLS):
         before = latest_valid_step(folder)
         kill_at_random_time(folder, runs.start(folder, 5), rng)
-        log = runs.wait(-signal.SIGKILL)
+        code, log = runs.wait()
+        assert code == -signal.SIGKILL, log
         assert_resumed_from(before, log)
         assert (latest_valid_step(folder) or 0) >= (before or 0)
         kills_during_saves += any(".tmp" in name for name in checkpoint_files(folder))
@@ -155,17 +166,22 @@ def test_twenty_kills_do_not_change_the_result(runs, tmp_path):
     assert reached and reached < STEPS
     assert kills_during_saves >= 3
     runs.start(folder, STEPS)
-    assert_resumed_from(reached, runs.wait())
-    whole = tmp_path / "uninterrupted"
-    runs.start(whole, STEPS)
-    runs.wait()
+    code, log = runs.wait()
+    assert code == 0, log
+    assert_resumed_from(reached, log)
+    runs.start(tmp_path / "uninterrupted", STEPS)
+    code, log = runs.wait()
+    assert code == 0, log
     for name in ("model.safetensors", "optimizer.safetensors"):
         last = f"checkpoints/step-{STEPS:08d}/{name}"
-        assert (folder / last).read_bytes() == (whole / last).read_bytes()
+        assert (folder / last).read_bytes() == (
+            tmp_path / "uninterrupted" / last
+        ).read_bytes()
     temporary = [str(path) for path in folder.rglob("*") if ".tmp" in path.name]
     assert not temporary
-    found, expected = map(linear_runs.entries_without_rates, (folder, whole))
-    assert found == expected
+    assert linear_runs.entries_without_rates(
+        folder
+    ) == linear_runs.entries_without_rates(tmp_path / "uninterrupted")
     steps = event_files.steps_by_tag(folder / "train")
     assert steps.pop("_hparams_/session_start_info") == [0]
     assert all(each == list(range(50, STEPS + 1, 50)) for each in steps.values()), steps

@@ -25,6 +25,7 @@ def folder(here):
     write_architecture(here)
     write_rows("long.txt", *VOCABULARY, "d")
     write_rows("other.txt", *VOCABULARY[::-1])
+    write_rows("not_json", "{")
     for name, label in (("good", "1"), ("bad", "7")):
         pathlib.Path(name).mkdir()
         rows = ["sentence\tlabel", *("a b\t1", "b\t0") * 4, f"a\t{label}"]
@@ -40,6 +41,7 @@ CASES = [
     ("--data_dir=bad", "train.tsv, line 10: the label '7' is not one of 0, 1"),
     ("--data_dir=nowhere", "There is no file", "train.tsv"),
     ("--bert_config_file=missing.json", "There is no file", "missing.json"),
+    ("--bert_config_file=not_json", "not_json is not JSON"),
     ("--init_checkpoint=good", "holds no checkpoint", "weights.json"),
     (
         "--train_batch_size=32",
@@ -52,6 +54,7 @@ CASES = [
         "--test_file and --predict_file are the same",
     ),
     ("--init_head", "--init_head needs --init_checkpoint"),
+    ("--learning_rate=x", "learning_rate=x"),
     ("--learning_rate=-1", "--learning_rate must be above 0. Received: -1.0"),
     ("--learn=1", "Unknown command line flag 'learn'"),
     ("--use_tpu", "TPUs not found in the cluster. Check --tpu_name"),
@@ -84,6 +87,7 @@ CASES = [
         "--max_train_examples=-1",
         "--max_train_examples must be at least 0. Received: -1",
     ),
+    ("--head=bilstm --lstm_size=1000000000", "--lstm_size must be from 2 to 8192"),
     (
         "--task_name=custom --labels=a,,b",
         "labels has an empty label. Received: 'a,,b'",

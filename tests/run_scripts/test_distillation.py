@@ -1,18 +1,20 @@
 """--teacher in run_classifier.py, run_ner.py and run_squad.py."""
 
+import json
 import os
 import pathlib
 
 import numpy as np
 import pytest
 import squad_data
-from json_files import read_json
-from linear_runs import log_entries
+from golden_checkpoints import assert_same_arrays
 from named_texts import VOCABULARY, sentences, write_split
 from run_programs import (
     assert_each_refused,
     assert_refused,
     newest,
+    read_lines,
+    results_of,
     run_lines,
     run_well,
     write_rows,
@@ -68,6 +70,16 @@ def folder(here):
     write_classifier("teacher")
 
 
+def weights_of(folder):
+    config = newest(folder, "bert_config.json").read_text()
+    return load_file(newest(folder, "model.safetensors")), json.loads(config)
+
+
+def losses_of(folder):
+    rows = read_lines(f"{folder}/metrics.jsonl")
+    return [row for row in rows if row["kind"] == "train"]
+
+
 @pytest.mark.medium
 def test_a_student_is_built_from_layers_and_learns_from_cached_logits():
     first, resumed = run_well(
@@ -76,10 +88,10 @@ def test_a_student_is_built_from_layers_and_learns_from_cached_logits():
     assert "train with the teacher: 48 of 48 records" in first.err
     assert "48 examples, 16 without labels" in first.err
     assert "computing features" not in resumed.err
-    logged, *_ = log_entries(pathlib.Path("out"), "train")
-    assert {"loss", "teacher_loss"} <= logged.keys() and "accuracy" not in logged
-    assert read_json(newest("out", "bert_config.json"))["num_hidden_layers"] == 2
-    weights = load_file(newest("out", "model.safetensors"))
+    assert set(losses_of("out")[0]) >= {"loss", "teacher_loss"}
+    assert "accuracy" not in losses_of("out")[0]
+    weights, architecture = weights_of("out")
+    assert architecture["num_hidden_layers"] == 2
     assert not any("layer_2" in name for name in weights)
 
     # The cache contains the logits of the teacher for all texts of both files.
@@ -97,6 +109,21 @@ def test_a_student_is_built_from_layers_and_learns_from_cached_logits():
     assert_refused(
         other, "--distillation_weight=0.9", "this run has --distillation_weight=0.5"
     )
+
+
+@pytest.mark.slow
+def test_runs_share_the_cache_and_resume_to_the_same_bits():
+    command = f"{WITH_TEXTS} --feature_cache_dir=cache"
+    first, *others = run_well(
+        CLASSIFIER,
+        f"{command} --do_eval",
+        f"{command} --output_dir=stopped --stop_at_step=5",
+        f"{command} --output_dir=stopped",
+    )
+    assert "computing features" in first.err
+    assert results_of("out")["eval_accuracy"] >= 0
+    assert not any("computing features" in result.err for result in others)
+    assert_same_arrays(weights_of("stopped")[0], weights_of("out")[0])
 
 
 @pytest.mark.slow
@@ -156,8 +183,7 @@ def test_taggers_and_span_predictors_learn_from_teachers_with_other_heads():
     vectors = np.load("answers/features/train-teacher/shard-00000.npy")
     assert vectors.shape[1:] == (1, 2)
     # The student differs from the teacher, and comes closer to it.
-    logged = log_entries(pathlib.Path("answers"), "train")
-    losses = [row["teacher_loss"] for row in logged]
+    losses = [row["teacher_loss"] for row in losses_of("answers")]
     assert 0 < losses[-1] < losses[0]
 
 
@@ -182,7 +208,7 @@ def test_bad_input_is_refused_before_anything_is_written():
     write_model("cased", encoder, lower=False)
     write_model("other", encoder, vocabulary=[*VOCABULARY[:-2], *VOCABULARY[:-3:-1]])
     teacher, layers = "--teacher=teacher", "--init_layers=0,2"
-    both, alone = f"{teacher} {layers}", "--init_checkpoint=encoder"
+    alone = "--init_checkpoint=encoder"
     cases = [
         (f"{layers} --teacher=labels", "teacher=", "has the labels neg, neutral, pos,"),
         (f"{layers} --teacher=pairs", "for pairs of texts, not for single texts"),
@@ -206,15 +232,26 @@ def test_bad_input_is_refused_before_anything_is_written():
             "--init_layers has the block 3, but",
             "has the blocks 0 to 2",
         ),
-        (f"{both} {alone}", "--init_layers builds", "Give one of them"),
-        (f"{both} --bert_config_file=tiny", "--init_layers builds"),
-        (f"{both} --feature_cache_dir=gs://a/b", "must be in a local folder"),
+        (f"{teacher} {layers} {alone}", "--init_layers builds", "Give one of them"),
+        (
+            f"{teacher} {layers} --bert_config_file=tiny",
+            "--init_layers builds",
+            "Give one of them",
+        ),
+        (
+            f"{teacher} {layers} --feature_cache_dir=gs://a/b",
+            "must be in a local folder",
+        ),
         (f"{alone} --init_layers=0,1", "--init_layers needs", "--teacher"),
         (f"{alone} --distillation_weight=0.5", "--distillation_weight needs"),
         (f"{alone} --unlabelled_file=texts.tsv", "--unlabelled_file needs"),
         (f"{alone} --feature_cache_dir=cache", "--feature_cache_dir"),
         (f"{alone} --teacher=", "--teacher"),
-        (f"{both} --output_dir=. --overwrite", "removes the run in", "--teacher="),
+        (
+            f"{teacher} {layers} --output_dir=. --overwrite",
+            "--overwrite removes the run in",
+            "--teacher=",
+        ),
     ]
     assert_each_refused(CLASSIFIER, BASE, cases)
     (result,) = run_lines(CLASSIFIER, f"{STUDENT} --head=bilstm")

@@ -2,14 +2,15 @@
 
 import json
 
-import numpy as np
 import pytest
 from run_programs import run_well
 
 # The folders in golden/foreign_checkpoints, and further flags.
 FORMATS = {
     "pytorch_bin": "pytorch_model_bin/zip_pretraining",
+    "pytorch_legacy_bin": "pytorch_model_bin/legacy_pretraining",
     "tf_h5": "tf_model_h5/TFBertModel",
+    "tf_safetensors": "tf_safetensors/TFBertForPreTraining",
     "flax_safetensors": "flax_safetensors/FlaxBertModel",
     "keras_hub_preset": "keras_hub/backbone",
     "keras_hub_file": "keras_hub/dot_keras/classifier.keras",
@@ -44,7 +45,9 @@ def test_a_checkpoint_is_trained_exported_and_asked(test_data, here, name):
     )
 
     # The run's predictions are those of the exported model.
-    expected = np.loadtxt("out/test_results.tsv")[:2]
-    answers = [json.loads(line)["probabilities"] for line in asked.out.splitlines()]
-    found = [[answer["bad"], answer["good"]] for answer in answers]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    predictions = (here / "out/test_results.tsv").read_text().splitlines()[:2]
+    expected = [[float(each) for each in line.split("\t")] for line in predictions]
+    answers = [json.loads(line) for line in asked.out.splitlines()]
+    for answer, probabilities in zip(answers, expected, strict=True):
+        found = [answer["probabilities"][label] for label in ("bad", "good")]
+        assert found == pytest.approx(probabilities, abs=1e-5)

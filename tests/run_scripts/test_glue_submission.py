@@ -47,6 +47,12 @@ def write_folder(folder, *names):
 # The outputs of the model for each example, and the submission file.
 WRITTEN = {
     "mrpc": ("", [[0.9, 0.1], [0.2, 0.8]], "MRPC.tsv", b"0\t0\n1\t1\n"),
+    "rte": (
+        "",
+        [[0.9, 0.1], [0.2, 0.8]],
+        "RTE.tsv",
+        b"0\tentailment\n1\tnot_entailment\n",
+    ),
     "mnli": (
         "mismatched",
         [[0.1, 0.2, 0.7], [0.8, 0.1, 0.1], [0.2, 0.6, 0.2]],
@@ -87,8 +93,10 @@ def test_the_tasks_have_the_official_file_names():
     ]
     assert sorted(names) == sorted(OFFICIAL)
     assert {name: count for name, (count, _) in OFFICIAL.items()} == TEST_EXAMPLES
-    mnli = {"": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"}
-    assert glue_task("mnli").submission.file_names == mnli
+    assert glue_task("mnli").submission.file_names == {
+        "": "MNLI-m.tsv",
+        "mismatched": "MNLI-mm.tsv",
+    }
 
 
 BAD = {

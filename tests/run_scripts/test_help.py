@@ -2,9 +2,10 @@
 
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
-from run_programs import run_python
 
 from bert_tf.program.command_line import _PATH_FLAG
 
@@ -47,17 +48,26 @@ WITHOUT_OPTIONAL_FLAGS = {"run_scripts/make_glue_submission.py"}
 SLOW_PACKAGES = """
 tensorflow tensorflow_text tensorflow_datasets keras tensorboard scipy sklearn
 """
-SECTIONS = ["Required flags:", "Main flags:", "Further flags:"]
+SECTIONS = [
+    "Required flags:", "Main flags:", "Further flags:",
+]  # fmt: skip
 
 
-def run(*words, code=0):
-    """Runs a program, which may not import a slow package; returns the result."""
-    environment = {"PYTHONPATH": str(ROOT)}
-    options = {"code": code, "env": environment, "timeout": 60}
-    result = run_python("-X", "importtime", *words, **options)
+def run(*words):
+    """Runs Python in the root of the repository.
+
+    Returns the result and the imported packages.
+    """
+    command = [sys.executable, "-X", "importtime", *words]
+    result = subprocess.run(
+        command,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     imported = set(re.findall(r"^import time:.*\| +(\w+)", result.stderr, re.M))
-    assert "absl" in imported and not imported & {*SLOW_PACKAGES.split()}
-    return result
+    return result, imported
 
 
 def test_all_programs_are_in_the_list():
@@ -71,13 +81,18 @@ def test_all_programs_are_in_the_list():
 
 @pytest.mark.parametrize("script", MAINS)
 def test_help_imports_no_slow_package_and_describes_each_flag(script):
-    result = run(ROOT / script, "--help")
+    result, imported = run(ROOT / script, "--help")
+    assert result.returncode == 0, result.stderr
+    assert "absl" in imported and not imported & {*SLOW_PACKAGES.split()}
+
     lines = result.stdout.splitlines()
     assert lines[0].endswith(".") and len(lines[0]) < 100
     assert max(map(len, lines)) <= 100
-    program = f"python {script} "
-    if "quickstart" in script:
-        program = "bash run_scripts/quickstart.sh"
+    program = (
+        "bash run_scripts/quickstart.sh"
+        if "quickstart" in script
+        else f"python {script} "
+    )
     assert f"    {program}" in result.stdout.split(" flags:")[0], "there is no example"
 
     titles = [line for line in lines if line in SECTIONS]
@@ -88,39 +103,55 @@ def test_help_imports_no_slow_package_and_describes_each_flag(script):
         for title in SECTIONS
     }
     assert flags["Required flags:"] == MAINS[script].split()
-    optional = flags["Main flags:"] + flags["Further flags:"]
-    assert optional or script in WITHOUT_OPTIONAL_FLAGS
+    assert (
+        flags["Main flags:"] + flags["Further flags:"]
+        or script in WITHOUT_OPTIONAL_FLAGS
+    )
     if script in TRAINING:
-        names = "do_train init_checkpoint vocab_file learning_rate train_batch_size"
-        first = names.split()
+        first = "do_train init_checkpoint vocab_file learning_rate train_batch_size"
+        first = first.split()
         assert [name for name in flags["Main flags:"] if name in first] == first
         assert {"lstm_size", "use_tpu"} & set(flags["Further flags:"])
     assert len(flags["Main flags:"]) <= 25
-    is_text = r"^  --(\w+)=(?:text|comma separated list)$"
-    texts = re.findall(is_text, result.stdout, re.M)
+    texts = set(
+        re.findall(r"^  --(\w+)=(?:text|comma separated list)$", result.stdout, re.M)
+    )
     assert {name for name in texts if not _PATH_FLAG.search(name)} <= {*TEXTS.split()}
     assert not [name for name in TEXTS.split() if _PATH_FLAG.search(name)]
-    description = r"^  --\w+=.*\n((?:      .+\n?)*)"
-    for text in re.findall(description, result.stdout, re.M):
-        assert len(text.strip()) > 15, text
+    for description in re.findall(
+        r"^  --\w+=.*\n((?:      .+\n?)*)", result.stdout, re.M
+    ):
+        assert len(description.strip()) > 15, description
 
 
-def test_error_in_a_flag_imports_no_slow_package():
-    flags = "--task_name=mrpc --output_dir=out --data_dir=. --do_train=true"
-    wrong = "--num_train_epochs=nan"
-    program = ROOT / "run_scripts/run_classifier.py"
-    result = run(program, *flags.split(), wrong, code=2)
-    message = "must be above 0 and at most 1,000,000. Received: nan."
-    assert result.stderr.splitlines()[-1] == f"error: --num_train_epochs {message}"
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("no_such_flag=1", "Unknown command line flag 'no_such_flag'. See --help."),
+        (
+            "num_train_epochs=nan",
+            "--num_train_epochs must be above 0 and at most 1,000,000. Received: nan.",
+        ),
+    ],
+)
+def test_error_in_a_flag_imports_no_slow_package(flag, message):
+    required = "--task_name=mrpc", "--output_dir=out", "--data_dir=.", "--do_train=true"
+    result, imported = run(
+        ROOT / "run_scripts/run_classifier.py", *required, f"--{flag}"
+    )
+    assert result.returncode == 2
+    assert not imported & {*SLOW_PACKAGES.split()}
+    assert result.stderr.splitlines()[-1] == f"error: {message}"
 
 
 def test_version_is_that_of_the_project():
-    result = run(ROOT / "run_scripts/predict.py", "--version")
+    result, imported = run(ROOT / "run_scripts/predict.py", "--version")
     assert re.fullmatch(
         r"bert-tf \d+\.\d+\.\d+ \(tensorflow [\d.]+, keras [\d.]+, "
         r"tensorflow-text [\d.]+\)\n",
         result.stdout,
     )
+    assert result.returncode == 0 and not imported & {*SLOW_PACKAGES.split()}
 
 
 def test_examples_in_the_docstring_give_the_required_flags():
@@ -134,8 +165,17 @@ def test_examples_in_the_docstring_give_the_required_flags():
 
 
 def test_console_scripts_show_their_own_names(tmp_path):
+    setup = (ROOT / "setup.py").read_text("utf-8")
+    targets = dict(re.findall(r'"(bert-tf-[\w-]+)": "([\w.]+)"', setup))
+    assert len(targets) == len(MAINS) - 1  # the quickstart is not installed
+    for name, module in targets.items():
+        folder, program = module.removeprefix("bert_tf.").split(".")
+        assert (
+            f"{folder}/{program}.py" in MAINS and name[8:].replace("-", "_") == program
+        )
     script = tmp_path / "bert-tf-run-squad"
     script.write_text("from bert_tf.run_scripts.run_squad import run\nrun()\n")
-    result = run(script, "--help")
+    result, _ = run(script, "--help")
+    assert result.returncode == 0, result.stderr
     assert re.search(r"^    bert-tf-run-squad ", result.stdout, re.M)
     assert "python " not in result.stdout.split(" flags:")[0]

@@ -1,5 +1,6 @@
 """Runs small versions of the recipes, end to end."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -9,7 +10,6 @@ import paper_data
 import pytest
 import tiny_corpus
 from json_files import read_json, write_json
-from linear_runs import log_entries
 from run_programs import results_of
 
 import bert_tf
@@ -80,7 +80,10 @@ def checkpoints(out):
 
 def training_metrics(folder):
     """Returns the logged training metrics, keyed by step."""
-    return {entry["step"]: entry for entry in log_entries(folder, "train")}
+    lines = [
+        json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()
+    ]
+    return {line["step"]: line for line in lines if line["kind"] == "train"}
 
 
 def test_two_phases_share_one_schedule(tmp_path):
@@ -100,7 +103,20 @@ def test_the_recipe_of_mosaic_bert(tmp_path, capfd):
         PRECISION="float32", GLUE="my_glue",
     )  # fmt: skip
     settings = read_json(out / "model/training_config.json")
-    assert (settings["optimizer"], settings["schedule"]) == ("adamw", "linear")
+    expected = {
+        "num_train_steps": 100,
+        "num_warmup_steps": 6,
+        "adam_beta_1": 0.9,
+        "adam_beta_2": 0.98,
+        "learning_rate": 5e-4,
+        "optimizer": "adamw",
+        "schedule": "linear",
+    }
+    assert {name: settings[name] for name in expected} == expected
+    # MosaicML multiplies each weight by 1 - 1e-5 in a step with the peak learning rate.
+    assert settings["weight_decay_rate"] * settings["learning_rate"] == pytest.approx(
+        1e-5
+    )
     logged = training_metrics(out / "model")
     # 6 of 100 steps are warm-up. Step n uses the learning rate after n - 1 steps.
     assert logged[4]["learning_rate"] == pytest.approx(5e-4 * 3 / 6, rel=1e-4)
@@ -108,8 +124,10 @@ def test_the_recipe_of_mosaic_bert(tmp_path, capfd):
     assert "next_sentence_loss" not in logged[1]
     assert "masked_lm_accuracy" in (out / "model/eval_results.txt").read_text()
     text = capfd.readouterr().out
-    assert f"MODEL='{out}/model' GLUE='my_glue'" in text
-    assert "bash run_scripts/recipes/table1_glue.sh" in text
+    assert (
+        f"MODEL='{out}/model' GLUE='my_glue'" in text
+        and "bash run_scripts/recipes/table1_glue.sh" in text
+    )
 
 
 def test_glue(tmp_path, model):
@@ -164,7 +182,6 @@ def test_named_entities(tmp_path, model):
     assert len(table) == 8
     missing = [label for (label, _), (result, _) in table.items() if result is None]
     assert missing == [
-        "Second-to-last hidden layer",
-        "Last hidden layer",
-        "Weighted sum of all layers",
-    ]
+        "Second-to-last hidden "
+        "layer", "Last hidden layer", "Weighted sum of all layers",
+    ]  # fmt: skip

@@ -12,8 +12,10 @@ from json_files import read_json
 from reference import squad as reference
 from run_programs import (
     assert_each_refused,
+    assert_refused,
     read_lines,
     results_of,
+    run_lines,
     run_well,
     write_rows,
 )
@@ -45,13 +47,19 @@ def data_set(num_paragraphs, version_2, seed, with_answers=True):
         context = "  ".join(facts[: rng.integers(1, 4)])
         city = cities[0]
         answer = [{"text": str(city), "answer_start": context.index(city)}]
-        qas = [{"id": f"q{number}", "question": f"where lives {people[0]}"}]
-        if with_answers:
-            qas[0]["answers"] = answer
+        qas = [
+            {
+                "id": f"q{number}",
+                "question": f"where lives {people[0]}",
+                "answers": answer,
+            }
+        ]
         if version_2:
             qas[0]["is_impossible"] = False
             other = {"id": f"n{number}", "question": f"where lives {people[3]}"}
             qas.append({**other, "answers": [], "is_impossible": True})
+        if not with_answers:
+            qas = [{"id": qa["id"], "question": qa["question"]} for qa in qas]
         paragraphs.append({"context": context, "qas": qas})
     return {"version": "1", "data": [{"title": "people", "paragraphs": paragraphs}]}
 
@@ -77,15 +85,18 @@ def test_version_1_is_trained_predicted_and_scored():
         f"{BASE} --do_eval --init_checkpoint=out --output_dir=again",
         f"{BASE} --do_train --init_checkpoint=out --output_dir=new --check_only",
     )
-    predictions = read_json("out/predictions.json")
-    nbest = read_json("out/nbest_predictions.json")
+    predictions, nbest = (
+        read_json("out/predictions.json"),
+        read_json("out/nbest_predictions.json"),
+    )
     assert list(predictions) == list(nbest) == [f"q{number}" for number in range(12)]
     assert all(nbest[each][0]["text"] == text for each, text in predictions.items())
     assert not os.path.exists("out/null_odds.json")
     expected = reference.metrics_v1(read_json("dev-v1.1.json"), predictions)
     results = results_of("out")
-    eval_results = {f"eval_{name}": value for name, value in expected.items()}
-    assert results == {**eval_results, "global_step": 10}
+    assert results == {f"eval_{k}": v for k, v in expected.items()} | {
+        "global_step": 10
+    }
     assert f"f1 {expected['f1']:.4f} on the dev split" in trained.out
     result = read_json("out/results.json")
     assert (result["metric"], result["value"]) == ("eval_f1", expected["f1"])
@@ -142,6 +153,8 @@ def test_f1_by_characters_of_compressed_files():
         "--export_dir=served",
         f"{evaluate} --init_checkpoint=out --output_dir=again",
     )
+    (refused,) = run_lines(MODULE, f"{BASE} --do_eval --f1_by=bytes")
+    assert_refused(refused, "f1_by")
     predictions = read_json("out/predictions.json")
     answers = {qa["id"]: qa["answers"][0]["text"] for qa in reference.questions(data)}
     scores = [
@@ -165,9 +178,9 @@ def check_records(path):
     found = [
         tf.train.Example.FromString(each.numpy()).features.feature for each in records
     ]
-    names = "unique_ids input_ids input_mask segment_ids start_positions end_positions "
-    names += "is_impossible"
-    assert all(set(each) == {*names.split()} for each in found)
+    names = {"unique_ids", "input_ids", "input_mask", "segment_ids", "start_positions",
+             "end_positions", "is_impossible"}  # fmt: skip
+    assert all(set(each) == names for each in found)
     ids = [each["unique_ids"].int64_list.value[0] for each in found]
     assert ids == list(range(1000000000, 1000000000 + len(found)))
     assert len(found) > 12  # more than the questions of each file
@@ -200,7 +213,11 @@ def test_an_ensemble_of_equal_runs_gives_the_answers_of_one_run():
     assert read_json("both/null_odds.json") == pytest.approx(odds, abs=1e-4)
 
     cases = [
-        ("--predict_file=dev-v1.1.json --output_dir=wrong", "different questions"),
+        (
+            "--predict_file=dev-v1.1.json --output_dir=wrong",
+            "different questions",
+            "dev-v1.1.json",
+        ),
         ("--do_predict", "--average_nbest runs no model"),
         ("--output_dir=out", "contains a run, whose predictions would be replaced"),
         ("--output_dir=mine", "eval_results.txt would be replaced"),
@@ -253,8 +270,8 @@ def test_a_context_without_words_is_answered():
         f"{predict} --predict_file=none.json --output_dir=2",
         f"{predict} --predict_file=none.json --output_dir=3 --version_2_with_negative",
     )
-    empty = dict.fromkeys("ab", "empty")
+    empty = {"a": "empty", "b": "empty"}
     assert read_json("1/predictions.json") == {**empty, "c": "ann"}
     assert read_json("2/predictions.json") == empty
-    assert read_json("3/predictions.json") == dict.fromkeys("ab", "")
-    assert read_json("3/null_odds.json") == dict.fromkeys("ab", 0.0)
+    assert read_json("3/predictions.json") == {"a": "", "b": ""}
+    assert read_json("3/null_odds.json") == {"a": 0.0, "b": 0.0}

@@ -145,16 +145,17 @@ def content_of(path):
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_the_next_write_removes_what_a_killed_process_left(tmp_path, kind):
-    path = tmp_path / "out.txt"
-    left, other = (
-        pathlib.Path(atomic_files.temporary_path(f"{tmp_path}/{name}"))
-        for name in ("out.txt", "other.txt")
+    path, other = (
+        tmp_path / "out.txt",
+        atomic_files.temporary_path(str(tmp_path / "other.txt")),
     )
-    other.write_text("of another output")
+    pathlib.Path(other).write_text("of another output")
     process = start_writer(kind, path)
+    left = pathlib.Path(atomic_files.temporary_path(str(path)))
     atomic_files.remove_leftovers(str(tmp_path))
-    # Only a living process keeps its file.
-    assert left.exists() and not other.exists()
+    assert left.exists() and not os.path.exists(other), (
+        "only a living process keeps its file"
+    )
     process.kill()
     process.wait()
     write(kind, path, "second")
@@ -184,8 +185,9 @@ def test_the_end_of_a_write_keeps_the_temporary_file_of_the_next_one(
 
         def begin_second(entry):
             sync(entry)
-            # The first file has its name already.
-            if entry == str(tmp_path) and not begun:
+            if (
+                entry == str(tmp_path) and not begun
+            ):  # the first file has its name already
                 begun.append(second.enter_context(files.atomic_replace(str(path))))
 
         monkeypatch.setattr(atomic_files, "_sync_entry", begin_second)
@@ -224,10 +226,11 @@ def test_the_permissions_of_an_output_are_kept(tmp_path, kind):
 
 def test_each_output_has_its_own_temporary_name():
     names = [
-        *["a_b", "a%b", "a.b", "a%5Fb"],
-        "_" * 50,
-        "_" * 51,
-        "_" * 180,
+        "a_b",
+        "a%b",
+        "a.b",
+        "a%5Fb",
+        *("_" * n for n in (50, 51, 180)),
         "\u0435" * 127,
     ]
     paths = [atomic_files.temporary_path(f"folder/{name}") for name in names]

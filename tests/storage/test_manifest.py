@@ -2,11 +2,11 @@
 
 import dataclasses
 import hashlib
+import json
 import os
 
 import pytest
 import tensorflow as tf
-from json_files import read_json
 from refusals import refused
 
 from bert_tf.storage import files, manifest
@@ -31,20 +31,28 @@ def written(tmp_path, *shards, name="a"):
 
 
 def test_globs_leave_out_the_files_next_to_records(tmp_path):
-    names = "a.COMPLETED a.manifest.json a.stats.json a.tfrecord b.tf_record"
-    paths = [tmp_path / name for name in names.split()]
-    for path in paths:
-        path.touch()
-    *_, stats, one, other = map(str, paths)
-    assert manifest.find_records(f"{tmp_path}/*") == [one, other]
-    assert manifest.find_records(stats) == [stats]
+    names = (
+        "a.COMPLETED",
+        "a.manifest.json",
+        "a.stats.json",
+        "a.tfrecord",
+        "b.tf_record",
+    )
+    for name in names:
+        (tmp_path / name).write_bytes(b"")
+    found = manifest.find_records(f"{tmp_path}/*")
+    assert found == [f"{tmp_path}/{name}" for name in names[3:]]
+    assert manifest.find_records(f"{tmp_path}/a.stats.json") == [
+        f"{tmp_path}/a.stats.json"
+    ]
     with refused(r"No record file matches .*a\.m\*"):
         manifest.find_records(f"{tmp_path}/a.m*")
 
 
 def test_the_file_has_the_released_format(tmp_path):
     shard = shard_of(tmp_path / "a.tfrecord")
-    assert read_json(written(tmp_path, shard)) == {
+    content = json.loads(tf.io.gfile.GFile(written(tmp_path, shard)).read())
+    assert content == {
         "format": "bert_tf pretraining records",
         "version": 1,
         **FACTS,
@@ -60,7 +68,9 @@ def test_paths_follow_the_folder_of_the_manifest(tmp_path):
     inside = shard_of(tmp_path / "before/a.tfrecord")
     next_to_it = shard_of(tmp_path / "other" / "b.tfrecord")
     path = written(tmp_path / "before", inside, next_to_it)
-    names = [shard["name"] for shard in read_json(path)["shards"]]
+    names = [
+        shard["name"] for shard in json.loads(tf.io.gfile.GFile(path).read())["shards"]
+    ]
     assert names == ["a.tfrecord", "../other/b.tfrecord"]
     os.rename(tmp_path / "before", tmp_path / "after")
     read = Manifest.read(str(tmp_path / "after/a.manifest.json"))
@@ -104,7 +114,10 @@ def test_size_and_checksum_of_a_changed_file_differ(tmp_path):
         shard.has_recorded_checksum()
 
 
-@pytest.mark.parametrize("content", ["", "[1, 2]"])
+@pytest.mark.parametrize(
+    "content",
+    ["", "[1, 2]"],
+)  # fmt: skip
 def test_a_damaged_manifest_is_refused_or_skipped(tmp_path, content):
     damaged = tmp_path / "b.manifest.json"
     damaged.write_text(content)

@@ -63,7 +63,7 @@ def test_files_are_readable_without_our_code(folder):
         assert json.load(file)["hidden_size"] == 4
 
 
-def flip(content):
+def flip(content: bytes) -> bytes:
     return content[:-2] + bytes([content[-2] ^ 1]) + content[-1:]
 
 
@@ -78,6 +78,8 @@ CHANGES = [
     ("bert_config.json", edited(num_attention_heads=4), REPLACED),
     ("weights.json", edited(labels=["yes", "no"]), REPLACED),
     ("weights.json", edited(format=1), REPLACED),
+    ("weights.json", edited(do_lower_case=False), REPLACED),
+    ("weights.json", edited(config_sha256="0" * 64), REPLACED),
     ("weights.json", lambda _: b'{"format": 2}', REPLACED),
     ("weights.json", lambda _: b"{", "is damaged"),
     ("weights.json", lambda _: b"[]",
@@ -131,7 +133,10 @@ def test_entries_in_a_weights_folder_keep_their_white_space(tmp_path):
 
 
 def test_ram_paths_are_written_and_read():
-    path = "ram://weights-test/model"
-    weights.write_into(path, ARRAYS, CONFIG.to_dict(), VOCABULARY, False, {})
-    assert weights.is_weights_folder(path)
-    assert weights.read_weights_folder(path).do_lower_case is False
+    weights.write_into(
+        "ram://weights-test/model", ARRAYS, CONFIG.to_dict(), VOCABULARY, False, {}
+    )
+    assert weights.is_weights_folder("ram://weights-test/model")
+    assert (
+        weights.read_weights_folder("ram://weights-test/model").do_lower_case is False
+    )

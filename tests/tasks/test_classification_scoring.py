@@ -45,17 +45,27 @@ def test_classification_metrics_equal_scikit_learn(classes):
     names = tuple(f"class {number}" for number in range(classes))
     logits = random_logits(classes)
     ids = np.random.default_rng(1).integers(0, classes, COUNT)
-    found = classify(names, ids, logits, ("f1", "macro_f1", "matthews_correlation"))
+    found = classify(names, ids, logits, ("macro_f1", "matthews_correlation"))
     predicted = logits.argmax(-1)
     probabilities = scipy.special.softmax(logits.astype(np.float64), axis=-1)
     expected = {
         "accuracy": sklearn.metrics.accuracy_score(ids, predicted),
         "loss": sklearn.metrics.log_loss(ids, probabilities),
-        "f1": sklearn.metrics.f1_score(ids == 1, predicted == 1),  # the second label
         "macro_f1": sklearn.metrics.f1_score(ids, predicted, average="macro"),
         "matthews_correlation": sklearn.metrics.matthews_corrcoef(ids, predicted),
     }
     assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_f1_is_that_of_the_second_label():
+    logits, ids = random_logits(2), np.random.default_rng(1).integers(0, 2, COUNT)
+    predicted = logits.argmax(-1)
+    both = np.sum(predicted & ids)
+    precision, recall = both / np.sum(predicted), both / np.sum(ids)
+    found = classify(("x", "y"), ids, logits, ("f1",))
+    assert found["f1"] == pytest.approx(
+        2 * precision * recall / (precision + recall), abs=1e-12
+    )
 
 
 def test_a_literal_report():
@@ -78,7 +88,9 @@ def test_a_literal_report():
     )
 
 
-@pytest.mark.parametrize(("label", "f1"), [(0, 0), (1, 1)])
+@pytest.mark.parametrize(
+    ("label", "f1"), [(0, 0), (1, 1)], ids=["only_first", "only_second"]
+)
 @pytest.mark.filterwarnings("error")
 def test_one_class_gives_defined_numbers(label, f1):
     ids = [label, label]
@@ -159,11 +171,8 @@ def test_regression_metrics_equal_scipy():
 
 @pytest.mark.parametrize(
     ("labels", "predicted"),
-    [
-        ([1.0, 2.0], [3.0, 3.0]),  # equal predictions
-        ([1.0, 1.0], [2.0, 3.0]),  # equal labels
-        ([1.0], [2.0]),
-    ],
+    [([1.0, 2.0], [3.0, 3.0]), ([1.0, 1.0], [2.0, 3.0]), ([1.0], [2.0])],
+    ids=["constant_predictions", "constant_labels", "one_example"],
 )
 @pytest.mark.filterwarnings("error")
 def test_correlations_without_a_definition_are_zero(labels, predicted):

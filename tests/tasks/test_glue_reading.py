@@ -193,10 +193,17 @@ def test_files_are_found_in_the_folder_above_the_task(tmp_path):
 # A task, the kind of split, a file, and what is wrong with it. In a test file of QQP, a
 # skipped row would shift the predictions of all later rows in the submission file.
 SST2_LABELS = "line 2: the label '2' is not one of 0, 1."
+NLI_LABELS = "line 2: the label '-' is not one of contradiction, entailment, neutral."
 MRPC_COLUMNS = "dev.tsv has no column '#2 String'. Its columns are: Quality, #1 ID"
 COLA_COLUMNS = "no column 'sentence'. Its columns are: index, text"
 BAD = [
     ("sst-2", "dev", "sentence\tlabel\nfine\t2\n", SST2_LABELS),
+    (
+        "mnli",
+        "dev",
+        f"{MNLI_START}\tlabel1\tgold_label\n{MNLI_ROW}\tneutral\t-\n",
+        NLI_LABELS,
+    ),
     ("mrpc", "dev", "Quality\t#1 ID\t#2 ID\t#1 String\n1\t1\t2\ta\n", MRPC_COLUMNS),
     (
         "sst-2",
@@ -222,6 +229,7 @@ BAD = [
         f"{STSB_HEADER}{STSB_ROW}5.001\n",
         "'5.001' is not a number from 0 to 5",
     ),
+    ("rte", "dev", "", "dev.tsv is empty"),
     ("cola", "test", "index\ttext\n0\tBill left.\n", COLA_COLUMNS),
 ]
 

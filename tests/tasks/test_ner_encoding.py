@@ -73,7 +73,6 @@ def test_random_sentences(length, do_lower_case):
     ids, labels = zip(*(record for each in expected for record in each), strict=True)
     assert found.columns["input_ids"].tolist() == list(ids)
     assert found.columns["label_ids"].tolist() == list(labels)
-    assert found.columns["label_ids"].dtype == np.uint8
     sep = tokenizers(do_lower_case)[0].sep_id
     ends = [row.index(sep) for row in found.columns["input_ids"].tolist()]
     assert found.columns["input_mask"].sum(axis=1).tolist() == [end + 1 for end in ends]
@@ -84,6 +83,13 @@ def test_random_sentences(length, do_lower_case):
     tags = [tag for each in examples for tag in make_task(LABELS).as_row(each)["tags"]]
     given = found.columns["label_ids"]
     assert [LABELS[index - 1] for index in given[given > 0]] == tags
+
+
+def test_the_first_piece_has_the_label():
+    found = encode([sentence(["cats", "unable", "a"], ["B-PER", "I-PER", "O"])], 9)
+    assert found.columns["label_ids"].tolist() == [[0, 2, 0, 3, 0, 1, 0, 0, 0]]
+    assert found.columns["input_mask"].tolist() == [[1, 1, 1, 1, 1, 1, 1, 0, 0]]
+    assert found.columns["label_ids"].dtype == np.uint8
 
 
 @pytest.mark.parametrize("word", ["\ufe0f", "\u200b", "\ufffd", "\u0301"])

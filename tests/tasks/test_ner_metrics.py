@@ -12,8 +12,6 @@ from reference import conlleval as reference
 from bert_tf.tasks.ner.ner_metrics import EntityMetrics
 
 NUM_RANDOM = 10_000
-NAMES = ("precision", "recall", "f1")
-SURFACE_NAMES = ("surface_precision", "surface_recall", "surface_f1")
 
 
 def metrics_of(pairs):
@@ -25,7 +23,8 @@ def metrics_of(pairs):
 
 def check_equal(metrics, counts):
     results = metrics.results()
-    assert [results[name] for name in NAMES] == pytest.approx(reference.overall(counts))
+    names = ("precision", "recall", "f1")
+    assert [results[name] for name in names] == pytest.approx(reference.overall(counts))
     accuracy = 100 * counts.equal_tags / counts.words
     assert results["accuracy"] == pytest.approx(accuracy)
     for kind in {*counts.correct, *counts.predicted} - {""}:
@@ -40,10 +39,13 @@ def check_equal(metrics, counts):
 def test_random_sequences_of_all_schemes_have_the_scores_of_conlleval():
     pairs = list(random_pairs(0, NUM_RANDOM))
     check_equal(metrics_of(pairs), reference.count(pairs))
-    # A sentence of each scheme, and a malformed one.
-    for start in range(0, NUM_RANDOM, 4):
-        four = pairs[start : start + 4]
-        check_equal(metrics_of(four), reference.count(four))
+    for start in range(
+        0, NUM_RANDOM, 4
+    ):  # a sentence of each scheme, and a malformed one
+        check_equal(
+            metrics_of(pairs[start : start + 4]),
+            reference.count(pairs[start : start + 4]),
+        )
 
 
 def test_all_sequences_of_length_three():
@@ -78,8 +80,9 @@ def test_scores_of_the_package_conlleval_are_equal():
     pairs = list(random_pairs(2, NUM_RANDOM))
     lines = []
     for correct, predicted in pairs:
-        lines += [f"word {a} {b}" for a, b in zip(correct, predicted, strict=True)]
-        lines.append("")
+        lines += [f"word {a} {b}" for a, b in zip(correct, predicted, strict=True)] + [
+            ""
+        ]
     with contextlib.redirect_stdout(io.StringIO()):
         found = package.evaluate(lines)
     metrics, overall = metrics_of(pairs), found["overall"]["chunks"]["evals"]
@@ -91,8 +94,18 @@ def test_scores_of_the_package_conlleval_are_equal():
         assert metrics.of_type(kind).f1 == pytest.approx(100 * values["evals"]["f1"])
 
 
-def test_without_sentences_all_metrics_are_0():
-    assert set(metrics_of([]).results().values()) == {0.0}
+def test_no_entities_and_no_predictions():
+    assert set(metrics_of([(["O", "O"], ["O", "O"])]).results().values()) == {
+        0.0,
+        100.0,
+    }
+    nothing_found = metrics_of([(["B-X"], ["O"])]).results()
+    assert set(nothing_found.values()) == {0.0}
+    assert metrics_of([]).results()["accuracy"] == 0.0
+
+
+def test_one_word():
+    assert metrics_of([(["B-X"], ["I-X"])]).overall() == (100.0, 100.0, 100.0)
 
 
 def test_surface_forms_count_once():
@@ -105,8 +118,15 @@ def test_surface_forms_count_once():
     # Correct: Ann, Rome, Ann Lee. Predicted: Ann, Rome as PER, Ann Lee. In both: Ann,
     # Ann Lee.
     expected = [200 / 3, 200 / 3, 200 / 3]
-    assert [results[name] for name in SURFACE_NAMES] == pytest.approx(expected)
+    names = ("surface_precision", "surface_recall", "surface_f1")
+    assert [results[name] for name in names] == pytest.approx(expected)
     assert results["recall"] == pytest.approx(50)
+
+
+def test_a_surface_form_at_another_place_is_not_found():
+    metrics = EntityMetrics()
+    metrics.add(["Ann", "Ann"], ["B-PER", "O"], ["O", "B-PER"])
+    assert metrics.results()["surface_f1"] == 0.0
 
 
 def surface_scores(sentences):
@@ -132,8 +152,11 @@ def test_surface_forms_of_random_sentences():
         metrics = EntityMetrics()
         for sentence in chosen:
             metrics.add(*sentence)
-        results, expected = metrics.results(), surface_scores(chosen)
-        assert [results[name] for name in SURFACE_NAMES] == pytest.approx(expected)
+        results = metrics.results()
+        names = ("surface_precision", "surface_recall", "surface_f1")
+        assert [results[name] for name in names] == pytest.approx(
+            surface_scores(chosen)
+        )
 
 
 def test_the_baseline_is_the_tag_o_for_each_word():

@@ -26,10 +26,6 @@ Rome NNP I-NP I-LOC
 """
 
 
-def read_text(tmp_path, text, task=TASK):
-    return read(task, write(tmp_path / "a.conll", text))
-
-
 def sentences(examples):
     return [(" ".join(each.words), " ".join(each.tags or ["-"])) for each in examples]
 
@@ -39,7 +35,8 @@ def check_refused(path, *parts, task=TASK, kind="dev"):
 
 
 def test_first_and_last_column_are_the_default(tmp_path):
-    examples, counts = read_text(tmp_path, CONLL_2003)
+    path = write(tmp_path / "a.txt", CONLL_2003)
+    examples, counts = read(TASK, path)
     assert sentences(examples) == [
         ("EU rejects", "I-ORG O"),
         ("Peter", "I-PER"),
@@ -53,8 +50,8 @@ def test_first_and_last_column_are_the_default(tmp_path):
     [((0, 3), "EU", "I-ORG"), ((-4, -1), "EU", "I-ORG"), ((1, 2), "NNP", "I-NP")],
 )
 def test_columns_are_indices(tmp_path, columns, words, tags):
-    task = make_task(columns=Columns(*columns))
-    examples, _ = read_text(tmp_path, CONLL_2003, task)
+    path = write(tmp_path / "a.txt", CONLL_2003)
+    examples, _ = read(make_task(columns=Columns(*columns)), path)
     assert (examples[0].words[0], examples[0].tags[0]) == (words, tags)
 
 
@@ -63,7 +60,7 @@ def test_columns_are_indices(tmp_path, columns, words, tags):
 def test_separators_and_line_ends(tmp_path, separator, line_end):
     lines = ["Ann x B-PER", "left y O", "", "Rome z B-LOC"]
     text = line_end.join(lines).replace(" ", separator)
-    examples, _ = read_text(tmp_path, text)
+    examples, _ = read(TASK, write(tmp_path / "a.conll", text))
     assert sentences(examples) == [("Ann left", "B-PER O"), ("Rome", "B-LOC")]
 
 
@@ -73,19 +70,19 @@ def test_special_words(tmp_path):
     A no-break space, a variation selector and a blank may be in a word.
     """
     text = "#\tO\n# text\tO\n\xa0\tO\n\ufe0f\tB-PER\na b\tI-PER\n -DOCSTART-\tO\n"
-    ((example,), _) = read_text(tmp_path, text)
+    ((example,), _) = read(TASK, write(tmp_path / "a.conll", text))
     assert example.words == ("#", "# text", "\xa0", "\ufe0f", "a b", " -DOCSTART-")
 
 
 def test_lines_of_white_space_end_a_sentence(tmp_path):
     text = "\n \nAnn\tB-PER\n\t\nleft\tO\n \t \n\n\u3000\nRome\tB-LOC\n\n\n"
-    examples, _ = read_text(tmp_path, text)
+    examples, _ = read(TASK, write(tmp_path / "a.conll", text))
     assert [each.words for each in examples] == [("Ann",), ("left",), ("Rome",)]
 
 
 @pytest.mark.parametrize("text", ["", "\n", " \n\t\n", "-DOCSTART- -X- O O\n\n"])
 def test_a_file_without_words_has_no_sentences(tmp_path, text):
-    assert read_text(tmp_path, text) == ([], Counter())
+    assert read(TASK, write(tmp_path / "a.conll", text)) == ([], Counter())
     with refused_with("has no entities, so there is nothing to learn"):
         prepared(
             TASK, DataLocation(train_file=str(tmp_path / "a.conll")), max_seq_length=16
@@ -157,7 +154,8 @@ def test_a_skipped_sentence_is_no_context(tmp_path):
 def test_forbidden_tags_are_read_and_counted(tmp_path):
     text = "a\tB-PER\nb\tI-PER\nc\tI-LOC\n\nd\tO\ne\tI-PER\n\n"
     text += "f\tB-LOC\ng\tB-LOC\nh\tO\ni\tB-PER\n"
-    examples, counts = read_text(tmp_path, text)
+    path = write(tmp_path / "a.conll", text)
+    examples, counts = read(TASK, path)
     assert len(examples) == 3 and counts == {FORBIDDEN: 2}
     assert TASK.as_row(examples[1])["tags"] == ["O", "B-PER"]
 
@@ -191,12 +189,13 @@ def test_files_to_predict_may_have_words_only(tmp_path):
 
 def test_a_column_that_does_not_exist_is_refused(tmp_path):
     path = write(tmp_path / "a.txt", "Ann O\n")
-    for columns, message in (
-        (Columns(2, 1), "token_column must be from -2 to 1"),
-        (Columns(-3, 1), "token_column must be from -2 to 1"),
-        (Columns(1, -1), "no column for tags"),
-    ):
-        check_refused(path, message, task=make_task(columns=columns))
+    for column in (2, -3):
+        check_refused(
+            path,
+            "token_column must be from -2 to 1",
+            task=make_task(columns=Columns(column, 1)),
+        )
+    check_refused(path, "no column for tags", task=make_task(columns=Columns(1, -1)))
 
 
 @pytest.mark.parametrize("text", [
@@ -207,7 +206,7 @@ def test_a_column_that_does_not_exist_is_refused(tmp_path):
     "Ann B-PER",
 ])  # fmt: skip
 def test_each_line_of_the_file_gives_a_line_of_the_output(tmp_path, text):
-    examples, _ = read_text(tmp_path, text)
+    examples, _ = read(TASK, write(tmp_path / "a.conll", text))
     tags = ["B-NEW", *["I-NEW"] * 10]
     lines = [
         line for each in examples for line in render(each, tags[: len(each.words)])

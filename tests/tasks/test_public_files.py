@@ -103,6 +103,15 @@ TABLES = [
         [("Go, now", "ham"), ("Win 10 £", "spam")],
     ),
     (
+        "latin-1 as utf-8",
+        table("v2", "v1"),
+        "unnamed_columns_latin1.csv",
+        refused(
+            "is not UTF-8: byte 0xa3 in line 3",
+            "give its encoding, such as encoding=latin-1",
+        ),
+    ),
+    (
         "other encoding",
         table(encoding="ascii"),
         ("t.csv", "s,label\né,a\n"),
@@ -113,6 +122,12 @@ TABLES = [
         table(encoding="utf-16"),
         ("t.tsv", "s\tlabel\r\nx\ta\r\ny\tb\r\n".encode("utf-16")),
         ROWS_AB,
+    ),
+    (
+        "gb18030",
+        table(encoding="gb18030"),
+        ("t.csv", "s,label\n猫,a\n狗,b\n".encode("gb18030")),
+        [("猫", "a"), ("狗", "b")],
     ),
     ("gzip", table(), ("t.csv.gz", gzip.compress(b"s,label\nx,a\ny,b\n")), ROWS_AB),
     (
@@ -148,6 +163,15 @@ TABLES = [
         ),
     ),
     ("surplus empty fields", table(), ("t.csv", "s,label\nx,a,,\ny,b,\n"), ROWS_AB),
+    (
+        "unquoted separator",
+        table(),
+        ("t.csv", "s,label\nx,y,a\n"),
+        refused(
+            "line 2: 3 fields, but the header line has 2",
+            "field with a comma needs quotes",
+        ),
+    ),
     (
         "text file",
         table(input_format="tsv"),
@@ -236,10 +260,6 @@ def choices_to_predict(path):
     return choices(path, "test")
 
 
-def labels_of_choices(path):
-    return [label for *_, label in choices(path)]
-
-
 def rows_of_labels(*labels):
     start = '{"context": "c", "choices": ["a", "b", "d", "e"], "label":'
     return "c.jsonl", "".join(f"{start} {label}}}\n" for label in labels)
@@ -263,6 +283,19 @@ CHOICES = [
     ),
     ("tsv to predict", choices_to_predict, "swag_test.tsv", [(*RAIN, None)]),
     (
+        "CommonsenseQA",
+        choices,
+        (
+            "c.jsonl",
+            '{"answerKey": "A", "id": "1", "question": {"stem": "?", "choices": []}}',
+        ),
+        refused(
+            "c.jsonl, line 1 has no column",
+            "columns are: answerKey, id, question.",
+            EXPECTED,
+        ),
+    ),
+    (
         "CommonsenseQA of Hugging Face",
         choices,
         (
@@ -283,7 +316,7 @@ CHOICES = [
     ),
     (
         "letters",
-        labels_of_choices,
+        lambda path: [row[2] for row in choices(path)],
         rows_of_labels('"D"', '"B"', '"A"'),
         [3, 1, 0],
     ),
@@ -313,7 +346,7 @@ CHOICES = [
     ),
     (
         "one label",
-        labels_of_choices,
+        lambda path: [row[2] for row in choices(path)],
         rows_of_labels(1, 1),
         [1, 1],
     ),
@@ -357,10 +390,6 @@ def predicted(path):
     return [line for each in examples for line in render(each, list(each.tags))]
 
 
-def tags_and_predictions(path):
-    return sentences(path), predicted(path)
-
-
 SECOND = Columns(1, 2)
 KAGGLE = (
     "Sentence #,Word,POS,Tag\nSentence: 1,Ann,NNP,B-per\n,left,VBD,O\n"
@@ -373,6 +402,12 @@ NER = [
         words_in_latin1,
         ("a.csv", "Word,Tag\nZoë,O\n".encode("latin-1")),
         ["Zoë"],
+    ),
+    (
+        "latin-1 as UTF-8",
+        words,
+        ("a.conll", "Zoë O\n".encode("latin-1")),
+        refused("a.conll is not UTF-8", "encoding=latin-1"),
     ),
     (
         "columns that are not the first and the last",
@@ -423,6 +458,17 @@ NER = [
         ),
     ),
     (
+        "comments",
+        lambda path: entities(path, SECOND),
+        "comments.tsv",
+        (
+            {"PER": 1, "LOC": 1},
+            "words: column 1 of 4; tags: column 2: LOC 1, PER 1; scheme iob2: O "
+            "B-ENTITY I-ENTITY",
+            0,
+        ),
+    ),
+    (
         "comments with an empty column at the end, as in GermEval",
         lambda path: sentences(path, columns=SECOND),
         ("a.tsv", "#\thttp://a.org\t[2010-01-01]\t\n1\t#\tO\tO\n2\tAnn\tB-PER\tO\n"),
@@ -448,12 +494,15 @@ NER = [
     ),
     (
         "BILOU",
-        tags_and_predictions,
+        sentences,
         ("a.conll", "a B-PER\nb L-PER\nc U-LOC\nd O\n"),
-        (
-            [("a b c d", "B-PER E-PER S-LOC O")],
-            ["a B-PER B-PER", "b L-PER L-PER", "c U-LOC U-LOC", "d O O"],
-        ),
+        [("a b c d", "B-PER E-PER S-LOC O")],
+    ),
+    (
+        "BILOU predictions",
+        predicted,
+        ("a.conll", "a B-PER\nb L-PER\nc U-LOC\n"),
+        ["a B-PER B-PER", "b L-PER L-PER", "c U-LOC U-LOC"],
     ),
     (
         "BMES",
@@ -463,24 +512,39 @@ NER = [
     ),
     (
         "tags without types",
-        tags_and_predictions,
+        sentences,
         ("a.conll", "a B\nb I\nc O\n"),
-        ([("a b c", "B-ENTITY I-ENTITY O")], ["a B B", "b I I", "c O O"]),
+        [("a b c", "B-ENTITY I-ENTITY O")],
+    ),
+    (
+        "predictions without types",
+        predicted,
+        ("a.conll", "a B\nb O\n"),
+        ["a B B", "b O O"],
     ),
     (
         "lower case",
-        tags_and_predictions,
+        sentences,
         ("a.conll", "a b-per\nb i-per\nc o\n"),
-        ([("a b c", "B-per I-per O")], ["a b-per b-per", "b i-per i-per", "c o o"]),
+        [("a b c", "B-per I-per O")],
+    ),
+    (
+        "lower-case predictions",
+        predicted,
+        ("a.conll", "a b-per\nc o\n"),
+        ["a b-per b-per", "c o o"],
     ),
     (
         "an underscore in tags",
-        tags_and_predictions,
-        ("a.conll", "a B_WORK_OF\nb I_WORK_OF\nc O\n"),
-        (
-            [("a b c", "B-WORK_OF I-WORK_OF O")],
-            ["a B_WORK_OF B_WORK_OF", "b I_WORK_OF I_WORK_OF", "c O O"],
-        ),
+        sentences,
+        ("a.conll", "a B_PER\nb I_PER\nc O\n"),
+        [("a b c", "B-PER I-PER O")],
+    ),
+    (
+        "underscores in predictions",
+        predicted,
+        ("a.conll", "a B_WORK_OF\n"),
+        ["a B_WORK_OF B_WORK_OF"],
     ),
     (
         "one type with another separator",
@@ -490,12 +554,15 @@ NER = [
     ),
     (
         "tags without prefixes",
-        tags_and_predictions,
+        sentences,
         ("a.conll", "a PER\nb PER\nc 0\nd creative-work\n"),
-        (
-            [("a b c d", "I-PER I-PER O I-creative-work")],
-            ["a PER PER", "b PER PER", "c 0 0", "d creative-work creative-work"],
-        ),
+        [("a b c d", "I-PER I-PER O I-creative-work")],
+    ),
+    (
+        "predictions without prefixes",
+        predicted,
+        ("a.conll", "a PER\nb PER\nc 0\n"),
+        ["a PER PER", "b PER PER", "c 0 0"],
     ),
     (
         "no outside tag",
@@ -648,6 +715,12 @@ SQUAD = [
         [("1", "Who left?", ("Ann",), 0)],
     ),
     (
+        "impossible as text",
+        squad_data.to_train_version_2,
+        "impossible_text.json",
+        [("1", ("Ann",), False), ("2", ("Bob",), False)],
+    ),
+    (
         "second occurrence",
         squad_data.to_train,
         "second_occurrence.json",
@@ -655,7 +728,7 @@ SQUAD = [
     ),
     (
         "impossible, another word",
-        lambda path: squad_data.read(path, True, True),
+        squad_data.to_train_version_2,
         squad(
             qas='[{"id": 1, "question": "Who?", "answers": [], "is_impossible": "yes"}]'
         ),
@@ -680,6 +753,12 @@ SQUAD = [
         refused(
             PLACE + ".answers[0]", "answer_start must be a whole number", "'first'"
         ),
+    ),
+    (
+        "position null",
+        squad_data.to_train,
+        squad(stated("null")),
+        refused(PLACE + ".answers[0]", "answer_start must be", "None"),
     ),
     (
         "answer as a number",
@@ -736,6 +815,12 @@ SQUAD = [
         refused(PLACE, "id must be a text or a number", "[1]"),
     ),
     (
+        "ids 1 and '1'",
+        squad_data.to_predict,
+        squad(qas='[{"id": 1, "question": "a"}, {"id": "1", "question": "b"}]'),
+        refused("data[0].paragraphs[0].qas[1]", "the id '1'", "an earlier question"),
+    ),
+    (
         "data null",
         squad_data.to_predict,
         squad(data="null"),
@@ -758,6 +843,12 @@ SQUAD = [
         squad_data.to_predict,
         squad(qas="null"),
         refused("data[0].paragraphs[0]: qas must be a list", "None"),
+    ),
+    (
+        "context null",
+        squad_data.to_predict,
+        squad(context="null"),
+        refused("data[0].paragraphs[0]: context must be a text or a number", "None"),
     ),
     (
         "context not a number",

@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import tensorflow as tf
+from json_files import read_json
 from reference import squad as oracle
 from refusals import refused
 from squad_data import (
@@ -13,14 +14,15 @@ from squad_data import (
     Encoded,
     answers_of,
     data_of,
-    golden,
     make_task,
     paragraph_of,
     random_data,
     read,
+    released_vocabulary,
     tokenizers,
     write,
 )
+from tokenizer_pairs import pair
 
 from bert_tf import features
 from bert_tf.fine_tuning import record_files
@@ -42,19 +44,34 @@ FIELDS = {
 }
 
 
-def expected_column(windows, name):
-    """Returns a feature of windows of the oracle; a prediction has the positions 0."""
-    return [getattr(window, FIELDS.get(name, name)) or 0 for window in windows]
+def columns_of(encoded):
+    """Returns the columns of a task as lists, with the names of the oracle's fields."""
+    return {
+        FIELDS.get(name, name): values.tolist()
+        for name, values in encoded.columns.items()
+    }
+
+
+def expected_columns(found, names):
+    """Returns the same columns of the oracle; a prediction has the positions 0."""
+    return {
+        name: [getattr(window, name) or 0 for window in found.features]
+        for name in names
+    }
+
+
+def expected_windows(found):
+    """Returns the number of windows of each example of the oracle."""
+    counts = Counter(window.example_index for window in found.features)
+    return [counts[number] for number in range(len(found.oracle_examples))]
 
 
 def check_equal(found):
     """Checks all records of a file against those of the oracle."""
-    assert len(found.encoded.columns) == 6
-    for name, values in found.encoded.columns.items():
-        assert values.tolist() == expected_column(found.features, name), name
-    counts = Counter(window.example_index for window in found.features)
-    expected = [counts[number] for number in range(len(found.oracle_examples))]
-    assert found.encoded.records_per_example.tolist() == expected
+    columns = columns_of(found.encoded)
+    assert columns == expected_columns(found, columns)
+    assert len(columns) == 6
+    assert found.encoded.records_per_example.tolist() == expected_windows(found)
 
 
 def encoded(path, do_lower_case, sizes, training, version_2):
@@ -106,15 +123,29 @@ def test_golden_files(test_data, version, training):
 
     Its training records are in the order of the file.
     """
-    folder, found, *_ = golden(test_data, version, training)
+    folder = test_data / "golden/google_squad_postprocess"
+    if not folder.is_dir():
+        pytest.skip("requires golden/google_squad_postprocess in BERT_TF_TEST_DATA")
+    flags = read_json(folder / version / "flags.json")
+    names = "doc_stride", "max_query_length"
+    tokenizer, reference = pair(released_vocabulary(test_data), True)
+    task = make_task(
+        tokenizer, {name: flags[name] for name in names},
+        {"version_2_with_negative": flags["version_2_with_negative"]},
+    )  # fmt: skip
+    kind = "train_" if training else ""
+    path = folder / f"squad_sample_{kind}{version}.json"
+    found = Encoded(path, task, reference, flags["max_seq_length"], training)
     check_equal(found)
     kind = "train" if training else "predict"
-    with np.load(folder / f"features_{kind}.npz") as arrays:
-        for name, values in arrays.items():
-            expected = expected_column(found.features, name)
+    with np.load(folder / version / f"features_{kind}.npz") as golden:
+        for name, values in golden.items():
+            expected = [
+                getattr(window, FIELDS.get(name, name)) for window in found.features
+            ]
             np.testing.assert_array_equal(expected, values, err_msg=name)
-        assert {"unique_ids", "input_ids", "input_mask", "segment_ids"} <= {*arrays}
-        assert ("start_positions" in arrays) == training
+        assert {"unique_ids", "input_ids", "input_mask", "segment_ids"} <= {*golden}
+        assert ("start_positions" in golden) == training
     impossible = {window.is_impossible for window in found.features}
     assert impossible == ({False, True} if training and version == "v2.0" else {False})
 
@@ -127,12 +158,15 @@ LITERAL = {
         [(["(", "1895", "-", "1943"], (7, 7)), (["-", "1943", ")"], (5, 5))],
     ),
     "the first of two equal parts": ("b-b", "b", 0, [(["b", "-", "b"], (4, 4))]),
+    "not a part: the whole word": ("abc", "bc", 1, [(["a", "##b", "##c"], (4, 6))]),
     "in no window": (
         "a a b a b a", "a b a b", 2,
         [(["a", "a", "b", "a"], (0, 0)), (["b", "a", "b", "a"], (0, 0))],
     ),
+    "equal unknown words": ("zz a zq", "zq", 5, [(["[UNK]", "a", "[UNK]"], (6, 6))]),
     "accents and case": ("x CAFÉS, y", "CAFÉ", 2, [(["x", "cafe", "##s", ","], (5, 5)),
                                                      (["##s", ",", "y"], (0, 0))]),
+    "Chinese": ("a猫犬a", "犬", 2, [(["a", "猫", "犬", "a"], (6, 6))]),
     "Hangul": ("한 a", "한", 0, [(["ᄒ", "##ᅡ", "##ᆫ", "a"], (4, 6))]),
     "without pieces": ("\u200b a", "\u200b", 0, [(["a"], (4, 3))]),
     "before the first word": (" a", " a", 0, [(["a"], (4, 4))]),
@@ -172,6 +206,7 @@ def test_answers_by_hand(tmp_path, case):
 # A context, the answer, its stated start, and the first and last piece of the answer.
 PLACES = [
     ("猫犬猫犬猫", "猫", 0, (0, 0)),
+    ("猫犬猫犬猫", "猫", 2, (2, 2)),
     ("猫犬猫犬猫", "猫", 4, (4, 4)),
     ("猫犬猫犬猫", "猫犬", 2, (2, 3)),
     ("a 猫犬猫", "猫", 4, (3, 3)),  # the second word
@@ -202,6 +237,16 @@ def test_the_stated_position_decides_between_equal_places(
     assert positions == expected, found.features[0].tokens
 
 
+def test_the_second_of_two_occurrences(test_data):
+    path = str(test_data / "data/public_cases/second_occurrence.json")
+    found = encoded(path, True, (32, 8, 2), True, False)
+    # Each of the ten characters before the answer is a token, or unknown as a word.
+    (tokens,) = (window.tokens for window in found.features)
+    position = int(found.encoded.columns["start_positions"][0])
+    assert tokens[position] == "猫" and tokens[2:position].count("猫") == 1
+    assert found.features[0].start_position == 2 + tokens[2:].index("猫") < position
+
+
 def grid():
     """Yields many triples: pieces of a context, room in a window, stride."""
     for pieces in (0, 1, 2, 3, 5, 8, 13, 21, 30):
@@ -213,22 +258,42 @@ def grid():
     yield 1000, 381, 128
 
 
-def test_windows_and_the_context_of_their_pieces_equal_the_released_ones():
+def test_windows_equal_the_released_ones():
     for pieces, room, stride in grid():
-        spans = oracle.doc_spans(pieces, room, stride)
         starts, lengths = task_windows.windows(pieces, room, stride)
+        expected = oracle.doc_spans(pieces, room, stride)
         found = list(zip(starts.tolist(), lengths.tolist(), strict=True))
-        assert found == spans, (pieces, room, stride)
-        counts = task_windows.count_windows(
-            np.array([pieces]), np.array([room]), stride
-        )
-        assert counts.tolist() == [len(spans)]
+        assert found == expected, (pieces, room, stride)
 
-        best = [oracle.max_context_span(spans, position) for position in range(pieces)]
+
+def test_counts_of_windows_equal_the_released_ones():
+    for stride in (1, 2, 3, 5, 7, 20, 128):
+        pieces, room = (
+            each.ravel() for each in np.meshgrid(np.arange(60), np.arange(1, 25))
+        )
+        found = task_windows.count_windows(pieces, room, stride)
+        expected = [
+            len(oracle.doc_spans(*each, stride))
+            for each in zip(pieces.tolist(), room.tolist(), strict=True)
+        ]
+        assert found.tolist() == expected
+
+
+def test_the_context_of_a_piece_equals_the_released_one():
+    for sizes in grid():
+        starts, lengths = task_windows.windows(*sizes)
+        spans = oracle.doc_spans(*sizes)
+        best = [
+            oracle.max_context_span(spans, position) for position in range(sizes[0])
+        ]
+        times = np.zeros(sizes[0], int)
         for window, (start, length) in enumerate(spans):
             found = task_windows.has_max_context(starts, lengths, window)
-            expected = [each == window for each in best[start : start + length]]
-            assert found.tolist() == expected
+            assert found.tolist() == [
+                each == window for each in best[start : start + length]
+            ]
+            times[start : start + length] += found
+        assert times.tolist() == [1] * sizes[0]
 
 
 @pytest.mark.parametrize(("query", "length"), [(0, 4), (64, 68)])
@@ -282,7 +347,10 @@ def test_record_files_equal_the_released_ones(tmp_path, monkeypatch):
     parsed = features.parser(features.SPAN, {"S": 24})(next(iter(records)))
     assert len(examples) > 60 and len(parsed) == 7
     for name, values in parsed.items():
-        assert values.numpy().tolist() == expected_column(expected, name), name
+        field = FIELDS.get(name, name)
+        assert values.numpy().tolist() == [
+            getattr(window, field) for window in expected
+        ], name
     index = written.index
     per_example = Counter(window.example_index for window in expected)
     assert index.records_per_example.tolist() == [

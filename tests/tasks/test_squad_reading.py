@@ -25,6 +25,8 @@ from squad_data import (
 from bert_tf.tasks.squad import squad_examples
 
 CONTEXTS = [
+    "",
+    " \t\r\n\u202f",
     "one",
     " leading",
     "two  blanks\ttab\nline\r\nend ",
@@ -78,10 +80,17 @@ def about(context, *texts, start=0):
     return data_of(paragraph_of(context, ("1", "who", answers_of(*texts, start=start))))
 
 
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_words_of_a_context(tmp_path, context):
+    data = data_of(paragraph_of(context, ("1", " who\u202f is ", answers_of("x"))))
+    found, counts = check_read(tmp_path, data)
+    assert found[0].question == " who\u202f is " and not counts
+
+
 @VERSIONS
 @pytest.mark.parametrize("training", [False, True])
 def test_generated_files(tmp_path, training, version_2):
-    data = random_data(0, 150, version_2=version_2, contexts=CONTEXTS)
+    data = random_data(0, 150, version_2=version_2)
     found, counts = check_read(tmp_path, data, training, version_2)
     skipped = len(oracle.questions(data)) - len(found)
     assert counts == ({squad_examples.SKIPPED: skipped} if training else {})
@@ -108,9 +117,11 @@ def test_each_position_of_a_short_answer(tmp_path):
     ("context", "text", "start", "expected"),
     [
         ("a bc d", "bc", 2, (1, 1)),
+        ("a bc d", "c d", 3, (1, 2)),
         ("a bc d", "bc", 1, (0, 1)),  # starts one character early
         # Starts one character late: the words still contain it.
         ("a bc d e", "bc", 3, (1, 1)),
+        ("a bc d e", "bc", 4, (1, 2)),
         ("a bc d e", "bc", 5, None),
         # Other white space, and the end one character late.
         ("a bc d", "a  bc", 0, (0, 1)),
@@ -132,6 +143,7 @@ def test_words_of_an_answer(tmp_path, context, text, start, expected):
 @pytest.mark.parametrize(
     ("context", "text", "start"),
     [
+        ("abc", "c", 3),
         ("abc", "bc", 2),
         ("abc", "a", 10**30),
         ("abc", "bc", -1),
@@ -198,11 +210,23 @@ def test_examples_are_read_as_a_stream(tmp_path):
 
 def changed(change):
     """Returns the contents of a good file after a change."""
-    questions = [(name, "who", answers_of("a"), False) for name in ("2", "1")]
-    paragraph = paragraph_of("a b", *questions)
-    data = data_of(paragraph_of(""), paragraph)
-    data["data"].insert(0, {"paragraphs": []})
-    change(data, paragraph["qas"][1])
+    other, question = (
+        {
+            "id": name,
+            "question": "who",
+            "answers": answers_of("a"),
+            "is_impossible": False,
+        }
+        for name in ("2", "1")
+    )
+    paragraph = {"context": "a b", "qas": [other, question]}
+    data = {
+        "data": [
+            {"paragraphs": []},
+            {"paragraphs": [{"context": "", "qas": []}, paragraph]},
+        ]
+    }
+    change(data, paragraph, question)
     return json.dumps(data).encode()
 
 
@@ -210,23 +234,24 @@ QUESTION = "train.json: data[1].paragraphs[1].qas[1]"
 # For each file, its contents and the expected message for training with SQuAD 1.1.
 BAD = [
     (b'{"data": [\n{,', ("train.json is not JSON: ", "line 2")),
+    (b"", ("train.json is not JSON",)),
     (b'{"data":\n"\xff"}', ("train.json is not UTF-8: byte 0xff in line 2",)),
-    (changed(lambda d, q: d.pop("data")), ("train.json has no key 'data'",)),
-    (changed(lambda d, q: q.pop("answers")), (f"{QUESTION} has no key 'answers'",)),
+    (changed(lambda d, p, q: d.pop("data")), ("train.json has no key 'data'",)),
+    (changed(lambda d, p, q: q.pop("answers")), (f"{QUESTION} has no key 'answers'",)),
     (
-        changed(lambda d, q: q["answers"][0].pop("answer_start")),
+        changed(lambda d, p, q: q["answers"][0].pop("answer_start")),
         (f"{QUESTION}.answers[0] has no key 'answer_start'",),
     ),
     (
-        changed(lambda d, q: q.update(id=2)),  # the earlier one has the id "2"
+        changed(lambda d, p, q: q.update(id="2")),
         (f"{QUESTION} has the id '2', which an earlier question has too",),
     ),
     (
-        changed(lambda d, q: q["answers"].append(q["answers"][0])),
+        changed(lambda d, p, q: q["answers"].append(q["answers"][0])),
         (f"{QUESTION}: question '1' has 2 answers", "exactly one. Give a train file"),
     ),
     (
-        changed(lambda d, q: q.update(answers=[], is_impossible=True)),
+        changed(lambda d, p, q: q.update(answers=[], is_impossible=True)),
         (f"{QUESTION}: question '1' has 0 answers", "version_2_with_negative=True"),
     ),
 ]
@@ -239,10 +264,10 @@ def test_bad_files(tmp_path, content, words):
 
 
 def test_a_question_without_is_impossible_has_an_answer(tmp_path):
-    content = changed(lambda d, q: q.pop("is_impossible"))
-    path = reading.write(tmp_path / "train.json", content)
+    path = tmp_path / "train.json"
+    path.write_bytes(changed(lambda d, p, q: q.pop("is_impossible")))
     for training, version_2 in itertools.product([False, True], repeat=2):
-        found, _ = read(path, training, version_2)
+        found, _ = read(str(path), training, version_2)
         assert [each.answers for each in found] == [("a",), ("a",)]
         assert not any(each.is_impossible for each in found)
 
@@ -255,13 +280,15 @@ def test_a_question_without_is_impossible_has_an_answer(tmp_path):
     ],
 )
 def test_forms_of_is_impossible(tmp_path, value, expected):
-    content = changed(lambda d, q: q.update(is_impossible=value))
-    path = reading.write(tmp_path / "train.json", content)
-    found, _ = read(path, True, True)
+    path = tmp_path / "train.json"
+    path.write_bytes(changed(lambda d, p, q: q.update(is_impossible=value)))
+    found, _ = read(str(path), True, True)
     assert [each.is_impossible for each in found] == [False, expected]
     # Without answers, only a question that is not impossible is unlabelled.
-    content = changed(lambda d, q: q.update(is_impossible=value, answers=None))
-    found, _ = read(reading.write(tmp_path / "dev.json", content), False, True)
+    path.write_bytes(
+        changed(lambda d, p, q: q.update(is_impossible=value, answers=None))
+    )
+    found, _ = read(str(path), False, True)
     assert found[1].answers == (() if expected else None)
 
 

@@ -63,9 +63,9 @@ def build(folder, name, features, examples_by_split):
                 writer.write(
                     features.serialize_example(features.encode_example(example))
                 )
-        lengths = [len(examples)]
+        count = len(examples)
         infos.append(
-            tfds.core.SplitInfo(name=split, shard_lengths=lengths, num_bytes=100)
+            tfds.core.SplitInfo(name=split, shard_lengths=[count], num_bytes=100)
         )
     tfds.folder_dataset.write_metadata(
         data_dir=str(data_dir), features=features, split_infos=infos,
@@ -79,11 +79,6 @@ def read(task, kind, location, counts=None):
         list(task.read(split, Counter() if counts is None else counts))
         for split in task.splits(kind, location)
     ]
-
-
-def labels_in(task, kind, location):
-    """Returns the labels of the first split of a kind."""
-    return [example.label for example in read(task, kind, location)[0]]
 
 
 def labelled(labels, text="text"):
@@ -130,7 +125,7 @@ def test_another_split_or_a_part_can_be_named(tmp_path):
     location = dataclasses.replace(
         build_reviews(tmp_path), train_file="train[:4]", dev_file="train[4:]"
     )
-    task = labelled(["neg", "pos"])
+    task = labelled(["neg", "pos"], "text")
     (train,), (dev,) = read(task, "train", location), read(task, "dev", location)
     assert (len(train), len(dev)) == (4, 1)
     assert len({example.text_a for example in train + dev}) == 5
@@ -138,14 +133,16 @@ def test_another_split_or_a_part_can_be_named(tmp_path):
 
 def test_glue_labels_are_mapped_by_name(tmp_path):
     example = nli_example
-    examples = {
-        "train": [example(0, "entailment"), example(1, "neutral"), example(2, 2)],
-        "validation_matched": [example(3, 0)],
-        "validation_mismatched": [example(4, 1)],
-        "test_matched": [example(5, -1)],
-        "test_mismatched": [example(6, -1)],
-    }
-    location = build(tmp_path, "glue/mnli", NLI_FEATURES, examples)
+    location = build(
+        tmp_path, "glue/mnli", NLI_FEATURES,
+        {
+            "train": [example(0, "entailment"), example(1, "neutral"), example(2, 2)],
+            "validation_matched": [example(3, 0)],
+            "validation_mismatched": [example(4, 1)],
+            "test_matched": [example(5, -1)],
+            "test_mismatched": [example(6, -1)],
+        },
+    )  # fmt: skip
     task = read_from_tfds(task_of("mnli", NLI), location)
     assert task.labels == NLI
     (train,) = read(task, "train", location)
@@ -154,13 +151,17 @@ def test_glue_labels_are_mapped_by_name(tmp_path):
         TextExample("p1", "h1", "neutral"),
         TextExample("p2", "h2", "contradiction"),
     ]
-    suffixes = [split.suffix for split in task.splits("dev", location)]
-    assert suffixes == ["", "mismatched"]
+    assert [split.suffix for split in task.splits("dev", location)] == [
+        "",
+        "mismatched",
+    ]
     assert read(task, "dev", location) == [
         [TextExample("p3", "h3", "entailment")], [TextExample("p4", "h4", "neutral")]
     ]  # fmt: skip
-    names = [split.name for split in task.splits("test", location)]
-    assert names == ["test", "test_mismatched"]
+    assert [split.name for split in task.splits("test", location)] == [
+        "test",
+        "test_mismatched",
+    ]
     assert read(task, "test", location) == [
         [TextExample("p5", "h5", None)], [TextExample("p6", "h6", None)]
     ]  # fmt: skip
@@ -169,25 +170,27 @@ def test_glue_labels_are_mapped_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("names", "labels", "expected"),
     [
-        ("not_equivalent equivalent", "0 1", "0 1"),  # MRPC
-        ("not_duplicate duplicate", "0 1", "0 1"),  # QQP
-        ("unacceptable acceptable", "0 1", "0 1"),  # CoLA
-        ("negative positive", "0 1", "0 1"),  # SST-2
-        ("not_entailment entailment", "0 1", "0 1"),  # WNLI
-        ("entailment not_entailment", "0 1", "1 0"),  # WNLI, reversed
-        (  # RTE
+        ("not_equivalent equivalent", "0 1", "0 1"),
+        ("not_duplicate duplicate", "0 1", "0 1"),
+        ("unacceptable acceptable", "0 1", "0 1"),
+        ("negative positive", "0 1", "0 1"),
+        ("not_entailment entailment", "0 1", "0 1"),
+        ("entailment not_entailment", "0 1", "1 0"),
+        (
             "not_entailment entailment",
             "entailment not_entailment",
             "not_entailment entailment",
         ),
     ],
+    ids=["mrpc", "qqp", "cola", "sst2", "wnli", "wnli_reversed", "rte"],
 )
 def test_names_become_the_labels_of_the_files(tmp_path, names, labels, expected):
     rows = [{"sentence1": "a", "sentence2": "b", "label": number} for number in (0, 1)]
     features = {**PAIR, "label": labels_of(*names.split())}
     location = build(tmp_path, "glue/any", features, {"train": rows})
     task = read_from_tfds(task_of("any", tuple(labels.split())), location)
-    assert labels_in(task, "train", location) == expected.split()
+    (train,) = read(task, "train", location)
+    assert [example.label for example in train] == expected.split()
 
 
 def test_ax_is_read_by_the_task_of_the_official_files(tmp_path):
@@ -212,8 +215,11 @@ def test_scores_are_read_and_test_scores_of_minus_one_are_none(tmp_path):
         },
     )  # fmt: skip
     task = read_from_tfds(task_of("sts-b", (), task_type="regression"), location)
-    assert labels_in(task, "train", location) == [3.75, 0.0]
-    assert labels_in(task, "test", location) == [None]
+    assert [example.label for example in read(task, "train", location)[0]] == [
+        3.75,
+        0.0,
+    ]
+    assert [example.label for example in read(task, "test", location)[0]] == [None]
 
 
 def test_training_examples_without_a_label_are_skipped_and_counted(tmp_path):
@@ -221,7 +227,7 @@ def test_training_examples_without_a_label_are_skipped_and_counted(tmp_path):
     rows = [{"text": f"t{n}", "label": label} for n, label in enumerate([0, -1, 1, -1])]
     location = build(tmp_path, "snli_like", features, {"train": rows})
     counts = Counter()
-    (train,) = read(labelled(["a", "b"]), "train", location, counts)
+    (train,) = read(labelled(["a", "b"], "text"), "train", location, counts)
     assert [example.text_a for example in train] == ["t0", "t2"]
     assert counts == {WITHOUT_LABEL: 2}
 
@@ -238,15 +244,20 @@ def test_several_labels_and_labels_without_names(tmp_path):
         custom_task(TextColumns("text", label="topics"), "multi_label"), location
     )
     assert task.labels == ("x", "y", "z")
-    assert labels_in(task, "train", location) == [("z", "x"), ()]
+    assert [example.label for example in read(task, "train", location)[0]] == [
+        ("z", "x"),
+        (),
+    ]
     for label, expected in (("stars", ("-1", "5")), ("ok", ("false", "true"))):
-        task = prepared(custom_task(TextColumns("text", label=label)), location)
-        assert task.labels == expected
+        assert (
+            prepared(custom_task(TextColumns("text", None, label)), location).labels
+            == expected
+        )
 
 
 def test_the_fingerprint_changes_with_the_content(tmp_path):
     features = {"text": TEXT, "label": labels_of("a", "b")}
-    task = labelled(["a", "b"])
+    task = labelled(["a", "b"], "text")
     found = set()
     for name in ("one", "two", "one"):
         folder = tmp_path / str(len(found)) / name
@@ -270,6 +281,7 @@ def test_the_fingerprint_changes_with_the_content(tmp_path):
         ),
         ("sentence", {}, ("no feature 'sentence'. Its ", " are: label, text.")),
     ],
+    ids=["set", "split", "feature"],
 )
 def test_unknown_names_are_refused(tmp_path, text, change, words):
     location = dataclasses.replace(build_tiny(tmp_path), **change)
@@ -293,4 +305,4 @@ def test_a_damaged_file_is_refused(tmp_path):
     (path,) = tmp_path.rglob("*.tfrecord-*")
     path.write_bytes(path.read_bytes()[:-3])
     with refused_with("tiny/1.0.0:train cannot be read"):
-        read(labelled(["0", "1"]), "train", location)
+        read(labelled(["0", "1"], "text"), "train", location)

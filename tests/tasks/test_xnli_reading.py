@@ -17,10 +17,21 @@ HEADER = (
 
 def row(language, label, text_a, text_b):
     """Returns a row of a dev or test file; four annotators chose another label."""
-    texts = [text_a, text_b]
     votes = [label, *["neutral"] * 4]
-    fields = [*[""] * 4, *texts, "1", "1", "facetoface", *votes, *texts, "True"]
-    return "\t".join([language, label, *fields]) + "\n"
+    texts = [text_a, text_b]
+    fields = [
+        language,
+        label,
+        *[""] * 4,
+        *texts,
+        "1",
+        "1",
+        "facetoface",
+        *votes,
+        *texts,
+        "True",
+    ]
+    return "\t".join(fields) + "\n"
 
 
 EVALUATION = (

@@ -71,6 +71,12 @@ def test_tokenize_in_functions_and_datasets(tokenizer):
     ] == expected
 
 
+def test_words_are_normalized_and_split_at_punctuation(tokenizer):
+    assert tokenizer.words(["Héllo,WORLD 中b"]).to_list() == [
+        [b"hello", b",", b"world", "中".encode(), b"b"]
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "spans"),
     [

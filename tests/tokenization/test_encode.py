@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from golden_checkpoints import assert_same_arrays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import tokenizer as reference
@@ -38,15 +37,16 @@ def packed(ids_a, ids_b, seq_length):
 
 def assert_packed(found, rows, in_pairs, seq_length, trim_to_longest=False):
     """Compares packed inputs with the results of `packed` for each (ids_a, ids_b)."""
-    examples = [packed(a, b if in_pairs else None, seq_length) for a, b in rows]
-    longest = max(len(ids) for ids, _ in examples)
+    expected = [packed(a, b if in_pairs else None, seq_length) for a, b in rows]
+    longest = max((len(ids) for ids, _ in expected), default=0)
     size = longest if seq_length is None or trim_to_longest else seq_length
-    expected = {name: np.zeros([len(rows), size]) for name in NAMES}
-    for row, (ids, segments) in enumerate(examples):
-        for name, values in zip(NAMES, (ids, 1, segments), strict=True):
-            expected[name][row, : len(ids)] = values
-    assert_same_arrays(found, expected)
-    assert {values.dtype for values in found.values()} == {tf.int32}
+    for name in NAMES:
+        assert found[name].shape == (len(rows), size) and found[name].dtype == tf.int32
+    for index, (ids, segments) in enumerate(expected):
+        padding = [0] * (size - len(ids))
+        assert found["input_ids"][index].numpy().tolist() == ids + padding
+        assert found["input_mask"][index].numpy().tolist() == [1] * len(ids) + padding
+        assert found["segment_ids"][index].numpy().tolist() == segments + padding
 
 
 ROWS = st.lists(
@@ -121,4 +121,5 @@ def test_encode_in_graphs_equals_eager_encode(tokenizer, trim_to_longest, length
     dataset = tf.data.Dataset.from_tensor_slices(texts).batch(3)
     in_dataset = next(iter(dataset.map(function)))
     for found in (function(*map(tf.constant, texts)), in_dataset):
-        assert_same_arrays(found, expected)
+        for name in NAMES:
+            np.testing.assert_array_equal(found[name], expected[name], name)

@@ -9,6 +9,7 @@ from refusals import refused
 from tiny_bert import SPECIAL
 from tokenizer_pairs import CLS, MASK, PAD, SEP
 
+from bert_tf.errors import InputError
 from bert_tf.tokenization import BertTokenizer
 
 TOKENS = [*SPECIAL, "hello", "un", "##aff", "##able"]
@@ -66,6 +67,12 @@ def test_every_kind_of_texts_is_accepted(tokenizer, method, texts, rows):
             assert len(each.to_list()) == rows
 
 
+@pytest.mark.parametrize("texts", [None, [["a"], ["b"]], tf.constant([1])], ids=str)
+def test_values_that_are_not_texts_are_refused(tokenizer, texts):
+    with pytest.raises((TypeError, ValueError, tf.errors.InvalidArgumentError)):
+        tokenizer.tokenize(texts)
+
+
 @pytest.mark.parametrize("texts", [["a", None], np.array(["a", None], object)], ids=str)
 def test_an_empty_cell_among_the_texts_is_named(tokenizer, texts):
     with refused("Received: None, a value of type NoneType"):
@@ -114,8 +121,13 @@ def test_every_kind_of_ids_of_one_text_is_accepted(tokenizer, ids):
 )
 def test_every_kind_of_ids_of_a_batch_is_accepted(tokenizer, ids):
     assert tokenizer.detokenize(ids).numpy().tolist() == [b"unaff", b""]
-    first = tokenizer.pack(ids, seq_length=5)["input_ids"][0]
-    assert first.numpy().tolist() == [CLS, UN, AFF, SEP, PAD]
+    assert tokenizer.pack(ids, seq_length=5)["input_ids"][0].numpy().tolist() == [
+        CLS,
+        UN,
+        AFF,
+        SEP,
+        PAD,
+    ]
 
 
 def test_texts_without_tokens_and_batches_without_texts_are_accepted(tokenizer):
@@ -142,19 +154,7 @@ def test_tensors_that_are_not_ids_are_refused(tokenizer, ids):
             method(ids)
 
 
-@pytest.mark.parametrize(
-    "ids",
-    [
-        [1.5],
-        np.array([1.5, 2.0]),
-        np.array([1.5, 2], object),
-        [[1], 2],
-        [9],
-        [[5, -1]],
-        [2**32 + 5],
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("ids", [[1.5], [[1], 2], [9], [[5, -1]], [2**32 + 5]], ids=str)
 def test_values_that_are_not_ids_of_the_vocabulary_are_refused(tokenizer, ids):
     with pytest.raises((TypeError, ValueError, tf.errors.InvalidArgumentError)):
         tokenizer.detokenize(ids)
@@ -228,3 +228,9 @@ def test_every_kind_of_vocabulary_is_accepted(vocab):
 def test_a_casing_that_is_not_a_bool_is_refused():
     with refused(r"must be True or False\. Received: 'False'"):
         BertTokenizer(TOKENS, do_lower_case="False")
+
+
+def test_arrays_of_floats_are_not_ids(tokenizer):
+    for ids in (np.array([1.5, 2.0]), np.array([1.5, 2], object)):
+        with pytest.raises((TypeError, InputError)):
+            tokenizer.detokenize(ids)

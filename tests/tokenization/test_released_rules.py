@@ -262,8 +262,12 @@ def test_all_real_text(released_vocabulary, all_texts):
         texts = all_texts[start : start + 20000]
         found = tokenizer.tokenize(tf.constant(texts)).to_list()
         expected = [released.tokenize_with_cache(text) for text in texts]
-        for text, *ids in zip(texts, found, expected, strict=True):
-            assert ids[0] == ids[1], text
+        different = [
+            text
+            for text, *ids in zip(texts, found, expected, strict=True)
+            if ids[0] != ids[1]
+        ]
+        assert not different
 
 
 def test_the_reference_equals_another_implementation(test_data):
@@ -273,12 +277,18 @@ def test_the_reference_equals_another_implementation(test_data):
     other = peer.BertWordPieceTokenizer(path, lowercase=True)
     tokens = pathlib.Path(path).read_text("utf-8").split("\n")[:-1]
     released = reference.Tokenizer(tokens, True)
-    corpus = test_data / "data/corpora/wikitext2_heldout.txt"
-    for line in corpus.read_text("utf-8").split("\n")[::5]:
-        ids = other.encode(line, add_special_tokens=False).ids
-        assert ids == released.tokenize(line), line
+    lines = (
+        (test_data / "data/corpora/wikitext2_heldout.txt")
+        .read_text("utf-8")
+        .split("\n")
+    )
+    for line in lines[::5]:
+        assert other.encode(line, add_special_tokens=False).ids == released.tokenize(
+            line
+        ), line
     # `tokenizers` limits words to 100 characters, finds special tokens in text, and has
     # no rule for a final sigma.
     for text in ("x" * 150, "[MASK]", "ΟΔΟΣ"):
-        ids = other.encode(text, add_special_tokens=False).ids
-        assert ids != released.tokenize(text), text
+        assert other.encode(text, add_special_tokens=False).ids != released.tokenize(
+            text
+        ), text

@@ -16,24 +16,27 @@ from bert_tf.tokenization import BertTokenizer
 
 PRIVATE = ["\ue000", "\ue001", "\ue004", "\ue005", "\ue006", "\uf8ff"]
 LETTERS = [*"aeσςあ中1,.=[]", *PRIVATE[:2], "mask"]
-SPECIAL_BYTES = [token.encode() for token in SPECIAL]
 TOKENS = [*SPECIAL, *LETTERS, *(f"##{letter}" for letter in "aeσςあ1"), "##\ue001"]
-BEFORE = [
-    "",
-    *"aAあ中1",
-    "e\u0301",
-    "\u302e\u1b44",  # accents that are kept
-    "aΣ",  # with a final sigma
-    "[MASK]",
-    "[SEP]",
-    "[",
-    "\ue004",  # for private use
-    "a\u00ad",  # with a character that is removed
-    "a\u200d",  # with a joiner
-    "\u0378",  # not assigned
-    "\U0001f600",  # 4 bytes
-    ",",
-]
+BEFORE = {
+    "start": "",
+    "Latin": "a",
+    "capital": "A",
+    "kana": "あ",
+    "CJK": "中",
+    "digit": "1",
+    "accent": "e\u0301",
+    "kept accents": "\u302e\u1b44",
+    "final sigma": "aΣ",
+    "[MASK]": "[MASK]",
+    "[SEP]": "[SEP]",
+    "bracket": "[",
+    "private use": "\ue004",
+    "removed": "a\u00ad",
+    "joiner": "a\u200d",
+    "unassigned": "\u0378",
+    "4 bytes": "\U0001f600",
+    "comma": ",",
+}
 
 
 def cut(text):
@@ -49,11 +52,15 @@ def cut(text):
     yield text[at:], at
 
 
+def is_special(part):
+    return part in [token.encode() for token in SPECIAL]
+
+
 def expected(text, released):
     """Returns the words and ids of a text with special tokens by the reference."""
     words, ids = [], []
     for part, _ in cut(text):
-        if part in SPECIAL_BYTES:
+        if is_special(part):
             words.append(part.decode())
             ids.append(released.ids[words[-1]])
         else:
@@ -102,7 +109,7 @@ def spans_of_parts(texts, plain):
     for (row, part, at), *found in zip(
         parts, starts.to_list(), ends.to_list(), strict=True
     ):
-        if part in SPECIAL_BYTES:
+        if is_special(part):
             spans[row].append((at, at + len(part)))
         else:
             spans[row] += [
@@ -116,7 +123,7 @@ def spans_of_parts(texts, plain):
 def test_special_tokens_are_found_next_to_every_kind_of_character(token, do_lower_case):
     texts = [
         form.format(before, token, behind)
-        for before in BEFORE
+        for before in BEFORE.values()
         for behind in ("", "a", "\u0301a", "Σ", " 中", "]")
         for form in ("{0}{1}{2}", "{2} {0}{1}", "{0}{1}{1}{2}")
     ]
@@ -144,6 +151,7 @@ def test_special_tokens_are_found_next_to_every_kind_of_character(token, do_lowe
         ["[MASK]" + "a" * length + "[MASK]" for length in (199, 200, 201, 5000)],
         ["[MASK]" + "あ" * length + "[MASK]" for length in (199, 200, 201)],
     ],
+    ids=["similar texts", "invalid UTF-8", "long words", "long words of 3 bytes"],
 )
 def test_texts_are_cut_only_at_special_tokens(texts):
     assert_cut(texts)
@@ -166,7 +174,7 @@ def test_private_use_characters_in_a_text_are_ordinary_text():
     texts=st.lists(
         st.lists(
             st.one_of(
-                st.sampled_from([*SPECIAL, *PRIVATE, *BEFORE, *"Σ 05[]"]),
+                st.sampled_from([*SPECIAL, *PRIVATE, *BEFORE.values(), *"Σ 05[]"]),
                 st.text(max_size=2),
             ),
             max_size=12,

@@ -33,9 +33,18 @@ def write(folder, content):
         "\n".join(GOOD) + "\n",
         "\r\n".join(GOOD) + "\r\n",
         "\n".join(GOOD) + "\n\n\n",
-        "\ufeff" + "\n".join(GOOD),  # a byte-order mark
+        "\ufeff" + "\n".join(GOOD),
         " \n".join(GOOD),
         "\n".join(f"\u3000{token}\xa0\x85\u2028" for token in GOOD) + "\n\xa0\n\u3000",
+    ],
+    ids=[
+        "no end",
+        "plain",
+        "crlf",
+        "empty last lines",
+        "bom",
+        "spaces",
+        "Unicode spaces",
     ],
 )
 def test_valid_files_give_the_tokens(tmp_path, content):
@@ -78,26 +87,32 @@ def test_invalid_files_are_refused_with_the_line(tmp_path, content, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "upper_case"),
+    ("name", "size", "cls_id", "do_lower_case"),
     [
-        ("bert-base-uncased", 30522, None),
-        ("bert-base-cased", 28996, "8366 of 28890"),
-        ("bert-base-multilingual-cased", 119547, "18992 of 119441"),
-        ("bert-base-chinese", 21128, None),
+        ("bert-base-uncased", 30522, 101, True),
+        ("bert-base-cased", 28996, 101, False),
+        ("bert-base-multilingual-cased", 119547, 101, False),
+        ("bert-base-chinese", 21128, 101, True),
     ],
 )
-def test_released_files_are_read_exactly(test_data, caplog, name, size, upper_case):
+def test_released_files_are_read_exactly(
+    test_data, caplog, name, size, cls_id, do_lower_case
+):
     path = test_data / f"data/vocab/{name}-vocab.txt"
     with caplog.at_level(logging.INFO):
         tokenizer = BertTokenizer(str(path))
     assert tokenizer.vocab_size == size
-    assert tokenizer.do_lower_case is (upper_case is None)
-    message = (
-        f"{path} has upper-case letters in {upper_case} entries: "
+    assert tokenizer.do_lower_case is do_lower_case
+    cased = {
+        "bert-base-cased": "8366 of 28890",
+        "bert-base-multilingual-cased": "18992 of 119441",
+    }
+    messages = [
+        f"{path} has upper-case letters in {cased[name]} entries: "
         "do_lower_case is False."
-    )
-    messages = [each for each in caplog.messages if "upper-case" in each]
-    assert messages == ([message] if upper_case else [])
+        for _ in range(not do_lower_case)
+    ]
+    assert [each for each in caplog.messages if "upper-case" in each] == messages
     ids = (
         tokenizer.pad_id,
         tokenizer.unk_id,
@@ -105,7 +120,7 @@ def test_released_files_are_read_exactly(test_data, caplog, name, size, upper_ca
         tokenizer.sep_id,
         tokenizer.mask_id,
     )
-    assert ids == (0, 100, 101, 102, 103)
+    assert ids == (0, 100, cls_id, 102, 103)
     # Two Chinese tokens contain U+2028, so only \n may end a line.
     assert "\n".join(tokenizer.vocabulary) + "\n" == path.read_bytes().decode()
 

@@ -32,7 +32,9 @@ def folder(tmp_path_factory):
     codes = layout_runs.start(
         [{**spec, "folder": folder / name} for name, spec in specs.items()]
     )
-    assert not any(map(any, codes)), dict(zip(specs, codes, strict=True))
+    assert all(code == 0 for each in codes for code in each), dict(
+        zip(specs, codes, strict=True)
+    )
     return folder
 
 
@@ -56,15 +58,21 @@ def test_all_workers_have_the_same_final_bits(folder):
     assert_same_arrays(first, second)
 
 
-@pytest.mark.parametrize("layout", ["devices", "workers"])
-def test_a_resumed_run_gives_the_same_bits(folder, layout):
-    layouts = {"devices": TWO_DEVICES, "workers": TWO_WORKERS}
-    spec = {**layouts[layout], **EXACT, "folder": folder / f"parts-{layout}"}
+@pytest.mark.parametrize(
+    ("layout", "stop_at"),
+    [("exact_devices", 5), ("exact_workers", 3), ("exact_workers", 8)],
+)
+def test_a_resumed_run_gives_the_same_bits(folder, layout, stop_at):
+    spec = {**(TWO_DEVICES if layout == "exact_devices" else TWO_WORKERS), **EXACT}
+    parts = folder / f"{layout}-{stop_at}"
     # Only the last worker receives the signal; the others must stop at the same step.
-    stopped, done = layout_runs.start([{**spec, "stop_at": 3}, spec])
-    assert set(stopped) == {128 + signal.SIGTERM} and set(done) == {0}
-    expected = layout_runs.weights(folder / f"exact_{layout}")
-    assert_same_arrays(layout_runs.weights(spec["folder"]), expected)
+    stopped, done = layout_runs.start(
+        [{**spec, "folder": parts, "stop_at": stop_at}, {**spec, "folder": parts}]
+    )
+    assert stopped == [128 + signal.SIGTERM] * len(stopped)
+    assert done == [0] * len(done)
+    expected = layout_runs.weights(folder / layout)
+    assert_same_arrays(layout_runs.weights(parts), expected)
 
 
 def test_a_run_resumes_on_other_devices_with_a_warning(folder, capfd):

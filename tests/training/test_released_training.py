@@ -1,21 +1,20 @@
 """Losses, weights and moments of runs, compared with google-research/bert."""
 
+import pathlib
+
 import numpy as np
 import tensorflow as tf
-from golden_checkpoints import (
-    GOLDEN,
-    GOOGLE,
-    assign_checkpoint,
-    google_config,
-    trajectory_of,
-)
+from json_files import read_json
 
+from bert_tf.config import BertConfig
 from bert_tf.modeling import BertClassifier, BertPretrainer
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.training.step.objective import loss_and_metrics
 from bert_tf.training.step.step_runner import StepRunner
 from bert_tf.training.training_config import TrainingConfig
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 
 def make_runner(objective, trajectory):
@@ -29,11 +28,16 @@ def make_runner(objective, trajectory):
     return StepRunner(objective, config)
 
 
-def batches(trajectory, prefixes):
-    """Returns an iterator of the batches of a run, of names with these prefixes."""
-    names = [name for name in trajectory if name.startswith(prefixes)]
-    arrays = {name: trajectory[name] for name in names}
-    return iter(tf.data.Dataset.from_tensor_slices(arrays))
+def load(variables, checkpoint):
+    reader = tf.train.load_checkpoint(str(checkpoint))
+    for name, variable in variables.items():
+        variable.assign(reader.get_tensor(name))
+
+
+def batches(trajectory, names):
+    return tf.data.Dataset.from_tensor_slices(
+        {name: trajectory[name] for name in names}
+    )
 
 
 def train_one(run, iterator, step):
@@ -47,41 +51,59 @@ def compare(checkpoint, objective, optimizer):
         if not reader.has_tensor(name):  # a variable without a gradient has no slots
             assert name.startswith("bert/pooler/")
             continue
-        expected = reader.get_tensor(name)
-        np.testing.assert_allclose(variable, expected, 0, 1e-4, err_msg=name)
+        np.testing.assert_allclose(
+            np.asarray(variable),
+            reader.get_tensor(name),
+            rtol=0,
+            atol=1e-4,
+            err_msg=name,
+        )
 
 
 def test_pretraining_follows_the_original():
-    trajectory = trajectory_of("google_pretraining")
-    objective = PretrainingObjective(BertPretrainer(google_config()))
-    assign_checkpoint(objective.variables, GOOGLE / "init/bert_model.ckpt")
+    golden = GOLDEN / "google_pretraining"
+    trajectory = dict(np.load(golden / "trajectory.npz"))
+    config = BertConfig.from_dict(read_json(golden / "bert_config.json"))
+    objective = PretrainingObjective(BertPretrainer(config))
+    load(objective.variables, golden / "init/bert_model.ckpt")
     run = make_runner(objective, trajectory)
-    iterator = batches(trajectory, ("input", "segment", "masked", "next"))
+    names = [
+        name
+        for name in trajectory
+        if name.startswith(("input", "segment", "masked", "next"))
+    ]
+    iterator = iter(batches(trajectory, names))
     for step in range(len(trajectory["losses"])):
         values = loss_and_metrics(objective, *train_one(run, iterator, step))
         found = [values["masked_lm_loss"], values["next_sentence_loss"], values["loss"]]
         np.testing.assert_allclose(
             found, trajectory["losses"][step], atol=1e-4, err_msg=str(step)
         )
-        if (count := step + 1) in (1, 10, 30):
-            path = GOOGLE / f"step{count}/model.ckpt-{count}"
-            compare(path, objective, run.optimizer)
+        if step + 1 in (1, 10, 30):
+            compare(
+                golden / f"step{step + 1}/model.ckpt-{step + 1}",
+                objective,
+                run.optimizer,
+            )
 
 
 def test_classifier_follows_the_original():
     golden = GOLDEN / "google_classifier"
-    trajectory = trajectory_of("google_classifier")
-    model = BertClassifier(google_config(), num_labels=3, classifier_dropout=0.0)
-    objective = HeadObjective(model)
-    assign_checkpoint(objective.variables, golden / "init/model.ckpt")
+    trajectory = dict(np.load(golden / "trajectory.npz"))
+    config_path = GOLDEN / "google_pretraining/bert_config.json"
+    config = BertConfig.from_dict(read_json(config_path))
+    objective = HeadObjective(
+        BertClassifier(config, num_labels=3, classifier_dropout=0.0)
+    )
+    load(objective.variables, golden / "init/model.ckpt")
     run = make_runner(objective, trajectory)
-    prefixes = ("input", "segment", "label")
-    outputs = objective.outputs(next(batches(trajectory, prefixes)))
+    names = ["input_ids", "input_mask", "segment_ids", "label_ids"]
+    outputs = objective.outputs(next(iter(batches(trajectory, names))))
     for name in ("logits", "probabilities"):
         np.testing.assert_allclose(
             outputs[name], trajectory[f"first_batch_{name}"], atol=1e-5
         )
-    iterator = batches(trajectory, prefixes)
+    iterator = iter(batches(trajectory, names))
     for step, expected in enumerate(trajectory["losses"]):
         loss = objective.loss(*train_one(run, iterator, step))
         np.testing.assert_allclose(loss, expected, atol=1e-4, err_msg=str(step))

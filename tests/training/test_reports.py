@@ -19,8 +19,13 @@ from bert_tf.training.training_config import RuntimeConfig
 
 def test_tensorboard_reads_texts_and_hyperparameters(tmp_path):
     summaries = Summaries(str(tmp_path), 0)
-    values = {"learning_rate": 1e-4, "init_checkpoint": None, "data": {"S": 64}}
-    summaries.write_hyperparameters({**values, "jit": True})
+    values = {
+        "learning_rate": 1e-4,
+        "init_checkpoint": None,
+        "data": {"S": 64},
+        "jit": True,
+    }
+    summaries.write_hyperparameters(values)
     summaries.write("train", 10, {"loss": 2.5})
     summaries.write_text("eval", 10, "samples", "the **cat**")
     summaries.flush()
@@ -43,8 +48,12 @@ def test_tensorboard_reads_texts_and_hyperparameters(tmp_path):
 
 def test_the_cost_of_a_step_is_logged(caplog):
     caplog.set_level("INFO", "bert_tf")
-    memory = {"weights": 440e6, "moments": 880e6, "gradients": 540e6}
-    memory["activations"] = 9e9
+    memory = {
+        "weights": 440e6,
+        "moments": 880e6,
+        "gradients": 540e6,
+        "activations": 9e9,
+    }
     weight = types.SimpleNamespace(shape=(110_106_428, 1))
     objective = types.SimpleNamespace(variables={"w": weight})
     rates = log_step_cost(objective, 4096, 2_700_000_000_000, memory)
@@ -84,7 +93,8 @@ def test_the_rates_of_the_steps_do_not_include_tracing_and_evaluation(monkeypatc
     assert values["tokens_per_sec"] == 4 * 64 / 2
     assert values["tokens_per_sec_wall_clock"] == 5 * 64 / 10
     accumulator.clear()
-    clock[0] += 6.0 + 2.0  # an evaluation, and steps
+    clock[0] += 6.0  # an evaluation
+    clock[0] += 2.0
     accumulator.add(result_of(4), secs=2.0)
     values = accumulator.values()
     assert values["tokens_per_sec"] == 4 * 64 / 2
@@ -93,6 +103,7 @@ def test_the_rates_of_the_steps_do_not_include_tracing_and_evaluation(monkeypatc
 
 def test_later_entries_of_a_killed_run_are_removed(tmp_path):
     killed = Summaries(str(tmp_path), 0)
+    killed.write_hyperparameters({"seed": 1})
     for step in (20, 40, 60):
         killed.write("train", step, {"loss": 1.0 / step})
         killed.write("eval", step, {"loss": 2.0 / step})
@@ -107,13 +118,22 @@ def test_later_entries_of_a_killed_run_are_removed(tmp_path):
     others.parent.mkdir()
     others.write_bytes(b"a file of another program")
     resumed = Summaries(str(tmp_path), 40)
+    resumed.write_hyperparameters({"seed": 1})
     resumed.write("train", 60, {"loss": 0.5})
     resumed.flush()
-    assert event_files.steps_by_tag(tmp_path / "train") == {"loss": [20, 40, 60]}
-    steps = event_files.steps_by_tag(tmp_path / "eval")
-    assert steps == {"loss": [20, 40], "samples": [20, 40]}
+    hparams = "_hparams_/session_start_info"
+    assert event_files.steps_by_tag(tmp_path / "train") == {
+        hparams: [0],
+        "loss": [20, 40, 60],
+    }
+    assert event_files.steps_by_tag(tmp_path / "eval") == {
+        "loss": [20, 40],
+        "samples": [20, 40],
+    }
     assert [path.name for path in (tmp_path / "eval").iterdir()] == [event_file.name]
-    for kind, expected in (("train", [20, 40, 60]), ("eval", [20, 40])):
-        logged = runs.log_entries(tmp_path, kind)
-        assert [entry["step"] for entry in logged] == expected
+    shown = EventAccumulator(str(tmp_path / "train"), purge_orphaned_data=True).Reload()
+    assert [event.step for event in shown.Tensors("loss")] == [20, 40, 60]
+    assert [(entry["step"], entry["kind"]) for entry in runs.log_entries(tmp_path)] == [
+        (20, "train"), (20, "eval"), (40, "train"), (40, "eval"), (60, "train"),
+    ]  # fmt: skip
     assert others.read_bytes() == b"a file of another program"

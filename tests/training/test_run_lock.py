@@ -42,8 +42,10 @@ def test_a_folder_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, ca
     monkeypatch.setattr(locks.fcntl, "flock", no_locks)
     runs.train(runs.make_trainer(tmp_path))
     assert "cannot be locked. Do not start a second program" in caplog.text
-    folder = f"ram://{tmp_path}"
-    with RunFolder(folder).locked(), RunFolder(folder).locked():
+    with (
+        RunFolder(f"ram://{tmp_path}").locked(),
+        RunFolder(f"ram://{tmp_path}").locked(),
+    ):
         pass
 
 
@@ -79,7 +81,10 @@ def test_a_lock_file_that_another_run_removes_is_created_again(tmp_path, monkeyp
     monkeypatch.setattr(locks, "try_lock", remove_first)
     with RunFolder(str(tmp_path / "run")).locked():
         assert path.exists()
-        with refused("Another run"), RunFolder(str(path.parent)).locked():
+        with (
+            refused("Another run"),
+            RunFolder(str(path.parent)).locked(),
+        ):
             pass
 
 
@@ -110,15 +115,18 @@ def set_sighup():
 
 def test_sighup_saves_a_checkpoint_and_ends_the_run(tmp_path, set_sighup):
     set_sighup(signal.SIG_DFL)
-    runtime = RuntimeConfig(stop_on_signals=True, save_checkpoints_steps=1000)
-    trainer = runs.make_trainer(tmp_path, runtime=runtime)
+    trainer = runs.make_trainer(
+        tmp_path,
+        runtime=RuntimeConfig(stop_on_signals=True, save_checkpoints_steps=1000),
+    )
 
     def remaining(step):
         os.kill(os.getpid(), signal.SIGHUP)
         return runs.data()
 
-    message = "SIGHUP stopped training at step"
-    with pytest.raises(TrainingInterrupted, match=message) as stopped:
+    with pytest.raises(
+        TrainingInterrupted, match="SIGHUP stopped training at step"
+    ) as stopped:
         trainer.train(TrainingData(remaining))
     assert stopped.value.signal_number == signal.SIGHUP
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL

@@ -1,7 +1,9 @@
 """The order of shuffled examples: from the seed only, and the same after a restart."""
 
+import subprocess
+import sys
+
 import pytest
-from run_programs import run_python
 
 # One process, because a program cannot take back a call of `tf.random.set_seed`.
 PROGRAM = """
@@ -49,5 +51,6 @@ for global_seed in (1, 2):
 
 @pytest.mark.medium
 def test_the_order_depends_on_the_given_seed_only(tmp_path):
-    done = run_python("-c", PROGRAM, tmp_path / "position")
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "position")]
+    done = subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True)
     assert "retracing" not in done.stderr  # TensorFlow warns about functions in loops

@@ -41,7 +41,6 @@ KINDS = (
     "classification", "pair", "multi_label", "regression", "span", "tagging", "choice",
     "fill_mask", "embedding",
 )  # fmt: skip
-EACH_KIND = pytest.mark.parametrize("kind", KINDS)
 # Lists with 1 to 7 texts; "" is no choice.
 CHOICES = [
     ["a", "b c"],

@@ -54,18 +54,6 @@ def google_config(**changes) -> BertConfig:
     return BertConfig.from_dict({**read_json(GOOGLE / "bert_config.json"), **changes})
 
 
-def trajectory_of(folder) -> dict:
-    """Returns the arrays of a recorded run, which has a folder in `GOLDEN`."""
-    return dict(np.load(GOLDEN / folder / "trajectory.npz"))
-
-
-def assign_checkpoint(variables, prefix) -> None:
-    """Assigns the values of a TensorFlow checkpoint to variables, keyed by name."""
-    reader = tf.train.load_checkpoint(str(prefix))
-    for name, variable in variables.items():
-        variable.assign(reader.get_tensor(name))
-
-
 def inputs_of(expected) -> dict:
     """Returns the inputs in a file of golden values."""
     names = ("input_ids", "input_mask", "segment_ids")

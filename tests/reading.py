@@ -1,6 +1,5 @@
 """Checks what a function reads from a file: equal values, or one line of error."""
 
-import pytest
 from refusals import refused_with
 
 from bert_tf.tasks.splits import RowCounts
@@ -20,13 +19,6 @@ def write(path, content):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return str(path)
-
-
-def existing(folder, path):
-    """Returns a file or folder in BERT_TF_TEST_DATA, or skips the test."""
-    if not (folder / path).exists():
-        pytest.skip(f"requires {path} in BERT_TF_TEST_DATA")
-    return folder / path
 
 
 def check(read, path, expected):

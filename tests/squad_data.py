@@ -7,11 +7,9 @@ import random
 import numpy as np
 import pytest
 from json_files import read_json, write_json
-from reading import existing
 from reference import squad as oracle
 from reference.tokenizer import Tokenizer
 from tiny_bert import SPECIAL
-from tokenizer_pairs import pair
 
 from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.squad.best_answers import AnswerSettings
@@ -207,24 +205,6 @@ class Encoded:
 def make_task(tokenizer, windows, answers):
     """Returns a `SquadTask` from keyword arguments of its settings."""
     return SquadTask(tokenizer, WindowSettings(**windows), AnswerSettings(**answers))
-
-
-def golden(test_data, version, training=False):
-    """Returns the golden values of the released program for a version of SQuAD.
-
-    These are their folder, the windows of their questions, the casing of the tokenizer,
-    and the keyword arguments of `AnswerSettings`.
-    """
-    folder = existing(test_data, "golden/google_squad_postprocess")
-    flags = read_json(folder / version / "flags.json")
-    length, do_lower_case = flags.pop("max_seq_length"), flags.pop("do_lower_case")
-    windows = {name: flags.pop(name) for name in ("doc_stride", "max_query_length")}
-
-    tokenizer, reference = pair(released_vocabulary(test_data), do_lower_case)
-    task = make_task(tokenizer, windows, {**flags, "padding_as_released": True})
-    path = folder / f"squad_sample_{'train_' if training else ''}{version}.json"
-    found = Encoded(path, task, reference, length, training)
-    return folder / version, found, do_lower_case, flags
 
 
 def random_logits(found, seed, rounded=False):

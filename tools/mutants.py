@@ -156,7 +156,7 @@ if "MUTANTS_DIR" in os.environ:
     import atexit, warnings
     import coverage
     warnings.filterwarnings("ignore", category=coverage.exceptions.CoverageWarning)
-    FOLDER, ROOT = os.environ["MUTANTS_DIR"], os.environ["MUTANTS_ROOT"]
+    FOLDER, PLACES = os.environ["MUTANTS_DIR"], os.environ["MUTANTS_PLACES"]
     current = None
 
     def test():
@@ -168,10 +168,9 @@ if "MUTANTS_DIR" in os.environ:
 
     def start():
         global current
-        places = [os.path.join(ROOT, name) for name in ("bert_tf", "data_prep", "run_scripts")]
         current = coverage.Coverage(
             os.path.join(FOLDER, "data"), data_suffix=f"{os.getpid()}-{os.urandom(4).hex()}",
-            config_file=False, include=[place + "/*" for place in places],
+            config_file=False, include=PLACES.split(os.pathsep),
         )
         current.start()
         current.switch_context(test())
@@ -216,7 +215,7 @@ def pytest_runtest_protocol(item, nextitem):
     with open(name + ".fixtures", "a") as file:
         definitions = item._fixtureinfo.name2fixturedefs.items()
         shared = [key for key, each in definitions if each[-1].scope == "session"]
-        print(item.nodeid, *shared, sep="\t", file=file)
+        print(item.nodeid, *shared, sep="\\t", file=file)
     if sitecustomize.current:
         sitecustomize.current.switch_context(item.nodeid)
     try:
@@ -227,10 +226,9 @@ def pytest_runtest_protocol(item, nextitem):
 
 def pytest_runtest_logreport(report):
     if "PYTEST_XDIST_WORKER" not in os.environ and report.when == "call":
+        from conftest import tier_of
         with open(os.path.join(os.environ["MUTANTS_DIR"], "tests.txt"), "a") as file:
-            tier = max(["fast", *(each for each in ("medium", "slow") if each in report.keywords)],
-                       key=["fast", "medium", "slow"].index)
-            print(tier, report.duration, report.nodeid, sep="\\t", file=file)
+            print(tier_of(report.keywords), report.duration, report.nodeid, sep="\\t", file=file)
 """
 
 
@@ -243,7 +241,7 @@ def measure(folder: pathlib.Path, paths: Sequence[str]) -> None:
     environment = {
         **os.environ,
         "MUTANTS_DIR": str(folder),
-        "MUTANTS_ROOT": str(ROOT),
+        "MUTANTS_PLACES": os.pathsep.join(f"{ROOT}/{name}/*" for name in _PRODUCT),
         "PYTHONPATH": str(folder),
     }
     pytest = [sys.executable, "-m", "pytest", "-p", "mutants_plugin"]
@@ -332,10 +330,9 @@ def print_shares(folder: pathlib.Path) -> None:
 # The changes.
 
 
-def drawn(folder: pathlib.Path, seed: int) -> Iterator[Mutant]:
+def drawn(tested: dict[str, dict[int, set[str]]], seed: int) -> Iterator[Mutant]:
     """Yields changes of lines that a test runs: one of each package, in turns."""
     rng = random.Random(seed)
-    tested = tests_of_lines(folder)
     by_package = collections.defaultdict(list)
     for path in sorted(tested):
         source = (ROOT / path).read_text("utf-8")
@@ -358,8 +355,9 @@ def check(folder: pathlib.Path, seed: int, number: int) -> None:
     unobservable = folder / "unobservable.txt"
     text = unobservable.read_text("utf-8") if unobservable.exists() else ""
     replaced = dict(line.split("\t", 1) for line in text.splitlines())
+    tests, tiers = tests_of_lines(folder), tiers_of_tests(folder)
     chosen: list[Mutant] = []
-    for mutant in drawn(folder, seed):
+    for mutant in drawn(tests, seed):
         if mutant.place in replaced:
             print(f"replaced      {mutant.place}: {replaced[mutant.place]}")
         else:
@@ -370,7 +368,6 @@ def check(folder: pathlib.Path, seed: int, number: int) -> None:
     results = folder / f"results-{seed}.jsonl"
     lines = results.read_text("utf-8").splitlines() if results.exists() else []
     rows = {row["place"]: row for row in map(json.loads, lines)}
-    tests, tiers = tests_of_lines(folder), tiers_of_tests(folder)
     shared = users_of_fixtures(folder)
     copies: queue.Queue[pathlib.Path] = queue.Queue()
     for each in ("first", "second"):
@@ -448,7 +445,7 @@ def _check_one(
     row = {"place": mutant.place, "tier": "", "test": ""}
     try:
         for tier, names in tests.items():
-            failed = _first_failure(names, tier, folder) if names else ""
+            failed = _first_failure(names, folder) if names else ""
             if failed:
                 row |= {"tier": tier, "test": failed}
                 break
@@ -457,7 +454,7 @@ def _check_one(
     return {**row, "secs": time.monotonic() - start}
 
 
-def _first_failure(names: list[str], tier: str, folder: pathlib.Path) -> str:
+def _first_failure(names: list[str], folder: pathlib.Path) -> str:
     """Returns the first of the tests that fails, or "" if all pass."""
     (folder / "names.txt").write_text("".join(f"{name}\n" for name in names))
     options = ["-x", "-q", "-p", "no:cacheprovider"]
@@ -476,7 +473,7 @@ def _first_failure(names: list[str], tier: str, folder: pathlib.Path) -> str:
             timeout=_TIMEOUT_SECS,
         )
     except subprocess.TimeoutExpired:
-        return f"a test that does not end (tier {tier})"
+        return "a test that does not end"
     if done.returncode in (0, 5):
         return ""
     lines = [

@@ -1,7 +1,4 @@
-"""The checkpoints of other libraries, and a hub without a network."""
-
-import sys
-import types
+"""The checkpoints of other libraries."""
 
 import pytest
 
@@ -13,14 +10,3 @@ def foreign(test_data):
     if not folder.exists():
         pytest.skip("requires golden/foreign_checkpoints in BERT_TF_TEST_DATA")
     return folder
-
-
-@pytest.fixture
-def replace_download(monkeypatch):
-    """A function that replaces `snapshot_download` of huggingface_hub."""
-
-    def replace(download):
-        client = types.SimpleNamespace(snapshot_download=download)
-        monkeypatch.setitem(sys.modules, "huggingface_hub", client)
-
-    return replace

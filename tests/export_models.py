@@ -150,6 +150,15 @@ def slow_except(*fast, medium=(), kinds=KINDS):
     ]
 
 
+EACH_KIND = pytest.mark.parametrize(
+    "kind",
+    slow_except(
+        "classification", "regression", "span", "choice", "fill_mask", "embedding",
+        medium=("pair", "multi_label", "tagging"),
+    ),
+)  # fmt: skip
+
+
 @contextlib.contextmanager
 def with_bias(served, values):
     """Gives a served classifier another bias for a while."""

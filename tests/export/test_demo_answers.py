@@ -4,7 +4,6 @@ import math
 
 import export_models
 import numpy as np
-import pytest
 from model_file_checks import predictor as predictor_of
 
 from bert_tf.errors import InputError
@@ -106,7 +105,7 @@ def test_similarities_are_cosines():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", export_models.KINDS)
+@export_models.EACH_KIND
 def test_all_kinds_of_models_have_an_example_that_is_shown(exported, kind):
     predictor = predictor_of(exported(kind))
     names, lists = predictor.names, predictor.list_names

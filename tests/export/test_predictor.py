@@ -66,7 +66,7 @@ def decoded(kind, outputs):
     return {"label": label, "probability": by_label[label], "probabilities": best}
 
 
-@pytest.mark.parametrize("kind", export_models.KINDS)
+@export_models.EACH_KIND
 def test_predictions_are_the_decoded_outputs_of_each_text(exported, kind):
     predictor = predictor_of(exported(kind))
     assert list(predictor.names) == export_models.text_names(kind)
@@ -161,6 +161,7 @@ def test_a_lone_surrogate_is_accepted(exported):
     assert predictor_of(exported("classification"))(["\ud800 a"])[0]["label"]
 
 
+@pytest.mark.medium
 def test_the_program_prints_the_predictions_of_each_kind(exported):
     texts = TEXTS[:-1]  # without a tab
     given = [f"--text={text}" for text in texts]

@@ -59,7 +59,7 @@ def rows_of(columns, number, parts):
     return {name: values[:, rows] for name, values in columns.items()}
 
 
-@pytest.mark.parametrize("parts", [1, 2, 4])
+@pytest.mark.parametrize("parts", [1, 2, pytest.param(4, marks=pytest.mark.medium)])
 def test_the_parts_of_a_batch_are_together_the_batch(make_batches, parts):
     whole = arrays(iter(make_batches(None)), 60)  # several epochs
     for number in range(parts):

@@ -49,12 +49,13 @@ def change(model, kind):
     ("kind", "traces"),
     [
         ("float32", 1),
-        ("mixed_bfloat16", 1),
         ("skip_padding", 1),
-        ("frozen", 1),
-        pytest.param("xla", 1, marks=pytest.mark.medium),
         ("lora", 2),
         ("recompute", 4),
+        *(
+            pytest.param(kind, 1, marks=pytest.mark.medium)
+            for kind in ("mixed_bfloat16", "frozen", "xla")
+        ),
     ],
 )
 def test_a_shared_graph_gives_the_values_of_separate_ones(kind, traces):

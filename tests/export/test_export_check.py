@@ -30,7 +30,7 @@ from bert_tf.training.training_config import TrainingConfig, to_json_dict
 SINGLE, HALF = export_check.LIMITS["float32"], export_check.LIMITS["bfloat16"]
 
 
-@pytest.mark.parametrize("kind", export_models.KINDS)
+@export_models.EACH_KIND
 def test_each_kind_passes_and_has_all_files(exported, kind):
     folder = exported(kind)
     extra = os.listdir(os.path.join(folder, "assets.extra"))

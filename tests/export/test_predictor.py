@@ -141,8 +141,8 @@ def test_a_changed_graph_is_refused_unless_it_is_trusted(exported, tmp_path):
     [
         ("classification", [["a"], ["b"]], "for each of text. Received: 2 values"),
         ("classification", [[5]], "A text must be a str. Received: 5"),
-        ("pair", [["a"]], "text_a, text_b. Received: 1 values of the types list"),
-        ("pair", [["a"], ["b", "c"]], "the same number of texts. Received: 1 and 2"),
+        ("span", [["a"]], "question, context. Received: 1 values of the types list"),
+        ("span", [["a"], ["b", "c"]], "the same number of texts. Received: 1 and 2"),
         (
             "choice",
             [["a"]],

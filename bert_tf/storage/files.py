@@ -5,9 +5,11 @@ also available here.
 """
 
 import codecs
+import functools
 import gzip
 import hashlib
 import json
+import logging
 import os
 import re
 import tarfile
@@ -35,6 +37,7 @@ from bert_tf.storage.paths import (
     real_path,
 )
 
+_LOGGER = logging.getLogger(__name__)
 _CHUNK_BYTES = 1 << 20
 _GLOB = re.compile(r"[\[\]\\]")  # TensorFlow finds files with * and ? in their paths
 MAX_LINE_BYTES = 64 << 20  # a line is read into memory
@@ -323,7 +326,7 @@ def _utf8_chunks(path: str, encoding: str) -> Iterator[bytes]:
     # The times of remote files do not show each change.
     state = None if "://" in path else size_and_mtime(path)
     digest = hashlib.sha256()
-    is_utf8 = codecs.lookup(encoding).name == "utf-8"
+    is_utf8 = codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
     content = "" if is_utf8 else f" as {encoding}"
 
     with explain_read_errors(path, content), gfile().GFile(path, "rb") as file:
@@ -333,6 +336,7 @@ def _utf8_chunks(path: str, encoding: str) -> Iterator[bytes]:
 
         chunks = iter(lambda: stream.read(_CHUNK_BYTES), b"")
         if not is_utf8:
+            chunks = _with_utf8_warning(chunks, path, encoding)
             chunks = (text.encode() for text in codecs.iterdecode(chunks, encoding))
         for chunk in chunks:
             digest.update(chunk)
@@ -340,6 +344,29 @@ def _utf8_chunks(path: str, encoding: str) -> Iterator[bytes]:
 
     if state and is_utf8 and not is_packed:
         _hashes[path] = state, digest.hexdigest()
+
+
+def _with_utf8_warning(
+    chunks: Iterable[bytes], path: str, encoding: str
+) -> Iterator[bytes]:
+    """Yields the bytes of a file, and warns if they are UTF-8 beyond ASCII."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    characters: set[str] = set()
+    for chunk in chunks:
+        characters.update(decoder.decode(chunk))
+        yield chunk
+    if "\ufffd" not in characters and max(characters, default="") > "\x7f":
+        _warn_about_encoding(path, encoding)
+
+
+@functools.cache  # a file is read several times
+def _warn_about_encoding(path: str, encoding: str) -> None:
+    _LOGGER.warning(
+        "warning: %s is valid UTF-8 with characters beyond ASCII, and is read as %s. "
+        "If its characters are wrong, leave out the encoding.",
+        path,
+        encoding,
+    )
 
 
 def size_and_mtime(path: str) -> tuple[int, int]:

@@ -61,6 +61,23 @@ def test_invalid_utf8_is_reported_with_byte_and_line(tmp_path):
         files.read_text(str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("content", "encoding", "warns"),
+    [
+        ("Zoë", "latin-1", True),
+        ("Zoë", "utf-8-sig", False),
+        ("Zoe", "latin-1", False),
+        ("Zoë".encode("latin-1"), "latin-1", False),
+    ],
+)
+def test_a_wrong_encoding_gives_one_warning(tmp_path, caplog, content, encoding, warns):
+    path = tmp_path / "a.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    for _ in range(2):
+        list(files.read_lines(str(path), encoding))
+    assert caplog.text.count("a.txt is valid UTF-8 with characters beyond") == warns
+
+
 def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_LINE_BYTES", 2 << 20)
     path = tmp_path / "a.txt"

@@ -8,7 +8,7 @@ from prepared import TRAIN, prepared
 from reading import check, refused, write
 from refusals import refused_with
 
-from bert_tf.tasks.ner.conll import ALONE, Columns, render
+from bert_tf.tasks.ner.conll import ALONE, COMMENTS, Columns, render
 from bert_tf.tasks.ner.ner_examples import SKIPPED
 from bert_tf.tasks.ner.ner_task import FORBIDDEN
 from bert_tf.tasks.task import DataLocation, TaskInputs
@@ -72,6 +72,23 @@ def test_special_words(tmp_path):
     text = "#\tO\n# text\tO\n\xa0\tO\n\ufe0f\tB-PER\na b\tI-PER\n -DOCSTART-\tO\n"
     ((example,), _) = read(TASK, write(tmp_path / "a.conll", text))
     assert example.words == ("#", "# text", "\xa0", "\ufe0f", "a b", " -DOCSTART-")
+
+
+def test_comments_before_a_sentence_have_no_tag_and_are_counted(tmp_path):
+    """In a file without prefixes, a tag that no other line has is no tag."""
+    text = "#a\tsome text\nAnn\tPER\n#\tO\n\n#b\tSIGN\n#c\tPER\nleft\tO\n"
+    examples, counts = read(TASK, write(tmp_path / "a.tsv", text))
+    assert sentences(examples) == [("Ann #", "I-PER O"), ("#c left", "I-PER O")]
+    assert counts == {COMMENTS: 2}
+    (first,) = counts.notes["first"]
+    assert first.endswith("a.tsv: '#a\\tsome text'.")
+
+
+def test_the_warning_about_another_column_counts_all_of_its_entities(tmp_path):
+    text = "a B-PER O\nb B-LOC O\nc B-PER O\nd B-PER B-PER\n"
+    _, counts = read(TASK, write(tmp_path / "a.conll", text))
+    (warning,) = counts.notes["warnings"]
+    assert "has 4 entities, and the column of the tags has 1." in warning
 
 
 def test_lines_of_white_space_end_a_sentence(tmp_path):

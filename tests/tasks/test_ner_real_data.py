@@ -28,7 +28,7 @@ TYPES = {
 
 def test_number_signs_are_words(test_data):
     """No line of these files is a comment, and their columns give no warning."""
-    task, signs = make_task(), 0
+    task, signs, hashes = make_task(), 0, 0
     for name, sizes in SENTENCES.items():
         for kind in sizes:
             path = test_data / f"data/ner/{name}_{kind}.conll"
@@ -39,10 +39,11 @@ def test_number_signs_are_words(test_data):
             ]
             assert words == [line.split("\t")[0] for line in lines]
             signs += words.count("#")
+            hashes += sum(word.startswith("#") for word in words)
             (summary,) = counts.notes["read"]
             assert summary.startswith("words: column 0 of 2; tags: column 1: ")
             assert "scheme iob2" in summary and not counts.notes["warnings"]
-    assert signs == 321
+    assert (signs, hashes) == (321, 1150)
 
 
 @pytest.mark.slow

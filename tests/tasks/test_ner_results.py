@@ -166,6 +166,18 @@ def test_the_report_has_scores_by_type_and_samples(tmp_path):
     ]
 
 
+def test_scores_are_those_of_the_entities_that_a_file_without_prefixes_can_have(
+    tmp_path,
+):
+    path = write(tmp_path / "a.conll", "a PER\nb PER\nc O\n")
+    for options in ({}, {"input_scheme": "iob2"}):
+        task = make_task(**options)
+        results = predict(task, path, tmp_path / "out", ["B-PER", "B-PER", "O"])
+        written = (tmp_path / "out/predictions.conll").read_text()
+        assert written == "a PER PER\nb PER PER\nc O O\n"
+        assert results.metrics()["f1"] == 100
+
+
 def test_a_given_scheme_is_that_of_the_predictions(tmp_path):
     path = write(tmp_path / "a.conll", "a I-PER\nb O\n")
     task = make_task(input_scheme="iobes")

@@ -362,7 +362,8 @@ def sentences(path, kind="train", **options):
 
 def entities(path, columns):
     """Returns the number of entities of each type, what was read, and the warnings."""
-    examples, counts = ner_data.read(ner_data.make_task(columns=columns), path, "train")
+    task = ner_data.make_task((), columns=columns)  # as before training
+    examples, counts = ner_data.read(task, path, "train")
     types = collections.Counter(
         e.type for each in examples for e in find_entities(each.tags)
     )
@@ -553,6 +554,101 @@ NER = [
         [("a b", "B-PER I-PER"), ("c", "B-LOC")],
     ),
     (
+        "prefixes at the end",
+        lambda path: entities(path, Columns()),
+        "suffix_tags.txt",
+        (
+            {"PER": 1, "LOC": 1},
+            "words: column 0 of 2; tags: column 1: LOC 1, PER 1; scheme iob2: O "
+            "ENTITY-B ENTITY-I",
+            0,
+        ),
+    ),
+    (
+        "prefixes at the end, with known types",
+        predicted,
+        ("a.conll", "a PER_B\nb PER_B\nc O\n"),
+        ["a PER_B PER_B", "b PER_B PER_B", "c O O"],
+    ),
+    (
+        "prefixes at the end, with other types",
+        lambda path: sentences(path, labels=("O", "B-PER-B", "I-PER-B")),
+        ("a.conll", "a PER-B\nb PER-I\nc O\n"),
+        [("a b c", "I-PER-B I-PER-I O")],
+    ),
+    (
+        "a dot after prefixes",
+        predicted,
+        ("a.conll", "a B.PER\nb I.PER\nc O\n"),
+        ["a B.PER B.PER", "b I.PER I.PER", "c O O"],
+    ),
+    (
+        "written-out prefixes",
+        lambda path: sentences(path, labels=()),
+        ("a.conll", "a begin-PER\nb in-PER\nc O\n"),
+        [("a b c", "B-PER I-PER O")],
+    ),
+    (
+        "types that end with a letter of a scheme",
+        lambda path: sentences(path, labels=()),
+        ("a.conll", "a SIZE-S\nb SIZE-M\nc O\n"),
+        [("a b c", "I-SIZE-S I-SIZE-M O")],
+    ),
+    (
+        "comments with a column of tags",
+        lambda path: sentences(path, labels=()),
+        "comment_with_tag_column.txt",
+        [("A n n   l", "B-PS I-PS I-PS O O"), ("I t", "O O")],
+    ),
+    (
+        "such comments in predictions",
+        predicted,
+        ("a.conll", "# x\na B-X\n# O\n"),
+        ["# x", "a B-X B-X", "# O O"],
+    ),
+    (
+        "names of columns",
+        lambda path: entities(path, Columns()),
+        "header_line.tsv",
+        (
+            {"PER": 2},
+            "header line: word, tag; words: column 0 of 2; tags: column 1: PER 2; "
+            "scheme iob2: O B-ENTITY I-ENTITY",
+            0,
+        ),
+    ),
+    (
+        "names of columns in predictions",
+        predicted,
+        ("a.tsv", "word\tNER tag\nAnn\tB-PER\n"),
+        ["word\tNER tag\tpredicted", "Ann\tB-PER\tB-PER"],
+    ),
+    (
+        "a malformed tag in the first line",
+        lambda path: sentences(path, "dev"),
+        ("a.tsv", "Ann\tX-PER\nleft\tO\n"),
+        refused("line 1", "the tag 'X-PER' is malformed"),
+    ),
+    (
+        "a type with a blank",
+        lambda path: sentences(path, "dev"),
+        ("a.tsv", "Emma\tB-WORK OF ART\nleft\tO\n"),
+        refused("line 1: the tag 'B-WORK OF ART' is", "a type without blanks"),
+    ),
+    (
+        "semicolons between columns",
+        sentences,
+        ("a.csv", "Ann;B-PER\nleft;O\n"),
+        refused("Received: 'Ann;B-PER'", "not by ';'"),
+    ),
+    (
+        "commas between columns to predict",
+        words,
+        ("a.txt", "Ann,B-PER\nleft,O\n"),
+        refused("Received: 'Ann,B-PER'"),
+    ),
+    ("words with separators", words, ("a.txt", "a;b\n,\n"), ["a;b ,"]),
+    (
         "tags without prefixes",
         sentences,
         ("a.conll", "a PER\nb PER\nc 0\nd creative-work\n"),
@@ -647,8 +743,17 @@ NER = [
     (
         "names of tags are missing",
         sentences,
-        ("a.jsonl", '{"tokens": ["Ann"], "ner_tags": [3]}\n'),
-        refused("line 1", "'tags' must be a list of texts. Received: [3]"),
+        "ner_tag_numbers.jsonl",
+        refused(
+            "line 1: 'tags' must be a list of texts. Received: [1, 0, 0, 3]",
+            "names of tags such as B-PER, not their numbers",
+        ),
+    ),
+    (
+        "Label Studio",
+        sentences,
+        "label_studio_min.jsonl",
+        [("ann lives in rome", "B-PER O O O")],
     ),
     (
         "doccano",

@@ -87,6 +87,7 @@ class ServedTagger(ServedModel):
         )
         labels = check_labels(self.model, facts["labels"])
         check_choice(SCHEMES, "scheme", facts["scheme"])
+        self._task = NerTask(self.tokenizer, tuple(labels))
         self._table = TagTable(labels)
         self._scheme = facts["scheme"]
         self._is_word_start = tf.constant(is_word_start(self.tokenizer.vocabulary))
@@ -231,8 +232,8 @@ class ServedTagger(ServedModel):
         In a file with columns, the words are in the first one, and the tags in the last
         one. Sentences without tags are skipped.
         """
-        task = NerTask(self.tokenizer)
-        for example in task.examples(Split("test", FileSource(path)), RowCounts()):
+        split = Split("test", FileSource(path))
+        for example in self._task.examples(split, RowCounts()):
             if example.tags is not None:
                 yield (list(example.words),), (example.words, example.tags)
 

@@ -6,7 +6,8 @@ Each line has the same columns, separated by tabs or by blanks. An empty line, o
 of only white space, ends a sentence; in a file of one column, other white space than
 blanks and tabs is a word. A line whose first column is -DOCSTART- starts a document. A
 line that begins with "#" is a comment if it has another number of columns than the
-other lines; otherwise "#" is a word.
+other lines, or if it precedes the words of a sentence and has no tag; otherwise "#" is
+a word. The first line may have the names of the columns.
 
 A `.csv` file with commas in its first line has a row for each word, after a header
 line. It is read as lines with tabs, without the column that identifies sentences.
@@ -16,7 +17,7 @@ import dataclasses
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from bert_tf.errors import InputError
 from bert_tf.tasks import tables
@@ -27,11 +28,14 @@ from bert_tf.tasks.ner.ner_examples import (
     join_documents,
     read_tag,
 )
-from bert_tf.tasks.ner.schemes import OUTSIDE, Notation, is_tag
+from bert_tf.tasks.ner.schemes import OUTSIDE, TYPE, Notation, is_tag
 from bert_tf.tasks.splits import RowCounts
 
 ALONE = "sentences before the first -DOCSTART- line, without document context"
+COMMENTS = "comments between sentences"
 _DOCUMENT_MARK = re.compile(r"-DOCSTART-(\s|$)")
+# The end of a line of a file whose columns are separated by another character.
+_OTHER_SEPARATOR = re.compile(r"\S[;,](O|[BIES]-\S+)$")
 # The names of the columns of `.csv` files that identify sentences begin with one of
 # these.
 _SENTENCE_COLUMNS = ("sentence", "sent_id")
@@ -63,6 +67,8 @@ class Layout:
         end: The end of all lines that is not a column: a tab, or "".
         encoding: The encoding of the file.
         notation: How the tags are written. `find_layout` sets it.
+        tags: The tags of the lines that do not begin with "#".
+        header: The line with the names of the columns, or "".
     """
 
     separator: str
@@ -72,20 +78,38 @@ class Layout:
     end: str = ""
     encoding: str = "utf-8"
     notation: Notation = None  # type: ignore[assignment]
+    tags: Collection[str] = ()
+    header: str = ""
 
     def fields(self, line: str) -> list[str]:
         """Returns the columns of a line."""
         return _fields(line.removesuffix(self.end), self.separator)
 
     def has_word(self, line: str) -> bool:
-        """Returns whether a line is part of a sentence: no blank, no document mark."""
+        """Returns whether a line is part of a sentence: no blank, mark or header."""
         text = line.strip(" \t" if self.width == 1 else None)
-        return bool(text) and not _DOCUMENT_MARK.match(line)
+        return bool(text) and not _DOCUMENT_MARK.match(line) and line != self.header
 
-    def is_comment(self, line: str) -> bool:
-        """Returns whether a line is a comment."""
+    def is_comment(self, line: str, is_first: bool = False) -> bool:
+        """Returns whether a line is a comment.
+
+        Args:
+            line: The line.
+            is_first: Whether the line precedes the words of a sentence. It is then a
+                comment, too, if its column of the tags has something else.
+        """
+        if not line.startswith("#"):
+            return False
         # Some comments have empty columns at the end.
-        return line.startswith("#") and len(self.fields(line.rstrip())) != self.width
+        if len(self.fields(line.rstrip())) != self.width:
+            return True
+        if not is_first or self.label is None:
+            return False
+        tag = self.fields(line)[self.label].strip()
+        # Without prefixes, any word may be a tag.
+        if self.notation.is_io:
+            return tag not in self.tags
+        return self.notation.read(tag) is None
 
     def with_column(self, line: str, value: str) -> str:
         """Returns a line with one more column at the end.
@@ -132,6 +156,8 @@ class SentenceLines:
         """The columns that are read, for the log."""
         layout = self.layout
         words = f"words: column {layout.token} of {layout.width}"
+        if layout.header:
+            words = f"header line: {', '.join(layout.fields(layout.header))}; {words}"
         return (
             words if layout.label is None else f"{words}; tags: column {layout.label}"
         )
@@ -165,8 +191,8 @@ def read_examples(
             skipped.
         layout: The form of the lines; see `find_layout`.
         document_context: Whether sentences get their documents.
-        counts: Receives the skipped sentences, and the number of sentences without a
-            document.
+        counts: Receives the skipped sentences, and the numbers of comments between
+            sentences and of sentences without a document.
 
     Raises:
         InputError: The file is missing or is not UTF-8, or a sentence of a dev or test
@@ -176,6 +202,10 @@ def read_examples(
     document: list[NerExample] = []
     in_document = False
     for sentence in _sentences(path, layout) if layout else ():
+        for line in (*sentence.before, *sentence.after):
+            if line.startswith("#"):
+                counts.add(COMMENTS, f"{path}: {line[:60]!r}")
+
         if document_context and sentence.starts_document:
             yield from join_documents(document)
             document = []
@@ -200,7 +230,11 @@ def read_examples(
 
 
 def find_layout(
-    path: str, kind: str, columns: Columns, scheme: str | None, encoding: str
+    path: str,
+    kind: str,
+    columns: Columns,
+    notation_of: Callable[[Counter[str]], Notation],
+    encoding: str,
 ) -> Layout | None:
     """Returns the form of the lines of a file, which is read; None if it has no words.
 
@@ -208,7 +242,7 @@ def find_layout(
         path: The file.
         kind: "train", "dev" or "test". Test files need no tags.
         columns: The columns of the words and of the tags.
-        scheme: The scheme of the tags, or None to accept the tags of all schemes.
+        notation_of: Returns the notation of tags with their numbers.
         encoding: The encoding of the file.
 
     Raises:
@@ -237,21 +271,38 @@ def find_layout(
 
     # The last column of a file with one column has words.
     label = None if label == token else label
-    if label is None and kind != "test":
+    # A file to predict needs no tags, but another separator would be in its words.
+    if label is None and (kind != "test" or _OTHER_SEPARATOR.search(first)):
         raise InputError(
             f"{path} has {_num_columns(width)}, of which column {token} has the words, "
-            f"and no column for tags. Received: label_column={columns.label_column}. "
-            "Give the index of another column, from 0 or, from the end, from -1."
+            f"and no column for tags. Received: {first[:60]!r}, with label_column="
+            f"{columns.label_column}. Separate columns by tabs or blanks, not by ';' "
+            "or ',', or give the index of another column, from 0 or, from the end, "
+            "from -1."
         )
-    layout = Layout(separator, width, token, label, end, encoding)
+    layout = Layout(separator, width, token, None, end, encoding)
 
-    # The notation is that of most tags, so all are read.
+    # The notation is that of most tags, so all are read, except those of comments.
     tags: Counter[str] = Counter()
+    header = ""
     if label is not None:
         for sentence in _sentences(path, layout):
-            rows = map(layout.fields, sentence.lines)
+            lines = (line for line in sentence.lines if not line.startswith("#"))
+            rows = map(layout.fields, lines)
             tags.update(row[label].strip() for row in rows if len(row) == width)
-    return dataclasses.replace(layout, notation=Notation.of(tags, scheme))
+
+        # The first line may have the name of the column, which is no tag. Without other
+        # tags than O, it could be a type.
+        name = layout.fields(first)[label].strip()
+        others = tags - Counter([name])
+        notation = notation_of(others)
+        has_types = {*map(notation.read, others)} - {None, OUTSIDE}
+        is_name = TYPE.fullmatch(name.replace(" ", "_")) and not notation.read(name)
+        if has_types and is_name and name not in others:
+            tags, header = others, first
+    return dataclasses.replace(
+        layout, label=label, notation=notation_of(tags), tags=tags.keys(), header=header
+    )
 
 
 def _lines(path: str, encoding: str) -> Iterator[tuple[int, str]]:
@@ -314,7 +365,11 @@ def _sentences(path: str, layout: Layout) -> Iterator[SentenceLines]:
     for line_number, line in numbered:
         has_word = line is not None and layout.has_word(line)
         # A comment before the first word is between the sentences.
-        if line is not None and has_word and (lines or not layout.is_comment(line)):
+        if (
+            line is not None
+            and has_word
+            and (lines or not layout.is_comment(line, True))
+        ):
             number = number if lines else line_number
             lines.append(line)
             continue
@@ -370,7 +425,7 @@ def render(example: NerExample, tags: list[str]) -> Iterator[str]:
 
     Each line of the file gives one line. Lines of only white space become empty. The
     mark of a document gets the tag O if it has as many columns as the other lines,
-    because conlleval reads it like them.
+    because conlleval reads it like them. Comments stay as they are.
 
     Args:
         example: A sentence that `read_examples` returned.
@@ -389,5 +444,7 @@ def render(example: NerExample, tags: list[str]) -> Iterator[str]:
 def _render_between(line: str, layout: Layout) -> str:
     if not line.strip():
         return ""
-    is_like_others = len(layout.fields(line)) == layout.width
-    return layout.with_column(line, "O") if is_like_others else line
+    if line.startswith("#") or len(layout.fields(line)) != layout.width:
+        return line
+    value = "predicted" if line == layout.header else "O"
+    return layout.with_column(line, value)

@@ -8,7 +8,7 @@ A line has one of two forms:
   and spans in characters. The words of the text are those of the tokenizer: it splits
   at white space, at punctuation and around Chinese characters. The spans of doccano are
   read too: the key "label" or "labels" with [start, end, label], and "start_offset" and
-  "end_offset".
+  "end_offset"; and those of Label Studio, with "labels": ["PER"].
 
 Each line is a document of its own.
 """
@@ -19,7 +19,7 @@ import itertools
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -137,12 +137,14 @@ def read_examples(
                 yield NerExample(words, tags, origin, words)
 
 
-def find_notation(path: str, scheme: str | None, encoding: str) -> Notation:
+def find_notation(
+    path: str, notation_of: Callable[[Counter[str]], Notation], encoding: str
+) -> Notation:
     """Returns how the tags of a file are written; the file is read.
 
     Args:
         path: The file.
-        scheme: The scheme of the tags, or None to accept the tags of all schemes.
+        notation_of: Returns the notation of tags with their numbers.
         encoding: The encoding of the file.
 
     Raises:
@@ -154,7 +156,7 @@ def find_notation(path: str, scheme: str | None, encoding: str) -> Notation:
         values = _value(row, "tags")
         if isinstance(values, list):
             tags.update(value.strip() for value in values if isinstance(value, str))
-    return Notation.of(tags, scheme)
+    return notation_of(tags)
 
 
 def _has_text(row: Row) -> bool:
@@ -265,7 +267,8 @@ class _Line:
         if not isinstance(values, list) or {*map(type, values)} - {str}:
             shown = json.dumps(values)[:60]
             raise InputError(
-                f"{self.place}: {key!r} must be a list of texts. Received: {shown}."
+                f"{self.place}: {key!r} must be a list of texts. Received: {shown}. "
+                "Write words, and names of tags such as B-PER, not their numbers."
             )
         return values
 
@@ -312,7 +315,10 @@ class _Line:
                 places = (
                     row.get(key, row.get(f"{key}_offset")) for key in ("start", "end")
                 )
-                values = [row.get("label"), *places]
+                label: Any = row.get("label", row.get("labels"))
+                # Label Studio writes a list of one label.
+                is_alone = isinstance(label, list) and len(label) == 1
+                values = [label[0] if is_alone else label, *places]
             elif isinstance(row, list) and len(row) == 3:
                 values = [row[2], *row[:2]]
 

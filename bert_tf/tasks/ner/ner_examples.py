@@ -7,6 +7,7 @@ from typing import Any
 
 from bert_tf.errors import InputError, shortened
 from bert_tf.tasks.ner.schemes import (
+    IO,
     UNNAMED,
     Notation,
     SchemeEvidence,
@@ -74,7 +75,8 @@ def read_tag(tag: str, notation: Notation, place: str) -> str:
         prefixes = "B- or I-" if is_iob else "B-, I-, E- or S-"
         raise MalformedSentenceError(
             f"{place}: the tag {tag.strip()[:60]!r} is malformed. Expected: O, or "
-            f"{prefixes} and a type, such as B-PER. Correct the tag, or give the "
+            f"{prefixes} and a type without blanks, such as B-PER or B-WORK_OF_ART. "
+            "Correct the tag, or give the "
             "column of the tags as label_column. For a file without tags to predict, "
             "give a label_column that it does not have."
         )
@@ -108,6 +110,12 @@ class SplitSummary:
         for column, values in {None: tags, **self._origin.other_tags()}.items():
             self._types[column].update(entity.type for entity in find_entities(values))
 
+    @property
+    def scheme(self) -> str:
+        """The scheme of the tags: one of `SCHEMES`, or `IO`."""
+        notation = self._origin.notation
+        return IO if notation.is_io else notation.scheme or self.evidence.scheme()
+
     def report(self, path: str, counts: RowCounts) -> None:
         """Adds to `counts.notes` what was read, and signs of a mistaken column.
 
@@ -120,12 +128,11 @@ class SplitSummary:
         text = self._origin.description if self._origin else "no words"
         if self.has_tags:
             notation = self._origin.notation
-            scheme = notation.scheme or self.evidence.scheme()
-            written = dict.fromkeys(map(notation.write, all_tags([UNNAMED], scheme)))
+            tags = all_tags([UNNAMED], self.scheme)
+            written = dict.fromkeys(map(notation.write, tags))
             found = [f"{name} {number:,}" for name, number in sorted(own.items())]
-            scheme = scheme if notation.heads["B"] else "io"
             types = shortened(found, _MAX_TYPES)
-            text += f": {types}; scheme {scheme}: {' '.join(written)}"
+            text += f": {types}; scheme {self.scheme}: {' '.join(written)}"
         counts.notes["read"].append(text)
 
         # Signs of a mistaken column.
@@ -140,7 +147,7 @@ class SplitSummary:
             number = sum(others[name] for name in own or others)
             if number >= _SUSPICIOUS_RATIO * max(own.total(), 1):
                 warnings.append(
-                    f"Column {column} of {path} has {number:,} entities, and the "
-                    f"column of the tags has {own.total():,}. To read the other "
+                    f"Column {column} of {path} has {others.total():,} entities, and "
+                    f"the column of the tags has {own.total():,}. To read the other "
                     f"column, give label_column={column}."
                 )

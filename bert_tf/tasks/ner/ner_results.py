@@ -18,7 +18,8 @@ class NerResults(TaskResults):
     """The F1 of entities, and the file of the split with a further column or key.
 
     The predicted tags have the scheme of the file, and no sequence that it forbids: the
-    entities of the tags that the model predicts are written in this scheme.
+    entities of the tags that the model predicts are written in this scheme. The scores
+    are those of the written tags.
 
     Args:
         labels: The tags that the model predicts, in the order of its outputs.

@@ -173,7 +173,7 @@ class NerTask(Task):
             InputError: The train file cannot be read or has no entities, or the trained
                 model has no tags as labels.
         """
-        task = dataclasses.replace(self, tokenizer=inputs.tokenizer)
+        task = dataclasses.replace(self, tokenizer=inputs.tokenizer, labels=())
         if inputs.phases.train:
             task = _with_train_labels(task, inputs.location)
             return dataclasses.replace(
@@ -227,19 +227,17 @@ class NerTask(Task):
             summary.add(example)
             yield example
 
-        evidence = summary.evidence
-        self._detected_schemes[split] = (
-            evidence.scheme() if summary.has_tags else self.scheme
-        )
-        if num_forbidden := evidence.num_forbidden(self._file_scheme):
+        scheme = self._file_scheme or self.scheme
+        self._schemes[split] = summary.scheme if summary.has_tags else scheme
+        if num_forbidden := summary.evidence.num_forbidden(self._file_scheme):
             counts[FORBIDDEN] += num_forbidden
         summary.report(split.source.name, counts)
 
     @functools.cached_property
-    def _detected_schemes(self) -> dict[Split, str]:
+    def _schemes(self) -> dict[Split, str]:
         """The scheme of the tags of each split that was read.
 
-        A split without tags has the scheme of the model.
+        A split without tags has the given scheme, or that of the model.
         """
         return {}
 
@@ -248,14 +246,18 @@ class NerTask(Task):
         path = split.source.name
         encoding = split.source.table_format.encoding
         kind = split.kind
-        scheme = self._file_scheme
+        notation_of = functools.partial(
+            schemes.Notation.of,
+            scheme=self._file_scheme,
+            types=schemes.types_of(self.labels),
+        )
         if _is_json(path):
-            notation = json_sentences.find_notation(path, scheme, encoding)
+            notation = json_sentences.find_notation(path, notation_of, encoding)
             return json_sentences.read_examples(
                 path, kind, notation, self.tokenizer, counts, encoding
             )
 
-        layout = conll.find_layout(path, kind, self.columns, scheme, encoding)
+        layout = conll.find_layout(path, kind, self.columns, notation_of, encoding)
         return conll.read_examples(path, kind, layout, self.document_context, counts)
 
     def as_row(self, example: NerExample) -> Row:
@@ -299,11 +301,9 @@ class NerTask(Task):
         )
 
     def _scheme_of(self, split: Split) -> str:
-        if self._file_scheme:
-            return self._file_scheme
-        if split not in self._detected_schemes:
+        if split not in self._schemes:
             collections.deque(self.read(split, RowCounts()), maxlen=0)
-        return self._detected_schemes[split]
+        return self._schemes[split]
 
 
 def _is_json(path: str) -> bool:

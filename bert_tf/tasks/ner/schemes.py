@@ -10,23 +10,24 @@ the entity, such as "B-PER". The prefix depends on the scheme:
   the others.
 
 `find_entities` reads all three schemes without knowing which one it is. `Notation`
-converts the tags of files that are written in another way, such as BILOU or B_PER, to
-these tags and back.
+converts the tags of files that are written in another way, such as BILOU, B_PER or
+PER-B, to these tags and back.
 """
 
 import dataclasses
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from bert_tf.errors import InputError
 
 SCHEMES = ("iob2", "iob1", "iobes")
 DETECT = "detect"  # instead of a scheme: that of the tags in each file
+IO = "io"  # files only: I for all words, so that entities of one type do not touch
 OUTSIDE = "O"
 UNNAMED = "ENTITY"  # the type of the entities of a file whose tags have no types
-_PREFIXES = {"iob2": "BI", "iob1": "BI", "iobes": "BIES"}
+_PREFIXES = {"iob2": "BI", "iob1": "BI", "iobes": "BIES", IO: "I"}
 # Files write the tag O in these ways.
 _OUTSIDE_TAGS = (OUTSIDE, "o", "0")
 # The prefixes of BILOU, BMES and BMEWO that have another letter in IOBES.
@@ -34,9 +35,22 @@ _LETTERS = {"L": "E", "M": "I", "U": "S", "W": "S"}
 _FILE_TAG = re.compile(
     r"(?P<head>[BIESLMUW](?:[-_](?=.)|$))(?P<type>\S*)", re.IGNORECASE
 )
+# Further forms, such as B.PER, begin-PER and PER-B. They could also be types of the
+# scheme IO, so a file must give evidence of them.
+_LETTER = "(?:[BIESLMUW]|begin|in|inside|end|single)"
+_FORMS = [
+    re.compile(form.replace("separator", separator), re.IGNORECASE)
+    for form in (
+        rf"(?P<head>{_LETTER}[separator])(?P<type>\S+)",
+        rf"(?P<type>\S+)(?P<head>[separator]{_LETTER})",
+    )
+    for separator in "-_."
+]
+# The letters of IOB2 and IOBES, BILOU, BMES, and BMEWO.
+_LETTERS_OF_SCHEMES = ("BIES", "BILU", "BMES", "BMEW")
 # A tag of the scheme IO. Numbers may be the indices of tags whose names are in another
 # file, and one letter before a hyphen may be an unknown prefix.
-_TYPE = re.compile(r"(?!.[-_])[\w./-]*[^\W\d_][\w./-]*")
+TYPE = re.compile(r"(?!.[-_])[\w./-]*[^\W\d_][\w./-]*")
 
 
 class Entity(NamedTuple):
@@ -104,7 +118,8 @@ def to_tags(entities: Iterable[Entity], length: int, scheme: str) -> list[str]:
     Args:
         entities: The entities in their order; they do not overlap.
         length: The number of words of the sentence.
-        scheme: One of `SCHEMES`.
+        scheme: One of `SCHEMES`, or `IO`, in which entities of one type that touch
+            become one entity.
     """
     tags = [OUTSIDE] * length
     previous = Entity("", 0, 0)
@@ -112,7 +127,7 @@ def to_tags(entities: Iterable[Entity], length: int, scheme: str) -> list[str]:
         words = range(entity.start, entity.end)
         prefixes = ["I"] * len(words)
         touches = previous.end == entity.start and previous.type == entity.type
-        if scheme != "iob1" or touches:
+        if touches if scheme == "iob1" else scheme != IO:
             prefixes[0] = "B"
         if scheme == "iobes":
             prefixes[-1] = "S" if len(words) == 1 else "E"
@@ -136,27 +151,37 @@ class Notation:
         heads: By prefix, the text before the type: {"B": "B-"}, or "b_" in a file with
             b_PER. It is "" without prefixes (the scheme IO), where successive words of
             one type are an entity, and "B" without types, where the type is `UNNAMED`.
+            In a file with PER-B, it is the text after the type, "-B".
         outside: The tag outside of all entities.
         scheme: The scheme whose prefixes are accepted; None for those of all schemes.
+        form: Matches a tag, with the groups `head` and `type`.
     """
 
     heads: Mapping[str, str]
     outside: str
     scheme: str | None
+    form: re.Pattern[str] = _FILE_TAG
 
     @classmethod
-    def of(cls, tags: Counter[str], scheme: str | None = None) -> "Notation":
+    def of(
+        cls,
+        tags: Counter[str],
+        scheme: str | None = None,
+        types: Collection[str] = (),
+    ) -> "Notation":
         """Returns how a file writes its tags, or most of them.
 
         Args:
             tags: The number of words with each tag of the file.
             scheme: The attribute `scheme`.
+            types: The types of the entities of the model, if they are known.
         """
         # From rare to frequent: the last one decides.
         inside = [
             tag for tag, _ in reversed(tags.most_common()) if tag not in _OUTSIDE_TAGS
         ]
-        matches = [match for tag in inside if (match := _FILE_TAG.fullmatch(tag))]
+        form = next((f for f in _FORMS if _is_form(f, inside, types)), _FILE_TAG)
+        matches = [match for tag in inside if (match := form.fullmatch(tag))]
         typed = [match for match in matches if match["type"]]
         is_bare = len(matches) == len(inside)
         outside = max(_OUTSIDE_TAGS, key=tags.__getitem__)
@@ -166,14 +191,20 @@ class Notation:
         if not typed and not is_bare and tags[outside]:
             return cls(dict.fromkeys("BIES", ""), outside, scheme)
 
+        # Prefixes that the file does not have are written like the most frequent one.
         known = typed or (matches if is_bare else [])
         last = known[-1]["head"] if known else "B-"
         heads = {
-            each: (each.lower() if last.islower() else each) + last[1:]
+            each: re.sub("[^-_.]+", each.lower() if last.islower() else each, last)
             for each in "BIES"
         }
         heads |= {_prefix(match): match["head"] for match in known}
-        return cls(heads, outside, scheme)
+        return cls(heads, outside, scheme, form)
+
+    @property
+    def is_io(self) -> bool:
+        """Whether the tags have no prefixes."""
+        return not self.heads["B"]
 
     def read(self, tag: str) -> str | None:
         """Returns a tag of the file as one of IOB2 or IOBES.
@@ -182,10 +213,10 @@ class Notation:
         """
         if tag in _OUTSIDE_TAGS:
             return OUTSIDE
-        if not self.heads["B"]:
-            return f"I-{tag}" if _TYPE.fullmatch(tag) else None
+        if self.is_io:
+            return f"I-{tag}" if TYPE.fullmatch(tag) else None
 
-        match = _FILE_TAG.fullmatch(tag)
+        match = self.form.fullmatch(tag)
         if not match or bool(match["type"]) != (len(self.heads["B"]) > 1):
             return None
         found = f"{_prefix(match)}-{match['type'] or UNNAMED}"
@@ -199,12 +230,42 @@ class Notation:
         head = self.heads[prefix]
         if len(head) == 1:
             return head if entity_type == UNNAMED else f"{head}-{entity_type}"
-        return head + entity_type
+        # Without a prefix, both orders are equal.
+        return entity_type + head if head[:1] in "-_." else head + entity_type
+
+
+def _is_form(
+    form: re.Pattern[str], tags: Sequence[str], types: Collection[str]
+) -> bool:
+    """Returns whether a file has tags of a form.
+
+    All of its tags match the form, with the letters of one scheme. A type is one of the
+    model or, if these are not known, occurs in the first and in further words of
+    entities.
+    """
+    letters: defaultdict[str, set[str]] = defaultdict(set)  # by type
+    for tag in tags:
+        match = form.fullmatch(tag)
+        if not match:
+            return False
+        letters[match["type"]].add(_letter(match))
+
+    used = set[str]().union(*letters.values())
+    if not any(map(used.issubset, _LETTERS_OF_SCHEMES)):
+        return False
+    return any(
+        kind in types if types else "B" in each and not each.isdisjoint("IMEL")
+        for kind, each in letters.items()
+    )
+
+
+def _letter(match: re.Match[str]) -> str:
+    return match["head"].strip("-_.")[0].upper()
 
 
 def _prefix(match: re.Match[str]) -> str:
     """Returns the prefix of a tag of a file as that of IOBES."""
-    letter = match["head"][0].upper()
+    letter = _letter(match)
     return _LETTERS.get(letter, letter)
 
 

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.errors import InputError, check_at_least
+from bert_tf.errors import InputError, check_at_least, shortened
 from bert_tf.storage import files
 from bert_tf.tasks.tables import ENDINGS, TableFormat
 
@@ -20,6 +20,9 @@ SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test
 # More skipped rows than these shares of a split give a warning, or stop the run.
 _WARNING_SHARE = 0.1
 _MAX_SHARE = 0.5
+# Examples that a train or dev split cannot use, because their label is not known.
+WITHOUT_LABEL = "examples without a label skipped"
+_SHOWN_LABELS = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -273,6 +276,35 @@ class RowCounts(Counter[str]):
             )
         self[reason] += 1
         self._num_skipped += is_skipped
+
+    def report_labels(self, labels: Counter[str], split: Split) -> None:
+        """Adds the labels of a split to the notes, and a warning about similar ones.
+
+        Args:
+            labels: The number of examples with each label, and with "" for none.
+            split: The split.
+        """
+        missing = labels.pop("", 0) + self[WITHOUT_LABEL]
+        ranked = [*dict(labels.most_common())]
+        # The most frequent ones in alphabetic order; `repr` escapes what is not visible.
+        names = [*sorted(ranked[:_SHOWN_LABELS]), *ranked[_SHOWN_LABELS:]]
+        parts = [f"{repr(name)[1:-1]} {labels[name]:,}" for name in names]
+        text = shortened(parts, _SHOWN_LABELS) or "none"
+        text += f"; without label {missing:,}" if missing else ""
+        self.notes["read"].append(f"labels: {text}")
+
+        # Labels that look equal, or nearly.
+        similar: defaultdict[str, list[str]] = defaultdict(list)
+        for name in labels:
+            seen = "".join(filter(str.isprintable, name))
+            similar[seen.casefold()].append(repr(name))
+        groups = [" and ".join(each) for each in similar.values() if len(each) > 1]
+        if groups and split.kind == "train":
+            self.notes["warnings"].append(
+                f"Labels of {split.source.name} differ only in case or in characters "
+                f"that cannot be seen: {shortened(groups, _SHOWN_LABELS)}. If they are the "
+                "same label, write it in one way."
+            )
 
     def check(self, name: str, allow_skipped: bool) -> None:
         """Decides about the skipped rows of a split that was read.

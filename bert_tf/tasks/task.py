@@ -5,6 +5,7 @@ Shape letters: N examples, R records, B batch.
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -238,12 +239,26 @@ class Task:
 
         Args:
             split: A split that `splits` returned.
-            counts: Receives the number of skipped or unusual rows, by reason.
+            counts: Receives the number of skipped or unusual rows, by reason, and the
+                number of examples with each label.
 
         Raises:
             InputError: A line is malformed. The message contains the file and the line.
         """
-        return itertools.islice(self.examples(split, counts), split.limit or None)
+        labels: Counter[str] = Counter()
+        examples = self.examples(split, counts)
+        for example in itertools.islice(examples, split.limit or None):
+            labels.update(self.labels_of(example))
+            yield example
+        if labels:
+            counts.report_labels(labels, split)
+
+    def labels_of(self, example: Any) -> Sequence[str]:
+        """Returns the labels of an example for the report of a split.
+
+        [""] if it has no label. By default (), and the report has no labels.
+        """
+        return ()
 
     def examples(self, split: Split, counts: RowCounts) -> Iterator[Any]:
         """Yields all examples of a split; see `read`."""

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-from collections import Counter
 
 import export_models
 import numpy as np
@@ -23,6 +22,7 @@ from bert_tf.export import export_check
 from bert_tf.export.served import load_served
 from bert_tf.fine_tuning import dev_split
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
+from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation
 
 WORDS = ["a", "b", "c", "d", "e", "f", "g", "h", "é", "Ž"]
@@ -276,7 +276,7 @@ def test_stored_examples_are_raw_and_spread_over_the_split(tmp_path, count):
     location = DataLocation(dev_file=str(data))
     task = custom_task(TextColumns(), labels=LABELS)
     (split,) = task.splits("dev", location)
-    store(tmp_path, task, list(task.read(split, Counter())))
+    store(tmp_path, task, list(task.read(split, RowCounts())))
     lines = (tmp_path / DEV_EXAMPLES).read_text("utf-8").split("\n")
     stored = [json.loads(line) for line in lines[:-1]]
     assert len(stored) == min(count, 256)
@@ -296,7 +296,7 @@ def test_stored_questions_have_the_original_context(tmp_path):
     tokenizer, _ = squad_data.tokenizers(True)
     task = squad_data.make_task(tokenizer, {}, {"version_2_with_negative": True})
     (split,) = task.splits("dev", DataLocation(test_file=str(path)))
-    store(tmp_path, task, list(task.read(split, Counter())))
+    store(tmp_path, task, list(task.read(split, RowCounts())))
     lines = (tmp_path / DEV_EXAMPLES).read_text("utf-8").split("\n")[:-1]
     paragraphs = [each for article in data["data"] for each in article["paragraphs"]]
     expected = [

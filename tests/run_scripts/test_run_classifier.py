@@ -160,6 +160,7 @@ def test_tables_of_other_forms_are_named_by_flags(test_data):
     ):
         assert {*expected} <= {*row.values()}, row
     assert "Flags and data are valid." in unnamed.out
+    assert "train (rows.txt): labels: ham 1, spam 1\n" in unnamed.err
     refused, other, glue = run_lines(
         MODULE, columns, f"{columns} --encoding=cp1250", f"{MNLI} --do_train --noheader"
     )

@@ -193,7 +193,9 @@ def test_files_are_found_in_the_folder_above_the_task(tmp_path):
 # A task, the kind of split, a file, and what is wrong with it. In a test file of QQP, a
 # skipped row would shift the predictions of all later rows in the submission file.
 SST2_LABELS = "line 2: the label '2' is not one of 0, 1."
-NLI_LABELS = "line 2: the label '-' is not one of contradiction, entailment, neutral."
+NLI_LABELS = (
+    "line 2: the label 'none' is not one of contradiction, entailment, neutral."
+)
 MRPC_COLUMNS = "dev.tsv has no column '#2 String'. Its columns are: Quality, #1 ID"
 COLA_COLUMNS = "no column 'sentence'. Its columns are: index, text"
 BAD = [
@@ -201,7 +203,7 @@ BAD = [
     (
         "mnli",
         "dev",
-        f"{MNLI_START}\tlabel1\tgold_label\n{MNLI_ROW}\tneutral\t-\n",
+        f"{MNLI_START}\tlabel1\tgold_label\n{MNLI_ROW}\tneutral\tnone\n",
         NLI_LABELS,
     ),
     ("mrpc", "dev", "Quality\t#1 ID\t#2 ID\t#1 String\n1\t1\t2\ta\n", MRPC_COLUMNS),

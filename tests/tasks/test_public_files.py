@@ -16,6 +16,8 @@ from reading import check, refused, write
 
 from bert_tf.tasks.choice.choice_task import ChoiceTask
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
+from bert_tf.tasks.classification.sources.glue_tasks import glue_task
+from bert_tf.tasks.classification.sources.xnli import xnli
 from bert_tf.tasks.ner import conll, json_sentences
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.schemes import find_entities
@@ -31,8 +33,101 @@ def labels_of(path):
     ).labels
 
 
+def report_of(task, kind="train"):
+    """Returns a function that reads labels, their report, and the warnings."""
+
+    def read(path):
+        location = DataLocation(**{f"{kind}_file": str(path)})
+        done = prepared(task, location) if kind == "train" else task
+        (split, *_) = done.splits(kind, location)
+        counts = RowCounts()
+        labels = [each.label for each in done.read(split, counts)]
+        warnings = [
+            text.replace(str(path), path.name) for text in counts.notes["warnings"]
+        ]
+        return labels, *counts.notes["read"], warnings
+
+    return read
+
+
+def snli(label, kind="train", labels=None):
+    return report_of(
+        custom_task(TextColumns("sentence1", "sentence2", label), labels=labels), kind
+    )
+
+
+def nli(label, *values, texts="sentence1\tsentence2"):
+    lines = [f"{texts}\t{label}", *(f"a\tb\t{value}" for value in values)]
+    return "t.tsv", "".join(f"{line}\n" for line in lines)
+
+
+NLI = ("neutral", "entailment", "contradiction")
+NLI_READ = (
+    [*NLI],
+    "labels: contradiction 1, entailment 1, neutral 1; without label 1",
+    [],
+)
+MANY = [f"{letter}{letter}" for letter in "abcdefghijklmnopqrstuvw"]
+
 # Labels.
 LABELS = [
+    (
+        "labels with a character without width",
+        report_of(custom_task(TextColumns("text"))),
+        "labels_zero_width.csv",
+        (
+            ["pos", "neg", "pos", "neg\u200b"],
+            "labels: neg 1, neg\\u200b 1, pos 2",
+            [
+                "Labels of labels_zero_width.csv differ only in case or in characters "
+                "that cannot be seen: 'neg' and 'neg\\u200b'. If they are the same "
+                "label, write it in one way."
+            ],
+        ),
+    ),
+    (
+        "many labels",
+        lambda path: report_of(custom_task(TextColumns("text")))(path)[1:],
+        ("t.csv", "text,label\n" + "".join(f"x,{name}\n" for name in [*MANY, "ww"])),
+        (
+            "labels: " + "".join(f"{name} 1, " for name in MANY[:19]) + "ww 2 and 3 "
+            "more",
+            [],
+        ),
+    ),
+    (
+        "labels of a multi-label column",
+        lambda path: report_of(custom_task(TextColumns("s"), "multi_label"))(path)[1],
+        ("t.csv", 's,label\nx,"a,b"\ny,\nz,b\n'),
+        "labels: a 1, b 2; without label 1",
+    ),
+    (
+        "labels of choices",
+        lambda path: report_of(ChoiceTask())(path)[1],
+        "swag_train.tsv",
+        "labels: 0 1, 1 1",
+    ),
+    ("no label in SNLI", snli("gold_label"), nli("gold_label", *NLI, "-"), NLI_READ),
+    ("no label in OCNLI", snli("label"), nli("label", "-", *NLI), NLI_READ),
+    ("MNLI", report_of(glue_task("mnli")), nli("gold_label", *NLI, "-"), NLI_READ),
+    (
+        "XNLI",
+        report_of(xnli("zh")),
+        nli("label", *NLI, "-", texts="premise\thypo"),
+        NLI_READ,
+    ),
+    (
+        "no label to predict",
+        snli("gold_label", "test", NLI),
+        nli("gold_label", "-", "neutral"),
+        ([None, "neutral"], "labels: neutral 1; without label 1", []),
+    ),
+    (
+        "- as a label",
+        snli("label"),
+        nli("label", "-", "+"),
+        (["-", "+"], "labels: + 1, - 1", []),
+    ),
     ("labels that are numbers", labels_of, "number_labels.csv", ("1", "2", "10")),
     (
         "numbers with a decimal point",
@@ -198,6 +293,40 @@ TABLES = [
         table(input_format="jsonl"),
         ("t.json", '[\n{"s": "x"}]'),
         refused("t.json is a JSON array. Write one object in each line"),
+    ),
+    (
+        "lists in cells",
+        table("text", "labels", "multi_label"),
+        "list_repr.csv",
+        [("good day", ("joy",)), ("bad luck", ("joy", "anger")), ("no", ("love",))],
+    ),
+    (
+        "lists of JSON, NumPy, numbers and nothing",
+        table(task_type="multi_label"),
+        (
+            "t.tsv",
+            's\tlabel\nx\t["a, b", "\\ud83d\\ude00"]\ny\t[\'c\' "d\'s"]\nz\t[]\n\t\n'
+            "v\t[1, 2.5]\n",
+        ),
+        [
+            ("x", ("a, b", "😀")),
+            ("y", ("c", "d's")),
+            ("z", ()),
+            ("", ()),
+            ("v", ("1", "2.5")),
+        ],
+    ),
+    (
+        "a label in brackets",
+        table(task_type="multi_label"),
+        ("t.tsv", "s\tlabel\nx\t[removed]\ny\ta,[b\n"),
+        [("x", ("[removed]",)), ("y", ("a", "[b"))],
+    ),
+    (
+        "lists in some cells",
+        table(task_type="multi_label"),
+        ("t.tsv", "s\tlabel\nx\t\ny\t['a']\nz\ta\n"),
+        refused("line 4: column 'label' has 'a', and the labels before it are lists"),
     ),
     (
         "columns of 0 and 1",

@@ -1,7 +1,6 @@
 """Reading data sets of tensorflow-datasets that the tests write."""
 
 import dataclasses
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from bert_tf.tasks.classification.sources.tfds_reader import (
     read_from_tfds,
 )
 from bert_tf.tasks.classification.text_examples import TextExample
+from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.task import DataLocation
 
 NLI = ("contradiction", "entailment", "neutral")
@@ -76,7 +76,7 @@ def build(folder, name, features, examples_by_split):
 
 def read(task, kind, location, counts=None):
     return [
-        list(task.read(split, Counter() if counts is None else counts))
+        list(task.read(split, RowCounts() if counts is None else counts))
         for split in task.splits(kind, location)
     ]
 
@@ -226,7 +226,7 @@ def test_training_examples_without_a_label_are_skipped_and_counted(tmp_path):
     features = {"text": TEXT, "label": labels_of("a", "b")}
     rows = [{"text": f"t{n}", "label": label} for n, label in enumerate([0, -1, 1, -1])]
     location = build(tmp_path, "snli_like", features, {"train": rows})
-    counts = Counter()
+    counts = RowCounts()
     (train,) = read(labelled(["a", "b"], "text"), "train", location, counts)
     assert [example.text_a for example in train] == ["t0", "t2"]
     assert counts == {WITHOUT_LABEL: 2}

@@ -227,6 +227,10 @@ class ChoiceTask(Task):
         form = split.source.table_format
         return read_examples(split.source.name, split.kind, counts, form)
 
+    def labels_of(self, example: ChoiceExample) -> Sequence[str]:
+        """Returns the index of the correct choice; see `tasks.task.Task`."""
+        return ["" if example.label is None else str(example.label)]
+
     def encode(
         self,
         examples: Sequence[ChoiceExample],

@@ -21,7 +21,7 @@ from bert_tf.tasks.classification.classification_results import (
 )
 from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
 from bert_tf.tasks.classification.text_examples import TextExample
-from bert_tf.tasks.splits import DataLocation, RowCounts, Split
+from bert_tf.tasks.splits import WITHOUT_LABEL, DataLocation, RowCounts, Split
 from bert_tf.tasks.tables import Row
 from bert_tf.tasks.task import (
     DEV_EXAMPLES,
@@ -190,8 +190,17 @@ class ClassificationTask(Task):
         return self.reader.splits(kind, location)
 
     def examples(self, split: Split, counts: RowCounts) -> Iterator[TextExample]:
-        """Yields all examples of a split."""
-        return self.reader.read(split, counts)
+        """Yields all examples of a split; of train and dev splits, the labelled ones."""
+        for example in self.reader.read(split, counts):
+            if split.kind != "test" and example.label is None:
+                row = f"{split.source.name}: {example.text_a[:60]!r}"
+                counts.add(WITHOUT_LABEL, row, is_skipped=True)
+            else:
+                yield example
+
+    def labels_of(self, example: TextExample) -> Sequence[str]:
+        """Returns the labels of an example; see `tasks.task.Task`."""
+        return () if self.task_type == "regression" else example.labels or [""]
 
     def as_row(self, example: TextExample) -> Row:
         """Returns the texts and the label of an example; see `tasks.task.Task`."""

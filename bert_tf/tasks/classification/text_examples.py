@@ -3,8 +3,10 @@
 `LabelParser` checks the labels of a file.
 """
 
+import ast
 import dataclasses
 import difflib
+import json
 import math
 import re
 from collections import Counter
@@ -22,6 +24,19 @@ _SHOWN_LABELS = 10
 # Numbers in a column with missing values often have a decimal point, such as 10.0.
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")
 UNKNOWN_IN_TEST = "test rows with an unknown label"
+# The labels of natural language inference. SNLI and sets like it have the label "-" if
+# the annotators do not agree.
+NLI = ("contradiction", "entailment", "neutral")
+NO_LABEL = "-"
+# A list in a cell, as Python, JSON and, without commas, NumPy write it.
+_ITEM = re.compile(
+    r"""'(?:[^'\\\n]|\\(?:[\\'"/bfnrt]|x[\da-f]{2}|u[\da-fA-F]{4}|U000[\da-f]{5}))*'"""
+    r"""|"(?:[^"\\\n]|\\(?:[\\'"/bfnrt]|x[\da-f]{2}|u[\da-fA-F]{4}|U000[\da-f]{5}))*\""""
+    r"|[+-]?[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?"
+)
+_LIST = re.compile(
+    rf"\[\s*(?:(?:{_ITEM.pattern})(?:(?:\s*,\s*|\s+)(?:{_ITEM.pattern}))*\s*,?\s*)?\]"
+)
 # The records store scores as float32.
 _HIGHEST_SCORE = float(np.finfo(np.float32).max)
 
@@ -92,6 +107,22 @@ def check_label(label: str, labels: Sequence[str], place: str) -> None:
     )
 
 
+def has_no_label(
+    value: Any, columns: Sequence[str | None], labels: Collection[str] | None
+) -> bool:
+    """Returns whether a value is "-", which SNLI and sets like it have for no label.
+
+    Args:
+        value: The value in the column of the label.
+        columns: The names of the columns of the two texts and of the label.
+        labels: The labels of the task, or None if they are not known.
+    """
+    if str(value).strip() != NO_LABEL or NO_LABEL in (labels or ()):
+        return False
+    is_snli = tuple(columns) == ("sentence1", "sentence2", "gold_label")
+    return is_snli or (columns[2] == "label" and {*(labels or ())} == {*NLI})
+
+
 def nearest(text: str, known: Sequence[str]) -> str | None:
     """Returns the known text that is most similar, or None if no known text is similar.
 
@@ -143,7 +174,11 @@ class LabelParser:
         column: The name of the column, for error messages.
         task_type: "classification", "regression" or "multi_label".
         labels: The labels of the task, or None to accept any label.
-        separator: The text between the labels of an example, for "multi_label".
+        separator: The text between the labels of an example, for "multi_label". The
+            values of a column may also be texts with lists, such as "['a', 'b']".
+
+    Attributes:
+        labels: The argument `labels`.
     """
 
     def __init__(
@@ -155,7 +190,8 @@ class LabelParser:
     ) -> None:
         self._column = column
         self._separator = separator
-        self._labels = labels
+        self._has_lists: bool | None = None
+        self.labels = labels
         self._known = frozenset(labels or ())
         parsers: dict[str, Callable[[Any, str], Any]] = {
             "classification": self._one_label,
@@ -185,24 +221,39 @@ class LabelParser:
         if not label:
             raise InputError(f"{column} is empty. Write a label.")
         # Files have a label a line, or a column a label.
-        if self._labels is None and ("\t" in label or label.splitlines() != [label]):
+        if self.labels is None and ("\t" in label or label.splitlines() != [label]):
             raise InputError(
                 f"{column} has the label {label[:60]!r}, and a label must be in one "
                 "line, without tabs. Correct the label, or give another label_column."
             )
-        if self._labels is not None and label not in self._known:
-            check_label(label, self._labels, place)
+        if self.labels is not None and label not in self._known:
+            check_label(label, self.labels, place)
         return label
 
     def _several_labels(self, value: Any, place: str) -> tuple[str, ...]:
         # One column a label.
         if isinstance(value, dict):
             value = [name for name in value if _is_set(name, value[name], place)]
-        # One text with all labels; other programs write lists.
+        # One text with all labels; other programs write lists, or texts with lists.
+        has_lists = self._has_lists
         if not isinstance(value, (list, tuple)):
-            text = text_of(value, f"{place}: column {self._column!r}")
-            value = filter(None, map(str.strip, text.split(self._separator)))
-        return tuple(dict.fromkeys(self._one_label(part, place) for part in value))
+            column = f"{place}: column {self._column!r}"
+            text = text_of(value, column).strip()
+            is_list = _LIST.fullmatch(text)
+            items = [*map(_unquoted, _ITEM.findall(text))] if is_list else None
+            has_lists = items is not None if text else has_lists
+            if self._has_lists not in (None, has_lists):
+                raise InputError(
+                    f"{column} has {text[:60]!r}, and the labels before it are "
+                    f"{'no ' if has_lists else ''}lists. Write all labels as lists, "
+                    "such as ['a', 'b'], or none."
+                )
+            value = items
+            if items is None:
+                value = filter(None, map(str.strip, text.split(self._separator)))
+        labels = tuple(dict.fromkeys(self._one_label(part, place) for part in value))
+        self._has_lists = has_lists
+        return labels
 
     def _score(self, value: Any, place: str) -> float:
         place = f"{place}: column {self._column!r}"
@@ -218,6 +269,17 @@ class LabelParser:
                 f"{_HIGHEST_SCORE:.2g}."
             )
         return score
+
+
+def _unquoted(item: str) -> str:
+    """Returns a text or a number of a list in a cell."""
+    if item[0] not in "\"'":
+        return item
+    try:
+        text: str = json.loads(item)
+    except ValueError:  # it is written as in Python
+        text = ast.literal_eval(item)
+    return text
 
 
 def _is_set(name: str, value: Any, place: str) -> bool:
@@ -243,7 +305,7 @@ def examples_of_rows(
 
     In a test split, a label that is missing, unknown or malformed becomes None, and so
     does an empty one, except for "multi_label". Labels that are unknown or malformed
-    are counted.
+    are counted. In all splits, the sign for no label becomes None; see `has_no_label`.
 
     Args:
         rows: The number of each row, and its first text, second text and label, and for
@@ -266,7 +328,9 @@ def examples_of_rows(
             text_b = text_of(text_b, f"{place}: column {column_b!r}")
 
         label: Label | None = None
-        if kind != "test":
+        if has_no_label(value, columns, parse_label.labels):
+            pass
+        elif kind != "test":
             label = parse_label(value, place)
         elif value is not None:
             try:

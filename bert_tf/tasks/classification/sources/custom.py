@@ -15,9 +15,11 @@ from bert_tf.tasks.classification.classification_task import (
 from bert_tf.tasks.classification.long_texts import LongTexts
 from bert_tf.tasks.classification.sources.tfds_reader import TfdsReader, TfdsSource
 from bert_tf.tasks.classification.text_examples import (
+    NO_LABEL,
     LabelParser,
     TextExample,
     examples_of_rows,
+    has_no_label,
     in_order,
 )
 from bert_tf.tasks.splits import DataLocation, FileSource, Split, share_of
@@ -130,6 +132,8 @@ class CustomReader(SplitReader):
                     "labels, use the task type regression for scores, or give all "
                     "labels."
                 )
+        if has_no_label(NO_LABEL, self.columns.names, found - {NO_LABEL}):
+            found.discard(NO_LABEL)
         return in_order(found)
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:

@@ -20,14 +20,19 @@ from bert_tf.tasks.classification.classification_task import (
 )
 from bert_tf.tasks.classification.sources import tfds_reader
 from bert_tf.tasks.classification.submission import Submission
-from bert_tf.tasks.classification.text_examples import TextExample, check_label, nearest
+from bert_tf.tasks.classification.text_examples import (
+    NLI,
+    TextExample,
+    check_label,
+    has_no_label,
+    nearest,
+)
 from bert_tf.tasks.splits import KINDS, DataLocation, FileSource, RowCounts, Split
 from bert_tf.tasks.tables import column_values, tab_separated
 from bert_tf.tasks.task import TaskInputs
 
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
-NLI = ("contradiction", "entailment", "neutral")
 SHORT_ROWS = "short rows skipped"
 LOWEST_SCORE, HIGHEST_SCORE = 0.0, 5.0
 # Values in the label column of a test file whose labels are not public.
@@ -142,6 +147,7 @@ class GlueReader(SplitReader):
         rows = released_rows(path, columns, optional, header=header, counts=skipped)
         for number, (text_a, text_b, text) in rows:
             is_hidden = is_test and text in _HIDDEN_LABELS
+            is_hidden = is_hidden or has_no_label(text, columns, self.labels)
             label = None if is_hidden else text
             place = f"{path}, line {number}"
             if label is not None and self.labels:

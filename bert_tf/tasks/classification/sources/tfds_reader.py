@@ -16,7 +16,7 @@ from bert_tf.tasks.classification.text_examples import (
     TextExample,
     examples_of_rows,
 )
-from bert_tf.tasks.splits import DataLocation, Split
+from bert_tf.tasks.splits import WITHOUT_LABEL, DataLocation, Split
 from bert_tf.tfds_builders import open_builder
 
 _EXAMPLES_PER_BATCH = 1024
@@ -48,7 +48,6 @@ _GLUE_LABELS = {
     "not_entailment": "0",
     "entailment": "1",  # WNLI
 }
-WITHOUT_LABEL = "examples without a label skipped"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,12 +10,13 @@ from bert_tf.tasks.classification.classification_task import (
     ClassificationTask,
     SplitReader,
 )
-from bert_tf.tasks.classification.sources.glue_tasks import (
+from bert_tf.tasks.classification.sources.glue_tasks import first_row, released_rows
+from bert_tf.tasks.classification.text_examples import (
     NLI,
-    first_row,
-    released_rows,
+    TextExample,
+    check_label,
+    has_no_label,
 )
-from bert_tf.tasks.classification.text_examples import TextExample, check_label
 from bert_tf.tasks.splits import DataLocation, FileSource, Split
 
 _LANGUAGE = "language"
@@ -95,6 +96,8 @@ class XnliReader(SplitReader):
             if language in (None, self.language):
                 # The train files call "contradiction" "contradictory".
                 label = "contradiction" if text == "contradictory" else text
+                if has_no_label(label, columns[:3], NLI):
+                    label = None
                 if label is not None:
                     check_label(label, NLI, f"{path}, line {number}")
                 yield TextExample(text_a, text_b, label, columns[:3])

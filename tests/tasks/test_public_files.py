@@ -520,6 +520,10 @@ def predicted(path):
     return [line for each in examples for line in render(each, list(each.tags))]
 
 
+def read_and_predicted(path):
+    return [*sentences(path, "test"), *predicted(path)]
+
+
 SECOND = Columns(1, 2)
 KAGGLE = (
     "Sentence #,Word,POS,Tag\nSentence: 1,Ann,NNP,B-per\n,left,VBD,O\n"
@@ -695,9 +699,9 @@ NER = [
     ),
     (
         "prefixes at the end, with known types",
-        predicted,
+        read_and_predicted,
         ("a.conll", "a PER_B\nb PER_B\nc O\n"),
-        ["a PER_B PER_B", "b PER_B PER_B", "c O O"],
+        [("a b c", "B-PER B-PER O"), "a PER_B PER_B", "b PER_B PER_B", "c O O"],
     ),
     (
         "prefixes at the end, with other types",
@@ -707,9 +711,9 @@ NER = [
     ),
     (
         "a dot after prefixes",
-        predicted,
+        read_and_predicted,
         ("a.conll", "a B.PER\nb I.PER\nc O\n"),
-        ["a B.PER B.PER", "b I.PER I.PER", "c O O"],
+        [("a b c", "B-PER I-PER O"), "a B.PER B.PER", "b I.PER I.PER", "c O O"],
     ),
     (
         "written-out prefixes",

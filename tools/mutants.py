@@ -458,6 +458,9 @@ def _first_failure(names: list[str], folder: pathlib.Path) -> str:
     """Returns the first of the tests that fails, or "" if all pass."""
     (folder / "names.txt").write_text("".join(f"{name}\n" for name in names))
     options = ["-x", "-q", "-p", "no:cacheprovider"]
+    # Before the project's folder, which has neither `bert_tf.data_prep` nor
+    # `bert_tf.run_scripts`: those would be the ones of the environment.
+    options += ["-o", "pythonpath=tests build/layout ."]
     environment = {
         **os.environ,
         "PYTHONPATH": str(folder / "build/layout"),

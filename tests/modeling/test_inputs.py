@@ -161,6 +161,7 @@ def test_values_out_of_range_raise_in_eager_calls(name, value, message, convert)
     inputs = {"input_ids": IDS, "segment_ids": IDS, "masked_lm_positions": IDS[:, :3]}
     model(inputs)
     wrong = inputs.get(name, IDS).astype(np.result_type(np.int64, type(value)))
+    wrong[0, 0] = 0  # a value at the other end of the range
     wrong[1, 2] = value
     with refused(re.escape(f"{name} {message}")):
         model({**inputs, name: convert(wrong)})

@@ -12,6 +12,7 @@ from bert_tf.errors import (
     check_between,
     check_choice,
     check_positive,
+    store_plain_values,
 )
 from bert_tf.storage.json_files import LENGTH, NUMBER, TEXT, check, parse, shorten
 
@@ -100,6 +101,7 @@ class BertConfig:
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
+        store_plain_values(self)
         check_at_least(1, self, *_POSITIVE)
         check_between(0, math.nextafter(1, 0), self, *_PROBABILITIES)
         check_positive(self, *_ABOVE_ZERO)

@@ -1,9 +1,14 @@
-"""The exceptions that callers handle, and what their messages are made of."""
+"""The exceptions that callers handle, their messages, and the checks of configs."""
 
+import dataclasses
+import os
 import signal
+import unicodedata
 from collections.abc import Collection, Sequence
 from typing import Any
 
+# The type of a parameter that is a path, local or gs://.
+Path = str | os.PathLike[str]
 LARGEST_INT32 = 2**31 - 1
 
 
@@ -14,7 +19,13 @@ class InputError(ValueError):
     message names parameters; `command_line.run` prints it with flag names instead and
     exits with code 2. Any exception of another class is a bug, and `command_line.run`
     reports it with a traceback.
+
+    Args:
+        message: The message. Characters that cannot be seen become escapes.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(visible(message))
 
 
 class TrainingInterrupted(Exception):  # noqa: N818 it is not an error
@@ -48,6 +59,29 @@ class TrainingInterrupted(Exception):  # noqa: N818 it is not an error
             f"{name} stopped training at step {self.step}. To resume, train again with "
             f"the same arguments{change}."
         )
+
+
+def plain(value: Any) -> Any:
+    """Returns a path as str, and values of NumPy as those of Python, for JSON.
+
+    Args:
+        value: Any value; also a list, tuple or dict of such values.
+    """
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):  # a number or an array of NumPy
+        return value.tolist()
+    if type(value) in (list, tuple):
+        return type(value)(map(plain, value))
+    if type(value) is dict:
+        return {plain(key): plain(each) for key, each in value.items()}
+    return value
+
+
+def store_plain_values(config: Any) -> None:
+    """Replaces the values of a config, a frozen dataclass, by their `plain` form."""
+    for field in dataclasses.fields(config):
+        object.__setattr__(config, field.name, plain(getattr(config, field.name)))
 
 
 def check_at_least(minimum: int, config: Any, *names: str) -> None:
@@ -149,6 +183,24 @@ def plain_message(error: Any) -> str:
     """Returns the message of a `tf.errors.OpError` without nodes and call stack."""
     message = error.message.split("\n\t [[")[0].split("\n\n")[-1]
     return message.split("}} ")[-1].split(" [Op:")[0]
+
+
+def visible(text: str) -> str:
+    r"""Returns a text with control and format characters as escapes, such as \r.
+
+    Line ends and tabs stay, and U+200C and U+200D between letters, whose form they
+    change.
+    """
+    category = unicodedata.category
+    shown = []
+    for place, character in enumerate(text):
+        is_kept = character in "\n\t" or category(character) not in ("Cc", "Cf")
+        if character in "\u200c\u200d":
+            neighbors = text[place - 1 : place] + text[place + 1 : place + 2]
+            of_letters = [each for each in neighbors if category(each)[0] in "LM"]
+            is_kept = len(of_letters) == 2
+        shown.append(character if is_kept else ascii(character)[1:-1])
+    return "".join(shown)
 
 
 def shortened(names: Sequence[str], limit: int) -> str:

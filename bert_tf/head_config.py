@@ -4,7 +4,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from bert_tf.errors import InputError, check_between, check_choice
+from bert_tf.errors import (
+    InputError,
+    check_between,
+    check_choice,
+    store_plain_values,
+)
 
 HEADS = ("linear", "bilstm")
 # The rows of table 7 of the paper: their hidden states among the embeddings, with the
@@ -54,6 +59,7 @@ class HeadConfig:
     feature_layers: str | None = None
 
     def __post_init__(self) -> None:
+        store_plain_values(self)
         check_choice(HEADS, "head", self.kind)
         check_between(1, _MAX_LSTM_LAYERS, self, "lstm_layers")
         check_between(2, _MAX_LSTM_SIZE, self, "lstm_size")

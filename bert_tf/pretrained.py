@@ -38,7 +38,7 @@ from bert_tf.conversion.head_choice import (
     difference_of_facts,
 )
 from bert_tf.conversion.weight_assignment import check_config, check_encoder
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, Path, plain
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertHeadModel, BertTaskModel, arrays_by_name
 from bert_tf.modeling.initial_weights import drawn_late
@@ -47,7 +47,6 @@ from bert_tf.storage.weights import ENCODER_FACTS, MODEL_FACTS
 from bert_tf.tokenization import BertTokenizer, check_size
 
 _LOG = logging.getLogger(__name__)
-Path = str | os.PathLike[str]
 Model = TypeVar("Model", bound=BertEncoder | BertTaskModel)
 
 
@@ -431,7 +430,7 @@ def save_checkpoint(
             files than a checkpoint.
     """
     # The facts about the head, of which those given replace those of the model.
-    facts = {**getattr(model, "head_facts", {}), **facts}
+    facts = {**getattr(model, "head_facts", {}), **plain(facts)}
     if facts.get("labels") is not None:
         regression = facts.get("task_type") == "regression"
         facts["labels"] = check_labels(model, facts["labels"], regression)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bert_tf.config import BertConfig
+from bert_tf.errors import Path, plain
 from bert_tf.fine_tuning.which_checkpoint_to_start_from import RunModel
 from bert_tf.masking.masking_algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
@@ -31,13 +32,13 @@ _TRAIN_AND_EVALUATE = RunPhases(train=True, evaluate=True)
 
 
 def pretrain(
-    input_file: str | None,
-    output_dir: str,
+    input_file: Path | None,
+    output_dir: Path,
     *,
-    eval_input_file: str | None = None,
-    init_checkpoint: str | None = None,
-    bert_config_file: str | None = None,
-    vocab_file: str | None = None,
+    eval_input_file: Path | None = None,
+    init_checkpoint: Path | None = None,
+    bert_config_file: Path | None = None,
+    vocab_file: Path | None = None,
     do_lower_case: bool | None = None,
     overwrite: bool = False,
     phases: RunPhases = _TRAIN_AND_EVALUATE,
@@ -83,11 +84,11 @@ def pretrain(
             model, or `output_dir` contains another run.
     """
     model = RunModel(
-        init_checkpoint,
-        bert_config_file,
-        vocab_file,
+        plain(init_checkpoint),
+        plain(bert_config_file),
+        plain(vocab_file),
         do_lower_case,
-        output_dir,
+        os.fspath(output_dir),
         phases.train,
         overwrite,
     )
@@ -99,8 +100,8 @@ def pretrain(
     # The records must have been created for the model.
     architecture, metadata, vocabulary = _model_facts(model, config.objective)
     records = record_checks.checked_records(
-        input_file,
-        eval_input_file,
+        plain(input_file),
+        plain(eval_input_file),
         config,
         architecture,
         masking or MaskingConfig(),

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, Path
 
 _MAX_REASON = 200
 
 
-def open_builder(name: str, data_dir: str | None, prepare: bool = False) -> Any:
+def open_builder(name: str, data_dir: Path | None, prepare: bool = False) -> Any:
     """Returns the `tfds.core.DatasetBuilder` of a data set.
 
     Args:
@@ -29,7 +29,7 @@ def open_builder(name: str, data_dir: str | None, prepare: bool = False) -> Any:
         # Only the first line of the message, because the other lines list all data
         # sets.
         reason = str(error).strip().split("\n")[0][:_MAX_REASON]
-        if isinstance(error, ImportError) and error.name:
+        if isinstance(error, ModuleNotFoundError) and error.name:
             # tensorflow-datasets does not install all packages that its data sets need.
             reason = (
                 f"{reason}. Install it with: pip install {error.name.split('.')[0]}"

@@ -1,10 +1,16 @@
-"""`BertConfig`: reading and writing released files, and refusing invalid values."""
+"""`BertConfig`: its files and invalid values; all configs: paths and numbers."""
 
+import dataclasses
+import inspect
 import json
+import pathlib
+import re
 
+import numpy as np
 import pytest
 from refusals import refused
 
+import bert_tf
 from bert_tf.config import SIZES, BertConfig
 
 # The config files of the released uncased base model and of the released Chinese model.
@@ -98,3 +104,29 @@ def test_text_without_a_config_is_refused():
         BertConfig.from_json("[]")
     with refused(r"needs the key vocab_size.*hidden_size"):
         BertConfig.from_json('{"hidden_size": 768}')
+
+
+PATH = re.compile(r"(^|_)(path|files?|dir|checkpoint|teacher|vocab|dev_data)$")
+AS_NUMPY = {int: np.int64, float: np.float32, bool: np.bool_}
+
+
+@pytest.mark.parametrize("name", bert_tf.__all__)
+def test_public_arguments_can_be_path_objects_and_numbers_of_numpy(name):
+    value = getattr(bert_tf, name)
+    parameters = inspect.signature(value).parameters.values()
+    texts = [each for each in parameters if "str" in str(each.annotation)]
+    paths = {each.name for each in texts if PATH.search(each.name)}
+    assert {each.name for each in texts if "PathLike" in str(each.annotation)} == paths
+
+    if not name.endswith(("Config", "Settings", "Location", "LongTexts")):
+        return
+    values = {each.name: each.default for each in dataclasses.fields(value)}
+    numbers = {
+        name: AS_NUMPY[type(default)](default)
+        for name, default in values.items()
+        if type(default) in AS_NUMPY
+    }
+    numbers |= {"vocab_size": np.int64(9)} if name == "BertConfig" else {}
+    config = value(**numbers, **dict.fromkeys(paths, pathlib.Path("a")))
+    assert json.dumps(dataclasses.asdict(config))
+    assert {getattr(config, name) for name in paths} <= {"a"}

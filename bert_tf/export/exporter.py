@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, Path, plain
 from bert_tf.export import (
     assets,
     export_check,
@@ -185,14 +185,14 @@ def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings
 def export_model(
     model: BertEncoder | BertTaskModel,
     tokenizer: BertTokenizer,
-    path: str | os.PathLike[str],
+    path: Path,
     *,
     labels: Sequence[str] | None = None,
     max_seq_length: int | None = None,
     task_type: str | None = None,
     threshold: float | None = None,
     settings: ServingSettings | None = None,
-    dev_data: str | None = None,
+    dev_data: Path | None = None,
     **facts: Any,
 ) -> str:
     """Writes a model and its tokenizer for serving, and checks the outputs.
@@ -249,4 +249,6 @@ def export_model(
         checkpoint = save_checkpoint(
             model, tokenizer, posixpath.join(folder, "model"), **stored
         )
-        return export(checkpoint, os.fspath(path), settings, dev_data, facts)
+        return export(
+            checkpoint, os.fspath(path), settings, plain(dev_data), plain(facts)
+        )

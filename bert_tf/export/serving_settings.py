@@ -7,7 +7,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from bert_tf.errors import InputError, check_at_least, check_choice
+from bert_tf.errors import (
+    InputError,
+    check_at_least,
+    check_choice,
+    store_plain_values,
+)
 from bert_tf.export.formats import FILE_FORMATS, FORMATS
 
 TASK_TYPES = ("classification", "regression", "multi_label")  # of classifiers
@@ -85,6 +90,7 @@ class ServingSettings:
     onnx_precisions: Sequence[str] = FORMATS["onnx"].precisions
 
     def __post_init__(self) -> None:
+        store_plain_values(self)
         if self.task is not None:
             check_choice(tuple(TASKS), "task", self.task)
         check_choice(self.CHOICES["format"], "format", self.format)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, Path, plain
 from bert_tf.fine_tuning.distillation import Teacher
 from bert_tf.fine_tuning.fine_tuning_config import (
     DistillationConfig,
@@ -40,11 +40,11 @@ _TRAIN_AND_EVALUATE = RunPhases(train=True, evaluate=True)
 def fine_tune(
     task: Task,
     data: DataLocation,
-    output_dir: str,
+    output_dir: Path,
     *,
-    init_checkpoint: str | None = None,
-    bert_config_file: str | None = None,
-    vocab_file: str | None = None,
+    init_checkpoint: Path | None = None,
+    bert_config_file: Path | None = None,
+    vocab_file: Path | None = None,
     do_lower_case: bool | None = None,
     init_head: bool | None = None,
     overwrite: bool = False,
@@ -95,11 +95,11 @@ def fine_tune(
             run.
     """
     model = RunModel(
-        init_checkpoint,
-        bert_config_file,
-        vocab_file,
+        plain(init_checkpoint),
+        plain(bert_config_file),
+        plain(vocab_file),
         do_lower_case,
-        output_dir,
+        os.fspath(output_dir),
         phases.train,
         overwrite,
     )
@@ -145,7 +145,7 @@ def run(
         raise InputError("init_head needs init_checkpoint. Give both or none.")
     make_strategy(settings.runtime)  # reports missing devices before anything is read
     model.pretrained.config.check_length(config.max_seq_length)
-    source = RunModel(distillation.teacher) if distillation else model
+    source = RunModel(plain(distillation.teacher)) if distillation else model
 
     # The task, with its labels, and the records of its examples.
     task = _prepared_task(task, location, model, source, settings)
@@ -160,7 +160,7 @@ def run(
         config,
         phases,
         model.output_dir or "",
-        distillation.unlabelled_file if distillation else None,
+        plain(distillation.unlabelled_file) if distillation else None,
     )
 
     # What identifies the run, so that no other run is resumed.
@@ -242,7 +242,7 @@ def _student(distillation: DistillationConfig, model: RunModel) -> RunModel:
     Raises:
         InputError: There are two initial models.
     """
-    teacher = distillation.teacher
+    teacher = plain(distillation.teacher)
     layers = distillation.layers
     if not layers:
         return model

@@ -4,9 +4,17 @@ Imports no TensorFlow, so that programs start quickly.
 """
 
 import dataclasses
+import os
 from collections.abc import Mapping
 
-from bert_tf.errors import InputError, check_at_least, check_between, check_choice
+from bert_tf.errors import (
+    InputError,
+    Path,
+    check_at_least,
+    check_between,
+    check_choice,
+    store_plain_values,
+)
 from bert_tf.head_config import HeadConfig
 from bert_tf.tasks.task import DEFAULT_LENGTH
 from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig
@@ -48,6 +56,7 @@ class FineTuningConfig:
     class_weights: ClassWeights | None = None
 
     def __post_init__(self) -> None:
+        store_plain_values(self)
         check_at_least(3, self, "max_seq_length")
         check_at_least(1, self, "eval_batch_size", "predict_batch_size")
         if not 0 < self.num_train_epochs <= _MAX_EPOCHS:
@@ -117,12 +126,13 @@ class FeatureSettings:
         InputError: A value is invalid.
     """
 
-    folder: str
+    folder: Path
     dtype: str = "float16"
 
     def __post_init__(self) -> None:
+        store_plain_values(self)
         check_choice(FEATURE_DTYPES, "feature_dtype", self.dtype)
-        if "://" in self.folder:
+        if "://" in os.fspath(self.folder):
             raise InputError(
                 "The cache of features must be in a local folder. Received: "
                 f"{self.folder}. Give a local folder as feature_cache_dir."
@@ -163,14 +173,15 @@ class DistillationConfig:
     (arXiv:1910.01108), section 3, for the choice of layers.
     """
 
-    teacher: str
+    teacher: Path
     distillation_temperature: float = 2.0
     distillation_weight: float = 0.9
-    unlabelled_file: str | None = None
+    unlabelled_file: Path | None = None
     init_layers: tuple[int, ...] | None = None
-    feature_cache_dir: str | None = None
+    feature_cache_dir: Path | None = None
 
     def __post_init__(self) -> None:
+        store_plain_values(self)
         check_between(0.01, 1000, self, "distillation_temperature")
         check_between(0, 1, self, "distillation_weight")
         if self.init_layers is not None and not self.layers:

@@ -2,7 +2,11 @@
 
 import dataclasses
 
-from bert_tf.errors import InputError, check_between
+from bert_tf.errors import (
+    InputError,
+    check_between,
+    store_plain_values,
+)
 
 _MAX_COUNT = 99_999
 
@@ -50,6 +54,7 @@ class MaskingConfig:
     replace_whole_words: bool = False
 
     def __post_init__(self) -> None:
+        store_plain_values(self)
         check_between(1, _MAX_COUNT, self, "max_predictions_per_seq", "max_ngram_size")
         check_between(
             0, 1, self, "masked_lm_prob", "mask_token_prob", "random_token_prob"

@@ -1,5 +1,6 @@
 """`pretraining_dataset`: records as batches for `fit`, on each backend of Keras."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, Path
 from bert_tf.masking.masking_algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.pretraining_batches import training_batches
@@ -20,7 +21,7 @@ _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 def pretraining_dataset(
-    files: str,
+    files: Path,
     global_batch_size: int,
     seed: int,
     *,
@@ -63,7 +64,7 @@ def pretraining_dataset(
     _check_batch_size(global_batch_size)
     settings = records or PretrainingConfig()
     found = checked_records(
-        files,
+        os.fspath(files),
         None,
         settings,
         config,

@@ -8,7 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from bert_tf.config import BertConfig
-from bert_tf.errors import check_at_least, check_between, check_choices
+from bert_tf.errors import (
+    check_at_least,
+    check_between,
+    check_choices,
+    store_plain_values,
+)
 from bert_tf.masking.dynamic_masks import DynamicMasks
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
@@ -48,6 +53,7 @@ class PretrainingConfig:
     skip_bad_records: bool = False
 
     def __post_init__(self) -> None:
+        store_plain_values(self)
         check_at_least(1, self, *self.given_lengths, "eval_batch_size")
         check_between(1, _MAX_BUFFER, self, "shuffle_buffer_size")
         check_at_least(0, self, "max_eval_steps")

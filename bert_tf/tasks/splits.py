@@ -10,7 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.errors import InputError, check_at_least, shortened
+from bert_tf.errors import (
+    InputError,
+    Path,
+    check_at_least,
+    shortened,
+    store_plain_values,
+)
 from bert_tf.storage import files
 from bert_tf.tasks.tables import ENDINGS, TableFormat
 
@@ -48,12 +54,12 @@ class DataLocation:
             because they cannot be used. Otherwise, the run then stops.
     """
 
-    data_dir: str | None = None
-    train_file: str | None = None
-    dev_file: str | None = None
-    test_file: str | None = None
+    data_dir: Path | None = None
+    train_file: Path | None = None
+    dev_file: Path | None = None
+    test_file: Path | None = None
     tfds_name: str | None = None
-    tfds_data_dir: str | None = None
+    tfds_data_dir: Path | None = None
     eval_fraction: float = 0.0
     test_fraction: float = 0.0
     max_train_examples: int = 0
@@ -62,6 +68,7 @@ class DataLocation:
     allow_skipped: bool = False
 
     def __post_init__(self) -> None:
+        store_plain_values(self)
         check_at_least(0, self, "max_train_examples", "max_eval_examples")
         dev, test = self.eval_fraction, self.test_fraction
         if not (min(dev, test) >= 0 and dev + test < 1):

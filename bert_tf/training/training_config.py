@@ -12,6 +12,7 @@ from bert_tf.errors import (
     check_between,
     check_choices,
     check_positive,
+    store_plain_values,
 )
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
@@ -97,6 +98,7 @@ class TrainingConfig:
     data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        store_plain_values(self)
         check_at_least(1, self, "global_batch_size", "num_train_steps")
         check_at_least(
             0, self, "seed", "num_warmup_steps", "weight_decay_rate", "time_budget_secs"
@@ -193,6 +195,7 @@ class RuntimeConfig:
         return not self.jit_compile and self.distribution_strategy != "tpu"
 
     def __post_init__(self) -> None:
+        store_plain_values(self)
         check_at_least(
             1,
             self,

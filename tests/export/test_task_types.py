@@ -57,8 +57,8 @@ def test_a_multi_label_model_gives_sigmoids_and_the_labels_above_its_threshold(
         TOKENIZER,
         tmp_path / "served",
         labels=LABELS,
-        pair=True,
-        max_seq_length=12,
+        pair=np.True_,
+        max_seq_length=np.int64(12),
         task_type="multi_label",
         threshold=0.4,
     )

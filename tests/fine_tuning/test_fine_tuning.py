@@ -55,15 +55,15 @@ def run(
 ):
     return bert_tf.fine_tune(
         GLUE_TASKS[name],
-        location or DataLocation(data_dir=str(data_dir)),
-        str(data_dir / output),
+        location or DataLocation(data_dir=data_dir),
+        data_dir / output,
         init_checkpoint=model,
-        bert_config_file=f"{data_dir}/config.json",
-        vocab_file=f"{data_dir}/vocab.txt",
+        bert_config_file=data_dir / "config.json",
+        vocab_file=data_dir / "vocab.txt",
         do_lower_case=True,
         init_head=init_head,
         phases=phases or RunPhases(True, True),
-        config=FineTuningConfig(max_seq_length=16, num_train_epochs=4),
+        config=FineTuningConfig(max_seq_length=np.int64(16), num_train_epochs=4),
         training=TrainingConfig(
             seed=1, global_batch_size=8, learning_rate=learning_rate
         ),

@@ -1,5 +1,7 @@
 """`bert_tf.pretrain`: the example of docs/python.md, and the equivalent program."""
 
+import pathlib
+
 import pytest
 from guide_program import program, write_records
 from refusals import refused
@@ -20,14 +22,14 @@ def folder(tmp_path_factory):
 def pretrain(output_dir, **arguments):
     """Calls `pretrain` with the files of the guide, in the present folder."""
     files = {
-        "eval_input_file": "records/eval.tfrecord",
+        "eval_input_file": pathlib.Path("records/eval.tfrecord"),
         "bert_config_file": "tiny",
-        "vocab_file": "vocab.txt",
+        "vocab_file": pathlib.Path("vocab.txt"),
         "config": bert_tf.PretrainingConfig(max_eval_steps=10),
         "training": TRAINING,
     }
     return bert_tf.pretrain(
-        "records/train-*.tfrecord", str(output_dir), **{**files, **arguments}
+        pathlib.Path("records/train-*.tfrecord"), output_dir, **{**files, **arguments}
     )
 
 

@@ -11,7 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bert_tf.errors import check_at_least, check_choices
+from bert_tf.errors import (
+    check_at_least,
+    check_choices,
+    store_plain_values,
+)
 from bert_tf.tasks.pieces_and_doc_stride_windows import (
     count_windows,
     group_and_place,
@@ -48,6 +52,7 @@ class LongTexts:
     max_windows: int | None = 8
 
     def __post_init__(self) -> None:
+        store_plain_values(self)
         check_choices(self)
         given = [
             each

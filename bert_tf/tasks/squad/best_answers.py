@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from bert_tf.errors import InputError, check_at_least, check_choices
+from bert_tf.errors import (
+    InputError,
+    check_at_least,
+    check_choices,
+    store_plain_values,
+)
 from bert_tf.tasks.pieces_and_doc_stride_windows import (
     has_max_context,
     tokenize_words,
@@ -59,6 +64,7 @@ class AnswerSettings:
     f1_by: str = "words"
 
     def __post_init__(self) -> None:
+        store_plain_values(self)
         check_at_least(1, self, "n_best_size", "max_answer_length")
         check_choices(self)
         if math.isnan(self.null_score_diff_threshold):

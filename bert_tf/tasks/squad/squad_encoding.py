@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bert_tf.errors import check_at_least
+from bert_tf.errors import (
+    check_at_least,
+    store_plain_values,
+)
 from bert_tf.tasks.pieces_and_doc_stride_windows import (
     Pieces,
     count_windows,
@@ -41,6 +44,7 @@ class WindowSettings:
     max_query_length: int = 64
 
     def __post_init__(self) -> None:
+        store_plain_values(self)
         check_at_least(1, self, "doc_stride")
         check_at_least(0, self, "max_query_length")
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, Path
 from bert_tf.storage import checkpoint_dialects, files, json_files, weights
 from bert_tf.storage.atomic_files import remove_leftovers
 from bert_tf.storage.paths import check_file_system
@@ -104,7 +104,7 @@ class RunFolder:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Path,
         metadata: CheckpointMetadata | None = None,
         overwrite: bool = False,
         outputs: Sequence[str] = (),

@@ -1,7 +1,9 @@
 """The devices and machines of a run, and communication between its processes."""
 
 import functools
+import json
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +11,9 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.training.training_config import RuntimeConfig
+
+# The types of tasks of a run, in the order of their processes.
+_WORKERS = ("chief", "worker")
 
 
 @functools.cache
@@ -27,7 +32,7 @@ def make_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
     tpu: the TPU `tpu_name`, or the TPU of this machine.
 
     Raises:
-        InputError: This machine has fewer than `num_gpus` devices, there is no
+        InputError: This machine has fewer than `num_gpus` devices, there is no valid
             TF_CONFIG, or the TPU cannot be used.
     """
     kind = runtime.distribution_strategy
@@ -38,12 +43,13 @@ def make_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
 
     if kind == "multi_worker_mirrored":
         # Without TF_CONFIG, TensorFlow would start a run of one machine.
-        if not os.environ.get("TF_CONFIG"):
+        received = os.environ.get("TF_CONFIG", "")
+        if problem := _problem_of_tf_config(received):
             raise InputError(
-                "multi_worker_mirrored needs the environment variable TF_CONFIG on "
-                "each machine, "
-                'for example {"cluster": {"worker": ["host1:port", "host2:port"]}, '
-                '"task": {"type": "worker", "index": 0}}.'
+                f"multi_worker_mirrored needs the environment variable TF_CONFIG on "
+                'each machine, for example {"cluster": {"worker": ["host1:port", '
+                '"host2:port"]}, "task": {"type": "worker", "index": 0}}. Received: '
+                f"{received!r:.500}, where {problem}."
             )
         return tf.distribute.MultiWorkerMirroredStrategy()
 
@@ -59,6 +65,27 @@ def make_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
         )
     names = [device.name for device in devices[: runtime.num_gpus or None]]
     return tf.distribute.MirroredStrategy(names)
+
+
+def _problem_of_tf_config(text: str) -> str:
+    """Returns why a value of TF_CONFIG gives no strategy; "" if it gives one."""
+    try:
+        values = json.loads(text)
+        cluster, task = values["cluster"], values["task"]
+        kind, index = task["type"], int(task["index"])
+        workers = {each: cluster[each] for each in _WORKERS if each in cluster}
+        addresses = [each for group in workers.values() for each in group]
+    except (ValueError, LookupError, TypeError):
+        return "cluster, task, type or index is missing or has another form"
+
+    # TensorFlow would wait, or fail without a name of the variable.
+    if kind not in workers:
+        return f"type must be {' or '.join(workers) or 'worker, and in cluster'}"
+    if not 0 <= index < len(workers[kind]):
+        return f"index must be below the number of addresses of {kind}"
+    if not all(re.fullmatch(r".+:\d+", str(each)) for each in addresses):
+        return "an address is not of the form host:port"
+    return ""
 
 
 def _tpu_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:

@@ -21,7 +21,7 @@ from absl import app, flags
 from absl import logging as absl_logging
 
 from bert_tf import progress
-from bert_tf.errors import InputError, TrainingInterrupted
+from bert_tf.errors import InputError, TrainingInterrupted, visible
 from bert_tf.program import startup
 from bert_tf.program.help_text import REQUIRED, help_text, name_programs
 
@@ -33,6 +33,8 @@ FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
 _PATH_FLAG = re.compile(
     r"(^|_)(file|dirs?|checkpoint|model|teacher|from|to|data|nbest)$|^examples$"
 )
+# What editors of Windows write at the start of a file, here of flags.
+_MARK = "\ufeff"
 _NOT_BOOLEAN = re.compile(r"flag (--\w+=.*): \('Non-boolean argument")
 _PACKAGES = ("tensorflow", "keras", "tensorflow-text")
 _HELP_FLAGS = {
@@ -206,7 +208,7 @@ class _BareMessages(logging.Formatter):
         is_own = record.name.partition(".")[0] == "bert_tf"
         if not is_own:
             return self._others.format(record)
-        return name_programs(super().format(record), sys.argv[0])
+        return name_programs(visible(super().format(record)), sys.argv[0])
 
 
 def show_log_records() -> None:
@@ -232,7 +234,8 @@ def show_log_records() -> None:
 def fail(message: str) -> NoReturn:
     """Prints the message as one line on stderr and exits with code 2."""
     _can_write_stdout()
-    line = name_programs(" ".join(_name_flags(message).split()), sys.argv[0])
+    words = visible(_name_flags(message)).split()
+    line = name_programs(" ".join(words), sys.argv[0])
     print(f"error: {line}", file=sys.stderr)
     sys.exit(EXIT_INPUT)
 
@@ -267,7 +270,10 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
 
     # A flag of absl, or a --flagfile, may raise ValueError.
     try:
-        words = flags.FLAGS(list(argv))
+        words = flags.FLAGS.read_flags_from_files(list(argv[1:]), force_gnu=False)
+        is_comment = re.compile(f"{_MARK}(#|//|$)").match
+        words = [each.removeprefix(_MARK) for each in words if not is_comment(each)]
+        words = flags.FLAGS([argv[0], *words])
     except (flags.Error, ValueError) as error:
         message = str(error).removeprefix("ERROR:: ")
         if missing := re.search(rf"Flag --(\S+) {REQUIRED}", message):
@@ -278,7 +284,19 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
 
     for name in _path_flags():
         flags.FLAGS[name].value = _expand_home(flags.FLAGS[name].value)
+        _check_end(name, flags.FLAGS[name].value)
     return words
+
+
+def _check_end(name: str, value: Any) -> None:
+    """Fails if a path ends with a control character and does not exist."""
+    for path in value if isinstance(value, list) else str(value or "").split(","):
+        if re.search(r"[\x00-\x1f\x7f-\x9f]\Z", path) and not os.path.exists(path):
+            fail(
+                f"--{name} ends with a control character. Received: {path!r}. Remove "
+                "it. In a script with Windows line ends, it is at the end of each "
+                r"line: sed -i 's/\r$//' SCRIPT."
+            )
 
 
 def _expand_home(value: Any) -> Any:

@@ -137,6 +137,11 @@ def test_records_of_the_library_appear_as_bare_messages(flags, expected):
             2,
             "error: --overwrite=True is wrong.",
         ),
+        (
+            r"InputError('no a\r in \u200bb, \u06cc\u200c\u062e, \u0924\u094d\u200d\u092f')",
+            2,
+            "error: no a\\r in \\u200bb, \u06cc\u200c\u062e, \u0924\u094d\u200d\u092f",
+        ),
     ],
 )
 def test_exceptions_become_messages_and_exit_codes(raised, code, message):
@@ -243,6 +248,12 @@ def test_commands_name_the_programs_as_the_user_called_them():
             "error: Unable to open flagfile: [Errno 2] No such file or directory: "
             "'/none'. See --help.\n",
         ),
+        (
+            "--input_file=a,/none\r",
+            "error: --input_file ends with a control character. Received: "
+            r"'/none\r'. Remove it. In a script with Windows line ends, it is at the "
+            "end of each line: sed -i 's/\\r$//' SCRIPT.\n",
+        ),
     ],
 )
 def test_a_flag_that_absl_refuses_is_named_with_its_value(flag, message):
@@ -261,3 +272,16 @@ def test_the_rate_of_work_that_takes_no_time_is_not_shown():
     assert slow.startswith("writing: 30 of 30 examples, 1") and slow.endswith(
         " examples/s, done"
     )
+
+
+def test_control_characters_are_accepted_in_the_names_of_files(tmp_path):
+    (tmp_path / "a\r").touch()
+    assert run("pass", f"--input_file={tmp_path}/a\r").returncode == 0
+
+
+@pytest.mark.parametrize("start", ["", "# a comment\r\n", "\r\n"])
+def test_a_flag_file_of_windows(tmp_path, start):
+    path = tmp_path / "flags.txt"
+    path.write_text(f"{start}--text=b\r\n--overwrite\r\n", "utf-8-sig", newline="")
+    done = run("print(flags.FLAGS.text, flags.FLAGS.overwrite)", f"--flagfile={path}")
+    assert (done.stdout, done.stderr) == ("b True\n", "")

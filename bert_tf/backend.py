@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import sys
 
@@ -19,6 +20,33 @@ _REMEDIES = {
 }
 
 
+def check_docstrings() -> None:
+    """Checks that Python has not removed the docstrings.
+
+    TensorFlow Text cannot be imported without them, and programs cannot show their
+    flags.
+
+    Raises:
+        InputError: Python runs with -OO.
+    """
+    if sys.flags.optimize > 1:
+        raise InputError(
+            "bert-tf needs docstrings, which Python removes with -OO or "
+            "PYTHONOPTIMIZE=2. Leave out -OO, and unset PYTHONOPTIMIZE."
+        )
+
+
+def _check_legacy_keras() -> None:
+    """Raises `InputError` if TensorFlow, and so its package Text, lacks its Keras."""
+    value = os.environ.get("TF_USE_LEGACY_KERAS")
+    if value in ("1", "true", "True") and not importlib.util.find_spec("tf_keras"):
+        raise InputError(
+            f"TensorFlow Text cannot be imported with TF_USE_LEGACY_KERAS={value}, "
+            "because tf_keras is not installed. Unset TF_USE_LEGACY_KERAS: bert-tf "
+            "uses Keras 3."
+        )
+
+
 def check_backend(name: str, module: str, needs_tensorflow: bool) -> None:
     """Checks that a public name works with the backend of Keras.
 
@@ -29,8 +57,11 @@ def check_backend(name: str, module: str, needs_tensorflow: bool) -> None:
 
     Raises:
         InputError: Keras uses another backend than the name needs or KERAS_BACKEND
-            names, or the package of the backend is not installed.
+            names, or the package of the backend is not installed; or TensorFlow Text
+            cannot be imported.
     """
+    check_docstrings()
+    _check_legacy_keras()
     try:
         backend = importlib.import_module("keras").config.backend()
     except ModuleNotFoundError as error:

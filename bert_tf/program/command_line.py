@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from absl import app, flags
 from absl import logging as absl_logging
 
-from bert_tf import progress
+from bert_tf import backend, progress
 from bert_tf.errors import InputError, TrainingInterrupted, visible
 from bert_tf.program import startup
 from bert_tf.program.help_text import REQUIRED, help_text, name_programs
@@ -305,3 +305,10 @@ def _expand_home(value: Any) -> Any:
         return [_expand_home(each) for each in value]
     is_text = isinstance(value, str)
     return ",".join(map(os.path.expanduser, value.split(","))) if is_text else value
+
+
+# Before a program defines its flags, which docstrings describe.
+try:
+    backend.check_docstrings()
+except InputError as error:
+    fail(str(error))

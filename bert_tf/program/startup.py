@@ -56,14 +56,16 @@ for line in sys.stdin.buffer:
 def set_environment() -> None:
     """Sets the variables of TensorFlow and Keras for this process and its children.
 
-    Keras uses TensorFlow. TF_CPP_MIN_LOG_LEVEL=1 hides lines of later operations, such
-    as the compilation by XLA. TF_ENABLE_ONEDNN_OPTS=1 switches oneDNN on: TensorFlow
-    does so by itself only on processors with AVX512 or AMX instructions, but it is
-    faster on others too. Values that the user has set are kept, and the backend of
-    Keras if Keras is imported already, such as in a notebook that creates records.
+    Keras is Keras 3, and uses TensorFlow. TF_CPP_MIN_LOG_LEVEL=1 hides lines of later
+    operations, such as the compilation by XLA. TF_ENABLE_ONEDNN_OPTS=1 switches oneDNN
+    on: TensorFlow does so by itself only on processors with AVX512 or AMX instructions,
+    but it is faster on others too. Values that the user has set are kept, except those
+    for Keras; these too if Keras is imported already, such as in a notebook that
+    creates records.
     """
     if "keras" not in sys.modules:
         os.environ["KERAS_BACKEND"] = "tensorflow"
+        os.environ["TF_USE_LEGACY_KERAS"] = "0"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 

@@ -54,18 +54,41 @@ def test_names_that_do_not_work_with_the_backend(monkeypatch, name, backend, mes
         getattr(bert_tf, name)
 
 
-def test_a_backend_that_is_not_installed():
-    program = "import sys, bert_tf; sys.modules['jax'] = None; bert_tf.load"
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "KERAS_BACKEND",
+            "jax",
+            "Keras cannot use its backend, because jax is not installed. Install it "
+            f"(docs/backends.md), or {SET}.",
+        ),
+        (
+            "PYTHONOPTIMIZE",
+            "2",
+            "bert-tf needs docstrings, which Python removes with -OO or "
+            "PYTHONOPTIMIZE=2. Leave out -OO, and unset PYTHONOPTIMIZE.",
+        ),
+        (
+            "TF_USE_LEGACY_KERAS",
+            "1",
+            "TensorFlow Text cannot be imported with TF_USE_LEGACY_KERAS=1, because "
+            "tf_keras is not installed. Unset TF_USE_LEGACY_KERAS: bert-tf uses Keras "
+            "3.",
+        ),
+    ],
+)
+def test_variables_that_prevent_the_import(name, value, message):
+    program = (
+        "import sys, bert_tf; sys.modules.update(jax=None, tf_keras=None); bert_tf.load"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "KERAS_BACKEND": "jax"},
+        env={**os.environ, name: value},
         capture_output=True,
         text=True,
     )
-    assert done.stderr.splitlines()[-1] == (
-        "bert_tf.errors.InputError: Keras cannot use its backend, because jax is not "
-        f"installed. Install it (docs/backends.md), or {SET}."
-    )
+    assert done.stderr.splitlines()[-1] == f"bert_tf.errors.InputError: {message}"
 
 
 def test_dynamic_shapes(monkeypatch):

@@ -10,6 +10,7 @@ import sys
 import termios
 
 import pytest
+from run_programs import run_python
 
 PROGRAM = """
 import logging, os, sys, time
@@ -285,3 +286,9 @@ def test_a_flag_file_of_windows(tmp_path, start):
     path.write_text(f"{start}--text=b\r\n--overwrite\r\n", "utf-8-sig", newline="")
     done = run("print(flags.FLAGS.text, flags.FLAGS.overwrite)", f"--flagfile={path}")
     assert (done.stdout, done.stderr) == ("b True\n", "")
+
+
+def test_python_without_docstrings_is_refused():
+    program = PROGRAM.format(body="pass")
+    done = run_python("-OO", "-c", program, code=2)
+    assert done.stderr.startswith("error: bert-tf needs docstrings")

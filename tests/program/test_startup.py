@@ -68,6 +68,7 @@ def run_with_tensorflow(tmp_path, last_lines, *flags, given=(), program=PROGRAM)
         **os.environ,
         "PYTHONPATH": f"{tmp_path}:{ROOT}",
         "KERAS_BACKEND": "jax",
+        "TF_USE_LEGACY_KERAS": "1",
     }
     for name in ("TF_CPP_MIN_LOG_LEVEL", "TF_ENABLE_ONEDNN_OPTS"):
         environment.pop(name, None)
@@ -81,6 +82,7 @@ def run_with_tensorflow(tmp_path, last_lines, *flags, given=(), program=PROGRAM)
 LOADED = """
 # Not the backend that the user has set.
 assert os.environ["KERAS_BACKEND"] == "tensorflow"
+assert os.environ["TF_USE_LEGACY_KERAS"] == "0"
 assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "1"
 class config:
     @staticmethod

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
-from bert_tf.errors import InputError, check_choice, plain_message
+from bert_tf.errors import InputError, Path, check_choice, plain_message
 from bert_tf.export.export_folder import newest_version
 from bert_tf.export.formats import RUNTIMES, format_of_file
 from bert_tf.export.output_decoding import Prediction, decode
@@ -30,6 +30,8 @@ _LOGGER = logging.getLogger(__name__)
 _ORDER = ("question", "context", "choices")
 # The outputs with one value for each text of a list.
 _LIST_OUTPUTS = ("probabilities", "ranking", "tags")
+# The process that has loaded the first model; its children have the same value.
+_process_of_models: list[int] = []
 
 
 class Predictor:
@@ -103,19 +105,20 @@ class Predictor:
         InputError: The folder contains no exported model, or its files are damaged or
             contain what models of bert-tf do not need; the model has no such signature;
             the texts are not lists of str of the same length; the package that runs
-            the file is not installed; or the runtime is for other files.
+            the file is not installed; the runtime is for other files; or the process
+            was forked from one that had loaded a model.
     """
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Path,
         batch_size: int = 32,
         signature: str = "serving_default",
         num_threads: int | None = None,
         trust: bool = False,
         runtime: str = "auto",
     ) -> None:
-        path = str(os.fspath(path))
+        path = os.fspath(path)
         check_no_file_scheme(path)
         check_choice(RUNTIMES, "runtime", runtime)
         if runtime != "auto" and format_of_file(path) != "onnx":
@@ -124,6 +127,7 @@ class Predictor:
                 "or export the model with --format=onnx."
             )
 
+        _check_is_not_forked()
         if format_of_file(path):
             self._model, signatures, self._facts = _load_file(
                 path, signature, num_threads, runtime
@@ -157,6 +161,7 @@ class Predictor:
         self, *texts: Any, on_batch: Callable[[int], Any] | None = None
     ) -> Any:
         """Returns the predictions for texts; see the docstring of the class."""
+        _check_is_not_forked()
         # An empty list is a list of no texts, and not one text without words.
         is_one = all(map(self._is_one, self.names, texts))
         if texts and is_one and (isinstance(texts[0], str) or texts[0]):
@@ -284,6 +289,23 @@ class Predictor:
                     "Export an earlier checkpoint."
                 )
         return arrays
+
+
+def _check_is_not_forked() -> None:
+    """Checks that TensorFlow works in this process; otherwise, it would wait forever.
+
+    Raises:
+        InputError: The process was forked from one that had loaded a model.
+    """
+    if not _process_of_models:
+        _process_of_models.append(os.getpid())
+    if _process_of_models != [os.getpid()]:
+        raise InputError(
+            f"The process {_process_of_models[0]} loaded a model and was then forked, "
+            "and TensorFlow does not work in the new process. Load the model in each "
+            "worker, after the fork: gunicorn without --preload, celery in "
+            "worker_process_init, multiprocessing with the start method spawn."
+        )
 
 
 def _load_file(

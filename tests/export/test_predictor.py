@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import threading
 
 import export_models
@@ -122,6 +123,23 @@ def test_threads_get_the_answers_of_one_thread(exported):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         found = list(pool.map(predictor, requests))
     check_predictions(found, expected)
+
+
+def test_a_process_that_was_forked_from_one_with_a_model_is_refused(exported):
+    path = exported("classification")
+    predictor = bert_tf.Predictor(path)
+    for call in (lambda: predictor("a"), lambda: bert_tf.Predictor(path)):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)  # TensorFlow would wait forever
+            code = 1
+            try:
+                with refused("after the fork: gunicorn"):
+                    call()
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_changed_graph_is_refused_unless_it_is_trusted(exported, tmp_path):

@@ -109,7 +109,16 @@ model = tf.saved_model.load("{version}")
 print(model.signatures["serving_default"]({inputs}))
 ```
 
-`saved_model_cli show --all --dir {version}` prints the names, dtypes and shapes.
+`saved_model_cli show --all --dir {version}` prints the names, dtypes and shapes. \
+`saved_model_cli run`
+lacks the operations of the tokenizer. This command imports them first:
+
+```
+python -c "import tensorflow_text; from tensorflow.python.tools.saved_model_cli \
+import main; main()" \\
+    run --dir {version} --tag_set serve --signature_def serving_default \\
+    --input_exprs '{expressions}'
+```
 """
 # How TensorFlow Serving puts requests together, for models that take lists of texts and
 # for others.
@@ -320,6 +329,7 @@ def _readme(served: ServedModel, job: ExportJob) -> str:
         body=json.dumps(request),
         tensors=tensors,
         inputs=inputs,
+        expressions=";".join(f"{n}={json.dumps([each])}" for n, each in texts.items()),
         about_padding=_LISTS.format(name=served.list_names[0])
         if served.list_names
         else _TEXTS,

@@ -4,6 +4,8 @@ import dataclasses
 import json
 import os
 import re
+import subprocess
+import sys
 
 import export_models
 import numpy as np
@@ -398,3 +400,16 @@ def test_values_that_are_not_finite_are_refused(limits):
         assert failed_outputs(CLASSIFIER, limits, pair) == ["probabilities"]
     found = failed_outputs(CLASSIFIER, limits, (finite, nan), (empty, empty))
     assert found == ["probabilities"]
+
+
+@pytest.mark.medium
+def test_the_command_of_the_readme_runs_saved_model_cli(exported):
+    folder = exported("choice")
+    command = re.search(r"^python -c [^`]*", extra_file(folder, "README.md"), re.M)[0]
+    done = subprocess.run(
+        ["bash", "-c", f"python() {{ '{sys.executable}' \"$@\"; }}\n{command}"],
+        cwd=os.path.dirname(folder),
+        capture_output=True,
+        text=True,
+    )
+    assert "Result for output key probabilities" in done.stdout, done.stderr

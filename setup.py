@@ -26,7 +26,7 @@ BROWSER = ["playwright>=1.50"]
 HUB = ["huggingface_hub>=0.30"]
 # Keras also runs on PyTorch, if torch is installed.
 BACKENDS = ["jax>=0.5"]
-PARQUET = ["pyarrow>=14"]
+PARQUET = ["pyarrow>=16"]  # the first one for NumPy 2
 KERAS_HUB = ["keras-hub>=0.32; python_version>='3.11'"]  # a peer for comparison
 DOCS = [
     "sphinx>=8",

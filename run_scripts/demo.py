@@ -12,14 +12,17 @@ says otherwise. Ctrl-C ends the program.
 
 import html
 import itertools
+import os
 import socket
 import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.request import getproxies_environment
 
 from absl import flags
 
 from bert_tf.errors import InputError
+from bert_tf.optional_packages import import_package
 from bert_tf.program import command_line, startup
 from bert_tf.run_scripts import prediction_tables, shared_flags
 from bert_tf.storage import files
@@ -61,6 +64,9 @@ def main() -> None:
     lists = predictor.list_names
     kind = kind_of(predictor(*(["a"] if name in lists else "a" for name in names)))
     page = make_page(predictor, kind)
+    # gradio asks its own page for an answer, and would ask a proxy for it.
+    without_proxy = (getproxies_environment().get("no"), FLAGS.host, "localhost")
+    os.environ["no_proxy"] = ",".join(filter(None, without_proxy))
     page.queue(api_open=False)  # one prediction at a time
     page.launch(
         server_name=FLAGS.host,
@@ -91,13 +97,7 @@ def check_flags() -> None:
         InputError: A file is missing, the port is in use, or gradio is not installed.
     """
     shared_flags.check_paths_exist(FLAGS.model, FLAGS.examples)
-    try:
-        import gradio  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            "The page needs the package gradio, which is not installed. Install it: "
-            "pip install 'bert-tf[demo]'."
-        ) from error
+    import_package("gradio", "demo", "The page")
     try:
         socket.create_server((FLAGS.host, FLAGS.port)).close()
     except OSError as error:

@@ -15,7 +15,8 @@ INSIDE_BERT_TF = ("data_prep", "run_scripts")
 # Layer 0, which all other packages may import, and what its parts import of each other.
 FOUNDATION = {
     "bert_tf.errors": (),
-    "bert_tf.storage": ("bert_tf.errors",),
+    "bert_tf.optional_packages": ("bert_tf.errors",),
+    "bert_tf.storage": ("bert_tf.errors", "bert_tf.optional_packages"),
     "bert_tf.progress": (),
     "bert_tf.config": ("bert_tf.errors", "bert_tf.storage"),
     "bert_tf.features": ("bert_tf.errors", "bert_tf.storage"),
@@ -244,13 +245,16 @@ EFFECTS_OF_PROGRAMS = {
     "sys.exit": ("program.command_line", "export.export_check_program"),
     "os._exit": (),
     # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; TF_ENABLE_ONEDNN_OPTS; the
-    # environment of the process of the export check; `backend` only reads KERAS_BACKEND
+    # environment of the process of the export check; KERAS_BACKEND and
+    # TF_USE_LEGACY_KERAS, which `backend` only reads; ORT_DISABLE_TELEMETRY
     "os.environ": (
         "program.startup",
         "training.strategy",
         "training.mixed_precision",
         "export.export_check",
         "backend",
+        "optional_packages",
+        "export.onnx.onnx_client",
     ),
     "signal.signal": ("program.command_line", "training.stop_signals"),
     "logging.basicConfig": (),

@@ -18,7 +18,8 @@ from tensorflow.io import gfile
 from bert_tf.config import SIZES, BertConfig
 from bert_tf.conversion import hugging_face
 from bert_tf.conversion.checkpoint_contents import CheckpointContents, check_weights
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, Path
+from bert_tf.optional_packages import import_package
 from bert_tf.storage import checkpoint_dialects, files, json_files
 from bert_tf.storage.checkpoint_dialects import DIALECTS
 from bert_tf.storage.paths import check_file_system
@@ -73,9 +74,7 @@ def read_config(path: str) -> BertConfig:
     return BertConfig.from_dict(values, path)
 
 
-def read_config_or_size(
-    path_or_size: str, vocab_file: str | os.PathLike[str] | None
-) -> BertConfig:
+def read_config_or_size(path_or_size: str, vocab_file: Path | None) -> BertConfig:
     """Returns the config of a file or, if there is no such file, of a released size.
 
     Raises:
@@ -98,13 +97,7 @@ def read_config_or_size(
 
 
 def _read_from_hub(path: str) -> CheckpointContents:
-    try:
-        import huggingface_hub
-    except ImportError as error:
-        raise InputError(
-            f"{path} needs the package huggingface_hub: pip install bert-tf[hub]."
-        ) from error
-
+    huggingface_hub = import_package("huggingface_hub", "hub", path)
     name, _, revision = path.removeprefix(_HUB).partition("@")
     entries = DIALECTS.values()
     patterns = [glob for each in entries for glob in each.hub_files]

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bert_tf.errors import InputError
+from bert_tf.optional_packages import import_package
 
 
 class ExportCheckError(InputError):
@@ -91,14 +92,7 @@ def check_installed(name: str, to_write: bool = False) -> None:
     """
     found = FILE_FORMATS[name]
     for module in found.to_write if to_write else found.to_run:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            package = module.partition(".")[0].replace("_", "-")
-            raise InputError(
-                f"Files of this format need the package {package}, which is not "
-                f"installed. Install it: pip install 'bert-tf[{found.extra}]'."
-            ) from error
+        import_package(module, found.extra, "This format")
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from bert_tf.errors import InputError
+from bert_tf.optional_packages import import_package
 from bert_tf.storage.atomic_files import (  # noqa: F401 (available here too)
     atomic_folder,
     atomic_replace,
@@ -198,20 +199,14 @@ def open_parquet(path: str) -> Iterator[Any]:
         InputError: pyarrow is not installed, or the file is not Parquet. The error can
             also be raised while the file is read.
     """
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise InputError(
-            f"{path} needs the package pyarrow: pip install bert-tf[parquet]."
-        ) from error
-
+    parquet = import_package("pyarrow.parquet", "parquet", path)
     with (
         explain_read_errors(path, " as Parquet"),
         gfile().GFile(path, "rb") as file,
     ):
         file.closed = False  # pyarrow reads this attribute, which GFile does not have
         # With `buffer_size`, pyarrow reads a row group page by page, not as a whole.
-        yield pyarrow.parquet.ParquetFile(file, buffer_size=_CHUNK_BYTES)
+        yield parquet.ParquetFile(file, buffer_size=_CHUNK_BYTES)
 
 
 @contextmanager

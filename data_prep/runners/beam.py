@@ -22,6 +22,7 @@ from bert_tf.data_prep.runners import shuffling, stages
 from bert_tf.data_prep.runners.base_runner_and_steps import Runner, Task, unfinished
 from bert_tf.data_prep.runners.records_job import RecordsJob
 from bert_tf.errors import InputError
+from bert_tf.optional_packages import import_package
 from bert_tf.program import startup
 
 Key = tuple[str, int]  # a split, and the index of a part
@@ -42,12 +43,7 @@ class BeamRunner(Runner):
     has_local_files = False
 
     def __init__(self, beam_options: str) -> None:
-        try:
-            import apache_beam as beam
-        except ImportError as error:
-            raise InputError(
-                'runner=beam needs Apache Beam: pip install "bert-tf[beam]".'
-            ) from error
+        beam = import_package("apache_beam", "beam", "runner=beam")
         try:
             self._options = beam.options.pipeline_options.PipelineOptions(
                 shlex.split(beam_options)

@@ -20,6 +20,7 @@ from bert_tf.data_prep.runners.base_runner_and_steps import Runner
 from bert_tf.data_prep.runners.local import use_one_core
 from bert_tf.data_prep.runners.records_job import WorkerKilledError
 from bert_tf.errors import InputError
+from bert_tf.optional_packages import import_package
 from bert_tf.program import startup
 from bert_tf.storage import files
 
@@ -65,13 +66,7 @@ class DaskRunner(Runner):
     """
 
     def __init__(self, scheduler: str, timeout_secs: float) -> None:
-        try:
-            import distributed
-        except ImportError as error:
-            raise InputError(
-                'runner=dask needs Dask: pip install "bert-tf[dask]".'
-            ) from error
-
+        distributed = import_package("distributed", "dask", "runner=dask")
         self._dask = distributed
         self._timeout_secs = timeout_secs
         # A path is that of a scheduler file.

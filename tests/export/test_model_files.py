@@ -162,8 +162,8 @@ def test_missing_packages_are_named(
 ):
     path = checks.path_of(exported, name, "classification", "int8")
     monkeypatch.setitem(sys.modules, package, None)
-    shown = package.partition(".")[0].replace("_", "-")
-    message = rf"need the package {shown},.* pip install 'bert-tf\[{extra}\]'"
+    shown = package.partition(".")[0]
+    message = rf"needs the package {shown}, .* pip install 'bert-tf\[{extra}\]'"
     for format in (name, "both") if name == "tflite" else (name,):
         with refused(message):
             export_models.export("regression", tmp_path, format=format)

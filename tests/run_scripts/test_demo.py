@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -16,6 +17,10 @@ import requests
 from run_programs import assert_each_refused, assert_refused, run_main
 
 DEMO = "bert_tf.run_scripts.demo"
+PREDICT = "bert_tf.run_scripts.predict"
+EXPORT = "bert_tf.run_scripts.export_model"
+# The files in which libraries keep an identifier.
+IDENTIFIERS = re.compile("onnxruntime|openvino_ga_cid")
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 HTML = "a <img src=x onerror=\"document.title='run'\"> b"
 
@@ -45,29 +50,43 @@ def test_bad_input(here):
 
 @pytest.mark.medium
 def test_without_gradio(here, monkeypatch):
-    (here / "gradio.py").write_text("raise ImportError")
     monkeypatch.setenv("PYTHONPATH", str(here))
-    assert_refused(run_main(DEMO, ["--model=."])[0], "pip install 'bert-tf[demo]'")
+    contents = {
+        "raise ImportError('SOCKS\\n.')": "cannot be imported: SOCKS .",
+        "import absent_part": "cannot be imported: No module named 'absent_part'.",
+        "raise ModuleNotFoundError(name='gradio')": "is not installed.",
+    }
+    for content, problem in contents.items():
+        (here / "gradio.py").write_text(content)
+        (result,) = run_main(DEMO, ["--model=."])
+        assert_refused(
+            result, f"gradio, which {problem}", "pip install 'bert-tf[demo]'"
+        )
 
 
 @contextlib.contextmanager
-def served_page(model, *flags):
+def served_page(model, *flags, start=()):
     """Yields the address of the page of a model; ends the program with Ctrl-C."""
     port = free_port()
     command = [sys.executable, "-m", DEMO, f"--model={model}", f"--port={port}", *flags]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*start, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # the signals reach also what `start` runs
     )
     try:
         line = process.stdout.readline()
         assert "The page is at http" in line, process.communicate()
         yield f"http://127.0.0.1:{port}"
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=30)
         assert process.returncode == 128 + signal.SIGINT
         assert "Traceback" not in errors, errors
     finally:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
@@ -184,3 +203,35 @@ def test_long_texts_and_files(browser, exported, tmp_path):
         for path in (tmp_path / "secret.txt", "/etc/passwd", os.path.abspath(folder)):
             with pytest.raises(urllib.error.HTTPError):
                 urllib.request.urlopen(f"{address}/gradio_api/file={path}")
+
+
+@pytest.mark.slow
+def test_nothing_leaves_the_machine(exported, tmp_path, monkeypatch):
+    """The programs that run libraries with telemetry, in a new home folder."""
+    folder = exported("classification", "onnx")
+    checkpoint, _ = export_models.write_checkpoint("classification", tmp_path / "a")
+    for name in ("CI", "ORT_DISABLE_TELEMETRY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # there is none
+    file = f"{folder}/onnx/float32.onnx"
+    log = tmp_path / "calls"
+    log.touch()
+    strace = f"strace -Aqqf --seccomp-bpf -e trace=connect,sendto,sendmmsg -o {log}"
+    start = strace.split() if shutil.which("strace") else []
+
+    commands = [
+        ["-m", PREDICT, f"--model={file}", "--text=a"],
+        ["-m", PREDICT, f"--model={file}", "--text=a", "--runtime=openvino"],
+        ["-m", EXPORT, f"--checkpoint={checkpoint}", "--export_dir=b", "--format=onnx"],
+        [f"{folder}/assets.extra/onnx_client.py", file, "a"],
+    ]
+    for command in commands:
+        subprocess.run([*start, sys.executable, *command], cwd=tmp_path, check=True)
+    with served_page(file, start=start):
+        pass
+
+    assert not [each for each in tmp_path.rglob("*") if IDENTIFIERS.search(each.name)]
+    # Port 53 is that of a server of names.
+    others = r'htons\(53\)|inet_addr\("(?!127\.)|AF_INET6, "(?!::1")'
+    assert not re.search(others, log.read_text())

@@ -10,9 +10,13 @@ For a model of pairs, two texts in a row are a pair. From Python:
 """
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
+
+# ONNX Runtime sends events to its maker, unless this variable is set before its import.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 import numpy as np
 import onnxruntime

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import importlib
 import os
 import tempfile
 import threading
@@ -30,6 +29,7 @@ from bert_tf.export.lite_or_onnx_file import (
 )
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
+from bert_tf.optional_packages import import_package
 from bert_tf.storage import files
 
 OPSET = 17  # ONNX Runtime from 1.12 on, of 2022
@@ -364,13 +364,7 @@ def open_file(path: str, content: bytes, num_threads: int, runtime: str) -> Open
     if runtime == "auto":
         runtime = "onnxruntime"
     title, start = _RUNTIMES[runtime]
-    try:
-        module = importlib.import_module(runtime)
-    except ImportError as error:
-        raise InputError(
-            f"This runtime needs the package {runtime}, which is not installed. "
-            f"Install it: pip install 'bert-tf[{runtime}]'."
-        ) from error
+    module = import_package(runtime, runtime, "This runtime")
     try:
         run = start(module, content, num_threads)
     except Exception as error:  # the runtimes have many classes of errors

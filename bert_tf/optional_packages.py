@@ -1,0 +1,43 @@
+"""Imports the packages of the extras of bert-tf, such as `[onnx]`, without telemetry."""
+
+import importlib
+import os
+import sys
+from typing import Any
+
+from bert_tf.errors import InputError
+
+
+def import_package(module: str, extra: str, user: str) -> Any:
+    """Returns a module of a package that an extra installs.
+
+    ONNX Runtime since 1.29 and OpenVINO send events to their makers, with an identifier
+    that they keep in the home folder. This is switched off, unless the user has set
+    ORT_DISABLE_TELEMETRY or imported the package openvino_telemetry before.
+
+    Args:
+        module: The module, such as "pyarrow.parquet".
+        extra: The extra, such as "parquet".
+        user: What needs the package, for the message, such as "The page".
+
+    Raises:
+        InputError: The package is not installed; or it cannot be imported, and the
+            message has the reason.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    # OpenVINO works without this package; the import of None fails.
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+
+    package = module.partition(".")[0]
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        problem = f"cannot be imported: {reason}. Correct this, or install it again"
+        is_missing = isinstance(error, ModuleNotFoundError)
+        if is_missing and (error.name or "").partition(".")[0] == package:
+            problem = "is not installed. Install it"
+        raise InputError(
+            f"{user} needs the package {package}, which {problem}: pip install "
+            f"'bert-tf[{extra}]'."
+        ) from error

@@ -44,7 +44,7 @@ _PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 _ABOVE_ZERO = ("initializer_range", "layer_norm_eps")
 _SCHEMA = {
     **dict.fromkeys(_POSITIVE, LENGTH),
-    "hidden_act": TEXT,
+    **dict.fromkeys(("hidden_act", "attention"), TEXT),
     **dict.fromkeys((*_PROBABILITIES, *_ABOVE_ZERO), NUMBER),
 }
 
@@ -144,7 +144,7 @@ class BertConfig:
     def from_dict(cls, values: Mapping[str, Any], source: str = "") -> "BertConfig":
         """Creates a config from the keys of a `bert_config.json`.
 
-        Unknown keys go to `extra`.
+        Unknown keys go to `extra`, and may be null.
 
         Args:
             values: The keys and values.
@@ -163,10 +163,10 @@ class BertConfig:
                 "A BERT config needs the key vocab_size. Received the keys: "
                 f"{shorten(sorted(values))}."
             )
-        names = {field.name for field in dataclasses.fields(cls)} - {"extra"}
-        known = {key: value for key, value in values.items() if key in names}
-        extra = {key: value for key, value in values.items() if key not in names}
-        return cls(**check(known, _SCHEMA, "the config"), extra=extra)
+        known = {key: value for key, value in values.items() if key in _SCHEMA}
+        extra = {key: value for key, value in values.items() if key not in _SCHEMA}
+        rules = {key: _SCHEMA[key] for key in known}
+        return cls(**check(known, rules, "the config", required=True), extra=extra)
 
     def check_length(self, max_seq_length: int) -> None:
         """Checks that the model has enough positions for sequences of a length.

@@ -12,6 +12,7 @@ from refusals import refused
 
 import bert_tf
 from bert_tf.config import SIZES, BertConfig
+from bert_tf.conversion.hugging_face import config_from_hugging_face
 
 # The config files of the released uncased base model and of the released Chinese model.
 BASE = {
@@ -95,6 +96,15 @@ def test_defaults_equal_those_of_the_released_class():
 def test_invalid_values_are_refused(change, message):
     with refused(message):
         BertConfig.from_dict({**BASE, **change})
+
+
+@pytest.mark.parametrize("key", [*BASE, "attention", "layer_norm_eps"])
+def test_null_is_refused_with_file_and_key(key):
+    """In `config.json` too, which does not have the key `attention`."""
+    for read in (BertConfig.from_dict, config_from_hugging_face):
+        if (read, key) != (config_from_hugging_face, "attention"):
+            with refused(rf"a/config\.json.* {key} .*None"):
+                read({**BASE, "classifier_dropout": None, key: None}, "a/config.json")
 
 
 def test_text_without_a_config_is_refused():

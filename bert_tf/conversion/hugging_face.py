@@ -220,7 +220,7 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
             raise InputError(f"{path} {reason} can be read.")
 
     fields = {key: value for key, value in values.items() if key in _FIELDS}
-    activation = fields.get("hidden_act") or "gelu"
+    activation = fields.get("hidden_act", "gelu")
     if activation not in _ACTIVATIONS:
         raise InputError(
             f"{path} has the hidden_act {activation!r}, which bert-tf cannot compute. "

@@ -12,7 +12,7 @@ from bert_tf.export.formats import RUNTIMES
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.program import flags_of_configs
 from bert_tf.program.command_line import FLAG_OF_PARAMETER
-from bert_tf.storage.paths import check_output_folder, is_inside
+from bert_tf.storage.paths import check_output_folder, exists, is_inside
 from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
 FLAGS = flags.FLAGS
@@ -95,7 +95,7 @@ def check_paths_exist(*paths: str | None) -> None:
         InputError: There is no such file or folder.
     """
     for path in paths:
-        if path is not None and "://" not in path and not os.path.exists(path):
+        if path is not None and "://" not in path and not exists(path):
             raise InputError(f"There is no file or folder {path!r}.")
 
 

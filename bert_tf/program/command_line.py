@@ -24,6 +24,7 @@ from bert_tf import backend, progress
 from bert_tf.errors import InputError, TrainingInterrupted, visible
 from bert_tf.program import startup
 from bert_tf.program.help_text import REQUIRED, help_text, name_programs
+from bert_tf.storage.paths import check_utf8
 
 EXIT_OK = 0
 EXIT_INPUT = 2
@@ -102,6 +103,7 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
         takes_command: Whether `main` has one argument, the list of the words after "--"
             on the command line.
     """
+    _open_closed_streams()
     for output in (sys.stdout, sys.stderr):
         # And not a stream that a caller has set.
         if isinstance(output, io.TextIOWrapper):
@@ -120,7 +122,9 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
         try:
             with stop_signals.handled(), _explained_stdout_errors():
                 # A check of the flags may need TensorFlow's file systems.
-                paths = (str(flags.FLAGS[name].value) for name in _path_flags())
+                paths = [_as_text(flags.FLAGS[name].value) for name in _path_flags()]
+                for path in paths:
+                    check_utf8(path)
                 if any("://" in path for path in paths):
                     startup.import_tensorflow()
                 main(argv[1:]) if takes_command else main()
@@ -144,6 +148,18 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
     app.run(call, flags_parser=lambda argv: _parse(argv, inspect.getmodule(main)))
 
 
+def _open_closed_streams() -> None:
+    """Opens the standard streams that are closed, as after >&- in a shell.
+
+    Otherwise, Python would discard what is printed, and another file could get their
+    descriptors. The input is empty, and the output cannot be written.
+    """
+    null = os.devnull
+    sys.stdin = sys.stdin or os.fdopen(os.open(null, os.O_RDONLY))
+    sys.stdout = sys.stdout or os.fdopen(os.open(null, os.O_RDONLY), "w")
+    sys.stderr = sys.stderr or os.fdopen(os.open(null, os.O_WRONLY), "w")
+
+
 def _explain_interruption() -> None:
     # The program may have removed the earlier files already, or not yet.
     without = ", without --overwrite if the earlier files are removed already"
@@ -152,6 +168,10 @@ def _explain_interruption() -> None:
         f"Interrupted. To continue, give the same command{without * is_given}.",
         file=sys.stderr,
     )
+
+
+def _as_text(value: Any) -> str:
+    return ",".join(value) if isinstance(value, list) else str(value)
 
 
 def _path_flags() -> Iterator[str]:

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from bert_tf.errors import InputError
 from bert_tf.optional_packages import import_package
+from bert_tf.storage import paths
 from bert_tf.storage.atomic_files import (  # noqa: F401 (available here too)
     atomic_folder,
     atomic_replace,
@@ -34,6 +35,7 @@ from bert_tf.storage.atomic_files import (  # noqa: F401 (available here too)
 from bert_tf.storage.paths import (
     check_is_regular,
     check_no_file_scheme,
+    check_utf8,
     is_inside,
     real_path,
 )
@@ -50,6 +52,20 @@ _OTHER_MARKS = {
     b"\0\0\xfe\xff": "UTF-32",
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
+}
+# How files start that are packed or have one of the binary formats.
+_NOT_TEXT = {
+    "gzip": rb"\x1f\x8b",
+    "zip": rb"PK\x03\x04",
+    "zstd": rb"\x28\xb5\x2f\xfd",
+    "bzip2": rb"BZh[1-9]1AY&SY",
+    "xz": rb"\xfd7zXZ\0",
+    "xls": rb"\xd0\xcf\x11\xe0",
+    "tar": rb".{257}ustar",
+    "lz4": rb"\x04\x22\x4d\x18",
+    "feather": rb"(ARROW1|FEA1)\0",
+    "parquet": rb"PAR1\x15",
+    "tfrecord": rb".{4}\0{4}.{4}\n",
 }
 
 
@@ -73,8 +89,13 @@ def exists(path: str) -> bool:
     False for a path such as hf://owner/name.
 
     Raises:
-        InputError: The file system cannot be read.
+        InputError: The file system or the folder of the path cannot be read, or the
+            path is not UTF-8.
     """
+    local = os.fspath(path)
+    if "://" not in local:
+        return paths.exists(local)
+
     import tensorflow as tf
 
     try:
@@ -247,15 +268,15 @@ def _copy(source: str, target: str) -> None:
 
 
 def read_text(path: str) -> str:
-    """Reads a UTF-8 file.
+    """Reads a UTF-8 file. A byte-order mark at the start is removed.
 
     Raises:
         InputError: The file is missing, cannot be read, or is not UTF-8. For a file
             that is not UTF-8, the message gives the number of the invalid line.
     """
     raw = read_bytes(path)
-    check_byte_order_mark(path, raw)
-    return _decode(path, raw, 1)
+    check_start(path, raw)
+    return _decode(path, raw.removeprefix(codecs.BOM_UTF8), 1)
 
 
 def _decode(path: str, raw: bytes, first_line: int, remedy: str = "") -> str:
@@ -292,7 +313,7 @@ def read_lines(path: str, encoding: str | None = None) -> Iterator[str]:
 
     for chunk in _utf8_chunks(path, encoding or "utf-8"):
         if number == 1 and not rest:
-            check_lines(path, chunk)
+            check_lines(path, chunk, remedy)
             chunk = chunk.removeprefix(codecs.BOM_UTF8)
 
         # The last line of a chunk continues in the next one.
@@ -410,44 +431,67 @@ def size_and_sha256(path: str) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def check_byte_order_mark(path: str, start: bytes) -> None:
-    """Checks that a file does not start with the byte-order mark of another encoding.
+def binary_format(start: bytes) -> str:
+    """Returns the format of a file that is packed or not text; "" if it may be text.
+
+    Args:
+        start: The first bytes of the file, at least 262 unless the file is shorter.
+    """
+    formats = (kind for kind, each in _NOT_TEXT.items() if re.match(each, start, re.S))
+    return next(formats, "")
+
+
+def check_start(path: str, start: bytes, remedy: str = "") -> None:
+    """Checks that a file does not start as a binary file, or text in another encoding.
 
     Args:
         path: Path of the file, for the error message.
-        start: The first bytes of the file, at least four unless the file is shorter.
+        start: The first bytes of the file; see `binary_format`.
+        remedy: See `check_lines`.
 
     Raises:
-        InputError: The file starts with the byte-order mark of UTF-16 or UTF-32.
+        InputError: The file is packed or binary, or starts with the byte-order mark of
+            UTF-16 or UTF-32.
     """
+    if kind := binary_format(start):
+        raise InputError(
+            f"{path} is a packed file ({kind}), not text. Unpack it, export a workbook "
+            "as .csv, or give a Parquet file the ending .parquet."
+        )
     mark = next((mark for mark in _OTHER_MARKS if start.startswith(mark)), None)
     if mark:
-        raise InputError(
-            f"{path} is {_OTHER_MARKS[mark]}, according to its byte-order mark. "
-            f"Convert it to UTF-8: iconv -f {_OTHER_MARKS[mark]} -t UTF-8."
-        )
+        kind = f"{_OTHER_MARKS[mark]}, according to its byte-order mark"
+        raise _other_encoding(path, kind, remedy)
 
 
-def check_lines(path: str, start: bytes) -> None:
-    """Checks that a file is not text in another encoding or with other line ends.
+def _other_encoding(path: str, kind: str, remedy: str) -> InputError:
+    name, *_ = kind.split(",")
+    remedy = remedy.replace("latin-1", name.lower())
+    return InputError(
+        f"{path} is {kind}. Convert it to UTF-8: iconv -f {name} -t UTF-8{remedy}."
+    )
+
+
+def check_lines(path: str, start: bytes, remedy: str = "") -> None:
+    """Checks that a file is text, with the usual encoding and line ends.
 
     Args:
         path: Path of the file, for the error message.
         start: The first bytes of the file.
+        remedy: The end of the message about another encoding, with latin-1 as example.
 
     Raises:
-        InputError: The file is encoded in UTF-16 or UTF-32, or its line ends are CR.
+        InputError: The file is packed or binary, is encoded in UTF-16 or UTF-32, or its
+            line ends are CR.
     """
-    check_byte_order_mark(path, start)
+    check_start(path, start, remedy)
     # Without a mark, most zero bytes of UTF-16 are at even or at odd positions. Other
     # text has few zero bytes, which the tokenizer drops.
     even = start[::2].count(0)
     odd = start[1::2].count(0)
     if even + odd >= max(len(start) // 100, 4) and max(even, odd) > 4 * min(even, odd):
         kind = "UTF-16BE" if even > odd else "UTF-16LE"
-        raise InputError(
-            f"{path} is {kind}. Convert it to UTF-8: iconv -f {kind} -t UTF-8."
-        )
+        raise _other_encoding(path, kind, remedy)
 
     if even + odd > len(start) // 2:
         raise InputError(
@@ -516,7 +560,10 @@ def expand_globs(
 
         # The name of an existing file may contain glob characters such as "[".
         with explain_read_errors(pattern):
-            matches = [pattern] if gfile().exists(pattern) else gfile().glob(pattern)
+            try:
+                matches = [pattern] if exists(pattern) else gfile().glob(pattern)
+            except UnicodeDecodeError as error:  # of a file that matches
+                check_utf8(os.fsdecode(error.object))
         matches = [
             each for each in matches if each == pattern or not each.endswith(without)
         ]

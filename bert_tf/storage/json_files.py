@@ -15,6 +15,8 @@ from bert_tf.errors import InputError
 from bert_tf.storage import files
 
 _SHOWN = 60  # characters of a value in a message
+# How JSON starts that somebody may take for text.
+START = re.compile(rb'(\xef\xbb\xbf)?\s*(\{\s*"[^"\n]*"\s*:|\[\s*[{"])')
 _SURROGATE = re.compile(r"[\ud800-\udfff]|\\u[dD][89a-fA-F]")  # or half of a pair
 
 
@@ -83,12 +85,13 @@ def read(
         raise InputError(f"{path} is damaged: {reason}") from error
 
 
-def parse(text: str, source: str) -> Any:
+def parse(text: str, source: str, remedy: str = "") -> Any:
     """Parses JSON as `json` does, but refuses repeated keys and lone surrogates.
 
     Args:
         text: JSON.
         source: The origin of the text, such as a path, for the message.
+        remedy: The end of the message that the text is not JSON.
 
     Raises:
         InputError: The text is not JSON; or it has a duplicate key or a lone surrogate.
@@ -103,7 +106,7 @@ def parse(text: str, source: str) -> Any:
             f"{source} is not JSON: {place} has a lone surrogate at its end."
         ) from error
     except ValueError as error:
-        raise InputError(f"{source} is not JSON: {error}.") from error
+        raise InputError(f"{source} is not JSON: {error}. {remedy}".strip()) from error
     return value
 
 

@@ -32,14 +32,46 @@ def check_is_regular(path: str) -> None:
         )
 
 
+def exists(path: str) -> bool:
+    """Returns whether there is a local file or folder.
+
+    Raises:
+        InputError: That is unknown, because the user may not read its folder; or as in
+            `check_utf8`.
+    """
+    check_utf8(path)
+    try:
+        os.stat(path)
+    except PermissionError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def check_utf8(path: str) -> None:
+    """Checks that a path is UTF-8, as TensorFlow needs it.
+
+    Raises:
+        InputError: It is not.
+    """
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"The name {os.fsencode(path)!r} is not UTF-8. Rename it."
+        ) from error
+
+
 def check_no_file_scheme(path: str) -> None:
-    """Checks that a path does not start with file://.
+    """Checks that a path is UTF-8, and does not start with file://.
 
     Local paths are recognized by their form.
 
     Raises:
-        InputError: It does.
+        InputError: It is not, or does.
     """
+    check_utf8(path)
     if path.startswith("file://"):
         raise InputError(f"Give the local path without file://. Received: {path}.")
 

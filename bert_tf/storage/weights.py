@@ -248,7 +248,7 @@ def read_vocabulary(path: str) -> list[str]:
 
     Source: google-research/bert `tokenization.load_vocab`.
     """
-    text = files.read_text(path).removeprefix("\ufeff")
+    text = files.read_text(path)
     files.check_lines(path, text.encode())
     entries = [_strip_entry(line) for line in text.split("\n")]
     while entries and not entries[-1]:

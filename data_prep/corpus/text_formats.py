@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bert_tf.errors import InputError
-from bert_tf.storage import files, tfrecords
+from bert_tf.storage import files, json_files, tfrecords
 from bert_tf.storage.json_files import unique_keys
 
 FORMATS = ("text", "wikiextractor", "jsonl", "tfrecord", "parquet")
@@ -39,23 +39,9 @@ PACKED: dict[str, tuple[str, Any]] = {
 }
 _STDIN = "/dev/stdin"
 _TFRECORD_NAME = re.compile(r"\.tf_?records?(-|$)|\.record$")
-# How files start that are packed or have one of the binary formats.
-_NOT_TEXT = {
-    "gzip": rb"\x1f\x8b",
-    "zip": rb"PK\x03\x04",
-    "zstd": rb"\x28\xb5\x2f\xfd",
-    "bzip2": rb"BZh[1-9]1AY&SY",
-    "xz": rb"\xfd7zXZ\0",
-    "tar": rb".{257}ustar",
-    "lz4": rb"\x04\x22\x4d\x18",
-    "feather": rb"ARROW1|FEA1",
-    "parquet": rb"PAR1\x15",
-    "tfrecord": rb".{4}\0{4}.{4}\n",
-}
 _BLOCK_START = "<doc id="
 _BLOCK_END = "</doc>"  # of WikiExtractor
 _BLOCKS = re.compile(rb"(\xef\xbb\xbf)?\s*" + _BLOCK_START.encode())
-_JSON = re.compile(rb'(\xef\xbb\xbf)?\s*(\{\s*"[^"\n]*"\s*:|\[\s*[{"])')
 
 
 def format_of(path: str, input_format: str = "auto") -> str:
@@ -169,7 +155,7 @@ def read_text(path: str, input_format: str) -> Iterator[bytes]:
             raise InputError(
                 f"{path} begins with <doc id=. Give input_format=wikiextractor."
             )
-        if is_unknown and _JSON.match(chunk):
+        if is_unknown and json_files.START.match(chunk):
             raise InputError(
                 f"{path} contains JSON. Give input_format=jsonl for one object on each "
                 "line, which `jq -c '.[]'` makes of an array; or input_format=text to "
@@ -204,9 +190,7 @@ def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[b
 
 
 def _check_first_bytes(path: str, text: bytes) -> None:
-    kind = next(
-        (kind for kind, start in _NOT_TEXT.items() if re.match(start, text, re.S)), ""
-    )
+    kind = files.binary_format(text)
     if kind in FORMATS:
         raise InputError(
             f"{path} is a {kind} file, not text. Give input_format={kind}."

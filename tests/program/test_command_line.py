@@ -82,6 +82,22 @@ def test_a_reader_that_ends_early_gives_no_message(flags):
     ) == 1
 
 
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        ("print(sys.stdin.read())", 2, "Bad file descriptor"),
+        ("open('/dev/null'), sys.stderr.write(sys.stdin.read())", 0, ""),
+    ],
+)
+def test_closed_streams(body, code, message):
+    shell = f"'{sys.executable}' -c \"$PROGRAM\" <&- >&-"
+    environment = {**os.environ, "PROGRAM": PROGRAM.format(body=body)}
+    done = subprocess.run(["bash", "-c", shell], env=environment, capture_output=True,
+                          text=True, check=False)  # fmt: skip
+    expected = f"error: The standard output cannot be written: {message}.\n"
+    assert (done.returncode, done.stderr) == (code, expected if message else "")
+
+
 LOG = (
     "own = logging.getLogger('bert_tf.training.x'); own.debug('a'); own.info('b\\n%d', "
     "1); own.warning('c'); other = logging.getLogger('other'); other.info('d'); "
@@ -255,9 +271,13 @@ def test_commands_name_the_programs_as_the_user_called_them():
             r"'/none\r'. Remove it. In a script with Windows line ends, it is at the "
             "end of each line: sed -i 's/\\r$//' SCRIPT.\n",
         ),
+        (
+            os.fsdecode(b"--input_file=caf\xe9"),
+            "error: The name b'caf\\xe9' is not UTF-8. Rename it.\n",
+        ),
     ],
 )
-def test_a_flag_that_absl_refuses_is_named_with_its_value(flag, message):
+def test_a_flag_that_is_refused_is_named_with_its_value(flag, message):
     done = run("pass", flag)
     assert (done.returncode, done.stderr) == (2, message)
 

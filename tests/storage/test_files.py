@@ -53,6 +53,25 @@ def test_expand_globs(tmp_path):
         files.expand_globs(" ,")
 
 
+def test_names_that_are_not_utf8(tmp_path):
+    name = os.fsdecode(b"caf\xe9.txt")
+    (tmp_path / name).write_text("")
+    for call, path in [(files.exists, name), (files.expand_globs, "*")]:
+        with refused(r"/caf\\xe9\.txt' is not UTF-8\. Rename it\.$"):
+            call(f"{tmp_path}/{path}")
+
+
+def test_a_folder_without_permission_is_not_absent(tmp_path):
+    (tmp_path / "private").mkdir(0)
+    user = os.geteuid()
+    os.seteuid(user or 65534)  # no permission stops root
+    try:
+        with refused(r"private/a cannot be read: Permission denied\.$"):
+            files.exists(f"{tmp_path}/private/a")
+    finally:
+        os.seteuid(user)
+
+
 def test_invalid_utf8_is_reported_with_byte_and_line(tmp_path):
     (tmp_path / "a").write_bytes(b"one\ntwo\xff\n")
     with refused("byte 0xff in line 2"):

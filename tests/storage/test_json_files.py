@@ -47,6 +47,11 @@ def test_metrics_of_own_files_may_be_nan(tmp_path):
         json_files.read(path, own=True)
 
 
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path):
+    (tmp_path / "a.json").write_text('\ufeff{"a": 1}', "utf-8")
+    assert json_files.read(str(tmp_path / "a.json")) == {"a": 1}
+
+
 @pytest.mark.parametrize(
     ("rule", "accepted", "wrong"),
     [

@@ -125,6 +125,14 @@ def test_the_share_of_skipped_rows_decides(tmp_path, caplog, name):
     assert len(read(10, 6, allow_skipped=True)) == 1
 
 
+def test_a_file_without_questions_is_refused(tmp_path):
+    task, file, content, _ = SKIPPING["questions"]
+    (tmp_path / file).write_text(content(0, 0))
+    task = prepared(task, None, TRAIN, tokenizers(True)[0], 16)
+    with refused(r"The train split in \S*train-v1\.1\.json has no examples\. Give"):
+        run_data(task, tmp_path, 16)
+
+
 def test_nothing_is_written_before_all_splits_are_read(tmp_path):
     (tmp_path / "train.tsv").write_text("sentence\tlabel\na\t0\nb\t1\n")
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\na\t0\nb\t2\n")

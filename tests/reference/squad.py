@@ -6,6 +6,9 @@ the official programs evaluate-v1.1.py and evaluate-v2.0.py (metrics). The order
 additions is kept, so that all floats are equal, not only close. `f1_korquad` is from
 evaluate-korquad_v1.0.py.
 
+`training_example` has one difference: it also compares words that are split at the same
+white space as the answer, and so accepts more answers.
+
 `predictions` has two differences, both where the released program fails:
 
 * SQuAD 2.0, an example without any non-null answer: the prediction is "" and the null
@@ -116,8 +119,9 @@ def training_example(qa, doc_tokens, char_to_word_offset, version_2_with_negativ
     start = char_to_word_offset[offset]
     end = char_to_word_offset[offset + len(text) - 1]
     # The answer is split at all white space of Python, the context only at five
-    # characters.
-    if " ".join(text.split()) not in " ".join(doc_tokens[start : end + 1]):
+    # characters; the second comparison is not in the released program.
+    answer, found = " ".join(text.split()), " ".join(doc_tokens[start : end + 1])
+    if answer not in found and answer not in " ".join(found.split()):
         return None
     return Example(
         qa["id"], qa["question"], doc_tokens, text, start, end, is_impossible

@@ -30,6 +30,7 @@ from bert_tf.tasks import pieces_and_doc_stride_windows as task_windows
 from bert_tf.tasks.splits import FileSource, RowCounts, Split
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import check_room
+from bert_tf.tokenization import BertTokenizer, load_vocabulary
 
 WITHOUT_PIECES = ["", " \t\n", "\u200b \u0301\n\ufffd"]
 # max_seq_length, doc_stride, max_query_length
@@ -222,6 +223,9 @@ PLACES = [
     ("zz猫zz猫", "猫", 5, (3, 3)),  # unknown words
     ("猫犬猫", "猫", 1, (0, 0)),  # between two places, the first one is as near
     ("abc猫", "bc", 1, (0, 3)),  # in no place: the whole word
+    ("abc猫bc", "bc", 1, (1, 2)),  # inside a word, and not the equal pieces
+    ("CAFÉ猫s猫cafés猫s", "s", 11, (5, 5)),
+    ("zzb猫b", "b", 2, (0, 0)),  # inside an unknown word
 ]
 
 
@@ -245,6 +249,17 @@ def test_the_second_of_two_occurrences(test_data):
     position = int(found.encoded.columns["start_positions"][0])
     assert tokens[position] == "猫" and tokens[2:position].count("猫") == 1
     assert found.features[0].start_position == 2 + tokens[2:].index("猫") < position
+
+
+def test_an_answer_that_starts_inside_a_word(test_data):
+    path = test_data / "data/vocab/bert-base-multilingual-cased-vocab.txt"
+    tokenizer = BertTokenizer(load_vocabulary(str(path)), do_lower_case=False)
+    path = test_data / "data/public_cases/answer_inside_piece.json"
+    (example,), _ = read(path, True)
+    columns = make_task(tokenizer, {}, {}).encode([example], tokenizer, 68).columns
+    pieces = [tokenizer.vocabulary[each] for each in columns["input_ids"][0]]
+    start, end = columns["start_positions"][0], columns["end_positions"][0]
+    assert pieces[start - 1 : end + 1] == ["の", "##ネ", "##コ"]
 
 
 def grid():
@@ -331,7 +346,7 @@ def test_record_files_equal_the_released_ones(tmp_path, monkeypatch):
     """
     monkeypatch.setattr(record_files, "_EXAMPLES_PER_BLOCK", 7)
     # No answer of these questions has several equal places in its words.
-    data = random_data(2, 60, 30, True, WITHOUT_PIECES)
+    data = random_data(8, 60, 30, True, WITHOUT_PIECES)
     path = write(tmp_path / "train.json", data)
     tokenizer, reference = tokenizers(True)
     windows = {"doc_stride": 8, "max_query_length": 5}

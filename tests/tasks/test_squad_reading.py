@@ -125,8 +125,9 @@ def test_each_position_of_a_short_answer(tmp_path):
         ("a bc d e", "bc", 5, None),
         # Other white space, and the end one character late.
         ("a bc d", "a  bc", 0, (0, 1)),
-        # The answer is split at U+00A0, the context is not.
-        ("a b\xa0c", "b\xa0c", 2, None),
+        # The released program splits the answer at U+00A0, and not the context.
+        ("a b\xa0c", "b\xa0c", 2, (1, 1)),
+        ("a b\xa0c", "b c", 2, (1, 1)),
         (" a", " a", 0, (-1, 0)),
         (" a b", " a", 0, None),
         (" a b", " ", 0, (-1, -1)),

@@ -75,8 +75,8 @@ def encode(
     contexts = _tokenize_contexts(examples, tokenizer)
     answers = _answer_pieces(examples, contexts, tokenizer)
 
-    num_pieces = np.array([len(context.ids) for context in contexts])  # [N]
-    question_lengths = np.array([len(question) for question in questions])
+    num_pieces = np.array([len(context.ids) for context in contexts], int)  # [N]
+    question_lengths = np.array([len(question) for question in questions], int)
     room = max_seq_length - SPECIAL_TOKENS - question_lengths
     per_example = count_windows(num_pieces, room, settings.doc_stride)
 
@@ -118,6 +118,8 @@ def encode(
 
 def _token_ids(texts: list[str], tokenizer: "BertTokenizer") -> list[np.ndarray]:
     """Returns the ids of each text."""
+    if not texts:
+        return []
     tokenized = tokenizer.tokenize(texts)
     return np.split(tokenized.values.numpy(), tokenized.row_splits.numpy()[1:-1])
 
@@ -167,7 +169,36 @@ def _answer_pieces(
         end = int(context.first[last + 1])
         stated = start + len(preceding)
         result[number] = _narrowed(context.ids, start, end, answer, stated)
+        # The equal pieces are somewhere else if the answer starts inside of a word.
+        if result[number] not in ((start, end - 1), (stated, stated + len(answer) - 1)):
+            covering = _covering(examples[number], tokenizer, context.ids[start:end])
+            if len(covering):
+                result[number] = start + int(covering[0]), start + int(covering[-1])
     return result
+
+
+def _covering(
+    example: SquadExample, tokenizer: "BertTokenizer", ids: np.ndarray
+) -> np.ndarray:
+    """Returns the pieces that have characters of an answer at its stated position.
+
+    Args:
+        example: A training example with an answer.
+        tokenizer: Converts text to ids.
+        ids: The pieces of the words with the answer.
+
+    Returns:
+        Indices in `ids`, in order; none if another text has the stated position.
+    """
+    (answer,) = example.answers or ("",)
+    before = example.before_answer
+    found, starts, ends = tokenizer.tokenize_with_offsets(
+        before + answer + example.after_answer
+    )
+    if not np.array_equal(found, ids):
+        return np.zeros(0, int)
+    first = len(before.encode())
+    return np.flatnonzero((ends > first) & (starts < first + len(answer.encode())))
 
 
 def _narrowed(

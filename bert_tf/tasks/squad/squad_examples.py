@@ -21,6 +21,12 @@ _TEXT = json_files.Rule("a text or a number", (str, float))
 _LIST = json_files.Rule("a list", (list,))
 _POSITION = json_files.Rule("a whole number", (int,))
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False, "none": False}
+_FORM = (
+    'Give one JSON object in the format of SQuAD, {"data": [{"paragraphs": [{"context": '
+    '"...", "qas": [{"id": "...", "question": "...", "answers": [{"text": "...", '
+    '"answer_start": 0}]}]}]}]}; not JSON lines or arrays with a question each. CMRC 2018 '
+    "has its data in this format too (squad-style-data)."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +44,7 @@ class SquadExample:
             training examples with an answer. As in google-research/bert, an index of -1
             is possible.
         before_answer: The part of the first of these words that precedes the answer.
+        after_answer: The part of the last of these words that follows the answer.
         is_impossible: Whether the question has no answer.
     """
 
@@ -48,6 +55,7 @@ class SquadExample:
     answers: tuple[str, ...] | None
     answer_words: tuple[int, int] | None = None
     before_answer: str = ""
+    after_answer: str = ""
     is_impossible: bool = False
 
 
@@ -100,9 +108,14 @@ def read_examples(
             elif span := _answer_words(
                 answer := question.only_answer(), context, words, starts
             ):
-                before = context[starts[span[0]] : answer[1]]
+                first, last = span
+                text, offset = answer
+                after = slice(offset + len(text), starts[last] + len(words[last]))
                 yield dataclasses.replace(
-                    example, answer_words=span, before_answer=before
+                    example,
+                    answer_words=span,
+                    before_answer=context[starts[first] : offset],
+                    after_answer=context[after],
                 )
             else:
                 row = f"{question.where}: the answer {answer!r:.80}"
@@ -111,7 +124,7 @@ def read_examples(
 
 def _paragraphs(path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yields the paragraphs of a file, with their place in it as text."""
-    contents = json_files.parse(_read(path), path)
+    contents = json_files.parse(_read(path), path, _FORM)
     for number, article in enumerate(_get(contents, "data", path, _LIST)):
         where = f"{path}: data[{number}]"
         for index, paragraph in enumerate(_get(article, "paragraphs", where, _LIST)):
@@ -123,7 +136,7 @@ def _read(path: str) -> str:
     if not str(path).endswith(".gz"):
         return files.read_text(path)
     with files.explain_read_errors(path, " as gzip"):
-        return gzip.decompress(files.read_bytes(path)).decode()
+        return gzip.decompress(files.read_bytes(path)).decode("utf-8-sig")
 
 
 def _get(item: Any, key: str, where: str, rule: json_files.Rule) -> Any:
@@ -134,7 +147,8 @@ def _get(item: Any, key: str, where: str, rule: json_files.Rule) -> Any:
     """
     if not isinstance(item, dict) or key not in item:
         raise InputError(
-            f"{where} has no key {key!r}. Give a file in the format of SQuAD."
+            f"{where} has no key {key!r}. Received: "
+            f"{json_files.shorten([*item] if isinstance(item, dict) else item)}. {_FORM}"
         )
     return json_files.check(item, {key: rule}, where, required=True)[key]
 
@@ -219,5 +233,7 @@ def _answer_words(
     first, last = (
         bisect.bisect(starts, at) - 1 for at in (offset, offset + len(text) - 1)
     )
-    found = " ".join(text.split()) in " ".join(words[first : last + 1])
+    # The released program splits only the answer at all white space, such as U+00A0.
+    answer_text, passage = " ".join(text.split()), " ".join(words[first : last + 1])
+    found = answer_text in passage or answer_text in " ".join(passage.split())
     return (first, last) if found else None

@@ -51,7 +51,7 @@ from bert_tf.program import command_line, flags_of_configs, startup
 from bert_tf.progress import Progress
 from bert_tf.run_scripts import prediction_tables, projector_files, shared_flags
 from bert_tf.run_scripts.prediction_tables import SEPARATORS, Texts
-from bert_tf.storage import files
+from bert_tf.storage import files, json_files
 from bert_tf.storage.paths import check_output_file
 from bert_tf.tasks.results import with_prediction
 from bert_tf.tasks.tables import ENDINGS, TableFormat
@@ -300,7 +300,7 @@ def texts() -> Iterator[str]:
     """Yields the texts of --text, --input_file or stdin, without line ends.
 
     Raises:
-        InputError: The file is missing, or a line is not valid UTF-8.
+        InputError: The file is missing or contains JSON, or a line is not valid UTF-8.
     """
     if FLAGS.text:
         yield from FLAGS.text
@@ -309,7 +309,14 @@ def texts() -> Iterator[str]:
     if not path:
         yield from lines_of_pipe(sys.stdin.buffer, "stdin")
     elif "://" in path or os.path.isfile(path) or os.path.isdir(path):
-        yield from files.read_lines(path, FLAGS.encoding)
+        lines = files.read_lines(path, FLAGS.encoding)
+        first = list(itertools.islice(lines, BLOCK_SIZE))
+        if json_files.START.match("\n".join(first).encode()):
+            raise InputError(
+                f"{path} contains JSON. Give --input_format=jsonl for one object in "
+                "each line, or the file as stdin (< FILE) to read its lines as texts."
+            )
+        yield from itertools.chain(first, lines)
     else:
         with open(path, "rb") as pipe:
             yield from lines_of_pipe(pipe, path)

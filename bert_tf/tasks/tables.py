@@ -19,6 +19,9 @@ ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
 # The only name in a header line that contains one of these is probably several names.
 _SEPARATORS = re.compile("[,;|\t]")
 
+# The first line of an array of objects or arrays.
+_ARRAY = re.compile(r"\s*\[\s*([{\[]|$)")
+
 _EXISTING = "Give the name of one of these columns."
 _FIRST_LINE = (
     f"{_EXISTING} The first line of the file is read as the names of the columns; if "
@@ -75,8 +78,13 @@ class TableFormat:
         """Returns the ending of the format of a file; "" if it is unknown."""
         if self.input_format != "auto":
             return f".{self.input_format}"
-        ending = os.path.splitext(path.lower().removesuffix(".gz"))[1]
+        ending = ending_without_gz(path)
         return ending if ending in ENDINGS else ""
+
+
+def ending_without_gz(path: str) -> str:
+    """Returns the ending of a name in lower case, such as .csv for a.CSV.gz."""
+    return os.path.splitext(path.lower().removesuffix(".gz"))[1]
 
 
 def place_of(path: str, number: int) -> str:
@@ -264,7 +272,7 @@ def json_lines(path: str, encoding: str | None, check: Check | None = None) -> R
         InputError: A line is not a JSON object, or as in `lines`.
     """
     for number, line in lines(path, encoding):
-        if number == 1 and line.lstrip().startswith("["):
+        if number == 1 and _ARRAY.match(line):
             raise InputError(
                 f"{path} is a JSON array. Write one object in each line, as jq -c "
                 "'.[]' does."
@@ -273,11 +281,16 @@ def json_lines(path: str, encoding: str | None, check: Check | None = None) -> R
             continue
 
         # Many programs write NaN.
-        row = json_files.parse(line, f"{path}, line {number}")
+        is_cut = line.rstrip().endswith(("{", "[", ",", ":"))
+        remedy = "Write each object in one line, as jq -c . does." if is_cut else ""
+        row = json_files.parse(line, f"{path}, line {number}", remedy)
+        if isinstance(row, list) and [*map(type, row)] == [str, dict]:
+            row = {"text": row[0], **row[1]}  # an example of spaCy
         if not isinstance(row, dict):
             raise InputError(
                 f"{path}, line {number}: a JSON object is required. Received: "
-                f"{line[:60]}."
+                f"{line[:60]}. Name the values, as jq -c '{{text: .[0], label: .[1]}}' "
+                "does with an array in each line."
             )
         if check:
             check(f"{path}, line {number}", row)

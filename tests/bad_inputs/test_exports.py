@@ -59,6 +59,10 @@ PREDICT_ROWS = [
         [MODEL, "--input_file=utf_16.txt"],
         ["utf_16.txt is UTF-16LE", "iconv -f UTF-16LE"],
     ),
+    (
+        [MODEL, "--input_file=texts.json"],
+        ["texts.json contains JSON", "--input_format=jsonl", "stdin"],
+    ),
     ([MODEL, "--input_file=empty.txt"], ["No text was given", "empty.txt"]),
     (["--model=graph_cut", "--text=a"], ["graph_cut"]),
     (["--model=data_flip", "--text=a"], ["data_flip/1 cannot be loaded"]),
@@ -121,6 +125,7 @@ def folder(exported, tmp_path_factory):
     )
     (folder / "text.txt").write_text("a line\n")
     (folder / "empty.txt").write_text("")
+    (folder / "texts.json").write_text('\n{"text": "a"}\n')
     (folder / "utf_16.txt").write_bytes("a text\nb text\n".encode("utf-16-le"))
     shutil.copytree(folder / "served", folder / "incomplete")
     (folder / "incomplete/2/variables").mkdir(parents=True)

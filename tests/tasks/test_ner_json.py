@@ -145,7 +145,8 @@ def test_files_to_predict_need_no_tags(tmp_path):
     )
     examples, _ = read(TASK, path, "test")
     assert [each.tags for each in examples] == [None] * 3
-    check_refused(tmp_path, {"tokens": ["a"]}, "has no tags, which this split needs")
+    message = "has no tags, which this split needs: the keys are tokens. Expected: "
+    check_refused(tmp_path, {"tokens": ["a"]}, message)
     check_refused(tmp_path, {"text": "a"}, "has no entities", kind="train")
 
 

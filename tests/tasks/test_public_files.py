@@ -207,6 +207,24 @@ TABLES = [
         ),
     ),
     (
+        "utf-16 as utf-8",
+        table(),
+        ("t.tsv", "s\tlabel\nx\ta\n".encode("utf-16")),
+        refused("t.tsv is UTF-16, ac", "or give its encoding, such as encoding=utf-16"),
+    ),
+    (
+        "a workbook with the ending .csv",
+        table(),
+        ("t.csv", b"PK\x03\x04\x14\0\x06\0"),
+        refused("t.csv is a packed file (zip)", "export a workbook as .csv"),
+    ),
+    (
+        "Parquet with the ending .csv",
+        table(encoding="latin-1"),
+        ("t.csv", b"PAR1\x15\x04\x15\x10"),
+        refused("t.csv is a packed file (parquet)", "the ending .parquet"),
+    ),
+    (
         "other encoding",
         table(encoding="ascii"),
         ("t.csv", "s,label\né,a\n"),
@@ -327,6 +345,18 @@ TABLES = [
         table(task_type="multi_label"),
         ("t.tsv", "s\tlabel\nx\t\ny\t['a']\nz\ta\n"),
         refused("line 4: column 'label' has 'a', and the labels before it are lists"),
+    ),
+    (
+        "an object in several lines",
+        table(),
+        ("t.jsonl", '{\n"s": "x"\n}\n'),
+        refused("t.jsonl, line 1 is not JSON", "in one line, as jq -c . does"),
+    ),
+    (
+        "an array in each line",
+        table(),
+        ("t.jsonl", '["x", "a"]\n'),
+        refused("a JSON object is required", "jq -c '{text: .[0], label: .[1]}'"),
     ),
     (
         "columns of 0 and 1",
@@ -848,6 +878,12 @@ NER = [
         [("Ann ,", "B-PER O"), ("left", "O")],
     ),
     (
+        "packed CSV",
+        sentences,
+        ("a.csv.gz", gzip.compress(b"word,tag\na,O\nb,B-X\n")),
+        [("a b", "O B-X")],
+    ),
+    (
         "predictions of CSV",
         predicted,
         ("a.csv", KAGGLE),
@@ -867,6 +903,8 @@ NER = [
             '"O"]}'
         ],
     ),
+    ("packed JSON", sentences, "tokens.jsonl.gz", [("Ann left", "B-PER O")] * 4),
+    ("examples of spaCy", sentences, "tuples.jsonl", [("Ann left .", "B-PER O O")]),
     (
         "ner_tags",
         sentences,
@@ -963,6 +1001,40 @@ SQUAD = [
         squad_data.to_train,
         "second_occurrence.json",
         [("1", "白いのは何か。", ("猫",), 10)],
+    ),
+    (
+        "U+00A0 in an answer",
+        squad_data.to_train,
+        "nbsp_answer.json",
+        [
+            ("1", "How many?", ("27\xa0000",), 0),
+            ("2", "What?", ("people",), 0),
+            ("3", "What?", ("people",), 0),
+        ],
+    ),
+    (
+        "byte-order mark",
+        squad_data.to_train,
+        "squad_bom.json",
+        [("1", "where ?", ("rome",), 0)],
+    ),
+    (
+        "a question in each line",
+        squad_data.to_train,
+        "squad_lines.jsonl",
+        refused("squad_lines.jsonl is not JSON: Extra data", "not JSON lines"),
+    ),
+    (
+        "CMRC",
+        squad_data.to_train,
+        ("c.json", '[{"context_id": "1", "qas": []}]'),
+        refused("c.json has no key 'data'. Received: [{'context_id'", "CMRC 2018"),
+    ),
+    (
+        "another key",
+        squad_data.to_train,
+        ("c.json", '{"rows": []}'),
+        refused("c.json has no key 'data'. Received: ['rows']", '{"data": [{"par'),
     ),
     (
         "impossible, another word",

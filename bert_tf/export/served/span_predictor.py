@@ -20,7 +20,7 @@ from bert_tf.tasks.squad.squad_encoding import SPECIAL_TOKENS, WindowSettings
 from bert_tf.tasks.squad.squad_examples import SquadExample, read_examples
 from bert_tf.tasks.squad.squad_results import AnswerMetrics
 from bert_tf.tasks.squad.squad_task import check_room
-from bert_tf.tasks.tables import column_values
+from bert_tf.tasks.tables import column_values, ending_without_gz
 from bert_tf.tasks.task import Outputs, settings_from
 
 
@@ -142,7 +142,7 @@ class ServedSpanPredictor(ServedModel):
         known answers are skipped.
         """
         version_2 = self._settings.version_2_with_negative
-        if path.lower().endswith((".json", ".json.gz")):
+        if ending_without_gz(path) == ".json":
             for example in read_examples(path, False, version_2, RowCounts()):
                 if example.answers is not None:
                     yield (example.question, example.context), example.answers

@@ -313,7 +313,8 @@ def _lines(path: str, encoding: str) -> Iterator[tuple[int, str]]:
     """
     # Some files with the ending .csv have tabs or blanks.
     first = next((line for _, line in tables.lines(path, encoding) if line.strip()), "")
-    if not path.lower().endswith(".csv") or "\t" in first or "," not in first:
+    is_csv = tables.ending_without_gz(path) == ".csv"
+    if not is_csv or "\t" in first or "," not in first:
         yield from tables.lines(path, encoding)
         return
 

@@ -225,6 +225,11 @@ class _Line:
     notation: Notation
     needs_tags: bool
 
+    @property
+    def _keys(self) -> str:
+        """The keys that the line has, and those that it needs, for messages."""
+        return f"the keys are {', '.join(self.row) or 'missing'}. {_FORMS}"
+
     def with_tokens(self) -> _WordsAndTags:
         """Returns the words and tags of a line with words.
 
@@ -234,10 +239,7 @@ class _Line:
         """
         words = self._list_of_texts("tokens")
         if words is None:
-            raise InputError(
-                f"{self.place}: the keys are {', '.join(self.row) or 'missing'}. "
-                f"{_FORMS}"
-            )
+            raise InputError(f"{self.place}: {self._keys}")
         if not all(words):
             raise InputError(
                 f"{self.place}: a word is empty. Write words of one or more letters."
@@ -248,7 +250,7 @@ class _Line:
         known_tags = None
         if tags is None and self.needs_tags:
             raise InputError(
-                f"{self.place} has no tags, which this split needs. {_FORMS}"
+                f"{self.place} has no tags, which this split needs: {self._keys}"
             )
         if tags is not None:
             if len(tags) != len(words):
@@ -302,7 +304,7 @@ class _Line:
             tags = tuple(to_tags(found, len(words), self.notation.scheme or "iob2"))
         elif self.needs_tags:
             raise InputError(
-                f"{self.place} has no entities, which this split needs. {_FORMS}"
+                f"{self.place} has no entities, which this split needs: {self._keys}"
             )
         return words, tags
 

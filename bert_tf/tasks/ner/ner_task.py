@@ -6,7 +6,6 @@ Shape letters: B batch, S sequence, C tags.
 import collections
 import dataclasses
 import functools
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertTagger
 from bert_tf.task_facts import SETTING, TaskFacts
+from bert_tf.tasks import tables
 from bert_tf.tasks.distillation_loss import divergence
 from bert_tf.tasks.head_objective import HeadObjective, Tensors, weighted
 from bert_tf.tasks.ner import conll, json_sentences, ner_encoding, schemes
@@ -307,7 +307,7 @@ class NerTask(Task):
 
 
 def _is_json(path: str) -> bool:
-    return os.path.splitext(path)[1].lower() in _JSON_ENDINGS
+    return tables.ending_without_gz(path) in _JSON_ENDINGS
 
 
 def _with_train_labels(task: NerTask, location: DataLocation) -> NerTask:

@@ -417,7 +417,7 @@ def _in_order(
 
 
 def _copy_of_project(folder: pathlib.Path) -> pathlib.Path:
-    """Copies the files that git knows, and installs the project from there."""
+    """Copies the files that git knows, in the layout of the installed package."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
@@ -426,11 +426,9 @@ def _copy_of_project(folder: pathlib.Path) -> pathlib.Path:
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
-    # A path that is searched before the packages of the environment.
-    layout = folder / "build/layout/bert_tf"
-    layout.mkdir(parents=True)
-    for path in (*(folder / "bert_tf").iterdir(), *map(folder.joinpath, _PRODUCT[1:])):
-        (layout / path.name).symlink_to(path)
+    # Else these two packages would be those of the environment.
+    for name in _PRODUCT[1:]:
+        (folder / "bert_tf" / name).symlink_to(folder / name)
     return folder
 
 
@@ -458,12 +456,9 @@ def _first_failure(names: list[str], folder: pathlib.Path) -> str:
     """Returns the first of the tests that fails, or "" if all pass."""
     (folder / "names.txt").write_text("".join(f"{name}\n" for name in names))
     options = ["-x", "-q", "-p", "no:cacheprovider"]
-    # Before the project's folder, which has neither `bert_tf.data_prep` nor
-    # `bert_tf.run_scripts`: those would be the ones of the environment.
-    options += ["-o", "pythonpath=tests build/layout ."]
     environment = {
         **os.environ,
-        "PYTHONPATH": str(folder / "build/layout"),
+        "PYTHONPATH": str(folder),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     try:

@@ -121,6 +121,13 @@ def _class_problems(config: Mapping[str, Any]) -> Iterator[str]:
     if _class_name(config) not in supported:
         yield _problem("tokenizer_class", config["tokenizer_class"], supported)
 
+    # A class in the folder, which transformers uses with trust_remote_code=True.
+    own = config.get("auto_map")
+    if isinstance(own, dict):
+        own = own.get("AutoTokenizer")
+    if own:
+        yield _problem(f"{TOKENIZER_CONFIG_FILE}/auto_map", own, (None,))
+
 
 def _in_normalizer(serialized: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings of the normalizer in `tokenizer.json`, by usual name."""

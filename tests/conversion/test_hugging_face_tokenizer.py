@@ -241,7 +241,8 @@ def added_token(content) -> dict:
 # the ids that AutoTokenizer of transformers 5.23 gives for TEXTS[0] without [CLS] and
 # [SEP], and the reason for a refusal. The ids of transformers 4.57 are the same, with
 # two exceptions: 4.57 cannot read a list of `extra_special_tokens`, and does not add a
-# token under a name that it does not know.
+# token under a name that it does not know. Of `auto_map`, the ids are those of a class in
+# the folder that returns [8], with trust_remote_code=True.
 UNCASED = [6, 7, 11, 12, 13, 8, 16, 1, 17, 1, 1, 1]
 CASED = [5, 10, 12, 13, 8, 16, 1, 17, 1, 1, 1]
 WITH_X = [6, 7, 11, 12, 13, 8, 18, 1, 1, 1]
@@ -266,6 +267,12 @@ AUTO_TOKENIZERS = [
      UNCASED, ""),
     ({"added_tokens_decoder": {"2": added_token("[CLS]")}},
      {SPECIAL_TOKENS_FILE: {"additional_special_tokens": ["<x>"]}}, UNCASED, ""),
+    ({"word_tokenizer_type": "mecab", "mecab_kwargs": {"mecab_dic": "ipadic"},
+      "subword_tokenizer_type": "character", "wordpieces_prefix": "@@",
+      "auto_map": {"AutoModel": "x.Model"}}, {}, UNCASED, ""),
+    ({"auto_map": {"AutoTokenizer": ["x.OnlyC", None]}}, {}, [8],
+     'tokenizer_config.json/auto_map is ["x.OnlyC", null] (supported: null)'),
+    ({"auto_map": ["x.OnlyC", None]}, {}, [8], "tokenizer_config.json/auto_map is"),
     ({"strip_accents": False}, {}, [6, 7, 10, *UNCASED[3:]],
      "strip_accents is false (supported: null, true)"),
     ({"tokenize_chinese_chars": False}, {}, [6, 7, 11, 12, 14, *UNCASED[5:]],

@@ -8,7 +8,6 @@ import posixpath
 import re
 import stat
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from types import ModuleType
@@ -137,7 +136,7 @@ def _read_from_hub(path: str) -> CheckpointContents:
 def _read_archive(path: str, slots: bool) -> CheckpointContents:
     """Reads the checkpoint in a `.zip` or `.tar.gz` file."""
     files.check_is_file(path)
-    with tempfile.TemporaryDirectory() as folder:
+    with files.temporary_folder() as folder:
         _extract(path, folder)
 
         # Exactly one folder of the archive has weights. Folders in it may have others,

@@ -9,7 +9,6 @@ import itertools
 import logging
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 
 import numpy as np
@@ -297,7 +296,7 @@ def _write_checked(
     # Object stores cannot rename folders, so a local copy is read first.
     if "://" in target:
         with (
-            tempfile.TemporaryDirectory() as folder,
+            files.temporary_folder() as folder,
             files.explain_write_errors(folder),
         ):
             write_and_read(folder)

@@ -11,7 +11,6 @@ import os
 import pickle
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 from bert_tf.export.formats import ExportCheckError
 from bert_tf.export.served import ServedModel
 from bert_tf.export.signature_requests import Request
-from bert_tf.storage.files import path_without_globs
+from bert_tf.storage.files import path_without_globs, temporary_folder
 from bert_tf.tasks.task import Outputs
 
 # As `startup.set_environment` sets it for programs; in Python, this process may lack
@@ -91,7 +90,7 @@ class CheckProcess:
             ]
 
             # Requests and outputs are exchanged as files.
-            place = stack.enter_context(tempfile.TemporaryDirectory())
+            place = stack.enter_context(temporary_folder())
             files = [os.path.join(place, name) for name in ("requests", "outputs")]
             with open(files[0], "wb") as file:
                 pickle.dump((runtime, models), file)

@@ -5,7 +5,6 @@ import dataclasses
 import logging
 import os
 import posixpath
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -245,7 +244,7 @@ def export_model(
         "max_seq_length": max_seq_length,
     }
     stored = {name: value for name, value in stored.items() if value is not None}
-    with tempfile.TemporaryDirectory() as folder:
+    with files.temporary_folder() as folder:
         checkpoint = save_checkpoint(
             model, tokenizer, posixpath.join(folder, "model"), **stored
         )

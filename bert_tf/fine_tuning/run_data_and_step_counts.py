@@ -5,7 +5,6 @@ import functools
 import itertools
 import logging
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from bert_tf.fine_tuning import record_files
 from bert_tf.fine_tuning.class_weights import check_labels, weights_of_label_ids
 from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
 from bert_tf.fine_tuning.record_files import WITHOUT_LABELS, RecordFile
+from bert_tf.storage.files import temporary_folder
 from bert_tf.storage.overwrite_rule import check_is_not_input
 from bert_tf.tasks.splits import KINDS, DataLocation, RowCounts, Split
 from bert_tf.tasks.task import TRUNCATED, Encoded, Task
@@ -96,7 +96,7 @@ class RunData:
 
     def __post_init__(self) -> None:
         task = self.task
-        self._temporary = tempfile.TemporaryDirectory(prefix="bert_tf-records-")
+        self._temporary = temporary_folder("bert_tf-records-")
         weights = self.config.class_weights if self.phases.train else None
         if weights is not None:
             check_labels(task, weights)

@@ -89,7 +89,7 @@ def atomic_replace(path: str) -> Iterator[str]:
 
 @contextmanager
 def _copied_to_stdout(path: str) -> Iterator[str]:
-    with tempfile.TemporaryDirectory() as folder, explain_write_errors(path):
+    with temporary_folder() as folder, explain_write_errors(path):
         temporary = os.path.join(folder, "stdout")
         yield temporary
         with open(temporary, "rb") as content, open(1, "wb", closefd=False) as stdout:
@@ -342,6 +342,21 @@ def make_folder(path: str) -> None:
     """
     with explain_write_errors(path):
         gfile().makedirs(path) if "://" in path else os.makedirs(path, exist_ok=True)
+
+
+def temporary_folder(prefix: str | None = None) -> "tempfile.TemporaryDirectory[str]":
+    """Creates a temporary folder, as `tempfile.TemporaryDirectory` does.
+
+    Raises:
+        InputError: None can be created.
+    """
+    try:
+        return tempfile.TemporaryDirectory(prefix=prefix)
+    except OSError as error:
+        raise InputError(
+            f"No temporary folder can be created: {error.strerror}. Set the variable "
+            "TMPDIR to a folder that can be written and has enough space."
+        ) from error
 
 
 def reason_of(error: Any) -> str:

@@ -13,7 +13,6 @@ import logging
 import os
 import re
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -31,6 +30,7 @@ from bert_tf.storage.atomic_files import (  # noqa: F401 (available here too)
     make_folder,
     reason_of,
     remove,
+    temporary_folder,
 )
 from bert_tf.storage.paths import (
     check_is_regular,
@@ -248,7 +248,7 @@ def path_without_globs(path: str) -> Iterator[str]:
     is_remote = "://" in path
     folder, name = os.path.split(path if is_remote else os.path.abspath(path))
 
-    with tempfile.TemporaryDirectory() as place:
+    with temporary_folder() as place:
         plain_path = f"{place}/{_GLOB.sub('_', name)}"
         for each in list_folder(folder):
             if each == name or each.startswith(f"{name}."):

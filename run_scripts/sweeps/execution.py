@@ -4,7 +4,6 @@ import contextlib
 import logging
 import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
@@ -97,7 +96,7 @@ def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -
     runs = (PlannedRun(cell, 1) for cell in cells)
     commands = {run: [*plan.command(run), "--check_only=true"] for run in runs}
 
-    with tempfile.TemporaryDirectory() as folder:
+    with files.temporary_folder() as folder:
         ends = run_commands(
             commands, lambda run: os.path.join(folder, run.name), parallel
         )

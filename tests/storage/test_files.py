@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import threading
 
 import pytest
@@ -300,3 +301,12 @@ def test_a_new_folder_does_not_replace_one_that_appears_meanwhile(tmp_path):
         (tmp_path / "out/a").write_text("of another program, which does not wait")
     assert (tmp_path / "out/a").read_text().startswith("of another program")
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_temporary_folder_that_cannot_be_created(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    message = "No temporary folder .*: No such file or directory. Set .* TMPDIR"
+    out = files.atomic_folder(str(tmp_path / "out"), "x")
+    with refused(message), out, files.temporary_folder():
+        pass
+    assert os.listdir(tmp_path) == []

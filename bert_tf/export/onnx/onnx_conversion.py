@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import os
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -130,7 +129,7 @@ def quantize(model: bytes) -> bytes:
     import onnx
     from onnxruntime import quantization
 
-    with as_export_check_error("onnx"), tempfile.TemporaryDirectory() as folder:
+    with files.temporary_folder() as folder, as_export_check_error("onnx"):
         path = os.path.join(folder, "int8.onnx")
         found = onnx.ModelProto.FromString(model)
         _quantize_products(found.graph)

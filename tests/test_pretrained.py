@@ -160,6 +160,10 @@ def test_a_model_file_of_keras_is_not_a_checkpoint(classifier, tmp_path):
     classifier.save(tmp_path / "model.keras")
     with refused(r"Load it with bert_tf\.load"):
         read_weights(str(tmp_path / "model.keras"))
+    classifier.save(tmp_path / "tf_model.h5")
+    for path in (tmp_path, tmp_path / "tf_model.h5"):
+        with refused(r"tf_model\.h5 is a model that Keras saved in its old format"):
+            bert_tf.load(path)
     os.truncate(tmp_path / "model.keras", 1000)
     with refused(r"model\.keras cannot be read as a zip file"):
         bert_tf.load(tmp_path / "model.keras")

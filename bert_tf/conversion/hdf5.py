@@ -40,6 +40,26 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
     return arrays
 
 
+def check_is_no_model(path: str) -> None:
+    """Checks that a file is not one that `model.save` of Keras wrote.
+
+    Raises:
+        InputError: It is.
+    """
+    content = io.BytesIO(files.read_bytes(path))
+    try:
+        with h5py.File(content) as file:
+            is_model = "model_config" in file.attrs
+    except Exception:  # a damaged file, which `read_arrays` reports
+        return
+    if is_model:
+        raise InputError(
+            f"{path} is a model that Keras saved in its old format. Save it with "
+            "model.save as a .keras file, and load that with bert_tf.load, or write a "
+            "checkpoint with bert_tf.save_checkpoint."
+        )
+
+
 def _check_stored(path: str, name: str, item: h5py.Dataset | None) -> None:
     """Checks that an array is in the file itself; `item` is None for a link."""
     if item is None or item.external or item.is_virtual:

@@ -13,7 +13,11 @@ import numpy as np
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import google_and_hugging_face_weight_names as weight_names
-from bert_tf.conversion import hugging_face_weight_files, sentence_transformers
+from bert_tf.conversion import (
+    hdf5,
+    hugging_face_weight_files,
+    sentence_transformers,
+)
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.hugging_face_tokenizer import (
     FILES,
@@ -58,6 +62,10 @@ _FIELDS = {field.name for field in dataclasses.fields(BertConfig)} - {
     "extra",
     "attention",
 }
+_QUANTIZED = (
+    "config.json has a quantization_config, which bert-tf ignores; it computes with the "
+    "weights as they are stored"
+)
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 
 
@@ -79,6 +87,8 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     weights = hugging_face_weight_files.find_weights(path)
     if weights is None:
         return None
+    if weights.endswith(".h5"):
+        hdf5.check_is_no_model(weights)
     folder = posixpath.dirname(weights)
     config_path = _find_config(weights)
     values = json_files.read(config_path)
@@ -116,6 +126,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
         extra=extra,
         unknown=unknown,
         classifier=classifier,
+        notes=(_QUANTIZED,) if values.get("quantization_config") else (),
         tied_masked_lm=all(np.array_equal(copy, arrays[name]) for name, copy in copies),
         **tokenizer,
     )

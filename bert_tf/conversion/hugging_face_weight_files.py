@@ -24,6 +24,9 @@ _SHARD = re.compile(r"-\d{5}-of-\d{5}\.")
 # any, such as bert/tf_bert_model_1/bert/encoder/layer_._0/output/dense/kernel:0. Those
 # of the heads begin with mlm___cls and nsp___cls.
 _TENSORFLOW = re.compile(r"(?:.*/)?(bert|(?:\w+___)?cls|classifier|qa_outputs)/(.*)")
+# DataParallel, torch.compile, classes of users and peft put these before names.
+_WRAPPERS = re.compile(r"^((module|_orig_mod|model|base_model\.model)\.)+")
+_ADAPTERS = re.compile(r"lora_|base_layer")
 _LAYER = re.compile(r"/layer_\._(\d+)/")
 # The ends of names in TensorFlow, in Flax and in the PyTorch of 2019.
 _ENDINGS = {
@@ -36,7 +39,8 @@ def find_weights(path: str) -> str | None:
     """Returns the path of the weights, or of their index if there are several files.
 
     Args:
-        path: A folder, or a file that ends with .bin, .pt, .pth or .h5.
+        path: A folder, or a file that ends with .bin, .pt, .pth, .ckpt or .h5. A .ckpt
+            file may also be one of TensorFlow.
 
     Returns:
         The given file; of the `FILES` in the folder, the first one; else None.
@@ -47,6 +51,7 @@ def find_weights(path: str) -> str | None:
         name.endswith((*PYTORCH_FILES, ".h5"))
         and not is_of_keras
         and files.is_file(path)
+        and (not name.endswith(".ckpt") or pytorch_file.has_start(path))
     ):
         # All shards are read.
         index = posixpath.join(folder, _SHARD.sub(".", name) + _INDEX)
@@ -73,8 +78,8 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
         The tensors, with the axes of PyTorch; floats as float32.
 
     Raises:
-        InputError: A file is missing, damaged or of another format, or the index is not
-            valid or names a file in another folder.
+        InputError: A file is missing, damaged or of another format, has an adapter that
+            is not merged, or the index is not valid or names a file in another folder.
     """
     folder, name = posixpath.split(path)
     names = [name]
@@ -102,6 +107,12 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
                     f"{path} has two weights for {new_name}, the second one at "
                     f"{stored_name}. Save the model with one encoder."
                 )
+
+    if adapters := list(filter(_ADAPTERS.search, tensors)):
+        raise InputError(
+            f"{path} has an adapter of peft, such as {adapters[0]}, which is not read. "
+            "Merge it into the model with merge_and_unload, and save the model."
+        )
     return tensors
 
 
@@ -128,6 +139,6 @@ def _as_in_pytorch(name: str, array: np.ndarray) -> tuple[str, np.ndarray]:
         name = f"{head.rpartition('___')[2]}/{rest}".removesuffix(":0")
         name = _LAYER.sub(r"/layer.\1/", name).replace("/", ".")
 
-    *scopes, end = name.split(".")
+    *scopes, end = _WRAPPERS.sub("", name).split(".")
     name = ".".join([*scopes, _ENDINGS.get(end, end)])
     return name, array.T if end == "kernel" else array

@@ -32,6 +32,7 @@ from bert_tf.conversion.checkpoint_contents import to_float32
 from bert_tf.errors import InputError
 from bert_tf.storage import files
 
+_ZIP_START = b"PK\3\4"
 _LEGACY_START = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
 # A dict of 1,000 tensors has about 45,000 opcodes.
 _MAX_OPCODES = 1 << 18
@@ -50,6 +51,8 @@ _FUNCTIONS = (
     "torch._utils _rebuild_tensor_v2",
     "torch._utils _rebuild_parameter",
 )
+# The keys below which programs store the weights of a training.
+_NESTED = ("state_dict", "model_state_dict", "model")
 _LITERALS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _EMPTY = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple}
 _WITH_VALUE = {"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE"} | {
@@ -82,8 +85,7 @@ class _Tensor(NamedTuple):
 def read_tensors(path: str) -> dict[str, np.ndarray]:
     """Reads the dict of tensors in a file of `torch.save`.
 
-    The dict may be below the key `state_dict`. Other values in it are ignored. The
-    prefix `module.` of `DataParallel` is removed from the names.
+    The dict may be below a key of `_NESTED`. Other values in it are ignored.
 
     Args:
         path: The file, local or gs://.
@@ -97,7 +99,7 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
             of tensors, for example a model.
     """
     content = files.read_bytes(path)
-    read = _read_zip if content.startswith(b"PK\3\4") else _read_legacy
+    read = _read_zip if content.startswith(_ZIP_START) else _read_legacy
     try:
         state, storages = read(content)
         return _arrays(_tensors_by_name(state), storages, len(content))
@@ -111,6 +113,12 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
             "damaged, copy it again from its source; otherwise save model.state_dict() "
             "with torch.save."
         ) from error
+
+
+def has_start(path: str) -> bool:
+    """Whether a file starts as those of `torch.save` do."""
+    with files.gfile().GFile(path, "rb") as file:
+        return file.read(len(_LEGACY_START)).startswith((_ZIP_START, _LEGACY_START))
 
 
 def _read_zip(content: bytes) -> tuple[Any, dict[str, np.ndarray]]:
@@ -300,13 +308,23 @@ def _call(function: Any, arguments: Any) -> Any:
 
 
 def _tensors_by_name(state: Any) -> dict[str, _Tensor]:
-    items = state.get("state_dict", state).items()
-    tensors = {name: each for name, each in items if isinstance(each, _Tensor)}
+    # Tensors next to a dict of tensors, such as a loss, are no weights.
+    below = {place: _tensors_in(state.get(place)) for place in _NESTED}
+    found = {place: tensors for place, tensors in below.items() if tensors}
+    if len(found) > 1:
+        raise ValueError(f"it has dicts of tensors at {' and '.join(found)}")
+
+    (tensors,) = found.values() if found else (_tensors_in(state),)
     if not tensors:
         raise ValueError("it has no dict of tensors by name")
-    if not all(str(name).isprintable() for name in tensors):
+    if not all(name.isprintable() for name in tensors):
         raise ValueError("the name of a tensor has characters that are not printable")
-    return {str(name).removeprefix("module."): each for name, each in tensors.items()}
+    return tensors
+
+
+def _tensors_in(values: Any) -> dict[str, _Tensor]:
+    items = values.items() if isinstance(values, dict) else ()
+    return {str(name): each for name, each in items if isinstance(each, _Tensor)}
 
 
 def _arrays(

@@ -110,14 +110,15 @@ DIALECTS = {
             "pytorch_model*.bin",
             "tf_model*.h5",
         ),
-        files=r".*\.(safetensors|bin|pt|pth|h5)(\.index\.json)?",
+        files=r".*\.(safetensors|bin|pt|pth|ckpt|h5)(\.index\.json)?",
         hub_files=("*.json", "*.txt", "*.safetensors"),
         hub_alternatives=("pytorch_model*.bin", "tf_model*.h5"),
         written=Written(
             text="a folder of transformers",
             last_file="model.safetensors",
             files=r"config\.json|tokenizer_config\.json|vocab\.txt|modules\.json"
-            r"|sentence_bert_config\.json|1_Pooling/(config\.json)?",
+            r"|(config_sentence_transformers|sentence_bert_config)\.json"
+            r"|1_Pooling/(config\.json)?",
             stores=("labels", "embedding"),
         ),
     ),
@@ -174,7 +175,7 @@ DIALECTS = {
 _OF_FOLDER = re.compile(
     r"model(-\d{5}-of-\d{5})?\.safetensors|saved_model\.pb|(model|task)\.weights\.h5"
 )
-PYTORCH_FILES = (".bin", ".pt", ".pth")
+PYTORCH_FILES = (".bin", ".pt", ".pth", ".ckpt")
 ZIP_FILES = (".zip", ".keras")
 ARCHIVES = (*ZIP_FILES, ".tar.gz", ".tgz")  # files that may contain a checkpoint
 WRITABLE = {name: each.written for name, each in DIALECTS.items() if each.written}

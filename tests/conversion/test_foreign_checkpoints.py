@@ -23,7 +23,7 @@ from golden_checkpoints import (
 from json_files import read_json, write_json
 from pytorch_files import legacy_file, state_of, zip_file
 from refusals import refused
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 import bert_tf
 from bert_tf import modeling
@@ -118,6 +118,7 @@ def test_outputs_equal_those_of_the_original_library(foreign, path):
 
 # The weights of `tensors`, as they are read from the file of transformers.
 PRETRAINED = read_weights(str(HUGGING_FACE / "pretraining")).arrays
+ONES = np.ones(2, np.float32)
 
 
 @pytest.fixture
@@ -157,8 +158,8 @@ def test_tensors_of_each_dtype_and_form_are_equal_to_the_bit(
     assert (contents.unknown, contents.arrays.keys()) == ((), PRETRAINED.keys())
 
 
-def test_strides_ties_nesting_and_prefixes(folder, tensors):
-    """A transposed kernel, a tied weight, parts of a storage, and DataParallel."""
+def test_strides_ties_and_nesting(folder, tensors):
+    """A transposed kernel, a tied weight, and parts of a storage."""
     kernel = "bert.pooler.dense.weight"
     words = "bert.embeddings.word_embeddings.weight"
     state, storages = state_of(tensors)
@@ -169,8 +170,12 @@ def test_strides_ties_nesting_and_prefixes(folder, tensors):
     state[kernel] = pytorch_files.tensor(stored, (size, size), (1, size))
     state["cls.predictions.decoder.weight"] = state[words]
     state["bert.pooler.part"] = pytorch_files.tensor(stored, (3, 2), (2 * size, 2), 5)
-    state = {f"module.{name}": each for name, each in state.items()}
-    nested = {"state_dict": state, "epoch": 3, "loss": None, "done": [True, ()]}
+    nested = {
+        "state_dict": state,
+        "loss": state[kernel],
+        "done": [True, ()],
+        "model": {},
+    }
     (folder / "best.pt").write_bytes(zip_file(nested, storages))
 
     read = read_tensors(str(folder / "best.pt"))
@@ -183,6 +188,50 @@ def test_strides_ties_nesting_and_prefixes(folder, tensors):
     assert read["cls.predictions.decoder.weight"] is read[words]
 
     assert_same_arrays(read_weights(str(folder / "best.pt")).arrays, PRETRAINED)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["module.", "_orig_mod.", "model.", "base_model.model.", "module._orig_mod.model."],
+)
+def test_names_with_the_prefixes_of_wrappers(folder, tensors, prefix):
+    wrapped = {f"{prefix}{name}": array for name, array in tensors.items()}
+    writers = {"tf_model.h5": write_h5, "model.bin": write_bin}
+    for name, write in writers.items():
+        write(folder / name, wrapped)
+        assert_same_arrays(read_weights(str(folder / name)).arrays, PRETRAINED)
+    save_file(wrapped, folder / "model.safetensors")
+    assert_same_arrays(read_weights(str(folder)).arrays, PRETRAINED)
+
+    write_bin(folder / "model.bin", {**tensors, **wrapped, f"{prefix}cls.x": ONES})
+    assert read_weights(str(folder / "model.bin")).unknown == ("cls.x",)
+    key = "bert.pooler.dense.bias"
+    write_bin(folder / "model.bin", {**wrapped, key: tensors[key] + 1})
+    with refused(f"two weights for {key}"):
+        read_weights(str(folder / "model.bin"))
+
+
+@pytest.mark.parametrize("part", ["query.base_layer.weight", "query.lora_A.weight"])
+def test_adapters_that_are_not_merged_are_refused(folder, tensors, part):
+    name = f"base_model.model.bert.encoder.layer.0.attention.self.{part}"
+    save_file({**tensors, name: ONES}, folder / "model.safetensors")
+    with refused("has an adapter of peft, .* merge_and_unload"):
+        read_weights(str(folder))
+
+
+@pytest.mark.parametrize("key", ["state_dict", "model_state_dict", "model"])
+def test_the_content_of_a_ckpt_file_decides(folder, tensors, key):
+    state, storages = state_of(tensors)
+    path = folder / "last.ckpt"
+    path.write_bytes(zip_file({"epoch": 3, key: state}, storages))
+    assert_same_arrays(read_weights(str(path)).arrays, PRETRAINED)
+    two = {"state_dict": state, "model_state_dict": state}
+    path.write_bytes(legacy_file(two, storages))
+    with refused("it has dicts of tensors at state_dict and model_state_dict"):
+        read_weights(str(path))
+    path.write_bytes(b"model_checkpoint_path")
+    with refused(r"last\.ckpt is not the file of a checkpoint"):
+        read_weights(str(path))
 
 
 def test_names_of_2019_beside_bert_config_alone(folder, tensors, tmp_path):

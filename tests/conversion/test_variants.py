@@ -182,6 +182,12 @@ def test_labels_of_models_without_a_classifier_are_ignored(tmp_path):
     assert read_weights(folder(tmp_path, id2label={"0": "a", "1": "b"})).extra == {}
 
 
+def test_a_quantization_of_float_weights_is_reported(tmp_path):
+    source = folder(tmp_path / "source", quantization_config={"load_in_8bit": True})
+    report = convert(source, str(tmp_path / "written"), "bert-tf")
+    assert "config.json has a quantization_config, which bert-tf ignores" in report
+
+
 def test_other_tensors_with_a_bert_config_are_refused(tmp_path):
     tensors = {"roberta.embeddings.x": np.zeros(3, np.float32)}
     with refused(r"not a BERT. It holds .* roberta.embeddings.x"):

@@ -15,7 +15,7 @@ from types import ModuleType
 from tensorflow.io import gfile
 
 from bert_tf.config import SIZES, BertConfig
-from bert_tf.conversion import hugging_face
+from bert_tf.conversion import hugging_face, sentence_transformers
 from bert_tf.conversion.checkpoint_contents import CheckpointContents, check_weights
 from bert_tf.errors import InputError, Path
 from bert_tf.optional_packages import import_package
@@ -26,6 +26,14 @@ from bert_tf.tokenization.vocabulary import load_vocabulary, released_casing
 
 _HUB = "hf://"
 _HUB_NAME = r"[\w-][\w.-]*(/[\w.-]+)?"  # also of a relative path
+# What a folder is, by the name of something in it.
+_FOREIGN_FOLDERS = {
+    sentence_transformers.OLD_FOLDER: "is a folder of an old version of "
+    f"sentence-transformers. Give the folder {sentence_transformers.OLD_FOLDER} in it.",
+    "model.weights.json": "is a preset of keras-hub whose weights are divided into "
+    "several files, which are not read. Load it with keras-hub, and save it with a "
+    "larger max_shard_size of save_to_preset.",
+}
 _LOG = logging.getLogger(__name__)
 
 
@@ -240,6 +248,10 @@ def _reason_for_no_checkpoint(path: str) -> str:
             "transformers 4: FlaxBertModel.from_pretrained(folder).save_pretrained("
             "new_folder, safe_serialization=True), and give the new folder."
         )
+
+    for name, reason in _FOREIGN_FOLDERS.items():
+        if name in (each.rstrip("/") for each in names):
+            return f"{path} {reason}"
 
     without_config = [each for each in paths if each.endswith(".weights.h5")]
     if without_config:

@@ -1,7 +1,10 @@
 """Reads and writes how a folder of sentence-transformers computes the vector of a text.
 
 Such a folder is a folder of Hugging Face with more files. `modules.json` lists the
-steps: the model, the pooling, and perhaps a normalization.
+steps: the model, the pooling, and perhaps a normalization. A prompt is a text that is
+put before each text.
+
+Source: `SentenceTransformer` of sentence-transformers 5.
 """
 
 import posixpath
@@ -16,12 +19,17 @@ from bert_tf.storage.files import find_file
 
 MODULES_FILE = "modules.json"
 POOLING_FOLDER = "1_Pooling"
+OLD_FOLDER = "0_Transformer"  # of the model in old versions
+_PROMPTS_FILE = "config_sentence_transformers.json"
 _SETTINGS_FILE = "sentence_bert_config.json"
 _CONFIG_FILE = "config.json"
 _POOLING = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
 # Newer versions of sentence-transformers write the key `pooling_mode` with one of the
 # last two.
 _KNOWN_POOLING = {**_POOLING, "mean": "mean", "cls": "first"}
+_MODEL_TYPE = "SentenceTransformer"
+_SETTINGS = {"max_seq_length": json_files.LENGTH, "do_lower_case": json_files.TRUTH}
+_PROMPTS = {"prompts": json_files.OBJECT, "default_prompt_name": json_files.TEXT}
 _PACKAGE = "sentence_transformers.models"
 _NORMALIZE = "Normalize"
 _STEPS = ("Transformer", "Pooling")
@@ -36,17 +44,35 @@ def read_embedding(folder: str, do_lower_case: bool | None) -> dict[str, Any] | 
             unknown.
 
     Returns:
-        A dict with `pooling` ("mean" or "first"), `normalize` (bool), and
-        `max_seq_length` (int) if the folder has one. If bert-tf does not support a
-        step, a dict with `problem`, a sentence.
+        A dict with `pooling` ("mean" or "first"), `normalize` (bool), and, if the
+        folder has them, `max_seq_length` (int), `prompts` (dict from name to text),
+        `default_prompt_name` (str) and `include_prompt` (False). If bert-tf does not
+        support a step, there is also `problem`, a sentence.
     """
+    if posixpath.basename(folder) == OLD_FOLDER:
+        folder = posixpath.dirname(folder)
     path = find_file(folder, MODULES_FILE)
     if path is None:
         return None
+    prompts = _read_prompts(folder)
     try:
-        return _read(folder, path, do_lower_case)
+        return {**_read(folder, path, do_lower_case), **prompts}
     except InputError as error:  # the folder can still be used for fine-tuning
-        return {"problem": str(error).rstrip(".")}
+        return {**prompts, "problem": str(error).rstrip(".")}
+
+
+def _read_prompts(folder: str) -> dict[str, Any]:
+    path = find_file(folder, _PROMPTS_FILE)
+    if path is None:
+        return {}
+    values = json_files.read(path, {"model_type": json_files.TEXT, **_PROMPTS})
+    prompts = values.get("prompts") or {}
+    json_files.check(prompts, dict.fromkeys(prompts, json_files.TEXT), path)
+
+    found = {name: values[name] for name in _PROMPTS if values.get(name)}
+    if (values.get("model_type") or _MODEL_TYPE) != _MODEL_TYPE:
+        found["problem"] = f"{path} has the model_type {values['model_type']}"
+    return found
 
 
 def _read(folder: str, path: str, do_lower_case: bool | None) -> dict[str, Any]:
@@ -73,11 +99,15 @@ def _read(folder: str, path: str, do_lower_case: bool | None) -> dict[str, Any]:
             "problem": f"{pooling_path} has {' and '.join(used) or 'no pooling mode'}"
         }
 
-    settings = _settings(find_file(folder, posixpath.join(steps[0][1], _SETTINGS_FILE)))
+    settings_path = find_file(folder, posixpath.join(steps[0][1], _SETTINGS_FILE))
+    values = json_files.read(settings_path, _SETTINGS) if settings_path else {}
+    settings = {name: values[name] for name in _SETTINGS if values.get(name)}
     if settings.pop("do_lower_case", False) and do_lower_case is False:
         return {
             "problem": f"{_SETTINGS_FILE} lower-cases texts before a cased tokenizer"
         }
+    if pooling.get("include_prompt") is False:
+        settings["include_prompt"] = False
     return {
         "pooling": _KNOWN_POOLING[used[0]],
         "normalize": _NORMALIZE in names,
@@ -111,6 +141,8 @@ def write(folder: str, embedding: Mapping[str, Any], size: int) -> None:
 
     gfile.makedirs(posixpath.join(folder, POOLING_FOLDER))
     pooling = {"word_embedding_dimension": size, **modes}
+    if "include_prompt" in embedding:
+        pooling["include_prompt"] = embedding["include_prompt"]
     files.write_json(posixpath.join(folder, POOLING_FOLDER, _CONFIG_FILE), pooling)
     files.write_json(posixpath.join(folder, MODULES_FILE), modules)
     if "max_seq_length" in embedding:
@@ -119,6 +151,8 @@ def write(folder: str, embedding: Mapping[str, Any], size: int) -> None:
             "do_lower_case": False,
         }
         files.write_json(posixpath.join(folder, _SETTINGS_FILE), settings)
+    if prompts := {name: embedding[name] for name in _PROMPTS if name in embedding}:
+        files.write_json(posixpath.join(folder, _PROMPTS_FILE), prompts)
 
 
 def check_supported(embedding: dict[str, Any]) -> None:
@@ -134,9 +168,32 @@ def check_supported(embedding: dict[str, Any]) -> None:
         )
 
 
-def _settings(path: str | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    schema = {"max_seq_length": json_files.LENGTH, "do_lower_case": json_files.TRUTH}
-    values = json_files.read(path, schema)
-    return {name: values[name] for name in schema if values.get(name)}
+def prompt_of(embedding: Mapping[str, Any], prompt_name: str | None) -> str:
+    """Returns the text that is put before each text; "" if there is none.
+
+    Args:
+        embedding: A result of `read_embedding`.
+        prompt_name: The name of the prompt; "" for none, None for that of the folder.
+
+    Raises:
+        InputError: There is no such prompt, or the pooling leaves its tokens out.
+    """
+    if prompt_name is None:
+        prompt_name = embedding.get("default_prompt_name")
+    if not prompt_name:
+        return ""
+
+    prompts = embedding.get("prompts", {})
+    remedy = "Give prompt_name= for no prompt"
+    if prompt_name not in prompts:
+        raise InputError(
+            f"prompt_name must be one of the prompts of the model: "
+            f"{', '.join(prompts) or 'it has none'}. Received: {prompt_name!r}. {remedy}."
+        )
+    prompt = prompts[prompt_name] or ""
+    if prompt and not embedding.get("include_prompt", True):
+        raise InputError(
+            f"The pooling of the model leaves out the tokens of the prompt {prompt!r} "
+            f"(include_prompt), which bert-tf does not do. {remedy}."
+        )
+    return prompt

@@ -331,7 +331,7 @@ def _warnings(
     content = "facts" if "problem" in embedding else "embedding"
     if embedding and not {"facts", content}.intersection(WRITABLE[dialect].stores):
         reason = embedding.get("problem", f"the dialect {dialect} cannot store it")
-        lines.append(f"Left out the pooling of sentence-transformers: {reason}.")
+        lines.append(f"Left out the pooling and prompts of vectors: {reason}.")
 
     if config.extra:
         lines.append(f"Unknown keys of the config, ignored: {', '.join(config.extra)}.")

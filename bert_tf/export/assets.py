@@ -72,6 +72,8 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
     facts = job.checkpoint.facts
     tokenizer = job.checkpoint.tokenizer
     labels = facts.get("labels", [])
+    prompt = job.facts.get("embedding", {}).get("prompt", "")
+    shown = json.dumps(prompt, ensure_ascii=False)
     version = importlib.metadata.version("bert-tf")
 
     # A row without a value is left out.
@@ -83,6 +85,8 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
         else "",
         "longest sequence": f"{report['max_seq_length']} tokens",
         "long texts": facts.get("long_texts"),
+        "prompt": prompt
+        and f"`{shown}` before each text; token ids must contain it too",
         "layers, width, heads": f"{config.num_hidden_layers}, {config.hidden_size}, "
         f"{config.num_attention_heads}",
         "threshold of no answer": ", ".join(map(str, job.answer_facts.values())),

@@ -5,6 +5,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
+from bert_tf.conversion.sentence_transformers import prompt_of
 from bert_tf.export.served import DEFAULT_THRESHOLD, task_of
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.pretrained import Pretrained
@@ -41,13 +42,20 @@ class ExportJob:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The facts of the exported model, such as its labels."""
+        """The facts of the exported model, such as its labels.
+
+        `embedding` has the prompt of the export, if it has one.
+        """
         facts = dict(self.checkpoint.facts)
         tokenizer = self.checkpoint.tokenizer
         for name in ("source", "dialect", "global_step"):
             facts.pop(name, None)
         if self.task == "multi_label":
             facts.setdefault("threshold", DEFAULT_THRESHOLD)
+        if self.task == "embedding":
+            stated = facts.get("embedding", {})
+            prompt = prompt_of(stated, self.settings.prompt_name)
+            facts |= {"embedding": {**stated, "prompt": prompt}} if prompt else {}
         return {
             **facts,
             "do_lower_case": tokenizer.do_lower_case,

@@ -150,6 +150,7 @@ class Predictor:
         self.max_seq_length, make_tokenizer = limit
         self._truncates &= self.max_seq_length is not None
         self._tokenizer = functools.cache(make_tokenizer)
+        self._prompt = self._facts.get("embedding", {}).get("prompt", "").encode()
         _, inputs = self._signature.structured_input_signature
         self.names = _in_order(inputs)
         self.list_names = tuple(
@@ -233,10 +234,12 @@ class Predictor:
             return []
         room = self.max_seq_length - 1 - len(columns)  # without [CLS] and [SEP]
         # A token has at least one byte, so most texts need no tokenizer.
-        longer = [row for row in rows if lengths[row] > room]
+        longer = [row for row in rows if lengths[row] + len(self._prompt) > room]
         if not longer:
             return []
         texts = [[column[row] for row in longer] for column in columns]
+        if self._prompt:
+            texts = [[self._prompt + text for text in each] for each in texts]
         counts = num_tokens(texts, self._tokenizer())
         return [row for row, count in zip(longer, counts, strict=True) if count > room]
 

@@ -54,6 +54,9 @@ class ServingSettings:
             that of a folder of sentence-transformers, or mean.
         normalize: Task embedding: whether the vectors have length 1. Default: that of a
             folder of sentence-transformers, or true.
+        prompt_name: Task embedding: the name of the prompt, of a folder of
+            sentence-transformers, that is put before each text; "" for none. Default:
+            the default_prompt_name of the folder.
         top_k: Task fill_mask: the number of tokens for each [MASK].
         tflite_precisions: The dtypes of the weights of the TFLite files, one file each:
             float32, float16, int8.
@@ -83,6 +86,7 @@ class ServingSettings:
     null_score_diff_threshold: float | None = None
     pooling: str | None = None
     normalize: bool | None = None
+    prompt_name: str | None = None
     top_k: int = 10
     tflite_precisions: Sequence[str] = FORMATS["tflite"].precisions
     tflite_length: int | None = None

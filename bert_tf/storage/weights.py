@@ -64,7 +64,15 @@ MODEL_FACTS = (
     "max_windows",
 )
 ENCODER_FACTS = ("embedding", "max_seq_length")
-EMBEDDING_FACTS = ("pooling", "normalize", "max_seq_length", "problem")
+EMBEDDING_FACTS = (
+    "pooling",
+    "normalize",
+    "max_seq_length",
+    "prompts",
+    "default_prompt_name",
+    "include_prompt",
+    "problem",
+)
 # The facts that the programs use. Users may save further facts.
 _FACTS = (*RESERVED_FACTS, "step", "eval", "head", "embedding", "task", *MODEL_FACTS)
 _FORMAT = 2

@@ -277,6 +277,10 @@ def test_presets_and_files_that_cannot_be_read(golden, tmp_path):
     (preset / "model.weights.h5").unlink()
     with refused("holds no checkpoint|not the architecture"):
         bert_tf.load(preset)
+    (preset / "model_00000.weights.h5").touch()
+    (preset / "model.weights.json").touch()
+    with refused("weights are divided into several files, .* max_shard_size"):
+        bert_tf.load(preset)
 
 
 def test_damaged_files_give_one_line(golden, preset, tmp_path):

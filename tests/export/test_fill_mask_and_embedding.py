@@ -2,18 +2,22 @@
 
 import dataclasses
 import importlib.util
+import os
 import pathlib
+import runpy
 import shutil
 
 import export_models
 import numpy as np
 import pytest
 from export_models import softmax
-from json_files import read_json
+from json_files import read_json, write_json
 from refusals import refused
 
 import bert_tf
 from bert_tf.conversion import convert
+from bert_tf.export import exporter
+from bert_tf.export.lite import lite_conversion
 from bert_tf.export.served import load_served
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.pretrained import load
@@ -141,6 +145,19 @@ def test_masked_tokens_of_hugging_face_models_have_the_same_probabilities(
     np.testing.assert_array_equal(np.argsort(-found, kind="stable")[:, :10], order)
 
 
+def vectors_of(model, texts, pooling="mean", normalize=True):
+    """Returns the vectors of texts, in sequences of up to 8 tokens: float64 [N, H]."""
+    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
+    found = []
+    for text in texts:
+        inputs = tokenizer.encode([text], seq_length=8)
+        length = int(inputs["input_mask"].numpy().sum())
+        vectors = model(inputs)["sequence_output"].numpy()[0, :length]
+        found.append(vectors[0] if pooling == "first" else vectors.mean(axis=0))
+    norms = np.linalg.norm(found, axis=1, keepdims=True)
+    return np.array(found, np.float64) / (norms if normalize else 1)
+
+
 @pytest.mark.parametrize("pooling", ["mean", "first"])
 @pytest.mark.parametrize("normalize", [False, True])
 def test_vectors_of_texts(tmp_path, pooling, normalize):
@@ -149,17 +166,22 @@ def test_vectors_of_texts(tmp_path, pooling, normalize):
     )
     texts = ["a b c", "", "a " * 30, "zz"]
     found = outputs_of(served, text=texts)["embedding"]
-    tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY)
-    for row, text in enumerate(texts):
-        inputs = tokenizer.encode([text], seq_length=8)
-        length = int(inputs["input_mask"].numpy().sum())
-        vectors = (
-            model(inputs)["sequence_output"].numpy()[0, :length].astype(np.float64)
-        )
-        expected = vectors[0] if pooling == "first" else vectors.mean(axis=0)
-        if normalize:
-            expected /= np.linalg.norm(expected)
-        np.testing.assert_allclose(found[row], expected, atol=1e-5)
+    expected = vectors_of(model, texts, pooling, normalize)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+PROMPTS_FILE = "config_sentence_transformers.json"
+MEAN = {"pooling_mode_mean_tokens": True}
+
+
+def embedder(folder, pooling=MEAN, normalize=True, length=None, prompts=None):
+    """Writes a folder of sentence-transformers; returns the model."""
+    model = bert_tf.BertEncoder(export_models.CONFIG, seed=3)
+    export_models.save(model, folder, "hugging_face")
+    export_models.write_sentence_transformer(folder, pooling, normalize, length)
+    if prompts:
+        write_json(folder / PROMPTS_FILE, prompts)
+    return model
 
 
 def settings_of(folder, **given):
@@ -184,9 +206,7 @@ def settings_of(folder, **given):
 def test_a_folder_of_sentence_transformers_has_its_own_settings(
     tmp_path, mode, normalize, length, expected
 ):
-    model = bert_tf.BertEncoder(export_models.CONFIG, seed=3)
     folder = tmp_path / "model"
-    export_models.save(model, folder, "hugging_face")
     pooling = mode
     if isinstance(mode, str):
         pooling = {
@@ -194,7 +214,7 @@ def test_a_folder_of_sentence_transformers_has_its_own_settings(
             mode: True,
             "pooling_mode_max_tokens": False,
         }
-    export_models.write_sentence_transformer(folder, pooling, normalize, length)
+    embedder(folder, pooling, normalize, length)
     assert settings_of(folder) == expected
     # The model in Python keeps the settings, also in a file of Keras.
     model = load(folder).model(bert_tf.BertEncoder)
@@ -212,7 +232,9 @@ def test_a_folder_of_sentence_transformers_has_its_own_settings(
 def test_conversions_keep_the_pooling_of_sentence_transformers(tmp_path, pooling):
     """In both directions, also if the written folder replaces an earlier one."""
     model = bert_tf.BertEncoder(export_models.CONFIG, seed=3)
-    facts = {"embedding": {"pooling": pooling, "normalize": True, "max_seq_length": 9}}
+    prompts = {"prompts": {"q": "a", "d": ""}, "default_prompt_name": "q"}
+    settings = {"pooling": pooling, "normalize": True, "max_seq_length": 9}
+    facts = {"embedding": {**settings, **prompts}}
     first, hub, again = (str(tmp_path / name) for name in ("first", "hub", "again"))
     export_models.save(model, first, **facts)
     for source, target, dialect in (
@@ -229,6 +251,7 @@ def test_conversions_keep_the_pooling_of_sentence_transformers(tmp_path, pooling
         "word_embedding_dimension": 8, "pooling_mode_mean_tokens": pooling == "mean",
         "pooling_mode_cls_token": pooling == "first",
     }  # fmt: skip
+    assert read_json(tmp_path / "hub" / PROMPTS_FILE) == prompts
     texts = ["a b c", "d " * 30]
     vectors = []
     for path in (first, hub, again):
@@ -241,6 +264,98 @@ def test_conversions_keep_the_pooling_of_sentence_transformers(tmp_path, pooling
     with refused(r"contains 1_Pooling/mine\.txt"):
         convert(first, hub, "hugging_face")
     assert "cannot store" in convert(first, str(tmp_path / "google"), "google")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "given", "expected"),
+    [("a", None, "a"), ("a", "", ""), ("a", "d", "d "), (None, None, "")],
+)
+def test_a_prompt_is_put_before_each_text(tmp_path, prompt, given, expected):
+    """The first word of a text may continue the prompt, as in a + b."""
+    prompts = {"prompts": {"q": prompt, "d": "d "}, "default_prompt_name": "q", "x": 1}
+    model = embedder(tmp_path, prompts=prompts)
+    settings = ServingSettings(prompt_name=given, max_seq_length=8)
+    texts = ["b c", "", "e " * 20]
+    found = outputs_of(load_served(load(tmp_path), settings), text=texts)
+    vectors = vectors_of(model, [expected + text for text in texts])
+    np.testing.assert_allclose(found["embedding"], vectors, atol=1e-5)
+
+
+def test_the_prompt_of_a_public_file(tmp_path, test_data):
+    prompts = read_json(test_data / "data/public_cases" / PROMPTS_FILE)
+    model = embedder(tmp_path, prompts=prompts)
+    found = outputs_of(load_served(load(tmp_path)), text=["a"])["embedding"]
+    np.testing.assert_allclose(found, vectors_of(model, ["query: a"]), atol=1e-5)
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("name", ["tflite", "onnx"])
+def test_the_prompt_is_in_the_files_of_all_formats(tmp_path, name):
+    pytest.importorskip({"tflite": "ai_edge_litert", "onnx": "tf2onnx"}[name])
+    prompts = {"prompts": {"q": "b, "}, "default_prompt_name": "q"}
+    model = embedder(tmp_path / "model", prompts=prompts)
+    given = {"max_seq_length": 8, f"{name}_precisions": ["float32"], "format": name}
+    if name == "tflite":
+        given |= {"tflite_text_input": True, "format": "both"}
+    version = exporter.export(
+        str(tmp_path / "model"), str(tmp_path / "served"), ServingSettings(**given)
+    )
+
+    texts = ["a c", "", "e e e e", "e e e e e"]
+    paths = list(pathlib.Path(version, name).iterdir())
+    paths += [version] if name == "tflite" else []
+    answers = [bert_tf.Predictor(path)(texts) for path in paths]
+    for answer in answers:
+        assert [each["truncated"] for each in answer] == [False, False, False, True]
+    if name == "onnx":
+        client = runpy.run_path(f"{version}/assets.extra/onnx_client.py")["Model"]
+        answers.append(client(paths[0])(texts))
+    assert len(answers) == (3 if name == "tflite" else 2)
+    expected = vectors_of(model, [f"b, {text}" for text in texts])
+    for answer in answers:
+        found = [each["embedding"] for each in answer]
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+    card = pathlib.Path(version, "assets.extra/model_card.md").read_text()
+    assert '| prompt | `"b, "` before each text; token ids' in card
+
+
+def test_prompts_that_cannot_be_used_are_refused(tmp_path):
+    prompts = {"prompts": {"q": "a", "d": ""}, "default_prompt_name": "q"}
+    left_out = {"pooling_mode_mean_tokens": True, "include_prompt": False}
+    cases = {
+        r"prompt_name must be one of .*: q, d\. Received: 'x'": (
+            MEAN, {**prompts, "default_prompt_name": "x"}
+        ),
+        "leaves out the tokens of the prompt 'a'": (left_out, prompts),
+        "has the model_type CrossEncoder": (MEAN, {"model_type": "CrossEncoder"}),
+        "q must be a string. Received: 5": (MEAN, {"prompts": {"q": 5}}),
+    }  # fmt: skip
+    for message, (pooling, values) in cases.items():
+        embedder(tmp_path, pooling, prompts=values)
+        with refused(message):
+            load_served(load(tmp_path))
+
+    embedder(tmp_path, left_out, prompts=prompts)
+    assert load_served(load(tmp_path), ServingSettings(prompt_name="d")).prompt == ""
+
+
+def test_a_prompt_that_a_text_may_continue_is_refused_in_files_with_texts(tmp_path):
+    pytest.importorskip("ai_edge_litert")
+    embedder(tmp_path, prompts={"prompts": {"q": "a"}})
+    settings = ServingSettings(format="tflite", tflite_text_input=True, prompt_name="q")
+    job = exporter._job(str(tmp_path), settings, None, "1", {})
+    with refused("last word of the prompt 'a' may continue in the text"):
+        lite_conversion.prepare(job)
+
+
+def test_the_model_of_an_old_folder_of_sentence_transformers(tmp_path):
+    prompts = {"prompts": {"q": "a"}, "default_prompt_name": "q"}
+    embedder(tmp_path / "0_Transformer", prompts=prompts)
+    for name in ("1_Pooling", "modules.json", PROMPTS_FILE):
+        os.rename(tmp_path / "0_Transformer" / name, tmp_path / name)
+    with refused("Give the folder 0_Transformer in it"):
+        load(tmp_path)
+    assert load_served(load(tmp_path / "0_Transformer")).prompt == "a"
 
 
 @pytest.mark.slow
@@ -269,12 +384,8 @@ def test_real_sentence_vectors_from_python_keep_the_pooling_of_the_folder(tmp_pa
 
 
 def test_other_poolings_are_refused_but_the_folder_can_be_loaded(tmp_path):
-    model = bert_tf.BertEncoder(export_models.CONFIG, seed=3)
     folder = tmp_path / "model"
-    export_models.save(model, folder, "hugging_face")
-    export_models.write_sentence_transformer(
-        folder, {"pooling_mode_max_tokens": True}, True
-    )
+    embedder(folder, {"pooling_mode_max_tokens": True})
     checkpoint = load(folder)
     with refused(r"pooling_mode_max_tokens.* Give pooling and"):
         load_served(checkpoint)

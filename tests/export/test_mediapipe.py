@@ -67,19 +67,21 @@ def test_models_without_a_task_have_no_metadata(exported):
 
 
 @pytest.mark.parametrize(
-    ("do_lower_case", "is_installed", "message"),
+    ("do_lower_case", "is_installed", "prompt", "message"),
     [
-        (False, True, "the model is cased"),
-        (True, False, r"pip install 'bert-tf[mediapipe]'"),
+        (False, True, "", "the model is cased"),
+        (True, True, "b ", "MediaPipe puts no prompt before texts"),
+        (True, False, "", r"pip install 'bert-tf[mediapipe]'"),
     ],
 )
 def test_reasons_for_files_without_metadata_are_logged(
-    tmp_path, caplog, monkeypatch, do_lower_case, is_installed, message
+    caplog, monkeypatch, do_lower_case, is_installed, prompt, message
 ):
     monkeypatch.setattr(mediapipe_metadata, "is_installed", lambda: is_installed)
     model, _ = export_models.model_of("embedding")
     tokenizer = bert_tf.BertTokenizer(export_models.VOCABULARY, do_lower_case)
-    served = export_models.served(model, tokenizer)
+    embedding = {"prompts": {"q": prompt}, "default_prompt_name": "q"}
+    served = export_models.served(model, tokenizer, embedding=embedding)
     with caplog.at_level(logging.INFO):
         assert not lite_conversion._can_run_in_mediapipe(served)
     assert message in caplog.text

@@ -41,7 +41,7 @@ master tpu_zone tpu_name gcp_project profile_steps tfds_name text_feature
 feature_layers xnli_language tflite_precisions text_a_column text_b_column text
 task_name question layers labels label_separator label_column grid format context
 choice beam_options dask_scheduler precision scheme class_weights init_layers
-encoding title host
+encoding title host prompt_name
 """
 WITHOUT_OPTIONAL_FLAGS = {"run_scripts/make_glue_submission.py"}
 # The import of each of these packages takes half a second or more.

@@ -86,6 +86,12 @@ def prepare(job: ExportJob) -> PreparedFiles:
             "lacks the operations, also those of long_texts=windows. Leave out "
             "tflite_text_input; the file takes token ids."
         )
+    if settings.tflite_text_input and _may_join_words(served):
+        raise InputError(
+            f"The last word of the prompt {served.prompt!r} may continue in the text, "
+            "which a TFLite file cannot represent. Leave out tflite_text_input, or give "
+            "another prompt_name."
+        )
 
     # A file for each precision, and each kind of inputs.
     has_metadata = _can_run_in_mediapipe(served)
@@ -97,12 +103,21 @@ def prepare(job: ExportJob) -> PreparedFiles:
     return PreparedFiles(served, found, functools.partial(_content, job, served))
 
 
+def _may_join_words(served: ServedModel) -> bool:
+    """Returns whether the prompt and a text have other words together than apart."""
+    texts = [f"{served.prompt}a", served.prompt, "a"]
+    together, prompt, text = served.tokenizer.words(texts).to_list()
+    return bool(together != prompt + text)
+
+
 def _can_run_in_mediapipe(served: ServedModel) -> bool:
     """Returns whether the files get metadata for MediaPipe; logs why not."""
     if not served.runs_in_mediapipe:
         return False
     if not served.tokenizer.do_lower_case:
         reason = "MediaPipe lower-cases all texts, and the model is cased"
+    elif served.prompt:
+        reason = "MediaPipe puts no prompt before texts"
     elif not mediapipe_metadata.is_installed():
         reason = "mediapipe cannot be imported (pip install 'bert-tf[mediapipe]')"
     else:
@@ -183,7 +198,9 @@ def _encoded(
     The texts are string [1] each. The ids are those of `BertTokenizer.encode`, except
     for those of `tokenize_in_lite`.
     """
-    ids = map(served.tokenizer.tokenize_in_lite, texts)
+    ids = [served.tokenizer.tokenize_in_lite(each) for each in texts]
+    if served.prompt:
+        ids = [_after_prompt(served, each) for each in ids]
     limit = served.max_seq_length  # `length`, if there is one
     packed = served.tokenizer.pack(
         *ids, seq_length=limit, trim_to_longest=length is None
@@ -192,6 +209,15 @@ def _encoded(
     return {
         name: tf.reshape(value, [1, length or -1]) for name, value in packed.items()
     }
+
+
+def _after_prompt(served: ServedModel, ids: Any) -> Any:
+    """Puts the ids of the prompt before those of a text, ragged int32 [1, None]."""
+    with tf.init_scope():  # the prompt is a constant of the file
+        prompt = served.tokenizer.tokenize(served.prompt).numpy()
+    values = tf.concat([prompt, ids.values], 0)
+    splits = ids.row_splits + np.array([0, len(prompt)])
+    return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
 
 
 def _truncated(inputs: dict[str, Any], limit: int, sep_id: int) -> dict[str, Any]:

@@ -40,6 +40,7 @@ class Model:
         stored = self._session.get_modelmeta().custom_metadata_map
         content = json.loads(stored["bert_tf.json"])
         self.facts: dict[str, Any] = content["facts"]
+        self._prompt: str = self.facts.get("embedding", {}).get("prompt", "")
         self._length: int = content["settings"]["max_seq_length"]
         vocabulary = stored["vocab.txt"].split("\n")[:-1]
         self._ids = {token: number for number, token in enumerate(vocabulary)}
@@ -75,7 +76,8 @@ class Model:
         A pair loses tokens of its longer text, or of the second.
         """
         parts = [
-            self._tokenizer.encode(each, add_special_tokens=False).ids for each in texts
+            self._tokenizer.encode(self._prompt + each, add_special_tokens=False).ids
+            for each in texts
         ]
         while sum(map(len, parts)) > self._length - 1 - len(parts):
             max(reversed(parts), key=len).pop()

@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.conversion.sentence_transformers import check_supported
+from bert_tf.conversion.sentence_transformers import check_supported, prompt_of
 from bert_tf.errors import check_choice
 from bert_tf.export.served.served_model_and_signatures import ServedModel
 from bert_tf.export.served.tensor_helpers import Tensors
@@ -34,13 +34,14 @@ class ServedEmbedder(ServedModel):
     text_names = ("text",)
     lite_outputs = ("embedding",)
     pipeline_tag = "sentence-similarity"
-    own_settings = ("pooling", "normalize")
+    own_settings = ("pooling", "normalize", "prompt_name")
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         stated = dict(checkpoint.facts.get("embedding", {}))
         if settings.pooling is None or settings.normalize is None:
             check_supported(stated)
         pooling = settings.pooling or stated.get("pooling", POOLINGS[0])
+        prompt = prompt_of(stated, settings.prompt_name)
         check_choice(POOLINGS, "pooling", pooling)
         normalize = settings.normalize
         if normalize is None:
@@ -56,6 +57,13 @@ class ServedEmbedder(ServedModel):
         super().__init__(checkpoint, settings, default, BertEncoder)
         self.pooling = pooling
         self.normalize = normalize
+        self.prompt = prompt
+
+    def encode(self, *texts: Any) -> Tensors:
+        """Returns the inputs of `outputs` for texts, string [B], after the prompt."""
+        if self.prompt and not self._takes_texts:
+            texts = tuple(tf.strings.join([self.prompt, each]) for each in texts)
+        return super().encode(*texts)
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the vectors of texts, string [B]."""

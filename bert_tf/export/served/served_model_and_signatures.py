@@ -79,6 +79,7 @@ class ServedModel(tf.Module, abc.ABC):
         text_names: The names of the inputs of `serving_default`.
         list_names: The names of inputs that are lists of texts.
         labelled_signature: The signature whose outputs `metric` evaluates.
+        prompt: The text that is put before each text.
         takes_masks: Whether [MASK] in a text stands for a token to predict.
         lite_takes_texts: Whether a TFLite file can contain the tokenizer.
         runs_in_mediapipe: Whether a task of MediaPipe can run a TFLite file.
@@ -93,6 +94,7 @@ class ServedModel(tf.Module, abc.ABC):
     lite_outputs: tuple[str, ...]
     text_names: tuple[str, ...]
     list_names: tuple[str, ...] = ()
+    prompt = ""
     takes_masks = False
     lite_takes_texts = False
     runs_in_mediapipe = False

@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from bert_tf.storage.atomic_files import temporary_folder
+
 # A line that explains why TensorFlow uses no GPU contains one of these texts.
 _GPU_REASONS = (
     "Could not find cuda drivers on your machine",
@@ -80,7 +82,11 @@ def import_tensorflow(report_unused_gpus: bool = True) -> None:
         report_unused_gpus: Whether a line on stderr says that TensorFlow uses no GPU
             although this machine has one. The lines of TensorFlow that give the reason
             are then not hidden.
+
+    Raises:
+        InputError: No temporary folder can be created.
     """
+    temporary_folder().cleanup()  # TensorFlow needs one when it is imported
     set_environment()
     if "tensorflow" in sys.modules or os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0":
         return

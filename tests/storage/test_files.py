@@ -13,6 +13,7 @@ import threading
 import pytest
 from refusals import refused
 
+from bert_tf.program import startup
 from bert_tf.storage import atomic_files, files
 
 
@@ -309,4 +310,6 @@ def test_a_temporary_folder_that_cannot_be_created(tmp_path, monkeypatch):
     out = files.atomic_folder(str(tmp_path / "out"), "x")
     with refused(message), out, files.temporary_folder():
         pass
+    with refused(message):
+        startup.import_tensorflow()
     assert os.listdir(tmp_path) == []

@@ -38,7 +38,7 @@ def count(source, **changes):
 
 
 def count_all(source, do_lower_case=True, num_workers=2):
-    blocks, size = text_blocks.read_blocks(source)
+    blocks, size = text_blocks.read_blocks(source, "vocab.txt")
     return word_counts.count_words(blocks, size, do_lower_case, num_workers)
 
 

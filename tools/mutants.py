@@ -479,7 +479,7 @@ def _first_failure(names: list[str], folder: pathlib.Path) -> str:
         for line in done.stdout.splitlines()
         if line.startswith(("FAILED", "ERROR"))
     ]
-    return lines[0] if lines else done.stdout[-200:]
+    return lines[0] if lines else f"pytest ended with code {done.returncode}"
 
 
 def main() -> None:

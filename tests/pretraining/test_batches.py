@@ -123,8 +123,10 @@ def test_origins_are_described_by_file_and_record():
     origins = np.array([[1, 3], [0, 17], [0, 1042], [1, 3]])
     paths = ["x/a", "x/b"]
     assert describe_origins(paths, origins) == "x/a: records 17, 1042; x/b: records 3"
-    many = np.array([[0, record] for record in range(7)])
-    assert describe_origins(paths, many) == "x/a: records 0, 1, 2, 3, 4, and 2 more"
+    for number, more in ((5, ""), (6, ", and 1 more")):
+        many = np.array([[0, record] for record in range(number)])
+        text = f"x/a: records 0, 1, 2, 3, 4{more}"
+        assert describe_origins(paths, many) == text
 
 
 @pytest.mark.parametrize("at", [0, 1, 3, 4, 7])  # an epoch has three batches

@@ -180,8 +180,9 @@ def test_exceptions_become_messages_and_exit_codes(raised, code, message):
         ),
         # What cleans up is not disturbed.
         ("try: os.kill(os.getpid(), 15)\n    finally: print('removed')", "removed\n"),
+        ("os.kill(os.getpid(), 15); print('more work')", ""),
     ],
-    ids=["dropped", "other_error", "clean_up"],
+    ids=["dropped", "other_error", "clean_up", "more_work"],
 )
 def test_a_program_ends_after_sigterm_whatever_happens_to_the_exception(body, printed):
     done = run(body)

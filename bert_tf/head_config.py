@@ -4,12 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from bert_tf.errors import (
-    InputError,
-    check_between,
-    check_choice,
-    store_plain_values,
-)
+from bert_tf.errors import InputError, check_between, check_choice, store_plain_values
 
 HEADS = ("linear", "bilstm")
 # The rows of table 7 of the paper: their hidden states among the embeddings, with the

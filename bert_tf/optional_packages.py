@@ -34,8 +34,7 @@ def import_package(module: str, extra: str, user: str) -> Any:
     except ImportError as error:
         reason = " ".join(str(error).split()).rstrip(".")
         problem = f"cannot be imported: {reason}. Correct this, or install it again"
-        is_missing = isinstance(error, ModuleNotFoundError)
-        if is_missing and (error.name or "").partition(".")[0] == package:
+        if isinstance(error, ModuleNotFoundError) and error.name == package:
             problem = "is not installed. Install it"
         raise InputError(
             f"{user} needs the package {package}, which {problem}: pip install "

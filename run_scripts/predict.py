@@ -310,8 +310,9 @@ def texts() -> Iterator[str]:
         yield from lines_of_pipe(sys.stdin.buffer, "stdin")
     elif "://" in path or os.path.isfile(path) or os.path.isdir(path):
         lines = files.read_lines(path, FLAGS.encoding)
-        first = list(itertools.islice(lines, BLOCK_SIZE))
-        if json_files.START.match("\n".join(first).encode()):
+        first = list(itertools.islice(lines, 20))
+        start = "\n".join(first).lstrip()
+        if start[:1] == "{" and json_files.START.match(start.encode()):
             raise InputError(
                 f"{path} contains JSON. Give --input_format=jsonl for one object in "
                 "each line, or the file as stdin (< FILE) to read its lines as texts."

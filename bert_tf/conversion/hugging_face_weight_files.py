@@ -26,7 +26,7 @@ _SHARD = re.compile(r"-\d{5}-of-\d{5}\.")
 _TENSORFLOW = re.compile(r"(?:.*/)?(bert|(?:\w+___)?cls|classifier|qa_outputs)/(.*)")
 # DataParallel, torch.compile, classes of users and peft put these before names.
 _WRAPPERS = re.compile(r"^((module|_orig_mod|model|base_model\.model)\.)+")
-_ADAPTERS = re.compile(r"lora_|base_layer")
+_ADAPTERS = re.compile(r"(^|\.)(lora_|base_layer\.)")
 _LAYER = re.compile(r"/layer_\._(\d+)/")
 # The ends of names in TensorFlow, in Flax and in the PyTorch of 2019.
 _ENDINGS = {

@@ -309,8 +309,7 @@ def _call(function: Any, arguments: Any) -> Any:
 
 def _tensors_by_name(state: Any) -> dict[str, _Tensor]:
     # Tensors next to a dict of tensors, such as a loss, are no weights.
-    below = {place: _tensors_in(state.get(place)) for place in _NESTED}
-    found = {place: tensors for place, tensors in below.items() if tensors}
+    found = {key: each for key in _NESTED if (each := _tensors_in(state.get(key)))}
     if len(found) > 1:
         raise ValueError(f"it has dicts of tensors at {' and '.join(found)}")
 

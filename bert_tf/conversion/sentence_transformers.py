@@ -49,8 +49,9 @@ def read_embedding(folder: str, do_lower_case: bool | None) -> dict[str, Any] | 
         `default_prompt_name` (str) and `include_prompt` (False). If bert-tf does not
         support a step, there is also `problem`, a sentence.
     """
-    if posixpath.basename(folder) == OLD_FOLDER:
-        folder = posixpath.dirname(folder)
+    place = files.real_path(folder)  # the given one may be "."
+    if posixpath.basename(place) == OLD_FOLDER:
+        folder = posixpath.dirname(place)
     path = find_file(folder, MODULES_FILE)
     if path is None:
         return None

@@ -14,10 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion.checkpoint_contents import (
-    CheckpointContents,
-    check_weights,
-)
+from bert_tf.conversion.checkpoint_contents import CheckpointContents, check_weights
 from bert_tf.conversion.checkpoint_vocabulary import with_tokenizer
 from bert_tf.conversion.google_and_hugging_face_weight_names import CLASSIFIER_HEADS
 from bert_tf.conversion.read_checkpoint import module_of, read_weights

@@ -7,12 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from bert_tf.errors import (
-    InputError,
-    check_at_least,
-    check_choice,
-    store_plain_values,
-)
+from bert_tf.errors import InputError, check_at_least, check_choice, store_plain_values
 from bert_tf.export.formats import FILE_FORMATS, FORMATS
 
 TASK_TYPES = ("classification", "regression", "multi_label")  # of classifiers

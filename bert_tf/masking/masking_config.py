@@ -2,11 +2,7 @@
 
 import dataclasses
 
-from bert_tf.errors import (
-    InputError,
-    check_between,
-    store_plain_values,
-)
+from bert_tf.errors import InputError, check_between, store_plain_values
 
 _MAX_COUNT = 99_999
 

@@ -310,7 +310,7 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
 
 def _check_end(name: str, value: Any) -> None:
     """Fails if a path ends with a control character and does not exist."""
-    for path in value if isinstance(value, list) else str(value or "").split(","):
+    for path in _as_text(value).split(","):
         if re.search(r"[\x00-\x1f\x7f-\x9f]\Z", path) and not os.path.exists(path):
             fail(
                 f"--{name} ends with a control character. Received: {path!r}. Remove "

@@ -61,7 +61,7 @@ _NOT_TEXT = {
     "bzip2": rb"BZh[1-9]1AY&SY",
     "xz": rb"\xfd7zXZ\0",
     "xls": rb"\xd0\xcf\x11\xe0",
-    "tar": rb".{257}ustar",
+    "tar": rb".{257}ustar(\0|  \0)",
     "lz4": rb"\x04\x22\x4d\x18",
     "feather": rb"(ARROW1|FEA1)\0",
     "parquet": rb"PAR1\x15",

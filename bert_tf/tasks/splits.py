@@ -293,8 +293,11 @@ class RowCounts(Counter[str]):
         """
         missing = labels.pop("", 0) + self[WITHOUT_LABEL]
         ranked = [*dict(labels.most_common())]
-        # The most frequent ones in alphabetic order; `repr` escapes what is not visible.
-        names = [*sorted(ranked[:_SHOWN_LABELS]), *ranked[_SHOWN_LABELS:]]
+        # The most frequent ones in order, numbers by size. `repr` escapes what cannot be
+        # seen.
+        shown = ranked[:_SHOWN_LABELS]
+        order = int if all(map(str.isdecimal, shown)) else str
+        names = [*sorted(shown, key=order), *ranked[_SHOWN_LABELS:]]
         parts = [f"{repr(name)[1:-1]} {labels[name]:,}" for name in names]
         text = shortened(parts, _SHOWN_LABELS) or "none"
         text += f"; without label {missing:,}" if missing else ""
@@ -303,7 +306,8 @@ class RowCounts(Counter[str]):
         # Labels that look equal, or nearly.
         similar: defaultdict[str, list[str]] = defaultdict(list)
         for name in labels:
-            seen = "".join(filter(str.isprintable, name))
+            spaced = "".join(" " if each.isspace() else each for each in name)
+            seen = "".join(filter(str.isprintable, spaced)).replace("\ufe0f", "")
             similar[seen.casefold()].append(repr(name))
         groups = [" and ".join(each) for each in similar.values() if len(each) > 1]
         if groups and split.kind == "train":

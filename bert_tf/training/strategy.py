@@ -75,11 +75,15 @@ def _problem_of_tf_config(text: str) -> str:
         kind, index = task["type"], int(task["index"])
         workers = {each: cluster[each] for each in _WORKERS if each in cluster}
         addresses = [each for group in workers.values() for each in group]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
         return "cluster, task, type or index is missing or has another form"
 
     # TensorFlow would wait, or fail without a name of the variable.
-    if kind not in workers:
+    if others := {*cluster} - {*_WORKERS, "evaluator"}:
+        return f"cluster has {', '.join(sorted(others))}, which it must not have"
+    if len(workers.get("chief", "")) > 1:
+        return "chief must have one address"
+    if kind not in [*workers]:
         return f"type must be {' or '.join(workers) or 'worker, and in cluster'}"
     if not 0 <= index < len(workers[kind]):
         return f"index must be below the number of addresses of {kind}"

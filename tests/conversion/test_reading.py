@@ -260,7 +260,7 @@ def test_checkpoints_are_downloaded_from_the_hub(tmp_path, monkeypatch):
     with refused("hf://a/b cannot be downloaded: 404"):
         read_weights("hf://a/b")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with refused(r"pip install bert-tf\[hub\]"):
+    with refused(r"pip install 'bert-tf\[hub\]'"):
         read_weights("hf://a/b")
 
 

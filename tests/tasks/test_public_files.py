@@ -108,6 +108,12 @@ LABELS = [
         "labels: 0 1, 1 1",
     ),
     ("no label in SNLI", snli("gold_label"), nli("gold_label", *NLI, "-"), NLI_READ),
+    (
+        "no label in SNLI with the hypothesis first",
+        report_of(custom_task(TextColumns("sentence2", "sentence1", "gold_label"))),
+        nli("gold_label", *NLI, "-"),
+        NLI_READ,
+    ),
     ("no label in OCNLI", snli("label"), nli("label", "-", *NLI), NLI_READ),
     ("MNLI", report_of(glue_task("mnli")), nli("gold_label", *NLI, "-"), NLI_READ),
     (
@@ -324,7 +330,7 @@ TABLES = [
         (
             "t.tsv",
             's\tlabel\nx\t["a, b", "\\ud83d\\ude00"]\ny\t[\'c\' "d\'s"]\nz\t[]\n\t\n'
-            "v\t[1, 2.5]\n",
+            "v\t[1. 2.5]\n",
         ),
         [
             ("x", ("a, b", "😀")),
@@ -339,6 +345,30 @@ TABLES = [
         table(task_type="multi_label"),
         ("t.tsv", "s\tlabel\nx\t[removed]\ny\ta,[b\n"),
         [("x", ("[removed]",)), ("y", ("a", "[b"))],
+    ),
+    (
+        "a list with a value that is no label",
+        table(task_type="multi_label"),
+        ("t.csv", 's,label\nx,"[{""id"": 1, ""name"": ""joy""}]"\n'),
+        refused("line 2: column 'label' has '[{\"id\": 1", "Write all labels as lists"),
+    ),
+    (
+        "lists without quotes",
+        table(task_type="multi_label"),
+        ("t.tsv", "s\tlabel\nx\t[joy, anger]\n"),
+        refused("line 2: column 'label' has '[joy, anger]'. Write all labels as lists"),
+    ),
+    (
+        "a 0 or 1 for each label in a list",
+        table(task_type="multi_label"),
+        ("t.tsv", "s\tlabel\nx\t[0 1 0]\n"),
+        refused("line 2: column 'label' has '[0 1 0]'. Write all labels as lists"),
+    ),
+    (
+        "half of a surrogate pair in a list",
+        table(task_type="multi_label"),
+        ("t.tsv", 's\tlabel\nx\t["\\ud83d"]\n'),
+        refused("line 2: column 'label' has a lone surrogate in '\\ud83d'"),
     ),
     (
         "lists in some cells",
@@ -791,6 +821,12 @@ NER = [
         lambda path: sentences(path, "dev"),
         ("a.tsv", "Ann\tX-PER\nleft\tO\n"),
         refused("line 1", "the tag 'X-PER' is malformed"),
+    ),
+    (
+        "a type as tag in the first line",
+        lambda path: sentences(path, "dev"),
+        ("a.conll", "Ann PER\nleft O\n\nBob B-PER\nJ I-PER\n"),
+        refused("line 1: the tag 'PER' is malformed"),
     ),
     (
         "a type with a blank",

@@ -1,6 +1,7 @@
 """TF_CONFIG, which names the machines of a run: what it must contain."""
 
 import json
+import math
 
 import pytest
 import tensorflow as tf
@@ -17,13 +18,22 @@ EXAMPLE = 'for example {"cluster": {"worker": ["host1:port", "host2:port"]}, "ta
     ("kinds", "task", "problem"),
     [
         ("chief worker", {"type": "ps", "index": 0}, "type must be chief or worker."),
-        ("ps", {"type": "ps", "index": 0}, "type must be worker, and in cluster."),
+        ("ps", {"type": "ps", "index": 0}, "cluster has ps, which it must not"),
         ("worker", {"type": "worker", "index": 1}, "index must be below the number"),
+        ("worker", {"type": ["worker"], "index": 0}, "type must be worker."),
+        (
+            "worker",
+            {"type": "worker", "index": math.inf},
+            "cluster, task, type or index",
+        ),
+        ("ps worker", {"type": "worker", "index": 0}, "cluster has ps, which it must"),
+        ("chief chief", {"type": "chief", "index": 0}, "chief must have one address."),
         ("chief worker", {"type": "worker", "index": 0}, None),
     ],
 )
 def test_a_value_is_accepted_or_refused(monkeypatch, kinds, task, problem):
-    cluster = {name: ["a:1"] for name in kinds.split()}
+    names = kinds.split()
+    cluster = {name: ["a:1"] * names.count(name) for name in names}
     config = json.dumps({"cluster": cluster, "task": task})
     monkeypatch.setenv("TF_CONFIG", config)
     if problem:

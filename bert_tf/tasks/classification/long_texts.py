@@ -11,11 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bert_tf.errors import (
-    check_at_least,
-    check_choices,
-    store_plain_values,
-)
+from bert_tf.errors import check_at_least, check_choices, store_plain_values
 from bert_tf.tasks.pieces_and_doc_stride_windows import (
     count_windows,
     group_and_place,

@@ -37,6 +37,12 @@ _ITEM = re.compile(
 _LIST = re.compile(
     rf"\[\s*(?:(?:{_ITEM.pattern})(?:(?:\s*,\s*|\s+)(?:{_ITEM.pattern}))*\s*,?\s*)?\]"
 )
+# What looks like a list, but has other values; and 0 and 1 for all labels.
+_OTHER_LIST = re.compile(
+    r"""[\[({]\s*(.*,\s*)?['"].*[\])}]|\[[^\[\]]*,[^\[\]]*\]""", re.DOTALL
+)
+_INDICATORS = re.compile(r"\[\s*[01]\.?([\s,]+[01]\.?){2,}\s*\]")
+_LISTS = "Write all labels as lists of texts, such as ['a', 'b'], or none."
 # The records store scores as float32.
 _HIGHEST_SCORE = float(np.finfo(np.float32).max)
 
@@ -119,8 +125,9 @@ def has_no_label(
     """
     if str(value).strip() != NO_LABEL or NO_LABEL in (labels or ()):
         return False
-    is_snli = tuple(columns) == ("sentence1", "sentence2", "gold_label")
-    return is_snli or (columns[2] == "label" and {*(labels or ())} == {*NLI})
+    *texts, column = columns
+    is_snli = column == "gold_label" and bool({"sentence1", "sentence2"} & {*texts})
+    return is_snli or (column == "label" and {*(labels or ())} == {*NLI})
 
 
 def nearest(text: str, known: Sequence[str]) -> str | None:
@@ -220,6 +227,8 @@ class LabelParser:
         label = text_of(value, column).strip()
         if not label:
             raise InputError(f"{column} is empty. Write a label.")
+        if label != label.encode(errors="ignore").decode():
+            raise InputError(f"{column} has a lone surrogate in {label!r}. Correct it.")
         # Files have a label a line, or a column a label.
         if self.labels is None and ("\t" in label or label.splitlines() != [label]):
             raise InputError(
@@ -240,13 +249,15 @@ class LabelParser:
             column = f"{place}: column {self._column!r}"
             text = text_of(value, column).strip()
             is_list = _LIST.fullmatch(text)
+            is_other = not is_list and _OTHER_LIST.fullmatch(text)
+            if is_other or _INDICATORS.fullmatch(text):
+                raise InputError(f"{column} has {text[:60]!r}. {_LISTS}")
             items = [*map(_unquoted, _ITEM.findall(text))] if is_list else None
             has_lists = items is not None if text else has_lists
             if self._has_lists not in (None, has_lists):
                 raise InputError(
                     f"{column} has {text[:60]!r}, and the labels before it are "
-                    f"{'no ' if has_lists else ''}lists. Write all labels as lists, "
-                    "such as ['a', 'b'], or none."
+                    f"{'no ' if has_lists else ''}lists. {_LISTS}"
                 )
             value = items
             if items is None:
@@ -274,7 +285,7 @@ class LabelParser:
 def _unquoted(item: str) -> str:
     """Returns a text or a number of a list in a cell."""
     if item[0] not in "\"'":
-        return item
+        return item.removesuffix(".")
     try:
         text: str = json.loads(item)
     except ValueError:  # it is written as in Python

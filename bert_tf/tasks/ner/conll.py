@@ -296,9 +296,9 @@ def find_layout(
         name = layout.fields(first)[label].strip()
         others = tags - Counter([name])
         notation = notation_of(others)
-        has_types = {*map(notation.read, others)} - {None, OUTSIDE}
+        types = {tag.partition("-")[2] for tag in map(notation.read, others) if tag}
         is_name = TYPE.fullmatch(name.replace(" ", "_")) and not notation.read(name)
-        if has_types and is_name and name not in others:
+        if types - {""} and is_name and name not in {*others, *types}:
             tags, header = others, first
     return dataclasses.replace(
         layout, label=label, notation=notation_of(tags), tags=tags.keys(), header=header

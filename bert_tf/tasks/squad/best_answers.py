@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from bert_tf.errors import (
-    InputError,
-    check_at_least,
-    check_choices,
-    store_plain_values,
-)
+from bert_tf.errors import InputError, check_at_least, check_choices, store_plain_values
 from bert_tf.tasks.pieces_and_doc_stride_windows import (
     has_max_context,
     tokenize_words,

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bert_tf.errors import (
-    check_at_least,
-    store_plain_values,
-)
+from bert_tf.errors import check_at_least, store_plain_values
 from bert_tf.tasks.pieces_and_doc_stride_windows import (
     Pieces,
     count_windows,

@@ -133,7 +133,7 @@ def _paragraphs(path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _read(path: str) -> str:
     """Returns the text of a file, which may be compressed."""
-    if not str(path).endswith(".gz"):
+    if not str(path).lower().endswith(".gz"):
         return files.read_text(path)
     with files.explain_read_errors(path, " as gzip"):
         return gzip.decompress(files.read_bytes(path)).decode("utf-8-sig")

@@ -108,7 +108,11 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
                     f"{stored_name}. Save the model with one encoder."
                 )
 
-    if adapters := list(filter(_ADAPTERS.search, tensors)):
+    adapters = list(filter(_ADAPTERS.search, tensors))
+    # transformers adds the adapter next to weights.
+    if file := files.find_file(folder, "adapter_config.json"):
+        adapters.append(file)
+    if adapters:
         raise InputError(
             f"{path} has an adapter of peft, such as {adapters[0]}, which is not read. "
             "Merge it into the model with merge_and_unload, and save the model."

@@ -219,6 +219,13 @@ def test_adapters_that_are_not_merged_are_refused(folder, tensors, part):
         read_weights(str(folder))
 
 
+def test_an_adapter_next_to_weights_is_refused(folder, tensors):
+    save_file(tensors, folder / "model.safetensors")
+    (folder / "adapter_config.json").write_text("{}")
+    with refused("has an adapter of peft, .* merge_and_unload"):
+        read_weights(str(folder))
+
+
 @pytest.mark.parametrize("key", ["state_dict", "model_state_dict", "model"])
 def test_the_content_of_a_ckpt_file_decides(folder, tensors, key):
     state, storages = state_of(tensors)

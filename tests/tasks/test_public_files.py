@@ -377,6 +377,14 @@ TABLES = [
         refused("line 4: column 'label' has 'a', and the labels before it are lists"),
     ),
     (
+        "lists in some cells of a test file",
+        table(task_type="multi_label", kind="test"),
+        ("t.tsv", "s\tlabel\nx\ta\ny\t['b']\n"),
+        refused(
+            "line 3: column 'label' has \"['b']\", and the labels before it are no"
+        ),
+    ),
+    (
         "an object in several lines",
         table(),
         ("t.jsonl", '{\n"s": "x"\n}\n'),

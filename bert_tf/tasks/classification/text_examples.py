@@ -172,6 +172,10 @@ def text_of(value: Any, place: str) -> str:
     )
 
 
+class ListError(InputError):
+    """A list in a cell that cannot be read, or that other cells are not like."""
+
+
 class LabelParser:
     """Converts the values of a label column to the labels of examples.
 
@@ -251,11 +255,11 @@ class LabelParser:
             is_list = _LIST.fullmatch(text)
             is_other = not is_list and _OTHER_LIST.fullmatch(text)
             if is_other or _INDICATORS.fullmatch(text):
-                raise InputError(f"{column} has {text[:60]!r}. {_LISTS}")
+                raise ListError(f"{column} has {text[:60]!r}. {_LISTS}")
             items = [*map(_unquoted, _ITEM.findall(text))] if is_list else None
             has_lists = items is not None if text else has_lists
             if self._has_lists not in (None, has_lists):
-                raise InputError(
+                raise ListError(
                     f"{column} has {text[:60]!r}, and the labels before it are "
                     f"{'no ' if has_lists else ''}lists. {_LISTS}"
                 )
@@ -346,6 +350,8 @@ def examples_of_rows(
         elif value is not None:
             try:
                 label = parse_label(value, place)
+            except ListError:
+                raise
             except InputError:
                 counts[UNKNOWN_IN_TEST] += bool(str(value).strip())
         yield TextExample(text_a, text_b, label, columns, *others)

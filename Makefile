@@ -7,7 +7,7 @@ smoke:
 	bash run_scripts/quickstart.sh --smoke
 test: # lint, types and the fast tests: 9 minutes on 2 cores
 	bash run_scripts/test.sh
-test-all: # all tests except the slow ones: 18 minutes
+test-all: # all tests except the slow ones: 19 minutes
 	bash run_scripts/test.sh --all
 test-slow: # all tests: 90 minutes
 	bash run_scripts/test.sh --slow

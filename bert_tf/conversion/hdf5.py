@@ -19,14 +19,15 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
     values are in others.
 
     Raises:
-        InputError: The file is missing or damaged, or has a link, or an array that the
-            file does not contain completely and uncompressed.
+        InputError: The file is missing or damaged, has a whole model or a link, or an
+            array that the file does not contain completely and uncompressed.
     """
     content = io.BytesIO(files.read_bytes(path))
     links: dict[str, object] = {}
     arrays = {}
     try:
         with h5py.File(content) as file:
+            _check_attributes(path, file)
             file.visititems_links(links.__setitem__)
             for name, link in links.items():
                 is_link = not isinstance(link, h5py.HardLink)
@@ -49,10 +50,16 @@ def check_is_no_model(path: str) -> None:
     content = io.BytesIO(files.read_bytes(path))
     try:
         with h5py.File(content) as file:
-            is_model = "model_config" in file.attrs
+            _check_attributes(path, file)
+    except InputError:
+        raise
     except Exception:  # a damaged file, which `read_arrays` reports
         return
-    if is_model:
+
+
+def _check_attributes(path: str, file: h5py.File) -> None:
+    """Raises `InputError` if a file has a whole model and not only weights."""
+    if "model_config" in file.attrs:
         raise InputError(
             f"{path} is a model that Keras saved in its old format. Save it with "
             "model.save as a .keras file, and load that with bert_tf.load, or write a "

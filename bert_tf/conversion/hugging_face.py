@@ -87,8 +87,6 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     weights = hugging_face_weight_files.find_weights(path)
     if weights is None:
         return None
-    if weights.endswith(".h5"):
-        hdf5.check_is_no_model(weights)
     folder = posixpath.dirname(weights)
     config_path = _find_config(weights)
     values = json_files.read(config_path)
@@ -144,6 +142,8 @@ def _find_config(weights: str) -> str:
         path = find_file(folder, _OLD_CONFIG_FILE)
     if path:
         return path
+    if weights.endswith(".h5"):  # a whole model needs no config, but another format
+        hdf5.check_is_no_model(weights)
     raise InputError(
         f"There is no file {posixpath.join(folder, CONFIG_FILE)}, which {weights} needs. "
         "Copy it from the source of the model."

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, plain
 from bert_tf.tokenization import BertTokenizer
 
 # The arguments of the tokenizer, and its attributes of the same names.
@@ -55,7 +55,7 @@ class TextInputs(keras.layers.Layer):
         self._convert_input_args = False
         self._allow_non_tensor_positional_args = True
         self.tokenizer = tokenizer
-        self.seq_length = seq_length
+        self.seq_length = plain(seq_length)
 
     def call(self, texts: Any) -> dict[str, Any]:
         """Returns the inputs of the models for texts or pairs of texts."""

@@ -164,6 +164,11 @@ def test_a_model_file_of_keras_is_not_a_checkpoint(classifier, tmp_path):
     for path in (tmp_path, tmp_path / "tf_model.h5"):
         with refused(r"tf_model\.h5 is a model that Keras saved in its old format"):
             bert_tf.load(path)
+    (tmp_path / "tf_model.h5").write_text(
+        "version https://git-lfs.github.com/spec/v1\n"
+    )
+    with refused(r"tf_model\.h5 is a pointer of Git LFS.*git lfs pull"):
+        bert_tf.load(tmp_path / "tf_model.h5")
     os.truncate(tmp_path / "model.keras", 1000)
     with refused(r"model\.keras cannot be read as a zip file"):
         bert_tf.load(tmp_path / "model.keras")

@@ -1,5 +1,7 @@
 """`TextInputs`: strings in functional models, `fit`, `.keras` files and SavedModels."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -117,8 +119,11 @@ def test_files_contain_the_tokenizer(tmp_path):
     "settings", [(None, False), (False, False), (True, True)], ids=str
 )
 def test_the_config_restores_the_tokenizer(settings):
-    layer = bert_tf.TextInputs(bert_tf.BertTokenizer(VOCABULARY, *settings), 9)
-    restored = bert_tf.TextInputs.from_config(layer.get_config())
+    layer = bert_tf.TextInputs(
+        bert_tf.BertTokenizer(VOCABULARY, *settings), np.int64(9)
+    )
+    config = json.loads(json.dumps(layer.get_config()))
+    restored = bert_tf.TextInputs.from_config(config)
     texts = ["The [MASK] FILM was good"]
     assert_same_arrays(restored(texts), layer(texts))
 

@@ -27,7 +27,12 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
     arrays = {}
     try:
         with h5py.File(content) as file:
-            _check_attributes(path, file)
+            if "model_config" in file.attrs:
+                raise InputError(
+                    f"{path} is a model that Keras saved in its old format. Save it "
+                    "with model.save as a .keras file, and load that with bert_tf.load, "
+                    "or write a checkpoint with bert_tf.save_checkpoint."
+                )
             file.visititems_links(links.__setitem__)
             for name, link in links.items():
                 is_link = not isinstance(link, h5py.HardLink)
@@ -39,32 +44,6 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
     except Exception as error:  # h5py raises many types for damaged files
         raise InputError(f"{path} cannot be read as HDF5: {error}.") from error
     return arrays
-
-
-def check_is_no_model(path: str) -> None:
-    """Checks that a file is not one that `model.save` of Keras wrote.
-
-    Raises:
-        InputError: It is.
-    """
-    content = io.BytesIO(files.read_bytes(path))
-    try:
-        with h5py.File(content) as file:
-            _check_attributes(path, file)
-    except InputError:
-        raise
-    except Exception:  # a damaged file, which `read_arrays` reports
-        return
-
-
-def _check_attributes(path: str, file: h5py.File) -> None:
-    """Raises `InputError` if a file has a whole model and not only weights."""
-    if "model_config" in file.attrs:
-        raise InputError(
-            f"{path} is a model that Keras saved in its old format. Save it with "
-            "model.save as a .keras file, and load that with bert_tf.load, or write a "
-            "checkpoint with bert_tf.save_checkpoint."
-        )
 
 
 def _check_stored(path: str, name: str, item: h5py.Dataset | None) -> None:

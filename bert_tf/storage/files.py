@@ -73,13 +73,17 @@ def read_bytes(path: str) -> bytes:
     """Reads a file.
 
     Raises:
-        InputError: The file is missing or cannot be read.
+        InputError: The file is missing, cannot be read, or is a pointer of Git LFS.
     """
     check_is_file(path)
     # For a local file, TensorFlow takes three times as long as Python.
     open_file = gfile().GFile if "://" in os.fspath(path) else open
     with explain_read_errors(path), open_file(path, "rb") as file:
         content: bytes = file.read()
+    if content.startswith(b"version https://git-lfs."):
+        raise InputError(
+            f"{path} is a pointer of Git LFS, not the file itself. Run: git lfs pull."
+        )
     return content
 
 

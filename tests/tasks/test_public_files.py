@@ -971,6 +971,15 @@ NER = [
         [("ann lives in rome", "B-PER O O O")],
     ),
     (
+        "Label Studio without an entity",
+        sentences,
+        (
+            "a.jsonl",
+            '{"text": "Ann left", "id": 1, "annotator": 1, "annotation_id": 4}\n',
+        ),
+        [("Ann left", "O O")],
+    ),
+    (
         "doccano",
         sentences,
         ("a.jsonl", '{"id": 1, "text": "Ann left", "label": [[0, 3, "PER"]]}\n'),

@@ -287,7 +287,15 @@ class _Line:
         text = self.row["text"]
         tags = None
         words = tuple(text[start:end] for start, end in spans)
-        if (rows := _value(self.row, "entities")) is not None:
+        rows = _value(self.row, "entities")
+        # Label Studio leaves out the key of a text without entities.
+        if (
+            rows is None
+            and self.row.get("annotation_id")
+            and not any(isinstance(value, list) for value in self.row.values())
+        ):
+            rows = []
+        if rows is not None:
             entities = sorted(
                 self._entities(text, rows), key=lambda entity: entity.start
             )
